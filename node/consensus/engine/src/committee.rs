@@ -1,0 +1,98 @@
+//! The committee and its quorum sizes, by name.
+
+use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo};
+
+/// The validators of one epoch. Weights are 1 in protocol version 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committee {
+    chain_id: u64,
+    epoch: Epoch,
+    hash: B256,
+    fault_model: FaultModel,
+    members: Vec<Member>,
+}
+
+/// One validator as the others know it.
+pub type Member = ValidatorInfo;
+
+impl Committee {
+    /// The first committee.
+    pub fn from_genesis(genesis: &Genesis) -> Self {
+        Self {
+            chain_id: genesis.chain_id,
+            epoch: Epoch(0),
+            hash: genesis.committee_hash(),
+            fault_model: genesis.fault_model(),
+            members: genesis.validators.clone(),
+        }
+    }
+
+    pub fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Stands in everything the members sign.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    pub fn fault_model(&self) -> FaultModel {
+        self.fault_model
+    }
+
+    /// n: every validator.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// f: most validators that may be faulty.
+    pub fn faulty(&self) -> usize {
+        match self.fault_model {
+            FaultModel::Byzantine => (self.size() - 1) / 3,
+            FaultModel::Crash => (self.size() - 1) / 2,
+        }
+    }
+
+    /// n − f: as many as can be waited for; two of them share an honest validator.
+    pub fn quorum(&self) -> usize {
+        self.size() - self.faulty()
+    }
+
+    /// f + 1: at least one of them is honest.
+    pub fn validity(&self) -> usize {
+        self.faulty() + 1
+    }
+
+    /// n − 2f: how many of a quorum are surely in another quorum's honest part.
+    pub fn overlap(&self) -> usize {
+        self.size() - 2 * self.faulty()
+    }
+
+    pub fn member(&self, index: ValidatorIndex) -> Option<&Member> {
+        self.members.get(index.as_usize())
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = (ValidatorIndex, &Member)> {
+        (0u16..).map(ValidatorIndex).zip(&self.members)
+    }
+
+    pub fn indices(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        (0..u16::try_from(self.members.len()).expect("a genesis has at most 1000 validators")).map(ValidatorIndex)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn quorums_of_sizes_that_are_not_3f_plus_1_still_intersect_in_an_honest_validator() {
+        for n in 1usize..=100 {
+            let f = (n - 1) / 3;
+            let quorum = n - f;
+            assert!(2 * quorum - n > f, "n = {n}: two quorums share {} validators, f = {f}", 2 * quorum - n);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Blocks: Ethereum's header, the ordering record and the ordered transactions.
+
+use crate::{Height, OrderingRecord, ValidatorIndex, wire};
+use alloy_consensus::Header;
+use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_rlp::Decodable;
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// One ordered transaction as it came out of a batch, valid or not.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct OrderedTransaction {
+    /// Author of the batch: the tip goes to this validator's fee address.
+    pub author: ValidatorIndex,
+    pub raw: Bytes,
+}
+
+/// All that a full node needs to re-execute a block, and all that is stored of it besides results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub header: Header,
+    pub ordering: OrderingRecord,
+    /// Every ordered transaction, skipped ones included, in order.
+    pub ordered: Vec<OrderedTransaction>,
+}
+
+impl Block {
+    pub fn height(&self) -> Height {
+        Height(self.header.number)
+    }
+
+    pub fn hash(&self) -> B256 {
+        header_hash(&self.header)
+    }
+
+    /// The hash that [`OrderingRecord::transactions_hash`] must equal.
+    pub fn transactions_hash(ordered: &[OrderedTransaction]) -> B256 {
+        let hashes: Vec<u8> = ordered.iter().flat_map(|transaction| keccak256(&transaction.raw).0).collect();
+        keccak256(hashes)
+    }
+
+    /// The raw bytes of the transactions that were executed, in order: the ones under the transactions root.
+    pub fn executed(&self) -> impl Iterator<Item = &OrderedTransaction> {
+        let mut skipped = self.ordering.skipped.iter().map(|skipped| skipped.position).peekable();
+        self.ordered.iter().enumerate().filter_map(move |(position, transaction)| {
+            if skipped.peek().is_some_and(|&next| next as usize == position) {
+                skipped.next();
+                return None;
+            }
+            Some(transaction)
+        })
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        wire::encode(self)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
+        wire::decode(bytes)
+    }
+}
+
+/// keccak-256 of the header's RLP: the block hash.
+pub fn header_hash(header: &Header) -> B256 {
+    header.hash_slow()
+}
+
+impl BorshSerialize for Block {
+    fn serialize<W: borsh::io::Write>(&self, writer: &mut W) -> borsh::io::Result<()> {
+        alloy_rlp::encode(&self.header).serialize(writer)?;
+        self.ordering.serialize(writer)?;
+        self.ordered.serialize(writer)
+    }
+}
+
+impl BorshDeserialize for Block {
+    fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
+        let rlp = Vec::<u8>::deserialize_reader(reader)?;
+        let mut rest = rlp.as_slice();
+        let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);
+        let header = Header::decode(&mut rest).map_err(|error| invalid(format!("header: {error}")))?;
+        if !rest.is_empty() {
+            return Err(invalid("bytes after the header".into()));
+        }
+        Ok(Self {
+            header,
+            ordering: OrderingRecord::deserialize_reader(reader)?,
+            ordered: Vec::deserialize_reader(reader)?,
+        })
+    }
+}

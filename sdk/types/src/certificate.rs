@@ -1,0 +1,68 @@
+//! Commit certificates: proof that a quorum of validators executed a block to the same header.
+
+use crate::{Epoch, Height, ValidatorIndex};
+use alloy_primitives::{B256, Bytes};
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// The fault model that a certificate rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[borsh(use_discriminant = true)]
+#[repr(u8)]
+pub enum FaultModel {
+    /// At most f of n ≥ 3f+1 validators are Byzantine.
+    Byzantine = 1,
+    /// At most f of n ≥ 2f+1 validators crash.
+    Crash = 2,
+}
+
+/// One bit per validator, least significant bit of byte 0 first; exactly ⌈n/8⌉ bytes, unused bits zero.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct SignerBitmap(pub Bytes);
+
+impl SignerBitmap {
+    pub fn from_signers(signers: impl IntoIterator<Item = ValidatorIndex>, committee_size: usize) -> Self {
+        let mut bits = vec![0u8; committee_size.div_ceil(8)];
+        for signer in signers {
+            bits[signer.as_usize() / 8] |= 1 << (signer.as_usize() % 8);
+        }
+        Self(bits.into())
+    }
+
+    /// The signers in ascending order; `None` when the bitmap is not the canonical one for `committee_size`.
+    pub fn signers(&self, committee_size: usize) -> Option<Vec<ValidatorIndex>> {
+        if self.0.len() != committee_size.div_ceil(8) {
+            return None;
+        }
+        let set = |index: &u16| self.0[usize::from(*index) / 8] & (1 << (index % 8)) != 0;
+        let width = u16::try_from(self.0.len() * 8).ok()?;
+        let signers: Vec<_> = (0..width).filter(set).map(ValidatorIndex).collect();
+        signers.iter().all(|signer| signer.as_usize() < committee_size).then_some(signers)
+    }
+}
+
+/// A quorum's aggregate BLS signature over one header. One certificate covers all ancestors of its block.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Certificate {
+    pub epoch: Epoch,
+    pub committee_hash: B256,
+    pub height: Height,
+    pub header_hash: B256,
+    pub fault_model: FaultModel,
+    pub signers: SignerBitmap,
+    /// Compressed BLS12-381 G1 point, 48 bytes (min_sig).
+    pub signature: Bytes,
+}
+
+impl Certificate {
+    /// What each validator signs: domain tag ‖ chain id ‖ epoch ‖ committee hash ‖ height ‖ header hash ‖ fault model.
+    pub fn signed_bytes(
+        chain_id: u64,
+        epoch: Epoch,
+        committee_hash: B256,
+        height: Height,
+        header_hash: B256,
+        fault_model: FaultModel,
+    ) -> Vec<u8> {
+        crate::wire::encode(&("corniche-certificate", chain_id, epoch, committee_hash, height, header_hash, fault_model))
+    }
+}

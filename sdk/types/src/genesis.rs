@@ -1,0 +1,171 @@
+//! The genesis: everything that affects validity or results, agreed before the first block.
+
+use crate::{Epoch, FaultModel, TimestampMs};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a genesis file says. JSON for people; its hash is over the borsh encoding, so formatting does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Genesis {
+    /// Version of the rules; 1 now.
+    pub protocol_version: u32,
+    pub chain_id: u64,
+    /// Ticker of the native currency, for wallets.
+    pub currency: String,
+    pub timestamp_ms: TimestampMs,
+    /// Shortest time between two blocks, ms; 0 closes one at each non-empty commit.
+    pub block_ms: u64,
+    /// Gas that the declared limits of one block's transactions may sum up to.
+    pub block_gas_limit: u64,
+    /// Most bytes of one proposer's batch.
+    pub batch_bytes: u32,
+    /// Most declared gas of one proposer's batch.
+    pub batch_gas: u64,
+    /// Blocks in an epoch.
+    pub epoch_blocks: u64,
+    pub fees: FeeRules,
+    pub engine: EngineConfig,
+    pub validators: Vec<ValidatorInfo>,
+    /// Public key shares of the engine's threshold coin, one per validator, and the combined key; dealt with the genesis.
+    pub coin_shares: Vec<Bytes>,
+    pub coin_public_key: Bytes,
+    pub accounts: BTreeMap<Address, GenesisAccount>,
+}
+
+/// EIP-1559 by the second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeeRules {
+    /// Wei per gas in the first block.
+    pub initial_base_fee: u64,
+    /// Gas per second at which the base fee stays as it is.
+    pub target_gas_per_second: u64,
+}
+
+/// The ordering engine and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineConfig {
+    /// The engine's word, for instance `mahi-mahi`.
+    pub name: String,
+    /// The engine's own parameters by name; an engine refuses a name it does not know.
+    pub parameters: BTreeMap<String, u64>,
+}
+
+/// One validator of the first committee.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValidatorInfo {
+    /// ed25519 public key, 32 bytes: signs the engine's messages.
+    pub consensus_key: B256,
+    /// BLS public key, compressed G2 point, 96 bytes: signs headers.
+    pub bls_key: Bytes,
+    /// Proof of possession of the BLS key, compressed G1 point, 48 bytes.
+    pub bls_proof: Bytes,
+    /// ed25519 public key of the libp2p identity, 32 bytes.
+    pub network_key: B256,
+    /// Where tips and fees go.
+    pub fee_address: Address,
+}
+
+/// An account that exists from the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GenesisAccount {
+    #[serde(default)]
+    pub balance: U256,
+    #[serde(default)]
+    pub nonce: u64,
+    /// Contract code exactly as it would be deployed.
+    #[serde(default)]
+    pub code: Bytes,
+    #[serde(default)]
+    pub storage: BTreeMap<B256, B256>,
+}
+
+/// Why a genesis is refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum GenesisError {
+    #[error("genesis: {0}")]
+    Json(String),
+    #[error("genesis: {field} {problem}")]
+    Field { field: &'static str, problem: String },
+}
+
+impl Genesis {
+    /// Reads and checks a genesis file. Signatures in it (proofs of possession) are checked by `corniche_crypto`.
+    pub fn from_json(text: &str) -> Result<Self, GenesisError> {
+        let genesis: Self = serde_json::from_str(text).map_err(|error| GenesisError::Json(error.to_string()))?;
+        genesis.check()?;
+        Ok(genesis)
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a genesis has no map key that is not a string")
+    }
+
+    fn check(&self) -> Result<(), GenesisError> {
+        let refuse = |field, problem: String| Err(GenesisError::Field { field, problem });
+        if self.protocol_version != 1 {
+            return refuse("protocol_version", format!("is {}, this build knows 1", self.protocol_version));
+        }
+        if self.validators.is_empty() || self.validators.len() > 1_000 {
+            return refuse("validators", format!("are {}, must be 1 to 1000", self.validators.len()));
+        }
+        if self.coin_shares.len() != self.validators.len() {
+            return refuse("coin_shares", format!("are {}, one per validator needed", self.coin_shares.len()));
+        }
+        if self.block_gas_limit < 1_000_000 {
+            return refuse("block_gas_limit", format!("is {}, below 1000000", self.block_gas_limit));
+        }
+        if self.batch_gas > self.block_gas_limit {
+            return refuse("batch_gas", format!("is {}, above block_gas_limit", self.batch_gas));
+        }
+        if !(131_072 + 64..=16 << 20).contains(&self.batch_bytes) {
+            return refuse("batch_bytes", format!("is {}, must hold one transaction and be at most 16 MiB", self.batch_bytes));
+        }
+        if self.fees.initial_base_fee == 0 || self.fees.target_gas_per_second == 0 {
+            return refuse("fees", "must be at least 1".into());
+        }
+        if self.epoch_blocks == 0 {
+            return refuse("epoch_blocks", "must be at least 1".into());
+        }
+        Ok(())
+    }
+
+    /// keccak-256 of the canonical encoding; peers compare it in the handshake.
+    pub fn hash(&self) -> B256 {
+        keccak256(crate::wire::encode(self))
+    }
+
+    /// Identifies the first committee in everything its members sign.
+    pub fn committee_hash(&self) -> B256 {
+        let body = (&self.validators, &self.coin_shares, &self.coin_public_key);
+        keccak256(crate::wire::encode(&("corniche-committee", self.chain_id, Epoch(0), body)))
+    }
+
+    pub fn fault_model(&self) -> FaultModel {
+        match self.engine.name.as_str() {
+            "quepaxa" | "sadl-racs" | "baxos" => FaultModel::Crash,
+            _ => FaultModel::Byzantine,
+        }
+    }
+
+    /// Header of block 0 over the given state root; its `extraData` is the genesis hash.
+    pub fn header(&self, state_root: B256) -> Header {
+        Header {
+            state_root,
+            transactions_root: alloy_consensus::EMPTY_ROOT_HASH,
+            receipts_root: alloy_consensus::EMPTY_ROOT_HASH,
+            gas_limit: self.block_gas_limit,
+            timestamp: self.timestamp_ms.0 / 1000,
+            extra_data: Bytes::copy_from_slice(self.hash().as_slice()),
+            base_fee_per_gas: Some(self.fees.initial_base_fee),
+            ..Header::default()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Newtypes for the numbers that must not be mixed up.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// The one after this one.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number! {
+    /// Number of a block; genesis is 0.
+    Height(u64)
+}
+number! {
+    /// Position of a commit in the order an engine delivers; the first is 1, without gaps. Not a height: empty commits
+    /// make no block and several commits may share one.
+    CommitIndex(u64)
+}
+number! {
+    /// Number of a committee.
+    Epoch(u64)
+}
+number! {
+    /// Position of a validator in its committee, as listed in the genesis.
+    ValidatorIndex(u16)
+}
+number! {
+    /// Unix time in milliseconds.
+    TimestampMs(u64)
+}
+
+impl ValidatorIndex {
+    /// For indexing a committee-sized slice.
+    #[must_use]
+    pub fn as_usize(self) -> usize {
+        usize::from(self.0)
+    }
+}

@@ -1,0 +1,24 @@
+//! The words everything in Corniche shares: transactions, blocks, receipts, certificates, the genesis, and their
+//! canonical bytes. Nothing here performs I/O, checks a signature or knows a protocol.
+//!
+//! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and travel as RLP; everything of our own travels
+//! as borsh with a version byte first, read strictly ([`wire`]).
+
+mod block;
+mod certificate;
+mod genesis;
+mod ids;
+mod ordering;
+mod receipt;
+mod transaction;
+pub mod wire;
+
+pub use alloy_consensus::Header;
+pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, keccak256};
+pub use block::{Block, OrderedTransaction, header_hash};
+pub use certificate::{Certificate, FaultModel, SignerBitmap};
+pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};
+pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
+pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};
+pub use receipt::{Log, Receipt};
+pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};

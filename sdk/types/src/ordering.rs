@@ -1,0 +1,119 @@
+//! The ordering record: how consensus ordered a block, served by `corniche_getOrdering`. Its hash is the header's `extraData`.
+
+use crate::{CommitIndex, Epoch, TimestampMs, ValidatorIndex};
+use alloy_primitives::{B256, Bytes};
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// Part of a proposer's batch that a block consumed: transactions `first .. first + count` of the batch.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct BatchRef {
+    pub author: ValidatorIndex,
+    /// blake3 of the batch's bytes.
+    pub digest: B256,
+    pub first: u32,
+    pub count: u32,
+}
+
+/// Why an ordered transaction was not executed. Numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+#[borsh(use_discriminant = true)]
+#[repr(u8)]
+pub enum SkipReason {
+    /// Not a transaction, or oversized, or of a type this chain does not take.
+    Undecodable = 1,
+    /// Bad signature (also high-s).
+    BadSignature = 2,
+    /// For another chain, or without replay protection.
+    WrongChain = 3,
+    /// Nonce below the sender's: a duplicate, or superseded.
+    NonceTooLow = 4,
+    /// Nonce above the sender's. Returns to the author's pool.
+    NonceTooHigh = 5,
+    /// The balance does not cover gas limit × max fee + value. Returns to the author's pool.
+    Underfunded = 6,
+    /// Max fee below the base fee. Returns to the author's pool.
+    Underpriced = 7,
+    /// Intrinsic gas above the gas limit.
+    IntrinsicGas = 8,
+    /// Gas limit above the block's.
+    GasLimit = 9,
+    /// Priority fee above the max fee.
+    TipAboveFee = 10,
+    /// The sender has contract code (EIP-3607).
+    SenderNotEoa = 11,
+    /// Creation data above the size limit (EIP-3860 with our number).
+    InitCodeSize = 12,
+    /// The nonce cannot grow any more (EIP-2681).
+    NonceMax = 13,
+}
+
+impl SkipReason {
+    /// Whether the transaction may still become valid: such ones return to the pool of the validator that proposed them.
+    pub fn returns_to_pool(self) -> bool {
+        matches!(self, Self::NonceTooHigh | Self::Underfunded | Self::Underpriced)
+    }
+}
+
+/// One skipped transaction of a block.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Skipped {
+    /// Position among the block's ordered transactions.
+    pub position: u32,
+    /// keccak-256 of the bytes as ordered.
+    pub hash: B256,
+    pub reason: SkipReason,
+}
+
+/// How a block came to be.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct OrderingRecord {
+    /// The genesis' word for the engine, for instance `mahi-mahi`.
+    pub engine: String,
+    pub epoch: Epoch,
+    /// Hash of the committee that ordered this block.
+    pub committee_hash: B256,
+    /// Hash of the committee of the next block; differs from `committee_hash` only where an epoch ends.
+    pub next_committee_hash: B256,
+    /// First and last commit that the block contains something of.
+    pub first_commit: CommitIndex,
+    pub last_commit: CommitIndex,
+    /// Ordered transactions of `last_commit` consumed up to and including this block.
+    pub last_commit_consumed: u32,
+    /// Leader of the last commit.
+    pub leader: ValidatorIndex,
+    /// Time of the last commit.
+    pub time: TimestampMs,
+    /// Randomness of the last commit, the header's `mixHash`.
+    pub randomness: B256,
+    pub batches: Vec<BatchRef>,
+    /// keccak-256 over the hashes of the ordered transactions, in order, skipped ones included.
+    pub transactions_hash: B256,
+    pub skipped: Vec<Skipped>,
+    /// keccak-256 of the engine's checkpoint at the last commit that is complete in this block (see
+    /// `corniche_engine::Ordered`), so that a certificate also covers the point from which another validator may resume.
+    pub checkpoint_hash: B256,
+}
+
+impl OrderingRecord {
+    pub fn encode(&self) -> Vec<u8> {
+        crate::wire::encode(self)
+    }
+
+    /// keccak-256 of the encoding; 32 bytes that fill the header's `extraData`.
+    pub fn hash(&self) -> B256 {
+        alloy_primitives::keccak256(self.encode())
+    }
+
+    pub fn extra_data(&self) -> Bytes {
+        Bytes::copy_from_slice(self.hash().as_slice())
+    }
+}
+
+/// Where an ordering engine resumes: after commit `index`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Resume {
+    /// 0 at genesis.
+    pub index: CommitIndex,
+    /// The engine's checkpoint at that commit; empty at genesis.
+    pub checkpoint: Bytes,
+}

@@ -1,0 +1,68 @@
+//! Receipts: what a transaction did, as stored and as hashed into the receipts root.
+
+use alloy_consensus::{Eip658Value, Receipt as AlloyReceipt, ReceiptEnvelope, ReceiptWithBloom};
+use alloy_primitives::{Address, B256, Bloom, Bytes, LogData};
+use borsh::{BorshDeserialize, BorshSerialize};
+
+/// An event a contract emitted: at most four topics, then data.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Log {
+    pub address: Address,
+    pub topics: Vec<B256>,
+    pub data: Bytes,
+}
+
+impl From<&Log> for alloy_primitives::Log {
+    fn from(log: &Log) -> Self {
+        Self { address: log.address, data: LogData::new_unchecked(log.topics.clone(), log.data.clone()) }
+    }
+}
+
+/// The result of one valid transaction, successful or reverted.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Receipt {
+    pub transaction_hash: B256,
+    /// EIP-2718 type: 0, 1 or 2.
+    pub type_byte: u8,
+    pub success: bool,
+    pub gas_used: u64,
+    /// Gas used by this block up to and including this transaction.
+    pub cumulative_gas_used: u64,
+    /// Wei per gas paid.
+    pub effective_gas_price: u128,
+    pub sender: Address,
+    pub to: Option<Address>,
+    /// Address of the created contract, for creations (also failed ones, as Ethereum clients answer).
+    pub contract_address: Option<Address>,
+    pub logs: Vec<Log>,
+    /// Return or revert data, or the reason in words where the node itself refused (for instance EVM init code). Not part
+    /// of the receipts root; served by our own RPC methods only.
+    pub output: Bytes,
+}
+
+impl Receipt {
+    pub fn logs_bloom(&self) -> Bloom {
+        self.logs.iter().map(alloy_primitives::Log::from).collect::<Vec<_>>().iter().collect()
+    }
+
+    /// The form hashed into the receipts root.
+    pub fn to_envelope(&self) -> ReceiptEnvelope {
+        let receipt = AlloyReceipt {
+            status: Eip658Value::Eip658(self.success),
+            cumulative_gas_used: self.cumulative_gas_used,
+            logs: self.logs.iter().map(alloy_primitives::Log::from).collect(),
+        };
+        let with_bloom = ReceiptWithBloom { receipt, logs_bloom: self.logs_bloom() };
+        match self.type_byte {
+            0 => ReceiptEnvelope::Legacy(with_bloom),
+            1 => ReceiptEnvelope::Eip2930(with_bloom),
+            _ => ReceiptEnvelope::Eip1559(with_bloom),
+        }
+    }
+
+    /// Root of Ethereum's receipts trie for one block.
+    pub fn root(receipts: &[Self]) -> B256 {
+        let envelopes: Vec<_> = receipts.iter().map(Self::to_envelope).collect();
+        alloy_consensus::proofs::calculate_receipt_root(&envelopes)
+    }
+}

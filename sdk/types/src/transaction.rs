@@ -1,0 +1,146 @@
+//! Ethereum transactions: types 0 (EIP-155), 1 (EIP-2930) and 2 (EIP-1559).
+
+use alloy_consensus::{Transaction as _, TxEnvelope, transaction::SignableTransaction};
+use alloy_eips::eip2718::Decodable2718;
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+
+/// The most bytes one transaction may have: 128 KiB.
+pub const MAX_TRANSACTION_BYTES: usize = 128 * 1024;
+
+/// Why bytes are not a transaction this chain takes. Worded as geth words it, because wallets match the phrases.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DecodeError {
+    /// More than [`MAX_TRANSACTION_BYTES`].
+    #[error("oversized data: transaction size {size}, limit {MAX_TRANSACTION_BYTES}")]
+    Oversized { size: usize },
+    /// Types 3, 4 and unknown ones.
+    #[error("transaction type not supported")]
+    TypeNotSupported { type_byte: u8 },
+    /// Not canonical RLP of a transaction, or bytes follow it.
+    #[error("rlp: {0}")]
+    Malformed(String),
+}
+
+/// A decoded transaction beside the exact bytes it came from. Its signature has *not* been checked: that is what
+/// `corniche_crypto::VerifiedTransaction` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    envelope: TxEnvelope,
+    raw: Bytes,
+    hash: B256,
+}
+
+impl Transaction {
+    /// Decodes the EIP-2718 bytes of one transaction; non-canonical RLP and trailing bytes are errors.
+    pub fn decode(raw: Bytes) -> Result<Self, DecodeError> {
+        if raw.len() > MAX_TRANSACTION_BYTES {
+            return Err(DecodeError::Oversized { size: raw.len() });
+        }
+        match raw.first() {
+            None => return Err(DecodeError::Malformed("empty transaction".into())),
+            Some(&byte) if byte < 0xc0 && byte != 1 && byte != 2 => {
+                return Err(DecodeError::TypeNotSupported { type_byte: byte });
+            }
+            Some(_) => {}
+        }
+        let malformed = |text: String| DecodeError::Malformed(text);
+        let mut rest: &[u8] = &raw;
+        let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| malformed(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(malformed(format!("{} bytes after the transaction", rest.len())));
+        }
+        let hash = keccak256(&raw);
+        Ok(Self { envelope, raw, hash })
+    }
+
+    /// keccak-256 of the raw bytes.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// The bytes as signed and sent.
+    pub fn raw(&self) -> &Bytes {
+        &self.raw
+    }
+
+    /// The decoded form.
+    pub fn envelope(&self) -> &TxEnvelope {
+        &self.envelope
+    }
+
+    /// 0, 1 or 2.
+    pub fn type_byte(&self) -> u8 {
+        self.envelope.tx_type() as u8
+    }
+
+    /// `None` only for a legacy transaction without replay protection (EIP-155).
+    pub fn chain_id(&self) -> Option<u64> {
+        self.envelope.chain_id()
+    }
+
+    pub fn nonce(&self) -> u64 {
+        self.envelope.nonce()
+    }
+
+    pub fn gas_limit(&self) -> u64 {
+        self.envelope.gas_limit()
+    }
+
+    /// Most wei per gas the sender pays; the gas price of types 0 and 1.
+    pub fn max_fee_per_gas(&self) -> u128 {
+        self.envelope.max_fee_per_gas()
+    }
+
+    /// Most wei per gas of that which goes to the batch's author; the gas price of types 0 and 1.
+    pub fn max_priority_fee_per_gas(&self) -> u128 {
+        self.envelope.priority_fee_or_price()
+    }
+
+    /// Wei per gas paid at `base_fee`; meaningful only when [`Self::max_fee_per_gas`] is at least `base_fee`.
+    pub fn effective_gas_price(&self, base_fee: u64) -> u128 {
+        self.envelope.effective_gas_price(Some(base_fee))
+    }
+
+    /// The callee, or creation.
+    pub fn kind(&self) -> TxKind {
+        self.envelope.kind()
+    }
+
+    pub fn to(&self) -> Option<Address> {
+        self.envelope.to()
+    }
+
+    /// Wei sent along.
+    pub fn value(&self) -> U256 {
+        self.envelope.value()
+    }
+
+    pub fn input(&self) -> &Bytes {
+        self.envelope.input()
+    }
+
+    /// (addresses, storage keys) named in the access list.
+    pub fn access_list(&self) -> Vec<(Address, Vec<B256>)> {
+        let items = self.envelope.access_list().map(|list| list.0.as_slice()).unwrap_or_default();
+        items.iter().map(|item| (item.address, item.storage_keys.clone())).collect()
+    }
+
+    pub fn signature(&self) -> &Signature {
+        self.envelope.signature()
+    }
+
+    /// What the sender signed.
+    pub fn signature_hash(&self) -> B256 {
+        match &self.envelope {
+            TxEnvelope::Legacy(signed) => signed.tx().signature_hash(),
+            TxEnvelope::Eip2930(signed) => signed.tx().signature_hash(),
+            TxEnvelope::Eip1559(signed) => signed.tx().signature_hash(),
+            _ => unreachable!("decode admits types 0, 1 and 2 only"),
+        }
+    }
+
+    /// Most wei the sender can lose: gas limit × max fee + value; `None` when that exceeds 256 bits.
+    pub fn max_cost(&self) -> Option<U256> {
+        U256::from(self.gas_limit()).checked_mul(U256::from(self.max_fee_per_gas()))?.checked_add(self.value())
+    }
+}
