@@ -8,6 +8,7 @@ mod block;
 mod certificate;
 mod genesis;
 mod ids;
+pub mod intrinsic;
 mod ordering;
 mod receipt;
 mod transaction;
@@ -18,6 +19,7 @@ pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, keccak256}
 pub use block::{Block, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};
+pub use intrinsic::intrinsic_gas;
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};
 pub use receipt::{Log, Receipt};
