@@ -1,0 +1,1 @@
+//! Running WebAssembly contracts.
