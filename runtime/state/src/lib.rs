@@ -1,8 +1,24 @@
 //! State as the virtual machine, the executor and the store see it: keyed values, versions of them by height, and the
 //! authenticated tree over them.
+//!
+//! - [`StateView`]: what can be read of a state; [`Overlay`] reads changes on top of another view.
+//! - [`Changes`]: what a transaction or a block changed.
+//! - [`State`]: the values in memory with their recent versions; [`Snapshot`] is one height of it.
+//! - [`Tree`]: the Merkle tree whose root stands in the header; [`Proof`] shows one key of it.
+//!
+//! What always holds: reading never fails and never changes under the reader, and nothing here depends on the order in
+//! which a hash table happens to be walked.
 
 mod changes;
+mod genesis;
+mod proof;
+mod state;
+mod tree;
 mod view;
 
 pub use changes::{Changes, CommittedBlock};
-pub use view::{Account, KECCAK_EMPTY, StateView};
+pub use genesis::genesis_changes;
+pub use proof::{MAX_DEPTH, Proof, Terminal};
+pub use state::{Snapshot, State};
+pub use tree::{Tree, TreeKey, account_value};
+pub use view::{ABI_VERSION, Account, EmptyState, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};

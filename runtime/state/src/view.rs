@@ -1,10 +1,17 @@
 //! What can be read of a state.
 
+use crate::Changes;
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{Address, B256, Bytes, U256};
 
 /// keccak-256 of nothing: the code hash of an account without code.
 pub const KECCAK_EMPTY: B256 = alloy_primitives::KECCAK256_EMPTY;
+
+/// Version of the host interface that code is deployed under now: `vm_hooks`.
+pub const ABI_VERSION: u8 = 1;
+
+/// Version of the gas table that code is deployed under now.
+pub const GAS_VERSION: u8 = 1;
 
 /// One account. An account that would equal `Account::default()` does not exist (EIP-161).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -21,13 +28,24 @@ pub struct Account {
 
 impl Default for Account {
     fn default() -> Self {
-        Self { nonce: 0, balance: U256::ZERO, code_hash: KECCAK_EMPTY, abi_version: 0, gas_version: 0 }
+        Self {
+            nonce: 0,
+            balance: U256::ZERO,
+            code_hash: KECCAK_EMPTY,
+            abi_version: 0,
+            gas_version: 0,
+        }
     }
 }
 
 impl Account {
     pub fn has_code(&self) -> bool {
         self.code_hash != KECCAK_EMPTY
+    }
+
+    /// Nothing worth storing: such an account does not exist (EIP-161).
+    pub fn is_empty(&self) -> bool {
+        self.nonce == 0 && self.balance.is_zero() && !self.has_code()
     }
 }
 
@@ -39,4 +57,53 @@ pub trait StateView: Send + Sync {
     fn storage(&self, address: &Address, slot: &B256) -> B256;
     /// Code by its keccak-256 hash.
     fn code(&self, hash: &B256) -> Option<Bytes>;
+}
+
+/// The state in which nothing exists.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmptyState;
+
+impl StateView for EmptyState {
+    fn account(&self, _: &Address) -> Option<Account> {
+        None
+    }
+
+    fn storage(&self, _: &Address, _: &B256) -> B256 {
+        B256::ZERO
+    }
+
+    fn code(&self, _: &B256) -> Option<Bytes> {
+        None
+    }
+}
+
+/// A view with changes on top: what the next transaction of a block sees.
+#[derive(Clone, Copy)]
+pub struct Overlay<'a> {
+    pub base: &'a dyn StateView,
+    pub changes: &'a Changes,
+}
+
+impl StateView for Overlay<'_> {
+    fn account(&self, address: &Address) -> Option<Account> {
+        match self.changes.accounts.get(address) {
+            Some(account) => account.clone(),
+            None => self.base.account(address),
+        }
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        match self.changes.storage.get(&(*address, *slot)) {
+            Some(value) => *value,
+            None => self.base.storage(address, slot),
+        }
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.changes
+            .code
+            .get(hash)
+            .cloned()
+            .or_else(|| self.base.code(hash))
+    }
 }
