@@ -15,26 +15,15 @@ pub fn genesis_changes(genesis: &Genesis) -> Changes {
             changes.accounts.insert(*address, Some(account));
         }
         let slots = given.storage.iter().filter(|(_, value)| !value.is_zero());
-        changes
-            .storage
-            .extend(slots.map(|(slot, value)| ((*address, *slot), *value)));
+        changes.storage.extend(slots.map(|(slot, value)| ((*address, *slot), *value)));
     }
     changes
 }
 
 fn account_of(given: &GenesisAccount) -> Account {
-    let (code_hash, abi_version, gas_version) = if given.code.is_empty() {
-        (KECCAK_EMPTY, 0, 0)
-    } else {
-        (keccak256(&given.code), ABI_VERSION, GAS_VERSION)
-    };
-    Account {
-        nonce: given.nonce,
-        balance: given.balance,
-        code_hash,
-        abi_version,
-        gas_version,
-    }
+    let (code_hash, abi_version, gas_version) =
+        if given.code.is_empty() { (KECCAK_EMPTY, 0, 0) } else { (keccak256(&given.code), ABI_VERSION, GAS_VERSION) };
+    Account { nonce: given.nonce, balance: given.balance, code_hash, abi_version, gas_version }
 }
 
 #[cfg(test)]
@@ -45,17 +34,10 @@ mod tests {
 
     #[test]
     fn the_state_of_a_genesis() {
-        let rich = GenesisAccount {
-            balance: U256::from(7),
-            ..Default::default()
-        };
+        let rich = GenesisAccount { balance: U256::from(7), ..Default::default() };
         let contract = GenesisAccount {
             code: bytes!("0061736d"),
-            storage: [
-                (B256::with_last_byte(1), B256::with_last_byte(9)),
-                (B256::with_last_byte(2), B256::ZERO),
-            ]
-            .into(),
+            storage: [(B256::with_last_byte(1), B256::with_last_byte(9)), (B256::with_last_byte(2), B256::ZERO)].into(),
             ..Default::default()
         };
         let accounts = [
@@ -73,32 +55,17 @@ mod tests {
             batch_bytes: 1 << 20,
             batch_gas: 1 << 20,
             epoch_blocks: 1,
-            fees: FeeRules {
-                initial_base_fee: 1,
-                target_gas_per_second: 1,
-            },
-            engine: EngineConfig {
-                name: "mahi-mahi".into(),
-                parameters: Default::default(),
-            },
+            fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+            engine: EngineConfig { name: "mahi-mahi".into(), parameters: Default::default() },
             validators: vec![],
             coin_shares: vec![],
             coin_public_key: Default::default(),
             accounts: accounts.into(),
         };
         let changes = genesis_changes(&genesis);
-        assert_eq!(
-            changes.accounts.len(),
-            2,
-            "an account with nothing in it does not exist"
-        );
-        let contract = changes.accounts[&Address::with_last_byte(2)]
-            .as_ref()
-            .unwrap();
-        assert_eq!(
-            (contract.abi_version, contract.gas_version),
-            (ABI_VERSION, GAS_VERSION)
-        );
+        assert_eq!(changes.accounts.len(), 2, "an account with nothing in it does not exist");
+        let contract = changes.accounts[&Address::with_last_byte(2)].as_ref().unwrap();
+        assert_eq!((contract.abi_version, contract.gas_version), (ABI_VERSION, GAS_VERSION));
         assert_eq!(changes.code[&contract.code_hash], bytes!("0061736d"));
         assert_eq!(changes.storage.len(), 1, "a zero slot does not exist");
     }

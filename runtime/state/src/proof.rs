@@ -39,17 +39,10 @@ impl Proof {
         match (&self.terminal, value) {
             (Terminal::Empty, None) => true,
             (Terminal::Empty, Some(_)) => false,
-            (
-                Terminal::Leaf {
-                    key: found,
-                    value_hash: hash,
-                },
-                Some(value),
-            ) => *found == key.0 && *hash == value_hash(value),
+            (Terminal::Leaf { key: found, value_hash: hash }, Some(value)) => *found == key.0 && *hash == value_hash(value),
             (Terminal::Leaf { key: found, .. }, None) => {
                 let found = TreeKey(*found);
-                found != *key
-                    && (0..self.siblings.len()).all(|depth| found.side(depth) == key.side(depth))
+                found != *key && (0..self.siblings.len()).all(|depth| found.side(depth) == key.side(depth))
             }
         }
     }
@@ -60,13 +53,9 @@ impl Proof {
             Terminal::Empty => B256::ZERO,
             Terminal::Leaf { key, value_hash } => leaf_hash(key, value_hash),
         };
-        self.siblings
-            .iter()
-            .enumerate()
-            .rev()
-            .fold(end, |node, (depth, sibling)| match key.side(depth) {
-                false => branch_hash(&node, sibling),
-                true => branch_hash(sibling, &node),
-            })
+        self.siblings.iter().enumerate().rev().fold(end, |node, (depth, sibling)| match key.side(depth) {
+            false => branch_hash(&node, sibling),
+            true => branch_hash(sibling, &node),
+        })
     }
 }

@@ -56,17 +56,9 @@ impl State {
     pub fn apply(&self, height: Height, changes: &Changes) {
         let shared = &self.shared;
         let head = lock(&shared.heights).head;
-        assert!(
-            head.is_none_or(|head| head < height),
-            "heights are applied in ascending order: {height} after {head:?}"
-        );
+        assert!(head.is_none_or(|head| head < height), "heights are applied in ascending order: {height} after {head:?}");
         let mut touched = Touched::default();
-        write(&shared.code).extend(
-            changes
-                .code
-                .iter()
-                .map(|(hash, code)| (*hash, code.clone())),
-        );
+        write(&shared.code).extend(changes.code.iter().map(|(hash, code)| (*hash, code.clone())));
         for (address, account) in &changes.accounts {
             let account = account.clone().filter(|account| !account.is_empty());
             shared.accounts.put(*address, height, account);
@@ -109,10 +101,7 @@ impl State {
         let (limit, passed) = {
             let mut heights = lock(&self.shared.heights);
             let pinned = heights.pinned.keys().next().copied().unwrap_or(height);
-            let limit = height
-                .min(pinned)
-                .min(heights.head.unwrap_or_default())
-                .max(heights.oldest);
+            let limit = height.min(pinned).min(heights.head.unwrap_or_default()).max(heights.oldest);
             heights.oldest = limit;
             let later = heights.touched.split_off(&limit.next());
             (limit, std::mem::replace(&mut heights.touched, later))
@@ -129,12 +118,7 @@ impl State {
 
     fn pin(&self, heights: &mut Heights, height: Height) -> Snapshot {
         *heights.pinned.entry(height).or_insert(0) += 1;
-        Snapshot {
-            pin: Arc::new(Pin {
-                shared: self.shared.clone(),
-                height,
-            }),
-        }
+        Snapshot { pin: Arc::new(Pin { shared: self.shared.clone(), height }) }
     }
 }
 
@@ -152,19 +136,11 @@ impl Snapshot {
 
 impl StateView for Snapshot {
     fn account(&self, address: &Address) -> Option<Account> {
-        self.pin
-            .shared
-            .accounts
-            .get(address, self.pin.height)
-            .flatten()
+        self.pin.shared.accounts.get(address, self.pin.height).flatten()
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {
-        self.pin
-            .shared
-            .storage
-            .get(&(*address, *slot), self.pin.height)
-            .unwrap_or_default()
+        self.pin.shared.storage.get(&(*address, *slot), self.pin.height).unwrap_or_default()
     }
 
     fn code(&self, hash: &B256) -> Option<Bytes> {
@@ -230,23 +206,14 @@ impl<K: Sharded, V: Clone + Default + PartialEq> Shards<K, V> {
             Some(versions) => versions.put(height, value),
             None if value == V::default() => {}
             None => {
-                shard.insert(
-                    key,
-                    Versions {
-                        newest: (height, value),
-                        older: Vec::new(),
-                    },
-                );
+                shard.insert(key, Versions { newest: (height, value), older: Vec::new() });
             }
         }
     }
 
     fn prune(&self, key: &K, limit: Height) {
         let mut shard = write(&self.0[key.shard()]);
-        if shard
-            .get_mut(key)
-            .is_some_and(|versions| versions.prune(limit))
-        {
+        if shard.get_mut(key).is_some_and(|versions| versions.prune(limit)) {
             shard.remove(key);
         }
     }
@@ -265,9 +232,7 @@ impl<V: Default + PartialEq> Versions<V> {
         if self.newest.0 <= height {
             return Some(&self.newest.1);
         }
-        let later = self
-            .older
-            .partition_point(|(written, _)| *written <= height);
+        let later = self.older.partition_point(|(written, _)| *written <= height);
         later.checked_sub(1).map(|index| &self.older[index].1)
     }
 

@@ -76,18 +76,12 @@ impl Tree {
     pub fn apply(&mut self, changes: &Changes) -> B256 {
         let accounts = changes.accounts.iter().map(|(address, account)| Update {
             key: TreeKey::account(address),
-            value: account
-                .as_ref()
-                .filter(|account| !account.is_empty())
-                .map(|account| value_hash(&account_value(account))),
+            value: account.as_ref().filter(|account| !account.is_empty()).map(|account| value_hash(&account_value(account))),
         });
-        let slots = changes
-            .storage
-            .iter()
-            .map(|((address, slot), value)| Update {
-                key: TreeKey::storage(address, slot),
-                value: (!value.is_zero()).then(|| value_hash(value.as_slice())),
-            });
+        let slots = changes.storage.iter().map(|((address, slot), value)| Update {
+            key: TreeKey::storage(address, slot),
+            value: (!value.is_zero()).then(|| value_hash(value.as_slice())),
+        });
         let mut updates: Vec<Update> = accounts.chain(slots).collect();
         updates.sort_unstable_by_key(|update| update.key);
         self.top = std::mem::take(&mut self.top).update(0, &updates);
@@ -101,16 +95,10 @@ impl Tree {
         loop {
             match node {
                 Node::Empty => {
-                    return Proof {
-                        siblings,
-                        terminal: Terminal::Empty,
-                    };
+                    return Proof { siblings, terminal: Terminal::Empty };
                 }
                 Node::Leaf(leaf) => {
-                    let terminal = Terminal::Leaf {
-                        key: leaf.key.0,
-                        value_hash: leaf.value,
-                    };
+                    let terminal = Terminal::Leaf { key: leaf.key.0, value_hash: leaf.value };
                     return Proof { siblings, terminal };
                 }
                 Node::Branch(branch) => {
@@ -166,11 +154,7 @@ impl Node {
     }
 
     fn leaf(key: TreeKey, value: B256) -> Self {
-        Self::Leaf(Arc::new(Leaf {
-            key,
-            value,
-            hash: leaf_hash(&key.0, &value),
-        }))
+        Self::Leaf(Arc::new(Leaf { key, value, hash: leaf_hash(&key.0, &value) }))
     }
 
     /// This subtree, `depth` levels below the root, after `updates`: sorted, without repetition, all under its prefix.
@@ -178,11 +162,7 @@ impl Node {
         match (self, updates) {
             (node, []) => node,
             (Self::Empty, updates) => {
-                let present: Vec<Update> = updates
-                    .iter()
-                    .copied()
-                    .filter(|update| update.value.is_some())
-                    .collect();
+                let present: Vec<Update> = updates.iter().copied().filter(|update| update.value.is_some()).collect();
                 Self::build(depth, &present)
             }
             (Self::Leaf(leaf), updates) => leaf.update(depth, updates),
@@ -194,12 +174,7 @@ impl Node {
     fn build(depth: usize, present: &[Update]) -> Self {
         match present {
             [] => Self::Empty,
-            [
-                Update {
-                    key,
-                    value: Some(value),
-                },
-            ] => Self::leaf(*key, *value),
+            [Update { key, value: Some(value) }] => Self::leaf(*key, *value),
             _ => {
                 let (zeros, ones) = split(depth, present);
                 Self::join(Self::build(depth + 1, zeros), Self::build(depth + 1, ones))
@@ -224,21 +199,12 @@ impl Leaf {
     fn update(self: Arc<Self>, depth: usize, updates: &[Update]) -> Node {
         let mut present: Vec<Update> = Vec::with_capacity(updates.len() + 1);
         present.extend(updates.iter().filter(|update| update.value.is_some()));
-        if updates
-            .binary_search_by_key(&self.key, |update| update.key)
-            .is_err()
-        {
+        if updates.binary_search_by_key(&self.key, |update| update.key).is_err() {
             if present.is_empty() {
                 return Node::Leaf(self);
             }
             let position = present.partition_point(|update| update.key < self.key);
-            present.insert(
-                position,
-                Update {
-                    key: self.key,
-                    value: Some(self.value),
-                },
-            );
+            present.insert(position, Update { key: self.key, value: Some(self.value) });
         }
         Node::build(depth, &present)
     }
@@ -265,10 +231,7 @@ impl Branch {
 
 /// Sorted updates under one prefix, by the bit at `depth`.
 fn split(depth: usize, updates: &[Update]) -> (&[Update], &[Update]) {
-    debug_assert!(
-        depth < MAX_DEPTH,
-        "different keys differ in one of their 256 bits"
-    );
+    debug_assert!(depth < MAX_DEPTH, "different keys differ in one of their 256 bits");
     updates.split_at(updates.partition_point(|update| !update.key.side(depth)))
 }
 

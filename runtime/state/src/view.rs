@@ -28,13 +28,7 @@ pub struct Account {
 
 impl Default for Account {
     fn default() -> Self {
-        Self {
-            nonce: 0,
-            balance: U256::ZERO,
-            code_hash: KECCAK_EMPTY,
-            abi_version: 0,
-            gas_version: 0,
-        }
+        Self { nonce: 0, balance: U256::ZERO, code_hash: KECCAK_EMPTY, abi_version: 0, gas_version: 0 }
     }
 }
 
@@ -100,10 +94,6 @@ impl StateView for Overlay<'_> {
     }
 
     fn code(&self, hash: &B256) -> Option<Bytes> {
-        self.changes
-            .code
-            .get(hash)
-            .cloned()
-            .or_else(|| self.base.code(hash))
+        self.changes.code.get(hash).cloned().or_else(|| self.base.code(hash))
     }
 }
