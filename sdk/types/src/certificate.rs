@@ -15,6 +15,21 @@ pub enum FaultModel {
     Crash = 2,
 }
 
+impl FaultModel {
+    /// f: most of `size` validators that may be faulty.
+    pub fn faulty(self, size: usize) -> usize {
+        match self {
+            Self::Byzantine => size.saturating_sub(1) / 3,
+            Self::Crash => size.saturating_sub(1) / 2,
+        }
+    }
+
+    /// n − f: as many as can be waited for, and as many as a certificate and the coin need.
+    pub fn quorum(self, size: usize) -> usize {
+        size - self.faulty(size)
+    }
+}
+
 /// One bit per validator, least significant bit of byte 0 first; exactly ⌈n/8⌉ bytes, unused bits zero.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SignerBitmap(pub Bytes);

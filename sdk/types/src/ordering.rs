@@ -89,9 +89,9 @@ pub struct OrderingRecord {
     /// keccak-256 over the hashes of the ordered transactions, in order, skipped ones included.
     pub transactions_hash: B256,
     pub skipped: Vec<Skipped>,
-    /// keccak-256 of the engine's checkpoint at the last commit that is complete in this block (see
-    /// `corniche_engine::Ordered`), so that a certificate also covers the point from which another validator may resume.
-    pub checkpoint_hash: B256,
+    /// keccak-256 of the encoded [`Resume`] point after the last commit that is complete in this block, so that a
+    /// certificate also covers the point from which another validator may resume ordering.
+    pub resume_hash: B256,
 }
 
 impl OrderingRecord {

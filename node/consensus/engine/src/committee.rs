@@ -51,15 +51,12 @@ impl Committee {
 
     /// f: most validators that may be faulty.
     pub fn faulty(&self) -> usize {
-        match self.fault_model {
-            FaultModel::Byzantine => (self.size() - 1) / 3,
-            FaultModel::Crash => (self.size() - 1) / 2,
-        }
+        self.fault_model.faulty(self.size())
     }
 
     /// n − f: as many as can be waited for; two of them share an honest validator.
     pub fn quorum(&self) -> usize {
-        self.size() - self.faulty()
+        self.fault_model.quorum(self.size())
     }
 
     /// f + 1: at least one of them is honest.

@@ -1,0 +1,95 @@
+//! Checking commit certificates: what anyone needs to trust a header without trusting who served it.
+
+use crate::{
+    bls::{BlsPublicKey, BlsSignature, bls_verify_aggregate},
+    genesis::{GenesisKeyError, member_keys},
+};
+use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis};
+
+/// Why a certificate proves nothing.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CertificateError {
+    #[error("certificate of epoch {found}, committee of epoch {expected}")]
+    Epoch { expected: Epoch, found: Epoch },
+    #[error("certificate of committee {found}, expected {expected}")]
+    Committee { expected: B256, found: B256 },
+    #[error("certificate under the fault model {found:?}, expected {expected:?}")]
+    FaultModel { expected: FaultModel, found: FaultModel },
+    #[error("signer bitmap is not one for {committee_size} validators")]
+    Bitmap { committee_size: usize },
+    #[error("{signers} signers, a quorum is {quorum}")]
+    NoQuorum { signers: usize, quorum: usize },
+    #[error("aggregate signature is not a point of the group")]
+    Malformed,
+    #[error("aggregate signature does not verify")]
+    Invalid,
+}
+
+/// Checks one certificate against a committee: the cheap comparisons first, then one pairing (about 1 ms).
+pub fn verify_certificate(
+    certificate: &Certificate,
+    chain_id: u64,
+    keys: &[BlsPublicKey],
+    committee_hash: B256,
+    fault_model: FaultModel,
+    quorum: usize,
+) -> Result<(), CertificateError> {
+    if certificate.committee_hash != committee_hash {
+        return Err(CertificateError::Committee { expected: committee_hash, found: certificate.committee_hash });
+    }
+    if certificate.fault_model != fault_model {
+        return Err(CertificateError::FaultModel { expected: fault_model, found: certificate.fault_model });
+    }
+    let committee_size = keys.len();
+    let signers = certificate.signers.signers(committee_size).ok_or(CertificateError::Bitmap { committee_size })?;
+    if signers.len() < quorum.max(1) {
+        return Err(CertificateError::NoQuorum { signers: signers.len(), quorum });
+    }
+    let signature = BlsSignature::from_bytes(&certificate.signature).ok_or(CertificateError::Malformed)?;
+    let message = Certificate::signed_bytes(
+        chain_id,
+        certificate.epoch,
+        committee_hash,
+        certificate.height,
+        certificate.header_hash,
+        fault_model,
+    );
+    let signing_keys: Vec<&BlsPublicKey> = signers.iter().map(|signer| &keys[signer.as_usize()]).collect();
+    bls_verify_aggregate(&signing_keys, &message, &signature).then_some(()).ok_or(CertificateError::Invalid)
+}
+
+/// A committee as far as its certificates are concerned. Parse once, check many.
+#[derive(Clone, Debug)]
+pub struct CommitteeKeys {
+    chain_id: u64,
+    epoch: Epoch,
+    committee_hash: B256,
+    fault_model: FaultModel,
+    keys: Vec<BlsPublicKey>,
+}
+
+impl CommitteeKeys {
+    /// The first committee, proofs of possession checked.
+    pub fn from_genesis(genesis: &Genesis) -> Result<Self, GenesisKeyError> {
+        Ok(Self {
+            chain_id: genesis.chain_id,
+            epoch: Epoch(0),
+            committee_hash: genesis.committee_hash(),
+            fault_model: genesis.fault_model(),
+            keys: member_keys(genesis)?,
+        })
+    }
+
+    /// By validator index.
+    pub fn keys(&self) -> &[BlsPublicKey] {
+        &self.keys
+    }
+
+    pub fn verify(&self, certificate: &Certificate) -> Result<(), CertificateError> {
+        if certificate.epoch != self.epoch {
+            return Err(CertificateError::Epoch { expected: self.epoch, found: certificate.epoch });
+        }
+        let quorum = self.fault_model.quorum(self.keys.len());
+        verify_certificate(certificate, self.chain_id, &self.keys, self.committee_hash, self.fault_model, quorum)
+    }
+}

@@ -1,0 +1,214 @@
+//! The threshold coin: a BLS signature under a key that nobody holds.
+//!
+//! A dealer (the genesis maker, for now) picks a polynomial of degree threshold − 1 over the scalar field. Its value at 0 is
+//! the secret key, its value at i + 1 is validator i's share. A validator signs the round with its share; any `threshold`
+//! shares interpolate to the signature under the whole key. BLS signatures are unique, so every subset gives the same
+//! bytes, and with fewer shares the signature is as unpredictable as any signature under an unknown key.
+//!
+//! Shares arrive unchecked ([`CoinShare`] is bytes). The cheap order is: [`CoinPublicKeys::combine`], then
+//! [`CoinPublicKeys::verify`] once, and [`CoinPublicKeys::verify_share`] singly only when that fails.
+
+use crate::{
+    bls::{BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, verify_under},
+    scalar::{Scalar, evaluate, lagrange_at_zero},
+    secret::{self, SecretError},
+};
+use blst::{
+    MultiPoint,
+    min_sig::{SecretKey, Signature},
+};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::{Bytes, Genesis, ValidatorIndex};
+use std::collections::BTreeMap;
+
+/// The coin's own suite: a share is never a header signature.
+const COIN_SUITE: &[u8] = b"CORNICHE_COIN_BLS12381G1_XMD:SHA-256_SSWU_RO_";
+/// Bits of a scalar.
+const SCALAR_BITS: usize = 255;
+
+/// What a dealer hands out. The dealer must forget it.
+#[derive(Debug)]
+pub struct CoinDeal {
+    pub public: CoinPublicKeys,
+    /// One per validator, in the committee's order.
+    pub shares: Vec<CoinSecretShare>,
+}
+
+/// Deals a coin to `n` validators, of whom any `threshold` reveal it. The same seed deals the same coin. `threshold` must
+/// be 1 to `n`.
+pub fn deal_coin(n: usize, threshold: usize, seed: [u8; 32]) -> CoinDeal {
+    assert!((1..=n).contains(&threshold) && n <= usize::from(u16::MAX), "{threshold} of {n} is not a threshold");
+    let coefficients: Vec<Scalar> = (0..threshold as u64).map(|degree| coefficient(&seed, degree)).collect();
+    let secret_at = |x: u64| {
+        let bytes = evaluate(&coefficients, x).to_be_bytes();
+        SecretKey::from_bytes(&bytes).expect("a uniform scalar is zero once in 2^255 seeds")
+    };
+    let shares: Vec<CoinSecretShare> =
+        (0..n).map(|i| CoinSecretShare { index: index(i), secret: secret_at(evaluation_point(index(i))) }).collect();
+    let public = CoinPublicKeys {
+        whole: BlsPublicKey(secret_at(0).sk_to_pk()),
+        shares: shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect(),
+    };
+    CoinDeal { public, shares }
+}
+
+fn index(position: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(position).expect("the caller checked that n fits"))
+}
+
+/// Zero is the secret's place.
+fn evaluation_point(index: ValidatorIndex) -> u64 {
+    u64::from(index.0) + 1
+}
+
+fn coefficient(seed: &[u8; 32], degree: u64) -> Scalar {
+    let mut uniform = [0u8; 64];
+    let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, polynomial coefficient");
+    hasher.update(seed).update(&degree.to_le_bytes());
+    hasher.finalize_xof().fill(&mut uniform);
+    Scalar::from_uniform(&uniform)
+}
+
+/// One validator's part of the coin's key.
+#[derive(Clone)]
+pub struct CoinSecretShare {
+    index: ValidatorIndex,
+    secret: SecretKey,
+}
+
+impl CoinSecretShare {
+    pub fn index(&self) -> ValidatorIndex {
+        self.index
+    }
+
+    pub fn sign(&self, message: &[u8]) -> CoinShare {
+        CoinShare(self.secret.sign(message, COIN_SUITE, &[]).compress())
+    }
+
+    /// The validator's index (2 bytes, big endian), then the secret.
+    pub fn to_hex(&self) -> String {
+        secret::to_hex(&[self.index.0.to_be_bytes().as_slice(), &self.secret.to_bytes()].concat())
+    }
+
+    pub fn from_hex(text: &str) -> Result<Self, SecretError> {
+        let bytes: [u8; 34] = secret::from_hex(text)?;
+        let index = ValidatorIndex(u16::from_be_bytes([bytes[0], bytes[1]]));
+        let secret = SecretKey::from_bytes(&bytes[2..]).map_err(|_| SecretError::OutOfRange)?;
+        Ok(Self { index, secret })
+    }
+}
+
+impl std::fmt::Debug for CoinSecretShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CoinSecretShare({})", self.index)
+    }
+}
+
+/// A share of the coin as it travels: 48 bytes that nobody has looked at.
+#[derive(Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct CoinShare(pub [u8; BLS_SIGNATURE_BYTES]);
+
+impl std::fmt::Debug for CoinShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CoinShare({})", secret::to_hex(&self.0))
+    }
+}
+
+/// The coin's keys as the genesis lists them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoinPublicKeys {
+    whole: BlsPublicKey,
+    shares: Vec<BlsPublicKey>,
+}
+
+impl CoinPublicKeys {
+    /// `None` when a key is not one. That they belong together is checked by [`crate::verify_genesis`].
+    pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
+        Some(Self {
+            whole: BlsPublicKey::from_bytes(&genesis.coin_public_key)?,
+            shares: genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?,
+        })
+    }
+
+    /// [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
+    pub fn to_genesis(&self) -> (Bytes, Vec<Bytes>) {
+        let bytes = |key: &BlsPublicKey| Bytes::copy_from_slice(&key.to_bytes());
+        (bytes(&self.whole), self.shares.iter().map(bytes).collect())
+    }
+
+    /// Whether this share is validator `index`'s for this message. About 1.1 ms.
+    pub fn verify_share(&self, index: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+        let (Some(key), Some(signature)) = (self.shares.get(index.as_usize()), BlsSignature::from_bytes(&share.0)) else {
+            return false;
+        };
+        verify_under(COIN_SUITE, key, message, &signature)
+    }
+
+    /// Interpolates the first `threshold` shares of distinct validators that are points at all. The result is *not* yet
+    /// known to be the coin: that is what [`Self::verify`] says. `None` when there are too few, or the result is no
+    /// signature.
+    pub fn combine(&self, threshold: usize, shares: &[(ValidatorIndex, CoinShare)]) -> Option<BlsSignature> {
+        let mut chosen = BTreeMap::new();
+        for (index, share) in shares.iter().filter(|(index, _)| index.as_usize() < self.shares.len()) {
+            if chosen.len() == threshold {
+                break;
+            }
+            // The group is checked once, on the result.
+            if let Ok(point) = Signature::uncompress(&share.0) {
+                chosen.entry(*index).or_insert(point);
+            }
+        }
+        if chosen.len() < threshold || threshold == 0 {
+            return None;
+        }
+        let positions: Vec<u64> = chosen.keys().copied().map(evaluation_point).collect();
+        let scalars: Vec<u8> = lagrange_at_zero(&positions).into_iter().flat_map(Scalar::to_le_bytes).collect();
+        let points: Vec<Signature> = chosen.into_values().collect();
+        let sum = points.as_slice().mult(&scalars, SCALAR_BITS).to_signature();
+        sum.validate(true).ok()?;
+        Some(BlsSignature(sum))
+    }
+
+    /// Whether `signature` is the coin for this message. About 1 ms.
+    pub fn verify(&self, message: &[u8], signature: &BlsSignature) -> bool {
+        verify_under(COIN_SUITE, &self.whole, message, signature)
+    }
+
+    /// Whether all keys lie on one polynomial of degree below `threshold`, with the whole key at 0: that is, whether every
+    /// `threshold` valid shares combine to a valid coin.
+    ///
+    /// The values of such polynomials at 0..=n form a linear code. A word is in it exactly if it is orthogonal to the dual
+    /// code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One word drawn after the keys were
+    /// fixed (its g is a hash of them) catches any other keys, up to the odds of hitting one scalar.
+    pub(crate) fn is_consistent(&self, threshold: usize) -> bool {
+        let n = self.shares.len();
+        if !(1..=n).contains(&threshold) {
+            return false;
+        }
+        let mut hasher = blake3::Hasher::new_derive_key("corniche 2026 threshold coin, consistency of public keys");
+        let keys: Vec<_> = std::iter::once(self.whole).chain(self.shares.iter().copied()).map(|key| key.0).collect();
+        hasher.update(&(threshold as u64).to_le_bytes());
+        keys.iter().for_each(|key| {
+            hasher.update(&key.compress());
+        });
+        let mut stream = hasher.finalize_xof();
+        let test_polynomial: Vec<Scalar> = (0..=n - threshold)
+            .map(|_| {
+                let mut uniform = [0u8; 64];
+                stream.fill(&mut uniform);
+                Scalar::from_uniform(&uniform)
+            })
+            .collect();
+        let weight = |x: u64| {
+            let others = (0..=n as u64).filter(|&y| y != x);
+            let product = others.fold(Scalar::from_u64(1), |product, y| {
+                product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y)))
+            });
+            evaluate(&test_polynomial, x).mul(product.inverse())
+        };
+        let scalars: Vec<u8> = (0..=n as u64).flat_map(|x| weight(x).to_le_bytes()).collect();
+        let sum = keys.as_slice().mult(&scalars, SCALAR_BITS).to_public_key();
+        // `validate` names the identity before anything else.
+        sum.validate() == Err(blst::BLST_ERROR::BLST_PK_IS_INFINITY)
+    }
+}

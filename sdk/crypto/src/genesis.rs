@@ -1,0 +1,64 @@
+//! Checking the keys that a genesis lists.
+
+use crate::{
+    bls::{BlsPublicKey, BlsSignature, verify_possession},
+    coin::CoinPublicKeys,
+    signed::ConsensusPublicKey,
+};
+use corniche_types::{Genesis, ValidatorIndex};
+use std::collections::BTreeSet;
+
+/// Why the keys in a genesis are refused.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum GenesisKeyError {
+    #[error("genesis: {field} of validator {validator} {problem}")]
+    Validator { validator: ValidatorIndex, field: &'static str, problem: &'static str },
+    #[error("genesis: a coin key is not a point of the group")]
+    CoinKey,
+    #[error("genesis: the coin's key shares do not belong to its public key")]
+    CoinInconsistent,
+}
+
+/// Checks every key of a genesis: that it is one, that it is nobody else's, that whoever lists a BLS key holds it, and
+/// that any quorum of coin shares makes the coin.
+pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
+    member_keys(genesis)?;
+    let mut seen = BTreeSet::new();
+    for (validator, info) in (0u16..).map(ValidatorIndex).zip(&genesis.validators) {
+        for (field, key) in [("consensus_key", &info.consensus_key), ("network_key", &info.network_key)] {
+            let refuse = |problem| Err(GenesisKeyError::Validator { validator, field, problem });
+            if ConsensusPublicKey::parse(key).is_none() {
+                return refuse("is not an ed25519 public key");
+            }
+            // Across both columns: a key that serves two purposes signs in two places.
+            if !seen.insert(*key) {
+                return refuse("is listed twice");
+            }
+        }
+    }
+    let coin = CoinPublicKeys::from_genesis(genesis).ok_or(GenesisKeyError::CoinKey)?;
+    let threshold = genesis.fault_model().quorum(genesis.validators.len());
+    let complete = genesis.coin_shares.len() == genesis.validators.len();
+    (complete && coin.is_consistent(threshold)).then_some(()).ok_or(GenesisKeyError::CoinInconsistent)
+}
+
+/// The validators' BLS keys in order, each with its possession proved, no two equal.
+pub(crate) fn member_keys(genesis: &Genesis) -> Result<Vec<BlsPublicKey>, GenesisKeyError> {
+    let mut seen = BTreeSet::new();
+    let mut keys = Vec::with_capacity(genesis.validators.len());
+    for (validator, info) in (0u16..).map(ValidatorIndex).zip(&genesis.validators) {
+        let refuse = |field, problem| GenesisKeyError::Validator { validator, field, problem };
+        let key = BlsPublicKey::from_bytes(&info.bls_key)
+            .ok_or(refuse("bls_key", "is not a compressed point of the group"))?;
+        let proof = BlsSignature::from_bytes(&info.bls_proof)
+            .ok_or(refuse("bls_proof", "is not a compressed point of the group"))?;
+        if !verify_possession(&key, &proof) {
+            return Err(refuse("bls_proof", "does not prove possession of bls_key"));
+        }
+        if !seen.insert(key.to_bytes()) {
+            return Err(refuse("bls_key", "is listed twice"));
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
