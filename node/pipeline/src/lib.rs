@@ -1,1 +1,32 @@
-//! To be written.
+//! The path of a transaction, composed without I/O: admission, the ordering engine, block building, execution and
+//! certification, and following blocks that others certified.
+//!
+//! ```text
+//! submit ─▶ pool ─▶ engine ─▶ builder ─▶ ExecutionStage ─▶ append ─▶ certifier ─▶ certificate
+//!                     ▲                        ▲                         │
+//!                     └── resume ── follower ──┘ ◀── blocks of peers ◀───┘
+//! ```
+//!
+//! [`Pipeline`] is one state machine on one thread: `handle` one [`Input`], then `poll` every [`Output`], then wait for the
+//! next input or the `deadline`. The two slow stages are outputs that the rim runs elsewhere and answers: execution
+//! ([`Output::Execute`], run by [`ExecutionStage`]) and durable appends ([`Output::Append`], run by the store). What always
+//! holds:
+//!
+//! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only then.
+//! - Plans are executed in order, at most [`AHEAD_OF_CERTIFICATION`] blocks ahead of the newest certificate.
+//! - A certificate for another header than ours halts the node ([`Output::Halt`]).
+//! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind follows until it
+//!   has caught up, then builds its engine anew at the resume point that the last block's certificate covers.
+
+mod blocks;
+mod execution;
+mod follow;
+mod message;
+mod pipeline;
+
+pub use blocks::{BlockBuilder, BlockPlan};
+pub use execution::{Executed, ExecutionStage, ExecutionStart, verify_all};
+pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
+pub use pipeline::{
+    AHEAD_OF_CERTIFICATION, EngineFactory, Fault, Input, NodeKey, Output, Pipeline, Plan, Setup, TransactionStatus,
+};

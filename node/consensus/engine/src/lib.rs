@@ -116,6 +116,8 @@ pub enum Recipients {
 pub enum Offence {
     /// Signed two different proposals for one slot.
     Equivocation,
+    /// Signed a header share that does not verify.
+    BadSignature,
     /// Sent a coin share that does not verify.
     BadCoinShare,
 }

@@ -1,0 +1,182 @@
+//! From order to blocks: commits accumulate until a block closes.
+//!
+//! A block closes at the first commit whose time is at least `block_ms` after the previous block's, or before the
+//! transaction whose *declared* gas would exceed the block's limit; the rest of that commit opens the next block. Empty
+//! commits make no block. All of it is a function of the sequence of commits, so every validator closes the same blocks.
+
+use corniche_admission::batch;
+use corniche_engine::{Ordered, Resume};
+use corniche_types::{
+    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction, ValidatorIndex,
+    keccak256, wire,
+};
+use std::collections::VecDeque;
+
+/// A block as ordered, before execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockPlan {
+    pub ordered: Vec<OrderedTransaction>,
+    pub batches: Vec<BatchRef>,
+    pub first_commit: CommitIndex,
+    pub last_commit: CommitIndex,
+    pub last_commit_consumed: u32,
+    pub leader: ValidatorIndex,
+    pub time: TimestampMs,
+    pub randomness: B256,
+    /// The last commit that is complete in this block.
+    pub resume: Resume,
+}
+
+impl BlockPlan {
+    /// The plan a stored or followed block was made from.
+    pub fn of_block(block: &Block, resume: Resume) -> Self {
+        let ordering = &block.ordering;
+        Self {
+            ordered: block.ordered.clone(),
+            batches: ordering.batches.clone(),
+            first_commit: ordering.first_commit,
+            last_commit: ordering.last_commit,
+            last_commit_consumed: ordering.last_commit_consumed,
+            leader: ordering.leader,
+            time: ordering.time,
+            randomness: ordering.randomness,
+            resume,
+        }
+    }
+
+    /// Hash of the resume point, as in the ordering record.
+    pub fn resume_hash(&self) -> B256 {
+        keccak256(wire::encode(&self.resume))
+    }
+}
+
+/// Turns commits into block plans.
+pub struct BlockBuilder {
+    block_ms: u64,
+    block_gas_limit: u64,
+    last_block_time: TimestampMs,
+    /// The last commit taken in completely.
+    complete: Resume,
+    /// Transactions of commit `complete.index + 1` that an earlier block already consumed; only after recovery.
+    skip: u32,
+    open: Option<OpenBlock>,
+    closed: VecDeque<BlockPlan>,
+}
+
+struct OpenBlock {
+    plan: BlockPlan,
+    declared_gas: u64,
+}
+
+impl BlockBuilder {
+    /// Continues after the block that `head` ordered (`None`: genesis), where ordering resumes at `resume`.
+    pub fn new(genesis: &Genesis, head: Option<&OrderingRecord>, resume: Resume) -> Self {
+        let partial = head.filter(|ordering| ordering.last_commit > resume.index);
+        let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
+        Self {
+            block_ms: genesis.block_ms,
+            block_gas_limit: genesis.block_gas_limit,
+            last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
+            complete: resume,
+            skip,
+            open: None,
+            closed: VecDeque::new(),
+        }
+    }
+
+    /// The next closed block.
+    pub fn poll(&mut self) -> Option<BlockPlan> {
+        self.closed.pop_front()
+    }
+
+    /// Whether ordered transactions wait for a later commit to close their block.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The last commit taken in completely.
+    pub fn complete(&self) -> &Resume {
+        &self.complete
+    }
+
+    /// Takes the next commit. Its index must follow the last one's.
+    pub fn push(&mut self, commit: Ordered) {
+        assert_eq!(commit.index, self.complete.index.next(), "invariant: an engine delivers commits without gaps");
+        let mut position = 0u32;
+        let skip = std::mem::take(&mut self.skip);
+        for (author, ordered_batch) in &commit.batches {
+            let digest = corniche_crypto::digest(&ordered_batch.bytes);
+            for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
+                position += 1;
+                if position > skip {
+                    self.push_transaction(&commit, position, BatchRef { author: *author, digest, first: number, count: 1 }, raw);
+                }
+            }
+        }
+        self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
+        if let Some(open) = &mut self.open {
+            open.plan.last_commit = commit.index;
+            open.plan.last_commit_consumed = position;
+            open.plan.leader = commit.leader;
+            open.plan.time = commit.time;
+            open.plan.randomness = commit.randomness;
+            open.plan.resume = self.complete.clone();
+            if commit.time.0 >= self.last_block_time.0 + self.block_ms {
+                self.close();
+            }
+        }
+    }
+
+    fn push_transaction(&mut self, commit: &Ordered, position: u32, source: BatchRef, raw: Bytes) {
+        let gas = declared_gas(&raw, self.block_gas_limit);
+        if self.open.as_ref().is_some_and(|open| open.declared_gas + gas > self.block_gas_limit) {
+            self.close();
+        }
+        let complete = &self.complete;
+        let open = self.open.get_or_insert_with(|| OpenBlock {
+            plan: BlockPlan {
+                ordered: Vec::new(),
+                batches: Vec::new(),
+                first_commit: commit.index,
+                last_commit: commit.index,
+                last_commit_consumed: 0,
+                leader: commit.leader,
+                time: commit.time,
+                randomness: commit.randomness,
+                resume: complete.clone(),
+            },
+            declared_gas: 0,
+        });
+        open.declared_gas += gas;
+        let plan = &mut open.plan;
+        plan.last_commit = commit.index;
+        plan.last_commit_consumed = position;
+        plan.leader = commit.leader;
+        plan.time = commit.time;
+        plan.randomness = commit.randomness;
+        plan.resume = complete.clone();
+        plan.ordered.push(OrderedTransaction { author: source.author, raw });
+        match plan.batches.last_mut() {
+            Some(last) if last.author == source.author && last.digest == source.digest && last.first + last.count == source.first => {
+                last.count += 1;
+            }
+            _ => plan.batches.push(source),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.last_block_time = open.plan.time;
+            self.closed.push_back(open.plan);
+        }
+    }
+}
+
+/// The gas limit a transaction declares; 0 for one that will be skipped because it does not decode or asks for more than a
+/// whole block.
+fn declared_gas(raw: &Bytes, block_gas_limit: u64) -> u64 {
+    match Transaction::decode(raw.clone()) {
+        Ok(transaction) if transaction.gas_limit() <= block_gas_limit => transaction.gas_limit(),
+        _ => 0,
+    }
+}
