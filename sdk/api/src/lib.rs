@@ -1,1 +1,36 @@
-//! To be written.
+//! The JSON-RPC interface in words: methods, results of our own, error codes. Server, clients and documents all read it
+//! from here, so a name or a code has one home.
+//!
+//! Ethereum's parameter and result types are `alloy_rpc_types_eth`'s; only what this chain adds (`corniche_*`) is
+//! defined here. Nothing here performs I/O.
+//!
+//! - [`Method`]: every method a node answers, by name;
+//! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
+//! - [`TransactionStatus`], [`Ordering`], [`Certificate`]: results of `corniche_*` methods.
+
+mod certificate;
+mod error;
+mod method;
+mod ordering;
+mod status;
+
+pub use alloy_rpc_types_eth as eth;
+pub use certificate::{Certificate, CertificateError};
+pub use error::{ErrorCode, Reason, RpcError};
+pub use method::{Method, SUBSCRIPTION};
+pub use ordering::{BatchRange, Ordering, SkippedTransaction};
+pub use status::TransactionStatus;
+
+/// Quantities as Ethereum writes them: hexadecimal without leading zeros.
+pub(crate) mod quantity {
+    use alloy_primitives::U64;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        U64::from(*value).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        U64::deserialize(deserializer).map(|value| value.to())
+    }
+}

@@ -1,0 +1,249 @@
+//! Refusals: one table of codes and phrases.
+//!
+//! Wallet libraries decide by the code *and* by regular expressions over the message, and they learned both from geth:
+//! a phrase below is part of the interface. Code −32000 is what geth answers to everything a transaction may be refused for.
+
+use alloy_primitives::Bytes;
+use corniche_types::{DecodeError, SkipReason};
+use serde::{Deserialize, Serialize};
+
+/// Error codes of JSON-RPC 2.0, EIP-1474 and geth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i32)]
+pub enum ErrorCode {
+    /// The body is not JSON.
+    Parse = -32700,
+    /// JSON, but not a request; also an empty or oversized batch.
+    InvalidRequest = -32600,
+    MethodNotFound = -32601,
+    InvalidParams = -32602,
+    /// A fault of this node.
+    Internal = -32603,
+    /// The request is understood and refused; the message says why.
+    Refused = -32000,
+    /// The answer would exceed the size limit.
+    ResponseTooLarge = -32003,
+    /// A limit of this node, not of the chain: try again later or ask for less.
+    LimitExceeded = -32005,
+    /// A call reverted; `data` holds what the contract returned.
+    Reverted = 3,
+}
+
+impl ErrorCode {
+    pub const ALL: &'static [Self] = &[
+        Self::Parse,
+        Self::InvalidRequest,
+        Self::MethodNotFound,
+        Self::InvalidParams,
+        Self::Internal,
+        Self::Refused,
+        Self::ResponseTooLarge,
+        Self::LimitExceeded,
+        Self::Reverted,
+    ];
+
+    pub const fn number(self) -> i32 {
+        self as i32
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = ($code:ident, $phrase:literal),)*) => {
+        /// Why a node refuses, with the code and the phrase clients match.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Reason {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            pub const fn code(self) -> ErrorCode {
+                match self {
+                    $(Self::$variant => ErrorCode::$code,)*
+                }
+            }
+
+            /// The start of the message; detail may follow a colon.
+            pub const fn phrase(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $phrase,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    // transactions
+    NonceTooLow = (Refused, "nonce too low"),
+    NonceTooHigh = (Refused, "nonce too high"),
+    NonceMax = (Refused, "nonce has max value"),
+    InsufficientFunds = (Refused, "insufficient funds for gas * price + value"),
+    ReplacementUnderpriced = (Refused, "replacement transaction underpriced"),
+    AlreadyKnown = (Refused, "already known"),
+    IntrinsicGasTooLow = (Refused, "intrinsic gas too low"),
+    FeeCapBelowBaseFee = (Refused, "max fee per gas less than block base fee"),
+    TipAboveFeeCap = (Refused, "max priority fee per gas higher than max fee per gas"),
+    Underpriced = (Refused, "transaction underpriced"),
+    InvalidChainId = (Refused, "invalid chain id for signer"),
+    Unprotected = (Refused, "only replay-protected (EIP-155) transactions allowed over RPC"),
+    InvalidSender = (Refused, "invalid sender"),
+    SenderNotEoa = (Refused, "sender not an eoa"),
+    OversizedData = (Refused, "oversized data"),
+    TypeNotSupported = (Refused, "transaction type not supported"),
+    Malformed = (Refused, "rlp"),
+    ExceedsBlockGasLimit = (Refused, "exceeds block gas limit"),
+    InitCodeSize = (Refused, "max initcode size exceeded"),
+    /// The pool has no room, for this account or at all.
+    PoolFull = (Refused, "txpool is full"),
+    AccountLimit = (Refused, "account limit exceeded"),
+    /// The disk is nearly full, the node is stopping or catching up.
+    NotAccepting = (LimitExceeded, "node does not accept transactions now"),
+    // calls
+    ExecutionReverted = (Reverted, "execution reverted"),
+    OutOfGas = (Refused, "out of gas"),
+    GasRequiredExceedsAllowance = (Refused, "gas required exceeds allowance"),
+    ExecutionFailed = (Refused, "execution failed"),
+    // blocks, state, logs, filters
+    HeaderNotFound = (Refused, "header not found"),
+    StateNotAvailable = (Refused, "state not available"),
+    FilterNotFound = (Refused, "filter not found"),
+    SubscriptionNotFound = (Refused, "subscription not found"),
+    RequestBeyondHead = (Refused, "request beyond head block"),
+    InvalidBlockRange = (InvalidParams, "invalid block range params"),
+    BlockRangeTooLarge = (InvalidParams, "exceed maximum block range"),
+    TooManyAddresses = (InvalidParams, "exceed max addresses"),
+    TooManyTopics = (InvalidParams, "exceed max topics"),
+    TooManyResults = (LimitExceeded, "query returned more than"),
+    // limits of the server
+    ServerBusy = (LimitExceeded, "server busy"),
+    TooManyFilters = (LimitExceeded, "too many filters"),
+    TooManySubscriptions = (LimitExceeded, "too many subscriptions"),
+    ResponseTooLarge = (ResponseTooLarge, "response too large"),
+    BatchTooLarge = (InvalidRequest, "batch too large"),
+    EmptyBatch = (InvalidRequest, "empty batch"),
+    RequestTooLarge = (InvalidRequest, "request body too large"),
+    NotificationsNotSupported = (MethodNotFound, "notifications not supported"),
+}
+
+impl Reason {
+    /// The refusal in the bare phrase.
+    pub fn error(self) -> RpcError {
+        RpcError::new(self.code(), self.phrase())
+    }
+
+    /// The refusal as `phrase: detail`.
+    pub fn with(self, detail: impl std::fmt::Display) -> RpcError {
+        RpcError::new(self.code(), format!("{}: {detail}", self.phrase()))
+    }
+}
+
+impl From<SkipReason> for Reason {
+    /// What the one who sent a transaction is told when it would be skipped for `reason`.
+    fn from(reason: SkipReason) -> Self {
+        match reason {
+            SkipReason::Undecodable => Self::Malformed,
+            SkipReason::BadSignature => Self::InvalidSender,
+            SkipReason::WrongChain => Self::InvalidChainId,
+            SkipReason::NonceTooLow => Self::NonceTooLow,
+            SkipReason::NonceTooHigh => Self::NonceTooHigh,
+            SkipReason::Underfunded => Self::InsufficientFunds,
+            SkipReason::Underpriced => Self::FeeCapBelowBaseFee,
+            SkipReason::IntrinsicGas => Self::IntrinsicGasTooLow,
+            SkipReason::GasLimit => Self::ExceedsBlockGasLimit,
+            SkipReason::TipAboveFee => Self::TipAboveFeeCap,
+            SkipReason::SenderNotEoa => Self::SenderNotEoa,
+            SkipReason::InitCodeSize => Self::InitCodeSize,
+            SkipReason::NonceMax => Self::NonceMax,
+        }
+    }
+}
+
+impl From<&DecodeError> for RpcError {
+    fn from(error: &DecodeError) -> Self {
+        // The error's own words start with the phrase.
+        Self::new(ErrorCode::Refused, error.to_string())
+    }
+}
+
+/// The `error` member of a response.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    pub code: i32,
+    pub message: String,
+    /// Revert data as a hex string, for reverted calls only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Bytes>,
+}
+
+impl RpcError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code: code.number(), message: message.into(), data: None }
+    }
+
+    /// `message` starts with "execution reverted"; a reason in words may follow a colon.
+    pub fn reverted(output: Bytes, reason: Option<&str>) -> Self {
+        let phrase = Reason::ExecutionReverted.phrase();
+        let message = reason.map_or_else(|| phrase.to_string(), |reason| format!("{phrase}: {reason}"));
+        Self { code: ErrorCode::Reverted.number(), message, data: Some(output) }
+    }
+
+    pub fn method_not_found(name: &str) -> Self {
+        // A name is the client's text of any length; clients match the code.
+        let name: String = name.chars().take(64).collect();
+        Self::new(ErrorCode::MethodNotFound, format!("the method {name} does not exist/is not available"))
+    }
+
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidParams, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Internal, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expressions of viem 2 and ethers 6, by the part of them that must occur in the message.
+    #[test]
+    fn phrases_are_the_ones_wallet_libraries_match() {
+        let table = [
+            (Reason::NonceTooLow, "nonce too low"),
+            (Reason::NonceTooHigh, "nonce too high"),
+            (Reason::InsufficientFunds, "insufficient funds"),
+            (Reason::ReplacementUnderpriced, "replacement transaction underpriced"),
+            (Reason::AlreadyKnown, "already known"),
+            (Reason::IntrinsicGasTooLow, "intrinsic gas too low"),
+            (Reason::FeeCapBelowBaseFee, "max fee per gas less than block base fee"),
+            (Reason::InvalidChainId, "invalid chain id"),
+            (Reason::OversizedData, "oversized data"),
+            (Reason::ExecutionReverted, "execution reverted"),
+            (Reason::TipAboveFeeCap, "max priority fee per gas higher than max fee per gas"),
+            (Reason::TypeNotSupported, "transaction type not supported"),
+        ];
+        for (reason, phrase) in table {
+            assert!(reason.error().message.contains(phrase), "{reason:?}");
+            assert!(reason.with("detail").message.starts_with(reason.phrase()), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_revert_carries_code_3_and_data_as_hex() {
+        let error = RpcError::reverted(Bytes::from_static(&[0x08, 0xc3]), Some("no"));
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!(json, serde_json::json!({"code": 3, "message": "execution reverted: no", "data": "0x08c3"}));
+    }
+
+    #[test]
+    fn a_refused_transaction_type_is_worded_as_in_the_table() {
+        let error = RpcError::from(&DecodeError::TypeNotSupported { type_byte: 3 });
+        assert_eq!(error, Reason::TypeNotSupported.error());
+        let error = RpcError::from(&DecodeError::Oversized { size: 200_000 });
+        assert!(error.message.starts_with(Reason::OversizedData.phrase()));
+    }
+}

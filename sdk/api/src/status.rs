@@ -1,0 +1,56 @@
+//! Where a transaction stands: `corniche_getTransactionStatus`.
+
+use crate::quantity;
+use alloy_primitives::B256;
+use serde::{Deserialize, Serialize};
+
+/// The same words everywhere: RPC, logs, explorer. A transaction goes through the first four in this order and may leave by
+/// one of the last two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum TransactionStatus {
+    /// In this node's pool, or proposed.
+    Pending,
+    /// In the agreed order, not executed yet.
+    Ordered,
+    /// In a durable block: the receipt can be had.
+    Executed {
+        block_hash: B256,
+        #[serde(with = "quantity")]
+        block_number: u64,
+    },
+    /// In a block that a quorum has signed, itself or a descendant.
+    Certified {
+        block_hash: B256,
+        #[serde(with = "quantity")]
+        block_number: u64,
+    },
+    /// Left the pool for good, and why.
+    Dropped { reason: String },
+    /// Another transaction took its place.
+    Replaced { by: B256 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_are_stable() {
+        let hash = B256::repeat_byte(1);
+        let table = [
+            (TransactionStatus::Pending, json!({"status": "pending"})),
+            (
+                TransactionStatus::Certified { block_hash: hash, block_number: 16 },
+                json!({"status": "certified", "blockHash": hash, "blockNumber": "0x10"}),
+            ),
+            (TransactionStatus::Dropped { reason: "nonce too low".into() }, json!({"status": "dropped", "reason": "nonce too low"})),
+            (TransactionStatus::Replaced { by: hash }, json!({"status": "replaced", "by": hash})),
+        ];
+        for (status, expected) in table {
+            assert_eq!(serde_json::to_value(&status).unwrap(), expected);
+            assert_eq!(serde_json::from_value::<TransactionStatus>(expected).unwrap(), status);
+        }
+    }
+}
