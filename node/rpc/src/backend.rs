@@ -1,0 +1,150 @@
+//! What the RPC server needs from the node behind it.
+//!
+//! The server owns nothing: every answer is read through [`Backend`] at the moment it is asked for. Implementations answer
+//! from memory or from local disk, never wait for the network, and may be called from many threads at once.
+
+use alloy_primitives::{Address, B256, Bloom, Bytes};
+use corniche_api::{RpcError, TransactionStatus};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::StateView;
+use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+/// A node, as far as its clients are concerned. Object-safe; the server holds it as `Arc<dyn Backend>`.
+///
+/// Heights 0 to [`Self::head`] exist, without gaps, and nothing about a block ever changes: there are no reorganisations.
+pub trait Backend: Send + Sync + 'static {
+    fn chain_id(&self) -> u64;
+
+    /// For instance `corniche/v0.1.0/linux-x86_64/rust1.95`: answered by `web3_clientVersion`.
+    fn client_version(&self) -> String;
+
+    /// The newest durable block: what clients call `latest`.
+    fn head(&self) -> Height;
+
+    /// The newest certified block: `safe` and `finalized`. At most [`Self::head`].
+    fn finalized(&self) -> Height;
+
+    /// The block at `height`; `None` above the head.
+    fn block(&self, height: Height) -> Option<Arc<ChainBlock>>;
+
+    /// The logs bloom of the block at `height`, for scanning many blocks; override it where that is cheaper than the block.
+    fn logs_bloom(&self, height: Height) -> Option<Bloom> {
+        self.block(height).map(|block| block.header.logs_bloom)
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Option<Height>;
+
+    /// Block and position within it of an executed transaction.
+    fn transaction(&self, hash: &B256) -> Option<(Height, u32)>;
+
+    /// The state after the block at `height`; `None` when it is not kept any more. The head's is always there.
+    fn state(&self, height: Height) -> Option<Arc<dyn StateView>>;
+
+    /// Hands signed bytes to admission. The error is what the client is told: see [`corniche_api::Reason`].
+    fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>>;
+
+    /// A transaction waiting in the pool.
+    fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction>;
+
+    /// The nonce a wallet should use next, with the pool counted in.
+    fn pending_nonce(&self, address: &Address) -> u64;
+
+    /// Wei per gas in the next block.
+    fn next_base_fee(&self) -> u64;
+
+    /// News from now on. Every height is announced or followed by one that is: a receiver that lags reads the blocks it
+    /// missed by height.
+    fn subscribe(&self) -> broadcast::Receiver<ChainEvent>;
+
+    fn peer_count(&self) -> usize;
+
+    /// `None` when the node is at the head of the chain as far as it knows.
+    fn syncing(&self) -> Option<SyncProgress>;
+
+    /// The certificate of the lowest certified block at or above `height`: it covers the block at `height` too.
+    fn certificate(&self, height: Height) -> Option<Certificate>;
+
+    /// Where a transaction stands; `None` when nothing is known of it.
+    fn status(&self, hash: &B256) -> Option<TransactionStatus>;
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChainEvent {
+    /// A block is durable.
+    Head(Height),
+    /// A transaction entered the pool.
+    Pending(B256),
+    /// A block, and with it all before it, is certified.
+    Finalized(Height),
+}
+
+/// Where catching up began, is, and leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncProgress {
+    pub starting: Height,
+    pub current: Height,
+    pub highest: Height,
+}
+
+/// A block as clients see it. Transactions stay encoded until somebody asks for them in full: hashes and senders are in
+/// the receipts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainBlock {
+    pub header: Header,
+    pub hash: B256,
+    /// `None` for the genesis block, which nobody ordered.
+    pub ordering: Option<OrderingRecord>,
+    /// The executed transactions in order: EIP-2718 bytes.
+    pub transactions: Vec<Bytes>,
+    /// One per transaction.
+    pub receipts: Vec<Receipt>,
+    /// Bytes of the block in Ethereum's encoding.
+    pub size: u64,
+}
+
+impl ChainBlock {
+    /// A stored block with its receipts, one per executed transaction. `hash` is the header's.
+    pub fn new(block: &Block, hash: B256, receipts: Vec<Receipt>) -> Self {
+        let transactions: Vec<Bytes> = block.executed().map(|executed| executed.raw.clone()).collect();
+        debug_assert_eq!(transactions.len(), receipts.len(), "one receipt per executed transaction");
+        let ordering = (block.header.number > 0).then(|| block.ordering.clone());
+        Self::assemble(block.header.clone(), hash, ordering, transactions, receipts)
+    }
+
+    /// Block 0.
+    pub fn genesis(header: Header) -> Self {
+        let hash = corniche_types::header_hash(&header);
+        Self::assemble(header, hash, None, Vec::new(), Vec::new())
+    }
+
+    fn assemble(
+        header: Header,
+        hash: B256,
+        ordering: Option<OrderingRecord>,
+        transactions: Vec<Bytes>,
+        receipts: Vec<Receipt>,
+    ) -> Self {
+        let size = encoded_size(&header, &transactions);
+        Self { header, hash, ordering, transactions, receipts, size }
+    }
+
+    pub fn height(&self) -> Height {
+        Height(self.header.number)
+    }
+}
+
+/// Length of RLP([header, transactions, uncles]): typed transactions stand in it as byte strings, legacy ones as lists.
+fn encoded_size(header: &Header, transactions: &[Bytes]) -> u64 {
+    use alloy_rlp::{Encodable, length_of_length};
+    let list = |payload: usize| payload + length_of_length(payload);
+    let one = |raw: &Bytes| match raw.first() {
+        Some(byte) if *byte >= 0xc0 => raw.len(),
+        _ => raw.as_ref().length(),
+    };
+    let body = list(transactions.iter().map(one).sum());
+    list(header.length() + body + list(0)) as u64
+}
