@@ -1,1 +1,39 @@
-fn main(){}
+//! The `corniche` binary: one command line, a module for each command.
+
+mod contract;
+mod exit;
+mod genesis;
+mod keys;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A blockchain node for WebAssembly contracts
+///
+/// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
+/// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed.
+#[derive(Parser, Debug)]
+#[command(name = "corniche", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Contract(contract::Args),
+    Genesis(genesis::Args),
+    Keys(keys::Args),
+}
+
+fn main() -> ExitCode {
+    let run = match Cli::parse().command {
+        Command::Contract(args) => contract::run(args),
+        Command::Genesis(args) => genesis::run(args),
+        Command::Keys(args) => keys::run(args),
+    };
+    match run {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -1,0 +1,207 @@
+//! The Solidity ABI on the command line: signatures people write, arguments as text, values as JSON.
+
+use alloy_dyn_abi::{DynSolType, DynSolValue, FunctionExt, JsonAbiExt, Specifier};
+use alloy_json_abi::{Constructor, Function, JsonAbi, Param};
+use anyhow::{Context, bail, ensure};
+use corniche_types::Bytes;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+/// Arguments as the user typed them.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a>(pub &'a [String]);
+
+/// What is known of a contract's interface; empty without an ABI file.
+pub struct Interface(JsonAbi);
+
+impl Interface {
+    /// Reads an ABI file: the bare array, or an object with it under `abi`.
+    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self(JsonAbi::new())) };
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let parse = || -> Result<JsonAbi, serde_json::Error> {
+            let mut value: Value = serde_json::from_str(&text)?;
+            serde_json::from_value(value.get_mut("abi").map(Value::take).unwrap_or(value))
+        };
+        Ok(Self(parse().with_context(|| format!("{} is not an ABI", path.display()))?))
+    }
+
+    /// A function by signature, or by name when the ABI has exactly one of that name.
+    pub fn function(&self, text: &str) -> anyhow::Result<Function> {
+        if text.contains('(') {
+            return Function::parse(text).with_context(|| format!("'{text}' is not a function signature"));
+        }
+        match self.0.function(text).map(Vec::as_slice) {
+            Some([function]) => Ok(function.clone()),
+            Some(_) => bail!("the ABI has several functions {text}; write the signature"),
+            None if self.0.is_empty() => bail!("'{text}' needs its types, for instance '{text}(address)(uint256)', or --abi"),
+            None => bail!("the ABI has no function {text}"),
+        }
+    }
+
+    /// The encoded constructor arguments, or `None` for a contract without a constructor.
+    pub fn constructor_arguments(&self, signature: Option<&str>, arguments: Arguments<'_>) -> anyhow::Result<Option<Vec<u8>>> {
+        let constructor = match (signature, self.0.constructor()) {
+            (Some(text), _) => Constructor::parse(text).with_context(|| format!("'{text}' is not a constructor signature"))?,
+            (None, Some(constructor)) => constructor.clone(),
+            (None, None) if arguments.0.is_empty() => return Ok(None),
+            (None, None) => bail!("constructor arguments need their types: --constructor 'constructor(...)' or --abi"),
+        };
+        let values = parse_arguments(&constructor.inputs, arguments)?;
+        Ok(Some(constructor.abi_encode_input_raw(&values)?))
+    }
+
+    /// What revert data means: `Error(string)`, `Panic(uint256)`, an error of the ABI, or its bytes. `None` when empty.
+    pub fn revert_reason(&self, data: &Bytes) -> Option<String> {
+        let (selector, body) = (data.get(..4)?, data.get(4..)?);
+        let one = |kind: DynSolType| kind.abi_decode(body).ok();
+        let known = match selector {
+            [0x08, 0xc3, 0x79, 0xa0] => one(DynSolType::String).and_then(|value| value.as_str().map(str::to_owned)),
+            [0x4e, 0x48, 0x7b, 0x71] => one(DynSolType::Uint(256)).map(|value| format!("panic {}", plain(&to_json(&value)))),
+            _ => self.custom_error(selector, body),
+        };
+        known.or_else(|| Some(data.to_string()))
+    }
+
+    fn custom_error(&self, selector: &[u8], body: &[u8]) -> Option<String> {
+        let error = self.0.errors().find(|error| error.selector() == selector)?;
+        let values = error.abi_decode_input(body).ok()?;
+        let values: Vec<_> = values.iter().map(|value| plain(&to_json(value))).collect();
+        Some(format!("{}({})", error.name, values.join(", ")))
+    }
+}
+
+/// Selector and encoded arguments.
+pub fn encode_call(function: &Function, arguments: Arguments<'_>) -> anyhow::Result<Bytes> {
+    Ok(function.abi_encode_input(&parse_arguments(&function.inputs, arguments)?)?.into())
+}
+
+/// What a call returned, one JSON value each; the bytes as they are when the signature names no returned types.
+pub fn decode_output(function: &Function, output: &Bytes) -> anyhow::Result<Vec<Value>> {
+    if function.outputs.is_empty() {
+        return Ok(vec![json!(output)]);
+    }
+    let values = function.abi_decode_output(output);
+    let values = values
+        .with_context(|| format!("the contract returned {output}, which is not what {} says", function.full_signature()))?;
+    Ok(values.iter().map(to_json).collect())
+}
+
+fn parse_arguments(inputs: &[Param], Arguments(texts): Arguments<'_>) -> anyhow::Result<Vec<DynSolValue>> {
+    ensure!(inputs.len() == texts.len(), "{} arguments given, {} expected", texts.len(), inputs.len());
+    let parse = |(input, text): (&Param, &String)| {
+        let kind: DynSolType = input.resolve().with_context(|| format!("type {}", input.ty))?;
+        kind.coerce_str(text).with_context(|| format!("argument '{text}' is not a value of type {}", input.ty))
+    };
+    inputs.iter().zip(texts).map(parse).collect()
+}
+
+/// Numbers as decimal strings, because JSON readers lose what does not fit into a double.
+fn to_json(value: &DynSolValue) -> Value {
+    match value {
+        DynSolValue::Bool(value) => json!(value),
+        DynSolValue::Int(value, _) => json!(value.to_string()),
+        DynSolValue::Uint(value, _) => json!(value.to_string()),
+        DynSolValue::FixedBytes(word, size) => json!(Bytes::copy_from_slice(&word[..*size])),
+        DynSolValue::Address(address) => json!(address.to_checksum(None)),
+        DynSolValue::Function(function) => json!(Bytes::copy_from_slice(function.as_slice())),
+        DynSolValue::Bytes(bytes) => json!(Bytes::copy_from_slice(bytes)),
+        DynSolValue::String(text) => json!(text),
+        DynSolValue::Array(values) | DynSolValue::FixedArray(values) | DynSolValue::Tuple(values) => {
+            values.iter().map(to_json).collect()
+        }
+    }
+}
+
+/// A value for people: text without quotes, everything else as JSON.
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::hex;
+
+    fn interface() -> Interface {
+        let abi = [
+            "constructor(string name, uint256 supply)",
+            "function transfer(address to, uint256 value) returns (bool)",
+            "function get(uint256) returns (uint256)",
+            "function get(address) returns (uint256)",
+            "error InsufficientBalance(address owner, uint256 have, uint256 want)",
+        ];
+        Interface(JsonAbi::parse(abi).unwrap())
+    }
+
+    fn arguments(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_call_is_encoded_as_every_wallet_does() {
+        let function = interface().function("transfer(address,uint256)").unwrap();
+        let data =
+            encode_call(&function, Arguments(&arguments(&["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "1000"]))).unwrap();
+        let expected = hex!(
+            "a9059cbb000000000000000000000000f39fd6e51aad88f6f4ce6ab8827279cfffb92266
+             00000000000000000000000000000000000000000000000000000000000003e8"
+        );
+        assert_eq!(data.as_ref(), expected);
+    }
+
+    #[test]
+    fn returned_values_are_decoded_by_the_second_parentheses() {
+        let function = interface().function("pair()(uint256,string)").unwrap();
+        let values = [DynSolValue::Uint("7".parse().unwrap(), 256), DynSolValue::String("seven".into())];
+        let output = function.abi_encode_output(&values).unwrap().into();
+        assert_eq!(decode_output(&function, &output).unwrap(), [json!("7"), json!("seven")]);
+        assert!(decode_output(&function, &Bytes::from_static(&[1])).is_err());
+    }
+
+    #[test]
+    fn a_name_alone_must_be_unambiguous() {
+        assert_eq!(interface().function("transfer").unwrap().signature(), "transfer(address,uint256)");
+        for name in ["get", "absent"] {
+            assert!(interface().function(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn constructor_arguments_carry_no_selector() {
+        let encoded = interface().constructor_arguments(None, Arguments(&arguments(&["Gold", "5"]))).unwrap().unwrap();
+        assert_eq!(encoded.len(), 4 * 32);
+        assert_eq!(encoded[63], 5);
+        let none = Interface(JsonAbi::new());
+        assert_eq!(none.constructor_arguments(None, Arguments(&[])).unwrap(), None);
+        assert!(none.constructor_arguments(None, Arguments(&arguments(&["5"]))).is_err());
+        let own = none.constructor_arguments(Some("constructor(uint8)"), Arguments(&arguments(&["5"])));
+        assert_eq!(own.unwrap().unwrap().len(), 32);
+    }
+
+    #[test]
+    fn revert_data_is_explained() {
+        let text = hex!(
+            "08c379a0000000000000000000000000000000000000000000000000000000000000002000000000000000000000000000000000000000000000000000000000000000036e6f210000000000000000000000000000000000000000000000000000000000"
+        );
+        assert_eq!(interface().revert_reason(&text.to_vec().into()).unwrap(), "no!");
+        let error = interface().0.errors().next().unwrap().clone();
+        let have = DynSolValue::Uint("1".parse().unwrap(), 256);
+        let body = error.abi_encode_input(&[DynSolValue::Address(Default::default()), have.clone(), have]).unwrap();
+        assert_eq!(
+            interface().revert_reason(&body.into()).unwrap(),
+            "InsufficientBalance(0x0000000000000000000000000000000000000000, 1, 1)"
+        );
+        assert_eq!(interface().revert_reason(&Bytes::from_static(&[1, 2, 3, 4])).unwrap(), "0x01020304");
+        assert_eq!(interface().revert_reason(&Bytes::new()), None);
+    }
+
+    #[test]
+    fn wrong_arguments_name_the_argument_and_the_type() {
+        let function = interface().function("transfer").unwrap();
+        let error = encode_call(&function, Arguments(&arguments(&["0x12", "1"]))).unwrap_err().to_string();
+        assert!(error.contains("0x12") && error.contains("address"), "{error}");
+        let error = encode_call(&function, Arguments(&[])).unwrap_err().to_string();
+        assert!(error.contains("0 arguments given, 2 expected"), "{error}");
+    }
+}

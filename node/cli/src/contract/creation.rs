@@ -1,0 +1,102 @@
+//! Creation data: what a creation transaction carries so that a WebAssembly contract comes to be.
+//!
+//! | form | bytes |
+//! |---|---|
+//! | raw | the module as `cargo build` left it |
+//! | compressed | `EF F0 00`, dictionary byte `00`, brotli of the module |
+//! | with arguments | a 43-byte prelude that says how long the compressed form is, the compressed form, ABI-encoded arguments |
+//!
+//! The prelude is the EVM init code that other tools for such contracts write: "return the next so many bytes". Here it is
+//! matched as a pattern, never run; its length field is what allows arguments to follow.
+
+use anyhow::{Context, ensure};
+use corniche_types::{MAX_TRANSACTION_BYTES, U256};
+use std::{fs, io::Write, path::Path};
+
+/// `EF F0 00`, then the dictionary: none.
+const COMPRESSED: [u8; 4] = [0xef, 0xf0, 0x00, 0x00];
+
+/// Reads a module and says early what nodes would refuse anyway.
+pub fn read_wasm(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let help = "build it with `cargo build --release --target wasm32-unknown-unknown`";
+    ensure!(bytes.starts_with(b"\0asm"), "{} is not a WebAssembly module; {help}", path.display());
+    Ok(bytes)
+}
+
+/// The compressed form.
+pub fn compressed(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut out = COMPRESSED.to_vec();
+    // Buffer size, quality and window: the best compression, once per deployment.
+    let mut writer = brotli::CompressorWriter::new(&mut out, 4096, 11, 22);
+    writer.write_all(wasm).and_then(|()| writer.flush()).context("brotli")?;
+    drop(writer);
+    fits(out)
+}
+
+/// The form whose constructor runs with these ABI-encoded arguments.
+pub fn with_arguments(wasm: &[u8], arguments: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let code = compressed(wasm)?;
+    fits([prelude(code.len()).as_slice(), &code, arguments].concat())
+}
+
+/// PUSH32 length, DUP1, PUSH1 43, PUSH1 0, CODECOPY, PUSH1 0, RETURN, STOP.
+fn prelude(length: usize) -> [u8; 43] {
+    let mut prelude = [0; 43];
+    prelude[0] = 0x7f;
+    prelude[1..33].copy_from_slice(&U256::from(length).to_be_bytes::<32>());
+    prelude[33..].copy_from_slice(&[0x80, 0x60, 0x2b, 0x60, 0x00, 0x39, 0x60, 0x00, 0xf3, 0x00]);
+    prelude
+}
+
+fn fits(data: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    let (size, limit) = (data.len(), MAX_TRANSACTION_BYTES);
+    ensure!(
+        size < limit,
+        "the creation data is {size} bytes, a transaction holds less than {limit}: try `opt-level = \"z\"`, LTO and wasm-opt"
+    );
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn unpack(compressed: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        brotli_decompressor::Decompressor::new(compressed, 4096).read_to_end(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn the_compressed_form_unpacks_to_the_module() {
+        let wasm = [b"\0asm\x01\0\0\0".as_slice(), &[7; 10_000]].concat();
+        let form = compressed(&wasm).unwrap();
+        assert_eq!(form[..4], [0xef, 0xf0, 0x00, 0x00]);
+        assert!(form.len() < 200, "{} bytes", form.len());
+        assert_eq!(unpack(&form[4..]), wasm);
+    }
+
+    #[test]
+    fn the_prelude_holds_the_length_so_that_arguments_can_follow() {
+        let wasm = b"\0asm\x01\0\0\0";
+        let data = with_arguments(wasm, &[0xaa; 32]).unwrap();
+        assert_eq!(data[0], 0x7f);
+        let length = U256::from_be_slice(&data[1..33]).to::<usize>();
+        assert_eq!(data.len(), 43 + length + 32);
+        assert_eq!(unpack(&data[43 + 4..43 + length]), wasm);
+        assert_eq!(data[43 + length..], [0xaa; 32]);
+    }
+
+    #[test]
+    fn what_no_transaction_can_hold_is_refused_before_it_is_sent() {
+        let mut state = 1u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        let wasm: Vec<u8> = noise.take(140_000).collect();
+        assert!(compressed(&wasm).unwrap_err().to_string().contains("bytes"));
+    }
+}

@@ -1,0 +1,412 @@
+//! Making a genesis: [`make_network`] from a [`NetworkSpec`] for networks whose keys are all made in one place, and
+//! `corniche genesis` for those whose validators bring their own.
+//!
+//! Whoever makes a genesis deals the shares of the threshold coin and so knows the coin; until a distributed key
+//! generation exists the dealer has to be trusted not to predict leaders. It learns no other secret in the second form.
+
+use crate::{
+    exit,
+    keys::{self, ValidatorKeys},
+};
+use anyhow::{Context, ensure};
+use clap::Subcommand;
+use corniche_crypto::{CoinSecretShare, EthereumKey};
+use corniche_engine::Committee;
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, TimestampMs, U256, ValidatorInfo};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Wei of one unit of the native currency.
+const ETHER: u128 = 1_000_000_000_000_000_000;
+
+/// What a network is made from. The same value gives the same network, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkSpec {
+    /// 1 to 1000.
+    pub validators: usize,
+    /// `None` derives one from the seed, so that wallets do not confuse two development networks.
+    pub chain_id: Option<u64>,
+    pub currency: String,
+    pub timestamp_ms: TimestampMs,
+    pub block_ms: u64,
+    pub block_gas_limit: u64,
+    pub batch_bytes: u32,
+    pub batch_gas: u64,
+    pub epoch_blocks: u64,
+    pub fees: FeeRules,
+    pub engine: EngineConfig,
+    pub accounts: BTreeMap<Address, GenesisAccount>,
+    /// Every key comes from it: secret unless the network is a test's.
+    pub seed: [u8; 32],
+}
+
+impl Default for NetworkSpec {
+    /// Four validators on Mahi-Mahi, a fresh seed, the development accounts funded.
+    fn default() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            validators: 4,
+            chain_id: None,
+            currency: "CRN".into(),
+            timestamp_ms: TimestampMs(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
+            block_ms: 50,
+            block_gas_limit: 100_000_000,
+            batch_bytes: 1 << 20,
+            batch_gas: 100_000_000,
+            epoch_blocks: 1_000_000_000,
+            fees: FeeRules { initial_base_fee: 1_000_000_000, target_gas_per_second: 50_000_000 },
+            engine: EngineConfig { name: "mahi-mahi".into(), parameters: BTreeMap::new() },
+            accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
+            seed: B256::random().0,
+        }
+    }
+}
+
+/// A genesis and the secrets of all its validators, in the genesis' order.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub genesis: Genesis,
+    pub validators: Vec<ValidatorKeys>,
+}
+
+/// Makes every validator's keys and the genesis that names them.
+pub fn make_network(spec: &NetworkSpec) -> anyhow::Result<Network> {
+    let seed = |index: usize| derive(&spec.seed, "validator", index);
+    let mut validators: Vec<_> = (0..spec.validators).map(|index| ValidatorKeys::from_seed(seed(index))).collect();
+    let (genesis, shares) = make_genesis(spec, validators.iter().map(ValidatorKeys::public).collect())?;
+    for (keys, share) in validators.iter_mut().zip(shares) {
+        keys.coin = Some(share);
+    }
+    Ok(Network { genesis, validators })
+}
+
+/// Makes the genesis of validators that keep their keys to themselves; the coin shares are theirs, in the same order.
+pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyhow::Result<(Genesis, Vec<CoinSecretShare>)> {
+    ensure!(
+        !validators.is_empty() && validators.len() <= 1_000,
+        "a network has 1 to 1000 validators, not {}",
+        validators.len()
+    );
+    let mut genesis = Genesis {
+        protocol_version: 1,
+        chain_id: spec.chain_id.unwrap_or_else(|| derived_chain_id(&spec.seed)),
+        currency: spec.currency.clone(),
+        timestamp_ms: spec.timestamp_ms,
+        block_ms: spec.block_ms,
+        block_gas_limit: spec.block_gas_limit,
+        batch_bytes: spec.batch_bytes,
+        batch_gas: spec.batch_gas,
+        epoch_blocks: spec.epoch_blocks,
+        fees: spec.fees.clone(),
+        engine: spec.engine.clone(),
+        validators,
+        coin_shares: Vec::new(),
+        coin_public_key: Bytes::new(),
+        accounts: spec.accounts.clone(),
+    };
+    let committee = Committee::from_genesis(&genesis);
+    let deal = corniche_crypto::deal_coin(committee.size(), committee.quorum(), derive(&spec.seed, "coin", 0));
+    (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
+    check(&genesis)?;
+    Ok((genesis, deal.shares))
+}
+
+/// Reads and checks a genesis file, signatures included.
+pub fn load(path: &Path) -> anyhow::Result<Genesis> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
+    corniche_crypto::verify_genesis(&genesis).with_context(|| path.display().to_string())?;
+    Ok(genesis)
+}
+
+/// The checks that every node makes on reading it.
+fn check(genesis: &Genesis) -> anyhow::Result<()> {
+    Genesis::from_json(&genesis.to_json())?;
+    corniche_crypto::verify_genesis(genesis)?;
+    Ok(())
+}
+
+/// One of the ten accounts that every Ethereum development node funds.
+#[derive(Clone, Debug)]
+pub struct DevAccount {
+    pub address: Address,
+    pub key: EthereumKey,
+    /// The secret, printable because the whole world knows it.
+    pub secret: &'static str,
+}
+
+/// Private keys of the mnemonic `test test test test test test test test test test test junk`. They are PUBLIC: whoever
+/// funds them outside a development network gives the money away.
+const DEV_SECRETS: [&str; 10] = [
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+    "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
+    "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
+    "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
+    "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
+    "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
+];
+
+/// The ten development accounts, in the order that wallets derive them.
+pub fn dev_accounts() -> Vec<DevAccount> {
+    let account = |secret: &'static str| {
+        let key = EthereumKey::from_hex(secret).expect("the constants above are valid keys");
+        DevAccount { address: key.address(), key, secret }
+    };
+    DEV_SECRETS.into_iter().map(account).collect()
+}
+
+/// An account that holds this many whole units.
+pub fn funded(units: u64) -> GenesisAccount {
+    GenesisAccount { balance: U256::from(units) * U256::from(ETHER), ..GenesisAccount::default() }
+}
+
+fn derive(seed: &[u8; 32], label: &str, index: usize) -> [u8; 32] {
+    let index = (index as u64).to_le_bytes();
+    corniche_crypto::digest(&[b"corniche-network/".as_slice(), label.as_bytes(), &index, seed].concat()).0
+}
+
+/// Ten decimal digits starting with 7: wallets take it (below 2^53), and public chains do not lie there.
+fn derived_chain_id(seed: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = derive(seed, "chain-id", 0);
+    7_000_000_000 + u64::from_le_bytes([a, b, c, d, e, f, g, h]) % 1_000_000_000
+}
+
+/// Make or check a genesis: what every node of a network has to agree on
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Make a genesis and deal the shares of the threshold coin
+    New(Box<New>),
+    /// Check a genesis file and print what identifies it
+    Check {
+        #[arg(value_name = "FILE", default_value = "genesis.json")]
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct New {
+    /// Make the keys of this many validators as well
+    #[arg(long, value_name = "N", required_unless_present = "from", conflicts_with = "from")]
+    validators: Option<usize>,
+    /// Public parts of validators that made their own keys (`corniche keys new`), in committee order
+    #[arg(long, value_name = "PUBLIC.json", num_args = 1..)]
+    from: Vec<PathBuf>,
+    /// Directory to create: genesis.json, and per validator its keys or its coin share
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Chain id; derived from fresh randomness when absent
+    #[arg(long, value_name = "ID")]
+    chain_id: Option<u64>,
+    /// Ticker of the native currency
+    #[arg(long, value_name = "TICKER", default_value = "CRN")]
+    currency: String,
+    /// Shortest time between two blocks, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    block_ms: u64,
+    /// Ordering engine
+    #[arg(long, value_name = "NAME", default_value = "mahi-mahi")]
+    engine: String,
+    /// A parameter of the engine, for instance `wave_length=5`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
+    parameter: Vec<(String, u64)>,
+    /// Account to fund, with whole units of the currency; may be repeated
+    #[arg(long, value_name = "ADDRESS=UNITS", value_parser = fund)]
+    fund: Vec<(Address, u64)>,
+    /// Fund the ten development accounts, whose keys are PUBLIC
+    #[arg(long)]
+    dev_accounts: bool,
+}
+
+fn parameter(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.parse().map_err(|_| format!("{value} is not a number"))?))
+}
+
+fn fund(text: &str) -> Result<(Address, u64), String> {
+    let (address, units) = text.split_once('=').ok_or("expected ADDRESS=UNITS")?;
+    let address = address.parse().map_err(|_| format!("{address} is not an address"))?;
+    Ok((address, units.parse().map_err(|_| format!("{units} is not a whole number"))?))
+}
+
+/// Runs `corniche genesis`.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::New(new) => new.run(),
+        Command::Check { file, json } => {
+            let genesis = load(&file)?;
+            exit::result(if json { identity_json(&genesis) } else { identity_text(&genesis) });
+            Ok(())
+        }
+    }
+}
+
+impl New {
+    fn run(self) -> anyhow::Result<()> {
+        let spec = self.spec()?;
+        ensure!(!self.out.exists(), "{} exists; a genesis is never overwritten", self.out.display());
+        let genesis = if self.from.is_empty() { self.write_network(&spec)? } else { self.write_dealt(&spec)? };
+        let path = self.out.join("genesis.json");
+        fs::write(&path, genesis.to_json() + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+        exit::result(identity_json(&genesis));
+        Ok(())
+    }
+
+    fn spec(&self) -> anyhow::Result<NetworkSpec> {
+        let mut accounts = BTreeMap::new();
+        if self.dev_accounts {
+            exit::note("warning: the private keys of the development accounts are public; never give them anything of value");
+            accounts.extend(dev_accounts().into_iter().map(|account| (account.address, funded(10_000))));
+        }
+        accounts.extend(self.fund.iter().map(|(address, units)| (*address, funded(*units))));
+        if accounts.is_empty() {
+            exit::note(
+                "warning: no account is funded, so nobody will be able to pay for a transaction (--fund, --dev-accounts)",
+            );
+        }
+        let parameters = self.parameter.iter().cloned().collect();
+        Ok(NetworkSpec {
+            validators: self.validators.unwrap_or_default(),
+            chain_id: self.chain_id,
+            currency: self.currency.clone(),
+            block_ms: self.block_ms,
+            engine: EngineConfig { name: self.engine.clone(), parameters },
+            accounts,
+            ..NetworkSpec::default()
+        })
+    }
+
+    /// `validator-<i>/keys/` for each.
+    fn write_network(&self, spec: &NetworkSpec) -> anyhow::Result<Genesis> {
+        let network = make_network(spec)?;
+        for (index, keys) in network.validators.iter().enumerate() {
+            keys.save(&self.out.join(format!("validator-{index}")).join("keys"))?;
+        }
+        exit::note(format_args!("genesis.json and the validators' keys are in {}", self.out.display()));
+        Ok(network.genesis)
+    }
+
+    /// `coin-shares/validator-<i>.key` for each.
+    fn write_dealt(&self, spec: &NetworkSpec) -> anyhow::Result<Genesis> {
+        let validators = self.from.iter().map(|path| keys::read_public(path)).collect::<anyhow::Result<_>>()?;
+        let (genesis, shares) = make_genesis(spec, validators)?;
+        let directory = self.out.join("coin-shares");
+        fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        for (index, share) in shares.iter().enumerate() {
+            keys::write_secret(&directory.join(format!("validator-{index}.key")), &share.to_hex())?;
+        }
+        exit::note(format_args!(
+            "genesis.json is in {}; give each validator its file of coin-shares/ in private, to keep as keys/coin.key, then delete them here",
+            self.out.display()
+        ));
+        Ok(genesis)
+    }
+}
+
+fn identity_json(genesis: &Genesis) -> String {
+    let value = serde_json::json!({
+        "chainId": genesis.chain_id,
+        "genesisHash": genesis.hash(),
+        "committeeHash": genesis.committee_hash(),
+        "engine": genesis.engine.name,
+        "validators": genesis.validators.len(),
+    });
+    format!("{value:#}")
+}
+
+fn identity_text(genesis: &Genesis) -> String {
+    format!(
+        "chain id      {}\ngenesis hash  {}\nengine        {}\nvalidators    {}\naccounts      {}",
+        genesis.chain_id,
+        genesis.hash(),
+        genesis.engine.name,
+        genesis.validators.len(),
+        genesis.accounts.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> NetworkSpec {
+        NetworkSpec { seed: [3; 32], timestamp_ms: TimestampMs(1_800_000_000_000), ..NetworkSpec::default() }
+    }
+
+    #[test]
+    fn the_same_spec_makes_the_same_network() {
+        let [one, two] = [spec(), spec()].map(|spec| make_network(&spec).unwrap());
+        assert_eq!(one.genesis.hash(), two.genesis.hash());
+        let other = make_network(&NetworkSpec { seed: [4; 32], ..spec() }).unwrap();
+        assert_ne!(one.genesis.chain_id, other.genesis.chain_id);
+        assert_ne!(one.genesis.committee_hash(), other.genesis.committee_hash());
+    }
+
+    #[test]
+    fn keys_and_genesis_name_each_other() {
+        let network = make_network(&spec()).unwrap();
+        for (index, keys) in network.validators.iter().enumerate() {
+            assert_eq!(keys.index_in(&network.genesis).unwrap().unwrap().as_usize(), index);
+            assert_eq!(keys.public(), network.genesis.validators[index]);
+        }
+        let stranger = ValidatorKeys::from_seed([1; 32]);
+        assert_eq!(stranger.index_in(&network.genesis).unwrap(), None);
+    }
+
+    #[test]
+    fn another_validators_coin_share_is_refused() {
+        let network = make_network(&spec()).unwrap();
+        let mut keys = network.validators[0].clone();
+        keys.coin = network.validators[1].coin.clone();
+        assert!(keys.index_in(&network.genesis).is_err());
+        keys.coin = make_network(&NetworkSpec { seed: [4; 32], ..spec() }).unwrap().validators[0].coin.clone();
+        assert!(keys.index_in(&network.genesis).is_err(), "dealt for another genesis");
+        keys.coin = None;
+        assert!(keys.index_in(&network.genesis).is_err());
+    }
+
+    #[test]
+    fn a_genesis_survives_its_file() {
+        let network = make_network(&spec()).unwrap();
+        let read = Genesis::from_json(&network.genesis.to_json()).unwrap();
+        assert_eq!(read.hash(), network.genesis.hash());
+        corniche_crypto::verify_genesis(&read).unwrap();
+    }
+
+    #[test]
+    fn a_network_without_validators_is_refused() {
+        assert!(make_network(&NetworkSpec { validators: 0, ..spec() }).is_err());
+    }
+
+    #[test]
+    fn a_stolen_public_key_is_refused() {
+        let mut validators: Vec<_> = (0..4u8).map(|index| ValidatorKeys::from_seed([index; 32]).public()).collect();
+        make_genesis(&spec(), validators.clone()).unwrap();
+        validators[0].bls_key = validators[1].bls_key.clone();
+        assert!(make_genesis(&spec(), validators).is_err(), "the proof of possession is another key's");
+    }
+
+    #[test]
+    fn development_accounts_are_the_ones_wallets_know() {
+        let addresses: Vec<_> = dev_accounts().iter().map(|account| account.address.to_checksum(None)).collect();
+        assert_eq!(addresses[0], "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+        assert_eq!(addresses[1], "0x70997970C51812dc3A010C7d01b50e0d17dc79C8");
+        assert_eq!(addresses[9], "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720");
+    }
+}

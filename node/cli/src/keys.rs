@@ -1,0 +1,309 @@
+//! A validator's keys: making them, showing their public part, and the `keys/` directory they live in.
+//!
+//! | file | what |
+//! |---|---|
+//! | `consensus.key` | ed25519 seed: signs the engine's messages |
+//! | `bls.key` | BLS12-381 secret: signs headers |
+//! | `network.key` | ed25519 seed of the libp2p identity |
+//! | `coin.key` | share of the engine's threshold coin; dealt with the genesis, so absent before |
+//! | `fee.key` | secp256k1 key of the fee address, when it was made here and not given |
+//! | `public.json` | the public part, the entry of the genesis' `validators` |
+//!
+//! Secrets are lines of hexadecimal in files of mode 0600 in a directory of mode 0700. Files that others can read are
+//! refused on loading, like ssh does: such a key has to be taken for lost.
+
+use crate::exit;
+use anyhow::{Context, bail, ensure};
+use clap::Subcommand;
+use corniche_crypto::{BlsSecretKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_types::{Address, B256, Bytes, Genesis, ValidatorIndex, ValidatorInfo};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Make a validator's keys, or show the public part of them
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Make the keys of one validator and print their public part as JSON, ready for `corniche genesis new --from`
+    New {
+        /// Directory to create for the keys, mode 0700
+        #[arg(long, value_name = "DIR", default_value = "keys")]
+        out: PathBuf,
+        /// Account that receives the validator's fees; without it a key is made for one
+        #[arg(long, value_name = "ADDRESS")]
+        fee_address: Option<Address>,
+    },
+    /// Check a keys directory and print its public part as JSON
+    Show {
+        #[arg(value_name = "DIR", default_value = "keys")]
+        keys: PathBuf,
+    },
+}
+
+/// Runs `corniche keys`.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::New { out, fee_address } => {
+            let mut keys = ValidatorKeys::from_seed(B256::random().0);
+            if let Some(address) = fee_address {
+                keys.fee_address = address;
+                keys.fee_key = None;
+            }
+            keys.save(&out)?;
+            exit::note(format_args!("secret keys are in {}: keep them, and keep them to yourself", out.display()));
+            exit::result(public_json(&keys.public()));
+        }
+        Command::Show { keys } => {
+            let keys = ValidatorKeys::load(&keys)?;
+            if keys.coin.is_none() {
+                exit::note("there is no coin.key yet; whoever makes the genesis deals it");
+            }
+            exit::result(public_json(&keys.public()));
+        }
+    }
+    Ok(())
+}
+
+/// The secret of a libp2p identity: an ed25519 seed.
+#[derive(Clone)]
+pub struct NetworkKey([u8; 32]);
+
+impl NetworkKey {
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self(seed)
+    }
+
+    /// What the network layer builds its identity from.
+    pub fn seed(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// The 32 bytes that the genesis names.
+    pub fn public(&self) -> B256 {
+        ConsensusKey::from_seed(self.0).public()
+    }
+}
+
+impl std::fmt::Debug for NetworkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NetworkKey(public {})", self.public())
+    }
+}
+
+/// Everything secret that one validator holds.
+#[derive(Clone, Debug)]
+pub struct ValidatorKeys {
+    pub consensus: ConsensusKey,
+    pub bls: BlsSecretKey,
+    pub network: NetworkKey,
+    /// Absent until a genesis dealt it.
+    pub coin: Option<CoinSecretShare>,
+    pub fee_address: Address,
+    /// Present when the fee address was made together with the other keys.
+    pub fee_key: Option<EthereumKey>,
+}
+
+impl ValidatorKeys {
+    /// Every key from one seed, each under a label of its own.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        let derive = |label: &str| corniche_crypto::digest(&[b"corniche-keys/", label.as_bytes(), &seed].concat()).0;
+        let fee_key = (0u8..)
+            .find_map(|attempt| EthereumKey::from_bytes(&derive(&format!("fee/{attempt}"))).ok())
+            .expect("256 digests are not all outside the curve's order");
+        Self {
+            consensus: ConsensusKey::from_seed(derive("consensus")),
+            bls: BlsSecretKey::from_seed(derive("bls")),
+            network: NetworkKey::from_seed(derive("network")),
+            coin: None,
+            fee_address: fee_key.address(),
+            fee_key: Some(fee_key),
+        }
+    }
+
+    /// The public part, as a genesis lists it.
+    pub fn public(&self) -> ValidatorInfo {
+        ValidatorInfo {
+            consensus_key: self.consensus.public(),
+            bls_key: Bytes::copy_from_slice(&self.bls.public().to_bytes()),
+            bls_proof: Bytes::copy_from_slice(&self.bls.prove_possession().to_bytes()),
+            network_key: self.network.public(),
+            fee_address: self.fee_address,
+        }
+    }
+
+    /// The validator of `genesis` that these keys are; `None` when the genesis does not list the consensus key at all. An
+    /// error when it does but the other keys are not the ones it lists: such a node must not start.
+    pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
+        let own = self.public();
+        let same_key = |validator: &ValidatorInfo| validator.consensus_key == own.consensus_key;
+        let Some(position) = genesis.validators.iter().position(same_key) else { return Ok(None) };
+        let index = ValidatorIndex(u16::try_from(position).context("a genesis has at most 1000 validators")?);
+        ensure!(
+            genesis.validators[position] == own,
+            "the genesis lists other keys beside the consensus key of validator {index}"
+        );
+        let Some(coin) = &self.coin else {
+            bail!("there is no coin.key; whoever made the genesis dealt one for validator {index}")
+        };
+        let probe = b"corniche coin.key check";
+        let dealt = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+        let fits = coin.index() == index && dealt.verify_share(index, probe, &coin.sign(probe));
+        ensure!(fits, "coin.key was not dealt to validator {index} of this genesis");
+        Ok(Some(index))
+    }
+
+    /// Writes the keys into a directory that must not exist yet.
+    pub fn save(&self, directory: &Path) -> anyhow::Result<()> {
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
+        }
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(directory)
+            .with_context(|| format!("cannot create {}; existing keys are never overwritten", directory.display()))?;
+        write_secret(&directory.join("consensus.key"), &self.consensus.to_hex())?;
+        write_secret(&directory.join("bls.key"), &self.bls.to_hex())?;
+        write_secret(&directory.join("network.key"), &hex::encode(self.network.0))?;
+        if let Some(coin) = &self.coin {
+            write_secret(&directory.join("coin.key"), &coin.to_hex())?;
+        }
+        if let Some(key) = &self.fee_key {
+            write_secret(&directory.join("fee.key"), &key.to_hex())?;
+        }
+        let public = directory.join("public.json");
+        fs::write(&public, public_json(&self.public()) + "\n").with_context(|| format!("cannot write {}", public.display()))
+    }
+
+    /// Reads a keys directory and checks that its parts belong together.
+    pub fn load(directory: &Path) -> anyhow::Result<Self> {
+        ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
+        let consensus = read_secret(&directory.join("consensus.key"), ConsensusKey::from_hex)?;
+        let bls = read_secret(&directory.join("bls.key"), BlsSecretKey::from_hex)?;
+        let network = read_secret(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey(seed.0)))?;
+        let optional = |name: &str| Some(directory.join(name)).filter(|path| path.exists());
+        let coin = optional("coin.key").map(|path| read_secret(&path, CoinSecretShare::from_hex)).transpose()?;
+        let fee_key = optional("fee.key").map(|path| read_secret(&path, EthereumKey::from_hex)).transpose()?;
+        let public = read_public(&directory.join("public.json"))?;
+        let keys = Self { consensus, bls, network, coin, fee_address: public.fee_address, fee_key };
+        ensure!(keys.public() == public, "{}: public.json is not the public part of the keys beside it", directory.display());
+        if let Some(key) = &keys.fee_key {
+            ensure!(key.address() == public.fee_address, "{}: fee.key is for another fee address", directory.display());
+        }
+        Ok(keys)
+    }
+}
+
+/// Reads the public part of a validator's keys.
+pub fn read_public(path: &Path) -> anyhow::Result<ValidatorInfo> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not the public part of a validator's keys", path.display()))
+}
+
+fn public_json(public: &ValidatorInfo) -> String {
+    serde_json::to_string_pretty(public).expect("a validator's entry has no map")
+}
+
+/// Writes one secret as a line of text, mode 0600, into a file that must not exist yet.
+pub fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("cannot create {}", path.display()))?;
+    writeln!(file, "{text}").and_then(|()| file.sync_all()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Reads one secret. Errors name the file, never what is in it.
+pub fn read_secret<T, E>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> anyhow::Result<T> {
+    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        bail!("{} can be read by others (mode {:o}); `chmod 600` it if nobody did", path.display(), mode & 0o777);
+    }
+    let text = std::io::read_to_string(file).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(text.trim()).map_err(|_| anyhow::anyhow!("{} does not hold the kind of key its name says", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved() -> (tempfile::TempDir, PathBuf, ValidatorKeys) {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("keys");
+        let keys = ValidatorKeys::from_seed([7; 32]);
+        keys.save(&directory).unwrap();
+        (parent, directory, keys)
+    }
+
+    #[test]
+    fn what_was_saved_is_loaded() {
+        let (_parent, directory, keys) = saved();
+        let loaded = ValidatorKeys::load(&directory).unwrap();
+        assert_eq!(loaded.public(), keys.public());
+        assert_eq!(loaded.network.seed(), keys.network.seed());
+        assert_eq!(loaded.fee_key.unwrap().address(), keys.fee_address);
+        assert!(loaded.coin.is_none(), "no genesis dealt a share yet");
+    }
+
+    #[test]
+    fn only_the_owner_can_read_the_files() {
+        let (_parent, directory, _) = saved();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        for name in ["consensus.key", "bls.key", "network.key", "fee.key"] {
+            assert_eq!(mode(&directory.join(name)), 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn existing_keys_are_never_overwritten() {
+        let (_parent, directory, keys) = saved();
+        let error = ValidatorKeys::from_seed([8; 32]).save(&directory).unwrap_err();
+        assert!(error.to_string().contains("never overwritten"), "{error:#}");
+        assert_eq!(ValidatorKeys::load(&directory).unwrap().public(), keys.public());
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        let (_parent, directory, _) = saved();
+        let path = directory.join("bls.key");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = ValidatorKeys::load(&directory).unwrap_err();
+        assert!(error.to_string().contains("chmod 600"), "{error:#}");
+    }
+
+    #[test]
+    fn keys_that_were_mixed_up_are_refused() {
+        let (_parent, directory, _) = saved();
+        let other = ValidatorKeys::from_seed([9; 32]);
+        fs::remove_file(directory.join("network.key")).unwrap();
+        write_secret(&directory.join("network.key"), &hex::encode(other.network.seed())).unwrap();
+        let error = ValidatorKeys::load(&directory).unwrap_err();
+        assert!(error.to_string().contains("public.json"), "{error:#}");
+    }
+
+    #[test]
+    fn neither_errors_nor_debug_output_show_a_secret() {
+        let (_parent, directory, keys) = saved();
+        let secret = keys.consensus.to_hex();
+        fs::remove_file(directory.join("consensus.key")).unwrap();
+        write_secret(&directory.join("consensus.key"), &format!("{secret}00")).unwrap();
+        let error = format!("{:?}", ValidatorKeys::load(&directory).unwrap_err());
+        assert!(!error.contains(&secret), "{error}");
+        let debug = format!("{keys:?}");
+        for secret in [secret, keys.bls.to_hex(), hex::encode(keys.network.seed()), keys.fee_key.unwrap().to_hex()] {
+            assert!(!debug.contains(secret.trim_start_matches("0x")), "{debug}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The configuration file of one node: local matters only; what affects results is in the genesis.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+/// `node.toml`. Relative paths are relative to the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    pub genesis: PathBuf,
+    /// Directory of a validator's keys (`corniche keys new`). Without it the node is a full node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<PathBuf>,
+    /// File with a full node's libp2p identity; made when it does not exist. A validator's is among its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_key: Option<PathBuf>,
+    /// Where JSON-RPC is served over HTTP and WebSocket.
+    #[serde(default = "default_rpc")]
+    pub rpc: SocketAddr,
+    /// Multiaddresses to listen on for peers; empty: none.
+    #[serde(default)]
+    pub listen: Vec<String>,
+    /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
+    #[serde(default)]
+    pub peers: Vec<String>,
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Bounds of local queues and pools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Messages waiting for the pipeline before peers and users are pushed back.
+    pub inbox: usize,
+    /// Transactions in the pool.
+    pub pool_transactions: usize,
+    /// Threads that check signatures and peers' messages.
+    pub verify_threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { inbox: 8_192, pool_transactions: 50_000, verify_threads: 2 }
+    }
+}
+
+fn default_rpc() -> SocketAddr {
+    ([127, 0, 0, 1], 8545).into()
+}
+
+impl NodeConfig {
+    /// Reads a configuration file and makes its paths absolute.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
+        let mut config: Self = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        config.genesis = folder.join(&config.genesis);
+        config.network_key = config.network_key.map(|key| folder.join(key));
+        config.keys = config.keys.map(|keys| folder.join(keys));
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_refused_by_name() {
+        let error = toml::from_str::<NodeConfig>("genesis = 'g.json'\nrcp = '127.0.0.1:1'").unwrap_err();
+        assert!(error.to_string().contains("rcp"), "{error}");
+    }
+}

@@ -1,0 +1,428 @@
+//! The threads of a node. One runs the pipeline; around it one executes, one writes to disk, and a few check what peers and
+//! users send. Queues between them are bounded, or bounded by what the pipeline asked for.
+//!
+//! ```text
+//! network ─▶ verify ×n ─▶ inbox ─▶ PIPELINE ─▶ execute ─▶ (inbox)
+//!   rpc   ─▶ verify ×n ─┘            │    └──▶ write ───▶ (inbox), readers
+//!                                    └───────▶ network
+//! ```
+
+use super::{clock, inbox::{Inbox, Received}, mirror::Mirror};
+use crate::exit;
+use corniche_admission::Refusal;
+use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{Ticket, Verifier};
+use corniche_executor::verify_ordered;
+use corniche_network::{Channel, NetworkHandle, PeerKey};
+use corniche_pipeline::{ExecutionStage, Executed, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
+use corniche_rpc::ChainEvent;
+use corniche_state::CommittedBlock;
+use corniche_store::Store;
+use corniche_types::{
+    B256, Bytes, Certificate, Height, OrderedTransaction, Resume, SkipReason, TimestampMs, Transaction, ValidatorIndex,
+    keccak256, wire,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use tokio::sync::{broadcast, oneshot};
+
+/// Answer to a user's transaction.
+pub type Submitted = Result<B256, RpcError>;
+
+/// What the threads and the RPC server share.
+pub struct Shared {
+    pub inbox: Inbox<Input>,
+    pub mirror: Mirror,
+    pub events: broadcast::Sender<ChainEvent>,
+    /// Users waiting for admission's answer, by ticket.
+    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
+    next_reply: AtomicU64,
+    pub next_base_fee: AtomicU64,
+    /// The newest height peers say is certified.
+    pub target: AtomicU64,
+    /// Why the node stopped by itself, if it did.
+    pub halted: Mutex<Option<String>>,
+    /// Set when the disk is nearly full: no transactions are taken any more.
+    pub refusing: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    pub fn new(inbox: usize, base_fee: u64) -> Self {
+        Self {
+            inbox: Inbox::new(inbox),
+            mirror: Mirror::default(),
+            events: broadcast::channel(4_096).0,
+            waiting: Mutex::default(),
+            next_reply: AtomicU64::new(1),
+            next_base_fee: AtomicU64::new(base_fee),
+            target: AtomicU64::new(0),
+            halted: Mutex::default(),
+            refusing: false.into(),
+        }
+    }
+
+    /// Hands a checked transaction to admission; the answer comes through the channel.
+    pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<Submitted> {
+        let (sender, receiver) = oneshot::channel();
+        if self.refusing.load(Ordering::Relaxed) {
+            let _ = sender.send(Err(Reason::NotAccepting.with("the disk is nearly full")));
+            return receiver;
+        }
+        let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
+        self.waiting().insert(reply, sender);
+        if self.inbox.offer(Input::Submit { transaction, reply: Some(reply) }).is_err() {
+            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+        }
+        receiver
+    }
+
+    fn answer(&self, reply: u64, answer: Submitted) {
+        if let Some(sender) = self.waiting().remove(&reply) {
+            let _ = sender.send(answer);
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Submitted>>> {
+        self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
+    }
+
+    /// Stops the node's threads; the reason is for the operator.
+    pub fn halt(&self, reason: String) {
+        let mut halted = self.halted.lock().expect("invariant: nobody panics while holding the reason");
+        halted.get_or_insert(reason);
+        self.inbox.close();
+    }
+}
+
+/// A job for the writer thread; jobs are done in order.
+enum Write {
+    Record(Ticket, Bytes),
+    ReleaseBelow(Ticket),
+    ReadSafetyLog,
+    Block(Arc<CommittedBlock>),
+    Certificate(Certificate),
+    Progress(Resume),
+}
+
+/// Starts the pipeline, execution and writer threads. They end when the inbox is closed.
+pub fn spawn(
+    mut pipeline: Pipeline,
+    stage: ExecutionStage,
+    store: Store,
+    shared: Arc<Shared>,
+    network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+) -> Vec<JoinHandle<()>> {
+    let (plans, plans_in) = mpsc::channel();
+    let (writes, writes_in) = mpsc::channel();
+    let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+        thread::Builder::new().name(name.into()).spawn(body).expect("the system has room for a thread")
+    };
+    let ports = Ports { plans, writes, network, shared: shared.clone() };
+    let (execution, writer) = (shared.clone(), shared.clone());
+    vec![
+        spawn("pipeline", Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
+        spawn("execution", Box::new(move || guarded(&execution, "execution", || run_execution(stage, &plans_in, &execution)))),
+        spawn("writer", Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
+    ]
+}
+
+/// A broken invariant of our own stops the node and names the invariant (design §7).
+fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    if let Err(panic) = result {
+        let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        shared.halt(format!("{name}: {}", text.unwrap_or_default()));
+    }
+}
+
+// ---- the pipeline ------------------------------------------------------------------------------------------------------
+
+/// Where the pipeline's outputs go.
+struct Ports {
+    plans: mpsc::Sender<Plan>,
+    writes: mpsc::Sender<Write>,
+    network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    shared: Arc<Shared>,
+}
+
+fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
+    loop {
+        while let Some(output) = pipeline.poll() {
+            ports.carry_out(output);
+        }
+        let now = clock::now();
+        let timeout = pipeline.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now.0)));
+        let input = match ports.shared.inbox.receive(timeout) {
+            Received::Item(input) => input,
+            Received::TimedOut => Input::Deadline,
+            Received::Closed => return,
+        };
+        pipeline.handle(clock::now(), input);
+    }
+}
+
+impl Ports {
+    fn carry_out(&self, output: Output) {
+        let shared = &self.shared;
+        match output {
+            Output::Submitted { reply, result } => shared.answer(reply, result.map_err(refusal)),
+            Output::Send { to, message } => self.send(to, &message),
+            Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
+            Output::Penalise { peer, fault } => {
+                if let Some((network, _)) = &self.network {
+                    network.penalise(PeerKey(peer), corniche_network::Fault::never_valid(fault.0));
+                }
+            }
+            Output::Persist(ticket, record) => self.write(Write::Record(ticket, record)),
+            Output::ReleaseBelow(ticket) => self.write(Write::ReleaseBelow(ticket)),
+            Output::ReadSafetyLog => self.write(Write::ReadSafetyLog),
+            Output::Append(block) => self.write(Write::Block(block)),
+            Output::AppendCertificate(certificate) => self.write(Write::Certificate(certificate)),
+            Output::AppendProgress(resume) => self.write(Write::Progress(resume)),
+            Output::Execute(plan) => {
+                shared.mirror.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
+                // The thread is gone only when the node is stopping.
+                let _ = self.plans.send(plan);
+            }
+            Output::Pending(transaction) => {
+                let hash = transaction.hash();
+                shared.mirror.pending(transaction);
+                let _ = shared.events.send(ChainEvent::Pending(hash));
+            }
+            Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status)),
+            Output::Accuse { validator, offence, .. } => {
+                tracing::warn!(validator = validator.0, ?offence, "a validator broke the rules; evidence is in the log of this node");
+            }
+            Output::Trace(event) => tracing::debug!(detail = event.detail, "{}", event.name),
+            Output::Halt(reason) => shared.halt(reason),
+        }
+    }
+
+    fn write(&self, write: Write) {
+        // The thread is gone only when the node is stopping.
+        let _ = self.writes.send(write);
+    }
+
+    fn send(&self, to: NodeKey, message: &PeerMessage) {
+        let Some((network, _)) = &self.network else { return };
+        let channel = match message {
+            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => Channel::Votes,
+            PeerMessage::Certificate(_) | PeerMessage::Transactions(_) => Channel::Bulk,
+        };
+        // A full queue drops; whoever lacks something asks for it.
+        let _ = network.send(PeerKey(to), channel, message.encode());
+    }
+
+    fn request(&self, to: NodeKey, request: Bytes) {
+        let Some((network, runtime)) = &self.network else { return };
+        let (network, shared) = (network.clone(), self.shared.clone());
+        runtime.spawn(async move {
+            let answer = network.request(PeerKey(to), request).await.ok();
+            let response = answer.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
+            shared.inbox.answer(Input::Response { from: to, response });
+        });
+    }
+}
+
+fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
+    use corniche_pipeline::TransactionStatus as Word;
+    match status {
+        Word::Pending => TransactionStatus::Pending,
+        Word::Ordered => TransactionStatus::Ordered,
+        Word::Dropped(reason) => TransactionStatus::Dropped { reason },
+        Word::Replaced(by) => TransactionStatus::Replaced { by },
+    }
+}
+
+fn refusal(refusal: Refusal) -> RpcError {
+    super::backend::refusal_error(&refusal)
+}
+
+// ---- execution ---------------------------------------------------------------------------------------------------------
+
+fn run_execution(mut stage: ExecutionStage, plans: &mpsc::Receiver<Plan>, shared: &Shared) {
+    while let Ok(plan) = plans.recv() {
+        let executed: Executed = stage.execute(plan.block, verify_in_parallel);
+        shared.next_base_fee.store(stage.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
+        shared.inbox.answer(Input::Executed(Box::new(executed)));
+    }
+}
+
+/// Signature checks of one block on two threads when there are enough to pay for it.
+fn verify_in_parallel(
+    ordered: &[OrderedTransaction],
+    chain_id: u64,
+) -> Vec<Result<VerifiedTransaction, SkipReason>> {
+    const WORTH_A_THREAD: usize = 32;
+    let check = |part: &[OrderedTransaction]| -> Vec<_> {
+        part.iter().map(|transaction| verify_ordered(&transaction.raw, chain_id)).collect()
+    };
+    if ordered.len() < WORTH_A_THREAD {
+        return check(ordered);
+    }
+    let (left, right) = ordered.split_at(ordered.len() / 2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| check(right));
+        let mut verified = check(left);
+        verified.extend(other.join().expect("invariant: checking a signature does not panic"));
+        verified
+    })
+}
+
+// ---- disk --------------------------------------------------------------------------------------------------------------
+
+/// Takes what is there, appends all of it, syncs once, then tells everyone: group commit.
+fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared) {
+    while let Ok(first) = writes.recv() {
+        let mut group = vec![first];
+        group.extend(writes.try_iter().take(1_023));
+        if let Err(error) = write_group(&mut store, group, shared) {
+            return shared.halt(format!("the disk failed: {error}"));
+        }
+    }
+}
+
+fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<(), corniche_store::StoreError> {
+    let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
+    let mut tickets = Vec::new();
+    let mut finalized = None;
+    let mut read_safety_log = false;
+    for write in group {
+        match write {
+            Write::Record(ticket, record) => {
+                store.append_safety(ticket, &record)?;
+                tickets.push(ticket);
+            }
+            Write::ReleaseBelow(ticket) => store.release_safety_below(ticket)?,
+            Write::ReadSafetyLog => read_safety_log = true,
+            Write::Block(block) => {
+                store.append_block(&block)?;
+                appended.push(block);
+            }
+            Write::Certificate(certificate) => {
+                finalized = Some(certificate.height);
+                store.append_certificate(&certificate)?;
+            }
+            Write::Progress(resume) => store.append_progress(&resume)?,
+        }
+    }
+    store.sync()?;
+    for ticket in tickets {
+        shared.inbox.answer(Input::Durable(ticket));
+    }
+    for block in &appended {
+        let height = block.block.height();
+        shared.mirror.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+        let _ = shared.events.send(ChainEvent::Head(height));
+    }
+    if let Some(block) = appended.last() {
+        shared.inbox.answer(Input::Appended(block.block.height()));
+    }
+    if let Some(height) = finalized {
+        let _ = shared.events.send(ChainEvent::Finalized(height));
+    }
+    if read_safety_log {
+        shared.inbox.answer(Input::SafetyLog(store.safety_records()?));
+    }
+    Ok(())
+}
+
+// ---- what peers send ---------------------------------------------------------------------------------------------------
+
+/// Checks peers' messages on a few threads; a peer's messages keep their order because it stays with one thread.
+pub struct Verifiers {
+    queues: Vec<mpsc::SyncSender<(PeerKey, Option<ValidatorIndex>, Bytes)>>,
+}
+
+impl Verifiers {
+    pub fn spawn(
+        threads: usize,
+        chain_id: u64,
+        verifier: Option<Arc<dyn Verifier>>,
+        shared: &Arc<Shared>,
+        network: &NetworkHandle,
+    ) -> Self {
+        let queues = (0..threads.max(1)).map(|number| {
+            let (sender, receiver) = mpsc::sync_channel::<(PeerKey, Option<ValidatorIndex>, Bytes)>(1_024);
+            let (shared, network, verifier) = (shared.clone(), network.clone(), verifier.clone());
+            let body = move || {
+                while let Ok((peer, validator, bytes)) = receiver.recv() {
+                    match check(peer, validator, &bytes, chain_id, verifier.as_deref()) {
+                        Ok(inputs) => inputs.into_iter().for_each(|input| {
+                            // A full inbox drops peers' messages; whoever lacks something asks for it.
+                            let _ = shared.inbox.offer(input);
+                        }),
+                        Err(fault) => network.penalise(peer, corniche_network::Fault::never_valid(fault)),
+                    }
+                }
+            };
+            thread::Builder::new().name(format!("verify-{number}")).spawn(body).expect("the system has room for a thread");
+            sender
+        });
+        Self { queues: queues.collect() }
+    }
+
+    /// Queues one message; a full queue drops it.
+    pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) {
+        let turn = validator.map_or(usize::from(peer.0[0]), ValidatorIndex::as_usize);
+        let _ = self.queues[turn % self.queues.len()].try_send((peer, validator, bytes));
+    }
+}
+
+/// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
+fn check(
+    peer: PeerKey,
+    validator: Option<ValidatorIndex>,
+    bytes: &Bytes,
+    chain_id: u64,
+    verifier: Option<&dyn Verifier>,
+) -> Result<Vec<Input>, String> {
+    let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
+    let from_validator = validator.ok_or("a message that only validators send");
+    Ok(match message {
+        PeerMessage::Engine(bytes) => {
+            let from = from_validator?;
+            let Some(verifier) = verifier else { return Ok(Vec::new()) };
+            let message = verifier.verify(from, &bytes).map_err(|fault| fault.to_string())?;
+            vec![Input::Engine { from, message }]
+        }
+        PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
+        PeerMessage::Certificate(certificate) => vec![Input::Certificate { from: peer.0, certificate }],
+        PeerMessage::Transactions(raw) => raw
+            .into_iter()
+            .map(|raw| {
+                let transaction = Transaction::decode(raw).map_err(|error| error.to_string())?;
+                let transaction = VerifiedTransaction::verify(transaction, chain_id).map_err(|error| error.to_string())?;
+                Ok(Input::Submit { transaction, reply: None })
+            })
+            .collect::<Result<_, String>>()?,
+    })
+}
+
+/// For messages on standard error before logging is set up.
+pub fn note_halt(shared: &Shared) -> Option<String> {
+    let reason = shared.halted.lock().expect("invariant: nobody panics while holding the reason").clone();
+    if let Some(reason) = &reason {
+        exit::note(format_args!("halted: {reason}"));
+    }
+    reason
+}
+
+/// A height as the pipeline counts it, for readers.
+pub fn height_now(shared: &Shared) -> Height {
+    Height(shared.target.load(Ordering::Relaxed))
+}
+
+/// Time as the node sees it.
+pub fn time() -> TimestampMs {
+    clock::now()
+}

@@ -1,0 +1,130 @@
+//! What RPC answers about transactions that are not in a block yet: a copy of the pool's contents, kept by the pipeline
+//! thread's outputs, so that readers never wait for that thread.
+
+use corniche_api::TransactionStatus;
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::StateView;
+use corniche_types::{Address, B256};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard},
+};
+
+/// Transactions that left the pool unexecuted are remembered, this many.
+const REMEMBERED: usize = 10_000;
+
+/// A copy of the pool for readers.
+#[derive(Default)]
+pub struct Mirror {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    transactions: BTreeMap<B256, Entry>,
+    /// By sender and nonce: which transaction holds the place.
+    nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
+    /// How transactions left, newest last.
+    gone: BTreeMap<B256, TransactionStatus>,
+    gone_order: VecDeque<B256>,
+}
+
+struct Entry {
+    transaction: VerifiedTransaction,
+    ordered: bool,
+}
+
+impl Mirror {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("invariant: nobody panics while holding the mirror")
+    }
+
+    /// A transaction entered the pool.
+    pub fn pending(&self, transaction: VerifiedTransaction) {
+        let mut inner = self.lock();
+        let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
+        inner.nonces.entry(sender).or_default().insert(nonce, transaction.hash());
+        inner.gone.remove(&transaction.hash());
+        inner.transactions.insert(transaction.hash(), Entry { transaction, ordered: false });
+    }
+
+    /// Transactions stand in the agreed order.
+    pub fn ordered(&self, hashes: impl IntoIterator<Item = B256>) {
+        let mut inner = self.lock();
+        for hash in hashes {
+            if let Some(entry) = inner.transactions.get_mut(&hash) {
+                entry.ordered = true;
+            }
+        }
+    }
+
+    /// Transactions are in a block.
+    pub fn executed(&self, hashes: impl IntoIterator<Item = B256>) {
+        let mut inner = self.lock();
+        for hash in hashes {
+            inner.remove(&hash);
+        }
+    }
+
+    /// A transaction left the pool for good.
+    pub fn gone(&self, hash: B256, status: TransactionStatus) {
+        let mut inner = self.lock();
+        inner.remove(&hash);
+        if inner.gone.insert(hash, status).is_none() {
+            inner.gone_order.push_back(hash);
+        }
+        while inner.gone_order.len() > REMEMBERED {
+            if let Some(oldest) = inner.gone_order.pop_front() {
+                inner.gone.remove(&oldest);
+            }
+        }
+    }
+
+    pub fn transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
+        self.lock().transactions.get(hash).map(|entry| entry.transaction.clone())
+    }
+
+    pub fn status(&self, hash: &B256) -> Option<TransactionStatus> {
+        let inner = self.lock();
+        if let Some(entry) = inner.transactions.get(hash) {
+            return Some(if entry.ordered { TransactionStatus::Ordered } else { TransactionStatus::Pending });
+        }
+        inner.gone.get(hash).cloned()
+    }
+
+    /// The nonce after the sender's last pooled transaction that follows its account's without a gap.
+    pub fn pending_nonce(&self, address: &Address, state: &dyn StateView) -> u64 {
+        let account_nonce = state.account(address).map_or(0, |account| account.nonce);
+        let inner = self.lock();
+        let Some(nonces) = inner.nonces.get(address) else { return account_nonce };
+        let mut next = account_nonce;
+        for (nonce, _) in nonces.range(account_nonce..) {
+            if *nonce != next {
+                break;
+            }
+            next += 1;
+        }
+        next
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().transactions.len()
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, hash: &B256) {
+        let Some(entry) = self.transactions.remove(hash) else { return };
+        let sender = entry.transaction.sender();
+        let nonce = entry.transaction.transaction().nonce();
+        if let Some(nonces) = self.nonces.get_mut(&sender) {
+            // A replacement with the same nonce may hold the place already.
+            if nonces.get(&nonce) == Some(hash) {
+                nonces.remove(&nonce);
+            }
+            if nonces.is_empty() {
+                self.nonces.remove(&sender);
+            }
+        }
+    }
+}

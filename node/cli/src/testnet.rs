@@ -1,0 +1,369 @@
+//! `corniche testnet`: a whole network as processes on this machine.
+//!
+//! The directory holds `testnet.json` (what `up` made), `genesis.json`, and per node a folder with `node.toml`, its keys,
+//! `data/` and `node.log`. `up` on an existing directory starts the same network again on its data.
+
+use crate::{
+    exit::{self, Exit, Failed},
+    genesis::{self, NetworkSpec},
+    keys::{self, NetworkKey, ValidatorKeys},
+    node::NodeConfig,
+};
+use anyhow::{Context, bail, ensure};
+use corniche_client::Client;
+use corniche_types::{B256, Genesis};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long `up` waits for all nodes, and `down` for each to stop by itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Run a network of several validators on this machine
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Start a network, or start a stopped one again on its data
+    Up(Up),
+    /// Stop the network; its data stays unless --wipe
+    Down {
+        #[command(flatten)]
+        place: Place,
+        /// Delete the network's directory afterwards
+        #[arg(long)]
+        wipe: bool,
+    },
+    /// Say which nodes run and how far they are
+    Status {
+        #[command(flatten)]
+        place: Place,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct Place {
+    /// The network's directory
+    #[arg(long, value_name = "DIR", default_value = ".testnet")]
+    dir: PathBuf,
+}
+
+#[derive(clap::Args, Debug)]
+struct Up {
+    #[command(flatten)]
+    place: Place,
+    /// Validators of a new network
+    #[arg(long, default_value_t = 4)]
+    validators: usize,
+    /// Full nodes of a new network
+    #[arg(long, default_value_t = 0)]
+    full_nodes: usize,
+    /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
+    #[arg(long, default_value_t = 8545)]
+    base_port: u16,
+    /// Result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `up` made: enough to start, stop and ask every node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Testnet {
+    chain_id: u64,
+    nodes: Vec<Member>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    name: String,
+    /// `validator` or `full`.
+    role: String,
+    /// URL.
+    rpc: String,
+    config: PathBuf,
+    data_dir: PathBuf,
+    log: PathBuf,
+    /// Of the last start; it may be gone.
+    pid: Option<u32>,
+}
+
+/// Runs `corniche testnet`.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Action::Up(up) => start(&up),
+        Action::Down { place, wipe } => stop(&place.dir, wipe),
+        Action::Status { place, json } => status(&place.dir, json),
+    }
+}
+
+fn start(up: &Up) -> anyhow::Result<()> {
+    fs::create_dir_all(&up.place.dir).with_context(|| format!("cannot create {}", up.place.dir.display()))?;
+    let dir = up.place.dir.canonicalize()?;
+    let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { make(&dir, up)? };
+    for member in &mut testnet.nodes {
+        if !member.is_running() {
+            member.pid = Some(member.spawn()?);
+        }
+    }
+    testnet.save(&dir)?;
+    for member in &testnet.nodes {
+        member.wait_until_it_answers()?;
+    }
+    announce(&dir, &testnet, up.json);
+    Ok(())
+}
+
+fn announce(dir: &Path, testnet: &Testnet, as_json: bool) {
+    let accounts = genesis::dev_accounts();
+    if as_json {
+        let accounts: Vec<_> =
+            accounts.iter().map(|account| json!({"address": account.address, "key": account.secret})).collect();
+        let nodes = &testnet.nodes;
+        exit::result(json!({"chainId": testnet.chain_id, "dir": dir, "nodes": nodes, "accounts": accounts}));
+        return;
+    }
+    exit::result(format_args!("Corniche testnet, {} nodes, chain id {}\n", testnet.nodes.len(), testnet.chain_id));
+    for member in &testnet.nodes {
+        exit::result(format_args!("  {:<12} {}   {}", member.name, member.rpc, member.role));
+    }
+    exit::result("\nFunded accounts (their keys are public: for development only)");
+    for account in &accounts {
+        exit::result(format_args!("  {}  {}", account.address, account.secret));
+    }
+    let place = dir.display();
+    exit::result(format_args!("\nData   {place}/NODE/data\nLogs   {place}/NODE/node.log"));
+    exit::result(format_args!("Status corniche testnet status --dir {place}"));
+    exit::result(format_args!("Stop   corniche testnet down --dir {place}          (--wipe deletes the data)"));
+}
+
+/// Makes keys, genesis and configuration files of a new network.
+fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
+    ensure!(up.validators >= 1, "a network needs at least one validator");
+    ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
+    let network = genesis::make_network(&NetworkSpec { validators: up.validators, ..NetworkSpec::default() })?;
+    fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
+    let total = up.validators + up.full_nodes;
+    let ports = Ports::choose(up.base_port, total)?;
+    let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
+    let addresses: Vec<String> = network
+        .validators
+        .iter()
+        .zip(&ports.peers)
+        .map(|(keys, port)| peer_address(&keys.network, *port))
+        .collect();
+    let mut nodes = Vec::new();
+    for index in 0..total {
+        let validator = network.validators.get(index);
+        let name = match validator {
+            Some(_) => format!("validator-{index}"),
+            None => format!("full-{}", index - up.validators),
+        };
+        let folder = dir.join(&name);
+        fs::create_dir_all(&folder)?;
+        match validator {
+            Some(keys) => keys.save(&folder.join("keys"))?,
+            None => keys::write_secret(&folder.join("network.key"), &full[index - up.validators].to_hex())?,
+        }
+        let config = NodeConfig {
+            genesis: "../genesis.json".into(),
+            keys: validator.map(|_| "keys".into()),
+            rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
+            listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
+            peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
+            network_key: validator.is_none().then(|| "network.key".into()),
+            limits: Default::default(),
+        };
+        let config_path = folder.join("node.toml");
+        fs::write(&config_path, toml::to_string(&config)?)?;
+        nodes.push(Member {
+            rpc: format!("http://{}", config.rpc),
+            role: if validator.is_some() { "validator" } else { "full" }.into(),
+            data_dir: folder.join("data"),
+            log: folder.join("node.log"),
+            config: config_path,
+            name,
+            pid: None,
+        });
+    }
+    Ok(Testnet { chain_id: network.genesis.chain_id, nodes })
+}
+
+fn peer_address(key: &NetworkKey, port: u16) -> String {
+    format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", corniche_network::peer_id_string(&key.public().0))
+}
+
+/// Ports of all nodes.
+struct Ports {
+    rpc: Vec<u16>,
+    peers: Vec<u16>,
+}
+
+impl Ports {
+    fn choose(base: u16, count: usize) -> anyhow::Result<Self> {
+        if base == 0 {
+            // All listeners are held until all ports are known, so that they differ.
+            let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
+            let listeners = (0..2 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
+            let mut ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
+            let peers = ports.split_off(count);
+            return Ok(Self { rpc: ports, peers });
+        }
+        let row = |first: u32| {
+            let port = |index: usize| u16::try_from(first + index as u32).context("--base-port is too high");
+            (0..count).map(port).collect::<anyhow::Result<Vec<_>>>()
+        };
+        let ports = Self { rpc: row(u32::from(base))?, peers: row(u32::from(base) + 1000)? };
+        for port in ports.rpc.iter().chain(&ports.peers) {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).with_context(|| {
+                format!("port {port} is taken, perhaps by another testnet; stop it or choose another --base-port")
+            })?;
+        }
+        Ok(ports)
+    }
+}
+
+fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
+    let mut testnet = Testnet::load(dir)?;
+    for member in testnet.nodes.iter().filter(|member| member.is_running()) {
+        member.signal(libc::SIGTERM);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for member in &mut testnet.nodes {
+        while member.is_running() {
+            if Instant::now() >= deadline {
+                exit::note(format_args!("{} does not stop by itself and is killed", member.name));
+                member.signal(libc::SIGKILL);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        member.pid = None;
+    }
+    testnet.save(dir)?;
+    if wipe {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot delete {}", dir.display()))?;
+    }
+    exit::note(if wipe { "stopped, data deleted" } else { "stopped, data kept" });
+    Ok(())
+}
+
+fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
+    let testnet = Testnet::load(dir)?;
+    let rows: Vec<_> = testnet.nodes.iter().map(|member| (member, member.ask())).collect();
+    if as_json {
+        let nodes: Vec<_> = rows
+            .iter()
+            .map(|(member, answer)| {
+                let (height, finalized, peers) = answer.as_ref().map_or((None, None, None), |a| (Some(a.height), Some(a.finalized), Some(a.peers)));
+                json!({
+                    "name": member.name, "role": member.role, "rpc": member.rpc, "pid": member.pid,
+                    "running": member.is_running(), "height": height, "finalized": finalized, "peers": peers,
+                })
+            })
+            .collect();
+        exit::result(json!({"chainId": testnet.chain_id, "nodes": nodes}));
+        return Ok(());
+    }
+    for (member, answer) in &rows {
+        let words = match answer {
+            Some(answer) => format!("height {}, finalized {}, {} peers", answer.height, answer.finalized, answer.peers),
+            None if member.is_running() => format!("runs but does not answer; see {}", member.log.display()),
+            None => "stopped".into(),
+        };
+        exit::result(format_args!("{:<12} {}  {words}", member.name, member.rpc));
+    }
+    Ok(())
+}
+
+impl Testnet {
+    fn load(dir: &Path) -> anyhow::Result<Self> {
+        let path = dir.join("testnet.json");
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("{} holds no testnet; start one with `corniche testnet up`", dir.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    fn save(&self, dir: &Path) -> anyhow::Result<()> {
+        Ok(fs::write(dir.join("testnet.json"), serde_json::to_string_pretty(self)?)?)
+    }
+}
+
+struct Answer {
+    height: u64,
+    finalized: u64,
+    peers: u64,
+}
+
+impl Member {
+    fn spawn(&self) -> anyhow::Result<u32> {
+        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let binary = std::env::current_exe().context("cannot find the corniche binary")?;
+        let mut command = Command::new(binary);
+        command.arg("node").arg("--config").arg(&self.config).arg("--data").arg(&self.data_dir);
+        // A group of its own: an interrupt at the terminal that started the network does not stop it.
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        Ok(command.spawn().context("cannot start a node")?.id())
+    }
+
+    /// Whether the process of the last start is still there and is ours.
+    fn is_running(&self) -> bool {
+        let Some(pid) = self.pid else { return false };
+        let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+        // A zombie has no command line; another program that took the number has another one.
+        let config = self.config.as_os_str().as_encoded_bytes();
+        command.windows(config.len()).any(|window| window == config)
+    }
+
+    fn signal(&self, signal: i32) {
+        if let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) {
+            // SAFETY: kill takes two numbers and touches no memory of ours.
+            #[allow(unsafe_code)]
+            unsafe {
+                libc::kill(pid, signal);
+            }
+        }
+    }
+
+    fn ask(&self) -> Option<Answer> {
+        let client = Client::new(&self.rpc);
+        let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+        let height = number(client.request("eth_blockNumber", json!([])).ok()?)?;
+        let finalized: serde_json::Value = client.request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
+        let finalized = number(finalized["number"].as_str()?.to_owned())?;
+        let peers = number(client.request("net_peerCount", json!([])).ok()?)?;
+        Some(Answer { height, finalized, peers })
+    }
+
+    fn wait_until_it_answers(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.ask().is_none() {
+            if !self.is_running() {
+                let log = fs::read_to_string(&self.log).unwrap_or_default();
+                let last = log.lines().rev().take(5).collect::<Vec<_>>();
+                let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+                bail!("{} stopped at once; the end of {}:\n{last}", self.name, self.log.display());
+            }
+            if Instant::now() >= deadline {
+                let message = format!("{} does not answer; see {}", self.name, self.log.display());
+                return Err(Failed::new(Exit::Deadline, message).into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}

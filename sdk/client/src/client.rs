@@ -1,0 +1,288 @@
+//! The client: reading, filling in, signing, submitting, waiting.
+
+use crate::{
+    draft::Draft,
+    error::ClientError,
+    transport::{Request, Transport},
+};
+use alloy_consensus::TxEip1559;
+use alloy_rpc_types_eth::TransactionReceipt;
+use corniche_crypto::EthereumKey;
+use corniche_types::{Address, B256, Bytes, U256, keccak256};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A receipt as JSON-RPC answers it.
+pub type Receipt = TransactionReceipt;
+
+/// One request may take this long, unless told otherwise.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A node seen by its user. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    transport: Transport,
+}
+
+/// What of a block the client looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Block {
+    #[serde(deserialize_with = "quantity")]
+    pub number: u64,
+    pub hash: B256,
+    pub state_root: B256,
+    #[serde(deserialize_with = "quantity")]
+    pub timestamp: u64,
+    pub base_fee_per_gas: U256,
+    /// Hashes of the executed transactions.
+    pub transactions: Vec<B256>,
+}
+
+/// Wei per gas for a transaction sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fees {
+    pub max_fee_per_gas: u128,
+    pub max_priority_fee_per_gas: u128,
+}
+
+/// A call that changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    pub from: Option<Address>,
+    /// `None` is a creation, for estimates.
+    pub to: Option<Address>,
+    pub value: U256,
+    pub input: Bytes,
+}
+
+/// How long to wait for something, and how often to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub deadline: Duration,
+    /// The first pause; each later one is half as long again, up to `longest_pause`.
+    pub first_pause: Duration,
+    pub longest_pause: Duration,
+}
+
+impl Default for Wait {
+    fn default() -> Self {
+        let first_pause = Duration::from_millis(5);
+        Self { deadline: Duration::from_secs(30), first_pause, longest_pause: Duration::from_millis(250) }
+    }
+}
+
+impl Wait {
+    pub fn at_most(deadline: Duration) -> Self {
+        Self { deadline, ..Self::default() }
+    }
+
+    /// Asks until there is an answer; `None` when the deadline passes first. Always asks at least once.
+    pub fn until<T>(&self, mut ask: impl FnMut() -> Result<Option<T>, ClientError>) -> Result<Option<T>, ClientError> {
+        let started = Instant::now();
+        let mut pause = self.first_pause;
+        loop {
+            if let Some(answer) = ask()? {
+                return Ok(Some(answer));
+            }
+            let left = self.deadline.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            thread::sleep(pause.min(left));
+            pause = (pause + pause / 2).min(self.longest_pause);
+        }
+    }
+}
+
+impl Client {
+    /// A client of the node at this URL. Nothing is sent before the first call.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self::with_timeout(url, REQUEST_TIMEOUT)
+    }
+
+    pub fn with_timeout(url: impl Into<String>, timeout: Duration) -> Self {
+        Self { transport: Transport::new(url, timeout) }
+    }
+
+    /// For methods this client has no name for, and for batches.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub fn chain_id(&self) -> Result<u64, ClientError> {
+        self.number("eth_chainId", json!([]))
+    }
+
+    pub fn block_number(&self) -> Result<u64, ClientError> {
+        self.number("eth_blockNumber", json!([]))
+    }
+
+    /// `None` when the chain is not that long yet.
+    pub fn block(&self, number: u64) -> Result<Option<Block>, ClientError> {
+        self.ask("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))
+    }
+
+    /// The newest block that a certificate covers.
+    pub fn finalized_block(&self) -> Result<Option<Block>, ClientError> {
+        self.ask("eth_getBlockByNumber", json!(["finalized", false]))
+    }
+
+    pub fn balance(&self, address: Address) -> Result<U256, ClientError> {
+        self.ask("eth_getBalance", json!([address, "latest"]))
+    }
+
+    /// The nonce of the next transaction, counting what waits in the node's pool.
+    pub fn nonce(&self, address: Address) -> Result<u64, ClientError> {
+        self.number("eth_getTransactionCount", json!([address, "pending"]))
+    }
+
+    pub fn code(&self, address: Address) -> Result<Bytes, ClientError> {
+        self.ask("eth_getCode", json!([address, "latest"]))
+    }
+
+    /// What a contract returns, on the newest state.
+    pub fn call(&self, call: &Call) -> Result<Bytes, ClientError> {
+        self.ask("eth_call", json!([call_object(call), "latest"]))
+    }
+
+    pub fn estimate_gas(&self, call: &Call) -> Result<u64, ClientError> {
+        self.number("eth_estimateGas", json!([call_object(call)]))
+    }
+
+    /// Twice the newest base fee plus the tip the node suggests: enough for half a minute of rising fees.
+    pub fn fees(&self) -> Result<Fees, ClientError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct BaseFee {
+            base_fee_per_gas: U256,
+        }
+        let latest: BaseFee = self.ask("eth_getBlockByNumber", json!(["latest", false]))?;
+        let tip: U256 = self.ask("eth_maxPriorityFeePerGas", json!([]))?;
+        let fee = latest.base_fee_per_gas.saturating_mul(U256::from(2)).saturating_add(tip);
+        Ok(Fees { max_fee_per_gas: fee.saturating_to(), max_priority_fee_per_gas: tip.saturating_to() })
+    }
+
+    /// Fills in what the draft leaves open and signs it. Returns the bytes to send.
+    pub fn sign(&self, key: &EthereumKey, draft: &Draft) -> Result<Bytes, ClientError> {
+        let from = key.address();
+        let or_ask = |given: Option<u64>, ask: &dyn Fn() -> Result<u64, ClientError>| given.map_or_else(ask, Ok);
+        let fees = match (draft.max_fee_per_gas, draft.max_priority_fee_per_gas) {
+            (Some(max_fee_per_gas), Some(max_priority_fee_per_gas)) => Fees { max_fee_per_gas, max_priority_fee_per_gas },
+            (max_fee, tip) => {
+                let asked = self.fees()?;
+                let max_fee_per_gas = max_fee.unwrap_or(asked.max_fee_per_gas.max(tip.unwrap_or_default()));
+                let tip = tip.unwrap_or(asked.max_priority_fee_per_gas.min(max_fee_per_gas));
+                Fees { max_fee_per_gas, max_priority_fee_per_gas: tip }
+            }
+        };
+        let call = Call { from: Some(from), to: draft.to.to().copied(), value: draft.value, input: draft.input.clone() };
+        Ok(key.sign(TxEip1559 {
+            chain_id: self.chain_id()?,
+            nonce: or_ask(draft.nonce, &|| self.nonce(from))?,
+            gas_limit: or_ask(draft.gas_limit, &|| self.estimate_gas(&call))?,
+            max_fee_per_gas: fees.max_fee_per_gas,
+            max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
+            to: draft.to,
+            value: draft.value,
+            access_list: Default::default(),
+            input: draft.input.clone(),
+        }))
+    }
+
+    /// Submits a signed transaction.
+    pub fn submit(&self, raw: &Bytes) -> Result<B256, ClientError> {
+        self.ask("eth_sendRawTransaction", json!([raw]))
+    }
+
+    /// Submits many in one request; each is taken or refused on its own, in order.
+    pub fn submit_all(&self, raw: &[Bytes]) -> Result<Vec<Result<B256, ClientError>>, ClientError> {
+        let request = |raw: &Bytes| Request { method: "eth_sendRawTransaction", params: json!([raw]) };
+        self.transport.batch(&raw.iter().map(request).collect::<Vec<_>>())
+    }
+
+    /// Fills in, signs and submits. The hash is known before the answer, so that a lost answer loses nothing.
+    pub fn send(&self, key: &EthereumKey, draft: &Draft) -> Result<B256, ClientError> {
+        let raw = self.sign(key, draft)?;
+        let hash = keccak256(&raw);
+        let answered = self.submit(&raw)?;
+        if answered != hash {
+            let problem = format!("the hash of {hash} came back as {answered}");
+            return Err(ClientError::Nonsense { method: "eth_sendRawTransaction".into(), problem });
+        }
+        Ok(hash)
+    }
+
+    /// `None` while the transaction is not in a block.
+    pub fn receipt(&self, hash: B256) -> Result<Option<Receipt>, ClientError> {
+        self.ask("eth_getTransactionReceipt", json!([hash]))
+    }
+
+    /// Looks for the receipt until it is there or the deadline passes. The receipt may say that the transaction reverted.
+    pub fn wait(&self, hash: B256, wait: Wait) -> Result<Receipt, ClientError> {
+        let receipt = wait.until(|| self.receipt(hash))?;
+        receipt.ok_or(ClientError::Deadline { hash, waited: wait.deadline })
+    }
+
+    fn ask<R: DeserializeOwned>(&self, method: &str, params: Value) -> Result<R, ClientError> {
+        self.transport.request(method, params)
+    }
+
+    fn number(&self, method: &str, params: Value) -> Result<u64, ClientError> {
+        let number: U256 = self.ask(method, params)?;
+        let nonsense = |_| ClientError::Nonsense { method: method.to_owned(), problem: format!("{number} is out of range") };
+        u64::try_from(number).map_err(nonsense)
+    }
+}
+
+fn call_object(call: &Call) -> Value {
+    let mut object = json!({ "value": call.value, "input": call.input });
+    for (name, address) in [("from", call.from), ("to", call.to)] {
+        if let Some(address) = address {
+            object[name] = json!(address);
+        }
+    }
+    object
+}
+
+fn quantity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    u64::try_from(U256::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_asks_at_least_once_and_ends() {
+        let wait = Wait::at_most(Duration::ZERO);
+        assert_eq!(wait.until(|| Ok(Some(7))).unwrap(), Some(7));
+        let mut asked = 0;
+        let nothing = wait.until(|| {
+            asked += 1;
+            Ok(None::<()>)
+        });
+        assert_eq!((nothing.unwrap(), asked), (None, 1));
+    }
+
+    #[test]
+    fn a_creation_has_no_callee_in_its_call_object() {
+        let call = Call { input: Bytes::from_static(&[0, 0x61]), ..Call::default() };
+        assert_eq!(call_object(&call), json!({ "value": "0x0", "input": "0x0061" }));
+    }
+
+    #[test]
+    fn a_block_is_read_from_what_nodes_answer() {
+        let block: Block = serde_json::from_value(json!({
+            "number": "0x10", "hash": B256::ZERO, "stateRoot": B256::ZERO, "timestamp": "0x6553f100",
+            "baseFeePerGas": "0x3b9aca00", "transactions": [B256::ZERO], "gasUsed": "0x5208",
+        }))
+        .unwrap();
+        assert_eq!((block.number, block.timestamp), (16, 1_700_000_000));
+        assert_eq!(block.transactions.len(), 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! Whose fault it was when a call failed.
+
+use corniche_types::{B256, Bytes};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Why a call of the client failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing answered, or the answer did not come through. What was asked may have happened.
+    #[error("{url}: {problem}")]
+    Unreachable { url: String, problem: String },
+    /// Something answered that is not a node of ours.
+    #[error("{method}: the answer makes no sense: {problem}")]
+    Nonsense { method: String, problem: String },
+    /// The node said no. Asking the same again gets the same answer until the state changes.
+    #[error("{method}: {refusal}")]
+    Refused { method: String, refusal: Refusal },
+    /// A call or an estimate reverted. The data is what the contract returned, usually an ABI-encoded error.
+    #[error("{message}")]
+    Reverted { message: String, data: Bytes },
+    /// No receipt within the time given. The transaction may still be executed.
+    #[error("transaction {hash} has no receipt after {waited:?}; it may still come")]
+    Deadline { hash: B256, waited: Duration },
+    /// The draft cannot be signed as it is.
+    #[error("cannot sign: {0}")]
+    Unsignable(String),
+}
+
+/// The error object of a JSON-RPC answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, thiserror::Error)]
+#[error("{message} (code {code})")]
+pub struct Refusal {
+    pub code: i64,
+    pub message: String,
+    #[serde(default)]
+    pub data: Option<Value>,
+}
+
+/// The code Ethereum clients give to reverted calls.
+const REVERTED: i64 = 3;
+
+impl Refusal {
+    /// The error that a caller of `method` gets.
+    pub(crate) fn into_error(self, method: &str) -> ClientError {
+        let data = self.data.as_ref().and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());
+        match data {
+            Some(data) if self.code == REVERTED => ClientError::Reverted { message: self.message, data },
+            None if self.code == REVERTED => ClientError::Reverted { message: self.message, data: Bytes::new() },
+            _ => ClientError::Refused { method: method.to_owned(), refusal: self },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revert_keeps_its_data_and_other_refusals_their_code() {
+        let revert = Refusal { code: 3, message: "execution reverted".into(), data: Some("0x1234".into()) };
+        match revert.into_error("eth_call") {
+            ClientError::Reverted { data, .. } => assert_eq!(data.as_ref(), [0x12, 0x34]),
+            other => panic!("{other}"),
+        }
+        let low = Refusal { code: -32000, message: "nonce too low".into(), data: None };
+        let error = low.into_error("eth_sendRawTransaction");
+        assert_eq!(error.to_string(), "eth_sendRawTransaction: nonce too low (code -32000)");
+    }
+}
