@@ -1,1 +1,26 @@
-//! To be written.
+//! From executed blocks to commit certificates.
+//!
+//! ```text
+//! executed(height, hash) ─▶ own share ─▶ Broadcast
+//!                                             share(from, bytes) ─▶ a quorum agrees ─▶ aggregate, verify once ─▶ Certified
+//!                                             certificate(learned) ────────────────────────────────────────────▶ Certified
+//! ```
+//! A validator signs the header it executed; [`Certifier`] gathers others' shares and makes a certificate as soon as a
+//! quorum signed the same header. A full node signs nothing and only compares certificates with what it executed.
+//!
+//! What always holds:
+//! - Nothing is certified that this node has not executed itself: shares and certificates for later heights wait.
+//! - A certificate for another header than ours ends everything with one [`Output::Diverged`]: either more validators than
+//!   the fault model allows are faulty, or we have a bug. Nothing after it is certified.
+//! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
+//! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
+//!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, so a faulty
+//!   validator spoils at most one aggregate.
+//!
+//! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
+
+mod certifier;
+mod share;
+
+pub use certifier::{Certifier, Output, SHARES_AHEAD};
+pub use share::Share;

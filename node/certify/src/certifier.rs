@@ -1,0 +1,302 @@
+//! The certifier: a state machine over executed headers, shares and certificates.
+
+use crate::Share;
+use corniche_crypto::{
+    BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify, bls_verify_aggregate, verify_certificate,
+};
+use corniche_engine::Committee;
+use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Shares and certificates for heights further above the newest executed or certified block than this are dropped.
+pub const SHARES_AHEAD: u64 = 64;
+/// Most executed headers kept that wait for a certificate. Only a follower that executes a long run under one certificate
+/// comes near; the oldest go first, because a later certificate covers them.
+const EXECUTED_KEPT: usize = 1024;
+
+/// What the certifier owes the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send our share to every other validator.
+    Broadcast(Bytes),
+    /// The newest certificate: for a block that we executed to the same header.
+    Certified(Certificate),
+    /// A quorum certified another header than ours. The node must stop; the certifier has.
+    Diverged { height: Height, ours: B256, certified: B256 },
+    /// This validator sent a share that is never valid.
+    Accuse { validator: ValidatorIndex, evidence: Bytes },
+}
+
+/// See the crate documentation.
+pub struct Certifier {
+    chain_id: u64,
+    committee: Committee,
+    /// By validator index.
+    keys: Vec<BlsPublicKey>,
+    own: Option<(ValidatorIndex, BlsSecretKey)>,
+    /// Newest executed height; `None` until the first [`Self::executed`].
+    newest_executed: Option<Height>,
+    /// Headers we executed above `certified`.
+    executed: BTreeMap<Height, OwnHeader>,
+    /// Newest certified height.
+    certified: Height,
+    /// Others' shares above `certified`, by height and signer.
+    shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Received>>,
+    /// Verified certificates for heights that we have not executed yet.
+    waiting: BTreeMap<Height, Certificate>,
+    /// Sent a share that does not verify; every later one is checked on arrival.
+    suspects: BTreeSet<ValidatorIndex>,
+    diverged: bool,
+    out: VecDeque<Output>,
+}
+
+struct OwnHeader {
+    hash: B256,
+    /// Ours, for a validator.
+    signature: Option<BlsSignature>,
+}
+
+struct Received {
+    header_hash: B256,
+    signature: BlsSignature,
+    /// Checked singly.
+    verified: bool,
+    bytes: Bytes,
+}
+
+impl Certifier {
+    /// `own` is our place in the committee and our key; `None` for a full node. The committee's keys must have been checked
+    /// before (`corniche_crypto::verify_genesis`).
+    pub fn new(chain_id: u64, committee: Committee, own: Option<(ValidatorIndex, BlsSecretKey)>) -> Self {
+        let parse = |bytes: &Bytes| BlsPublicKey::from_bytes(bytes).expect("invariant: the genesis' keys were verified");
+        let keys = committee.members().map(|(_, member)| parse(&member.bls_key)).collect();
+        Self {
+            chain_id,
+            committee,
+            keys,
+            own,
+            newest_executed: None,
+            executed: BTreeMap::new(),
+            certified: Height(0),
+            shares: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            diverged: false,
+            out: VecDeque::new(),
+        }
+    }
+
+    /// The next thing owed.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// Newest certified height.
+    pub fn certified(&self) -> Height {
+        self.certified
+    }
+
+    /// We executed this block, durably. Heights only grow; one at or below the newest is ignored.
+    pub fn executed(&mut self, height: Height, header_hash: B256) {
+        if self.diverged || height <= self.certified || self.newest_executed.is_some_and(|newest| height <= newest) {
+            return;
+        }
+        self.newest_executed = Some(height);
+        let message = self.signed_bytes(height, header_hash);
+        let signature = self.own.as_ref().map(|(_, key)| key.sign(&message));
+        self.executed.insert(height, OwnHeader { hash: header_hash, signature });
+        if self.executed.len() > EXECUTED_KEPT {
+            self.executed.pop_first();
+        }
+        if let Some(certificate) = self.waiting.remove(&height) {
+            self.apply(certificate);
+        }
+        if self.executed.contains_key(&height) && !self.diverged {
+            self.out.extend(self.own_share(height).map(Output::Broadcast));
+            self.try_certify(height);
+        }
+    }
+
+    /// A share arrived from validator `from` over an authenticated connection.
+    pub fn share(&mut self, from: ValidatorIndex, bytes: Bytes) {
+        let own = self.own.as_ref().map(|(index, _)| *index);
+        if self.diverged || Some(from) == own || self.committee.member(from).is_none() {
+            return;
+        }
+        let of_this_epoch = |share: &Share| share.epoch == self.committee.epoch();
+        let Some(share) = Share::decode(&bytes).ok().filter(of_this_epoch) else { return self.accuse(from, bytes) };
+        let height = share.height;
+        let known = self.shares.get(&height).is_some_and(|signers| signers.contains_key(&from));
+        // The first share counts: a second, different one helps nobody but its sender.
+        if known || height <= self.certified || !self.is_near(height) {
+            return;
+        }
+        let Some(signature) = BlsSignature::from_bytes(&share.signature) else { return self.accuse(from, bytes) };
+        let mut received = Received { header_hash: share.header_hash, signature, verified: false, bytes };
+        if self.suspects.contains(&from) {
+            received.verified = self.verify_singly(from, height, &received);
+            if !received.verified {
+                return self.accuse(from, received.bytes);
+            }
+        }
+        self.shares.entry(height).or_default().insert(from, received);
+        self.try_certify(height);
+    }
+
+    /// A certificate was learned: from a peer, or at start from the store.
+    pub fn certificate(&mut self, certificate: Certificate) {
+        let height = certificate.height;
+        if self.diverged || height <= self.certified || !self.is_valid(&certificate) {
+            return;
+        }
+        match self.newest_executed {
+            // Nothing executed yet: this is where the store says we are.
+            None => self.forget_through(height),
+            Some(newest) if height > newest => {
+                if self.is_near(height) {
+                    self.waiting.insert(height, certificate);
+                }
+            }
+            Some(_) => self.apply(certificate),
+        }
+    }
+
+    /// Our shares of blocks without a certificate: for a validator that just connected, who may have missed them.
+    pub fn own_shares(&self) -> Vec<Bytes> {
+        let newest = self.executed.keys().rev().take(SHARES_AHEAD as usize);
+        let mut heights: Vec<Height> = newest.copied().collect();
+        heights.reverse();
+        heights.into_iter().filter_map(|height| self.own_share(height)).collect()
+    }
+
+    fn own_share(&self, height: Height) -> Option<Bytes> {
+        let header = self.executed.get(&height)?;
+        let signature = header.signature?.to_bytes();
+        Some(Share { epoch: self.committee.epoch(), height, header_hash: header.hash, signature }.encode())
+    }
+
+    fn is_near(&self, height: Height) -> bool {
+        let newest = self.certified.max(self.newest_executed.unwrap_or_default());
+        height.0 <= newest.0.saturating_add(SHARES_AHEAD)
+    }
+
+    fn is_valid(&self, certificate: &Certificate) -> bool {
+        let (hash, model) = (self.committee.hash(), self.committee.fault_model());
+        certificate.epoch == self.committee.epoch()
+            && verify_certificate(certificate, self.chain_id, &self.keys, hash, model, self.committee.quorum()).is_ok()
+    }
+
+    /// Makes a certificate for `height` if a quorum signed one header of it, whichever; a header other than ours is found out
+    /// by the comparison in [`Self::apply`].
+    fn try_certify(&mut self, height: Height) {
+        if !self.executed.contains_key(&height) {
+            return;
+        }
+        let mut candidates: BTreeSet<B256> = self.executed.get(&height).map(|own| own.hash).into_iter().collect();
+        candidates.extend(self.shares.get(&height).into_iter().flatten().map(|(_, received)| received.header_hash));
+        for header_hash in candidates {
+            if let Some(certificate) = self.aggregate(height, header_hash) {
+                return self.apply(certificate);
+            }
+        }
+    }
+
+    /// Combines first and verifies once; looks at single shares only when that fails, and then never again for the same ones.
+    fn aggregate(&mut self, height: Height, header_hash: B256) -> Option<Certificate> {
+        loop {
+            let signers = self.signers(height, header_hash);
+            if signers.len() < self.committee.quorum() {
+                return None;
+            }
+            let keys: Vec<&BlsPublicKey> = signers.keys().map(|signer| &self.keys[signer.as_usize()]).collect();
+            let signatures: Vec<BlsSignature> = signers.values().copied().collect();
+            let message = self.signed_bytes(height, header_hash);
+            let aggregate = bls_aggregate(&signatures).filter(|sum| bls_verify_aggregate(&keys, &message, sum));
+            if let Some(signature) = aggregate {
+                return Some(Certificate {
+                    epoch: self.committee.epoch(),
+                    committee_hash: self.committee.hash(),
+                    height,
+                    header_hash,
+                    fault_model: self.committee.fault_model(),
+                    signers: SignerBitmap::from_signers(signers.into_keys(), self.committee.size()),
+                    signature: Bytes::copy_from_slice(&signature.to_bytes()),
+                });
+            }
+            if !self.remove_false_shares(height, header_hash) {
+                return None;
+            }
+        }
+    }
+
+    /// Everyone who says they signed this header, ourselves included.
+    fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, BlsSignature> {
+        let received = self.shares.get(&height).into_iter().flatten();
+        let mut signers: BTreeMap<_, _> = received
+            .filter(|(_, received)| received.header_hash == header_hash)
+            .map(|(from, received)| (*from, received.signature))
+            .collect();
+        let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
+        if let (Some((own, _)), Some(signature)) = (&self.own, own_header.and_then(|header| header.signature)) {
+            signers.insert(*own, signature);
+        }
+        signers
+    }
+
+    /// Checks the unchecked shares of this header one by one; true if any was false.
+    fn remove_false_shares(&mut self, height: Height, header_hash: B256) -> bool {
+        let mut false_shares = Vec::new();
+        let mut signers = self.shares.remove(&height).unwrap_or_default();
+        for (from, received) in signers.iter_mut().filter(|(_, received)| received.header_hash == header_hash) {
+            received.verified = received.verified || self.verify_singly(*from, height, received);
+            if !received.verified {
+                false_shares.push(*from);
+            }
+        }
+        for from in &false_shares {
+            if let Some(received) = signers.remove(from) {
+                self.accuse(*from, received.bytes);
+            }
+        }
+        self.shares.insert(height, signers);
+        !false_shares.is_empty()
+    }
+
+    fn verify_singly(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {
+        let message = self.signed_bytes(height, received.header_hash);
+        bls_verify(&self.keys[from.as_usize()], &message, &received.signature)
+    }
+
+    fn accuse(&mut self, validator: ValidatorIndex, evidence: Bytes) {
+        self.suspects.insert(validator);
+        self.out.push_back(Output::Accuse { validator, evidence });
+    }
+
+    /// Takes a valid certificate; one for a height whose header we do not know any more says nothing we could compare.
+    fn apply(&mut self, certificate: Certificate) {
+        let height = certificate.height;
+        let Some(own) = self.executed.get(&height) else { return };
+        if own.hash != certificate.header_hash {
+            self.diverged = true;
+            let (ours, certified) = (own.hash, certificate.header_hash);
+            self.out.push_back(Output::Diverged { height, ours, certified });
+            return;
+        }
+        self.forget_through(height);
+        self.out.push_back(Output::Certified(certificate));
+    }
+
+    /// `height` is certified, and with it all its ancestors.
+    fn forget_through(&mut self, height: Height) {
+        self.certified = height;
+        let after = height.next();
+        self.executed = self.executed.split_off(&after);
+        self.shares = self.shares.split_off(&after);
+        self.waiting = self.waiting.split_off(&after);
+    }
+
+    fn signed_bytes(&self, height: Height, header_hash: B256) -> Vec<u8> {
+        let (epoch, hash, model) = (self.committee.epoch(), self.committee.hash(), self.committee.fault_model());
+        Certificate::signed_bytes(self.chain_id, epoch, hash, height, header_hash, model)
+    }
+}

@@ -1,0 +1,25 @@
+//! One validator's signature over one header, as it travels between validators.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_crypto::BLS_SIGNATURE_BYTES;
+use corniche_types::{B256, Bytes, Epoch, Height, wire};
+
+/// A share of a certificate. Who signed it is known from the connection it came over; the signature itself is checked only
+/// when it is needed.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Share {
+    pub epoch: Epoch,
+    pub height: Height,
+    pub header_hash: B256,
+    pub signature: [u8; BLS_SIGNATURE_BYTES],
+}
+
+impl Share {
+    pub fn encode(&self) -> Bytes {
+        wire::encode(self).into()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
+        wire::decode(bytes)
+    }
+}
