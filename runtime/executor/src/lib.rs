@@ -1,1 +1,17 @@
-//! To be written.
+//! Many transactions: ordered candidates in, receipts, changes and roots out.
+//!
+//! - [`verify_ordered`]: bytes as ordered to a transaction whose sender is known; pure, for workers.
+//! - [`serial::execute_block`]: one after the other in commit order. This is what a block *means*: any parallel executor
+//!   must come to exactly the same [`BlockOutput`].
+//! - [`fees::next_base_fee`]: what a block's gas costs.
+//!
+//! What always holds: ordered is not valid. Every candidate is checked again in the state that the ones before it left, and
+//! one that may not run is skipped: no fee, no receipt, its reason in the ordering record.
+
+mod candidate;
+pub mod fees;
+mod output;
+pub mod serial;
+
+pub use candidate::{Candidate, verify_ordered};
+pub use output::BlockOutput;

@@ -3,7 +3,18 @@
 //! [`wasm`] turns a module into something that can be run deterministically and runs one frame of it; the modules beside it keep
 //! Ethereum's rules about accounts, calls, storage and gas. They meet at [`host`].
 
+mod call;
+mod create;
+mod frame;
 pub mod host;
+mod journal;
+mod machine;
+mod outcome;
+mod price;
+mod transact;
+mod vm;
 pub mod wasm;
 
 pub use host::BlockEnv;
+pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
+pub use vm::Vm;

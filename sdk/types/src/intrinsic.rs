@@ -18,6 +18,10 @@ pub const ACCESS_LIST_ADDRESS_GAS: u64 = 2_400;
 /// Per storage key in the access list (EIP-2930).
 pub const ACCESS_LIST_KEY_GAS: u64 = 1_900;
 
+/// The most creation data may have (EIP-3860 with our number): what a transaction can carry, so that a contract can create
+/// exactly what a transaction can.
+pub const MAX_INIT_CODE_BYTES: usize = crate::MAX_TRANSACTION_BYTES;
+
 /// Gas charged before execution. No overflow is possible: the input is bounded by memory and each byte costs a few gas.
 pub fn intrinsic_gas(creation: bool, input: &[u8], access_list: &[(Address, Vec<B256>)]) -> u64 {
     let zeros = input.iter().filter(|&&byte| byte == 0).count() as u64;

@@ -1,0 +1,24 @@
+//! Ordered transactions before execution.
+
+use corniche_crypto::{SignatureError, VerifiedTransaction};
+use corniche_types::{Bytes, SkipReason, Transaction, ValidatorIndex};
+
+/// One ordered transaction, checked as far as possible without a state.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Author of the batch: the tip goes to this validator's fee address.
+    pub author: ValidatorIndex,
+    /// Bytes as ordered.
+    pub raw: Bytes,
+    /// What [`verify_ordered`] said of them.
+    pub verified: Result<VerifiedTransaction, SkipReason>,
+}
+
+/// Decodes and checks what needs no state: form, chain and signature. A pure function of its arguments.
+pub fn verify_ordered(raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
+    let transaction = Transaction::decode(raw.clone()).map_err(|_| SkipReason::Undecodable)?;
+    VerifiedTransaction::verify(transaction, chain_id).map_err(|error| match error {
+        SignatureError::InvalidChainId { .. } | SignatureError::Unprotected => SkipReason::WrongChain,
+        SignatureError::HighS | SignatureError::Invalid => SkipReason::BadSignature,
+    })
+}

@@ -1,0 +1,46 @@
+//! The judge: transactions one after the other, in commit order.
+
+use crate::{BlockOutput, Candidate};
+use corniche_state::{Changes, Overlay, StateView};
+use corniche_types::Address;
+use corniche_vm::{BlockEnv, NotExecuted, Vm};
+
+/// Executes the candidates in order on top of `view`, tips going to the fee address of each one's author
+/// (`fee_addresses[author]`; the block's own for an author the committee does not have).
+///
+/// # Panics
+/// On a fault of this node ([`corniche_vm::Fault`]), which is a broken invariant of ours: nothing that a transaction does
+/// can lead there, and going on would mean to disagree with everyone.
+pub fn execute_block(
+    vm: &Vm,
+    view: &dyn StateView,
+    env: &BlockEnv,
+    candidates: &[Candidate],
+    fee_addresses: &[Address],
+) -> BlockOutput {
+    let mut changes = Changes::default();
+    let mut receipts = Vec::with_capacity(candidates.len());
+    let mut executed = Vec::with_capacity(candidates.len());
+    let mut skipped = Vec::new();
+    for (position, candidate) in candidates.iter().enumerate() {
+        let transaction = match &candidate.verified {
+            Ok(transaction) => transaction,
+            Err(reason) => {
+                skipped.push(candidate.skipped(position, *reason));
+                continue;
+            }
+        };
+        let tip_to = fee_addresses.get(candidate.author.as_usize()).copied().unwrap_or(env.coinbase);
+        let now = Overlay { base: view, changes: &changes };
+        match vm.transact(&now, env, transaction, tip_to) {
+            Ok(result) => {
+                receipts.push(result.receipt);
+                changes.merge(result.changes);
+                executed.push(candidate.raw.clone());
+            }
+            Err(NotExecuted::Skipped(reason)) => skipped.push(candidate.skipped(position, reason)),
+            Err(NotExecuted::Fault(fault)) => panic!("block {}, transaction {position}: {fault}", env.number),
+        }
+    }
+    BlockOutput::new(receipts, skipped, changes, &executed)
+}

@@ -1,0 +1,120 @@
+//! Trying calls out, for `eth_call` and `eth_estimateGas`: the same rules as a transaction's, without a signature, and
+//! nothing of it remains.
+
+use crate::{
+    Vm,
+    frame::World,
+    host::BlockEnv,
+    machine::Machine,
+    outcome::{Call, CallOutcome, End},
+    price,
+    transact::Run,
+};
+use alloy_primitives::{TxKind, U256};
+use corniche_state::StateView;
+use corniche_types::{
+    SkipReason,
+    intrinsic::{MAX_INIT_CODE_BYTES, TRANSACTION_GAS},
+    intrinsic_gas,
+};
+
+/// An estimate this much above the least gas that works is good enough: 1/64 of it.
+const ESTIMATE_SLACK: u64 = 64;
+
+impl Vm {
+    /// What the call would do in this state.
+    pub fn call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
+        self::call(self.machine(), view, env, call)
+    }
+
+    /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all of that, otherwise. Exact for a
+    /// plain transfer, up to 1/64 too much for the rest. Runs the call about ten times at most.
+    pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
+        estimate_gas(self.machine(), view, env, call)
+    }
+}
+
+pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
+    let refused = |reason| CallOutcome::before_running(End::Invalid(reason));
+    let intrinsic = intrinsic_gas(call.to.is_none(), &call.input, &call.access_list);
+    if intrinsic > call.gas {
+        return refused(SkipReason::IntrinsicGas);
+    }
+    if call.to.is_none() && call.input.len() > MAX_INIT_CODE_BYTES {
+        return refused(SkipReason::InitCodeSize);
+    }
+    let mut world = World::new(machine, view, env, call.from, call.gas_price);
+    let nonce = world.journal.account(&call.from).nonce;
+    let fee = U256::from(call.gas) * U256::from(call.gas_price);
+    if !world.journal.debit(&call.from, fee) || world.journal.account(&call.from).balance < call.value {
+        return refused(SkipReason::Underfunded);
+    }
+    if !world.journal.bump_nonce(&call.from) {
+        return refused(SkipReason::NonceMax);
+    }
+    world.warm(call.to, &call.access_list);
+    let run = Run {
+        from: call.from,
+        to: call.to.map_or(TxKind::Create, TxKind::Call),
+        nonce,
+        value: call.value,
+        input: &call.input,
+        gas: call.gas - intrinsic,
+    };
+    let contract_address = run.contract_address();
+    let ended = world.run(run);
+    let gas_used = world.gas_used(call.gas, ended.gas_left);
+    let (_, logs) = world.journal.finish();
+    CallOutcome { end: ended.end, output: ended.output, gas_used, logs, contract_address }
+}
+
+pub(crate) fn estimate_gas(
+    machine: &dyn Machine,
+    view: &dyn StateView,
+    env: &BlockEnv,
+    request: &Call,
+) -> Result<u64, CallOutcome> {
+    let try_with = |gas| call(machine, view, env, &Call { gas, ..request.clone() });
+    let most = request.gas.min(env.gas_limit).min(affordable_gas(view, request));
+    let plain = request.input.is_empty()
+        && request.access_list.is_empty()
+        && request.to.is_some_and(|to| !view.account(&to).unwrap_or_default().has_code());
+    if plain && most >= TRANSACTION_GAS {
+        let outcome = try_with(TRANSACTION_GAS);
+        return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(outcome) };
+    }
+    let outcome = try_with(most);
+    if !outcome.success() {
+        return Err(outcome);
+    }
+    // Less than what was used cannot be enough. More may be needed: refunds come at the end, and callers keep a 64th back.
+    let mut too_little = outcome.gas_used.saturating_sub(1);
+    let mut enough = most;
+    let mut guess = outcome.gas_used.saturating_add(price::CALL_STIPEND).saturating_mul(64) / 63;
+    while enough - too_little > 1 + too_little / ESTIMATE_SLACK {
+        if guess <= too_little || guess >= enough {
+            guess = too_little + (enough - too_little) / 2;
+        }
+        if try_with(guess).success() {
+            enough = guess;
+        } else {
+            too_little = guess;
+        }
+        // The first guess is usually right; after it, look close above what is known to be too little.
+        guess = too_little.saturating_mul(2);
+        if guess >= enough {
+            guess = too_little + (enough - too_little) / 2;
+        }
+    }
+    Ok(enough)
+}
+
+/// Gas that the sender can pay for at the price it names.
+fn affordable_gas(view: &dyn StateView, call: &Call) -> u64 {
+    if call.gas_price == 0 {
+        return u64::MAX;
+    }
+    let balance = view.account(&call.from).unwrap_or_default().balance;
+    let gas = balance.saturating_sub(call.value) / U256::from(call.gas_price);
+    u64::try_from(gas).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,125 @@
+//! Creation of contracts, by transactions and by contracts.
+//!
+//! Ethereum runs init code, and what that returns becomes the code. Here the creation data *holds* the code (design,
+//! section 5): it is read, checked and stored, and then the constructor, when arguments for one came along, is a call to
+//! the new contract. What follows for gas: reading and checking is charged first, whatever comes of it, then the deposit
+//! for the bytes stored, then the constructor runs with the rest. A constructor that does not return undoes it all.
+
+use crate::{
+    frame::{Frame, Message, World},
+    host::{CallKind, CreateRequest, CreateReturn, HostError, Limits},
+    outcome::{End, Ended, Fault},
+    price,
+};
+use alloy_primitives::{Address, Bytes, U256};
+use corniche_types::intrinsic::{INIT_CODE_WORD_GAS, MAX_INIT_CODE_BYTES};
+
+/// A creation to be run: the creator's nonce has moved already and its balance covers the value.
+pub(crate) struct Creation<'d> {
+    pub creator: Address,
+    pub address: Address,
+    pub value: U256,
+    pub data: &'d Bytes,
+    pub gas: u64,
+    pub depth: u32,
+    pub limits: Limits,
+}
+
+impl World<'_> {
+    /// Nothing of it remains unless it succeeded, except that the address stays warm (EIP-2929).
+    pub fn create(&mut self, creation: Creation<'_>) -> Ended {
+        self.journal.warm_account(&creation.address);
+        let existing = self.journal.account(&creation.address);
+        if existing.nonce != 0 || existing.has_code() {
+            return Ended::failed(End::Collision, 0);
+        }
+        let checkpoint = self.journal.checkpoint();
+        let ended = self.create_unguarded(creation);
+        if ended.end != End::Success {
+            self.journal.revert(checkpoint);
+        }
+        ended
+    }
+
+    fn create_unguarded(&mut self, creation: Creation<'_>) -> Ended {
+        let prepared = self.machine.prepare(creation.data, creation.gas);
+        let Some(gas) = creation.gas.checked_sub(prepared.gas) else {
+            return Ended::failed(End::OutOfGas, 0);
+        };
+        let deployment = match prepared.contract {
+            Ok(deployment) => deployment,
+            Err(reason) => return Ended::failed(End::Refused(reason), gas),
+        };
+        let Some(gas) = gas.checked_sub(price::CODE_DEPOSIT_BYTE * deployment.code.len() as u64) else {
+            return Ended::failed(End::OutOfGas, 0);
+        };
+        let address = creation.address;
+        // A new contract starts at nonce 1 (EIP-161).
+        let first = self.journal.bump_nonce(&address);
+        debug_assert!(first, "the nonce of a fresh account is 0");
+        self.journal.set_code(&address, deployment.code_hash, deployment.code, deployment.abi_version, deployment.gas_version);
+        let Some(input) = deployment.constructor_input else {
+            return match self.transfer(&creation.creator, &address, creation.value) {
+                true => Ended::success(gas),
+                false => Ended::failed(End::Fault(Fault("the value of a creation was not checked".into())), 0),
+            };
+        };
+        self.call(Message {
+            kind: CallKind::Call,
+            code_of: address,
+            address,
+            caller: creation.creator,
+            value: creation.value,
+            input,
+            gas,
+            is_static: false,
+            depth: creation.depth,
+            limits: creation.limits,
+        })
+    }
+}
+
+impl Frame<'_, '_> {
+    /// CREATE and CREATE2 of a frame that may change state.
+    pub(crate) fn create_contract(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError> {
+        if request.code.len() > MAX_INIT_CODE_BYTES {
+            return Err(HostError::OutOfGas);
+        }
+        let words = request.code.len().div_ceil(32) as u64;
+        let hashing = if request.salt.is_some() { price::KECCAK_WORD * words } else { 0 };
+        let base = price::CREATE + INIT_CODE_WORD_GAS * words + hashing;
+        let Some(rest) = request.gas_left.checked_sub(base) else {
+            return Err(HostError::OutOfGas);
+        };
+        let nothing = |gas| Ok(CreateReturn { address: None, output: Bytes::new(), gas });
+        if !self.may_open(request.value) {
+            return nothing(base);
+        }
+        let creator = self.context.address;
+        let nonce = self.world.journal.account(&creator).nonce;
+        if !self.world.journal.bump_nonce(&creator) {
+            return nothing(base);
+        }
+        let address = match request.salt {
+            None => creator.create(nonce),
+            Some(salt) => creator.create2_from_code(salt, &request.code),
+        };
+        let given = price::all_but_one_64th(rest);
+        let ended = self.world.create(Creation {
+            creator,
+            address,
+            value: request.value,
+            data: &request.code,
+            gas: given,
+            depth: self.context.depth + 1,
+            limits: request.limits,
+        });
+        let gas = base + given - ended.gas_left;
+        match ended.end {
+            End::Success => Ok(CreateReturn { address: Some(address), output: Bytes::new(), gas }),
+            End::Revert => Ok(CreateReturn { address: None, output: ended.output, gas }),
+            End::Fault(Fault(text)) => Err(HostError::Fault(text)),
+            _ => nothing(gas),
+        }
+    }
+}

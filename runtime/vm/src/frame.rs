@@ -1,0 +1,260 @@
+//! Calls: frames over one journal.
+//!
+//! [`World`] is one transaction while it runs. A message opens a frame: value moves, the code runs with [`Frame`] as its
+//! [`Host`], and unless it returned, everything since the frame opened is undone. Frames nest through [`Host::call`].
+
+use crate::{
+    host::{
+        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host,
+        HostError, Limits, MAX_CALL_DEPTH,
+    },
+    journal::Journal,
+    machine::Machine,
+    outcome::{End, Ended, Fault},
+    price,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_types::Log;
+use std::collections::BTreeMap;
+
+/// One transaction while it runs.
+pub(crate) struct World<'a> {
+    pub machine: &'a dyn Machine,
+    pub journal: Journal<'a>,
+    pub block: &'a BlockEnv,
+    pub origin: Address,
+    pub gas_price: u128,
+    /// Open frames by the address they act on; delegate calls stay within their caller's.
+    pub open: BTreeMap<Address, u32>,
+}
+
+/// A call to be run, its price already paid by the caller.
+pub(crate) struct Message {
+    pub kind: CallKind,
+    pub code_of: Address,
+    /// Whose state the frame acts on.
+    pub address: Address,
+    pub caller: Address,
+    /// Moves from caller to address, except under a delegate call, where it is only shown.
+    pub value: U256,
+    pub input: Bytes,
+    pub gas: u64,
+    pub is_static: bool,
+    pub depth: u32,
+    pub limits: Limits,
+}
+
+impl<'a> World<'a> {
+    /// Price of reaching for an account, which is warm afterwards (EIP-2929).
+    pub fn access_account(&mut self, address: &Address) -> u64 {
+        if self.journal.warm_account(address) { price::COLD_ACCOUNT } else { price::WARM }
+    }
+
+    /// Runs a message whose value the caller is known to have. Nothing of it remains unless it succeeded.
+    pub fn call(&mut self, message: Message) -> Ended {
+        let checkpoint = self.journal.checkpoint();
+        let ended = self.call_unguarded(message);
+        if ended.end != End::Success {
+            self.journal.revert(checkpoint);
+        }
+        ended
+    }
+
+    fn call_unguarded(&mut self, message: Message) -> Ended {
+        if message.kind != CallKind::Delegate && !self.transfer(&message.caller, &message.address, message.value) {
+            return fault("the value of a call was not checked", &message.caller);
+        }
+        let account = self.journal.account(&message.code_of).clone();
+        if !account.has_code() {
+            return Ended::success(message.gas);
+        }
+        let Some(code) = self.journal.code(&account.code_hash) else {
+            return fault("the code of an account is missing", &message.code_of);
+        };
+        let opens = message.kind != CallKind::Delegate;
+        let open = self.open.entry(message.address).or_insert(0);
+        *open += u32::from(opens);
+        let context = FrameContext {
+            address: message.address,
+            caller: message.caller,
+            value: message.value,
+            origin: self.origin,
+            gas_price: self.gas_price,
+            is_static: message.is_static,
+            reentrant: *open > 1,
+            depth: message.depth,
+            block: self.block.clone(),
+        };
+        let machine = self.machine;
+        let mut frame = Frame { world: self, context };
+        let exit = machine.run(&account, &code, &mut frame, message.gas, message.limits, &message.input);
+        if opens {
+            self.close(&message.address);
+        }
+        let mut ended = Ended::from(exit);
+        // No machine gives back more than it got.
+        ended.gas_left = ended.gas_left.min(message.gas);
+        ended
+    }
+
+    fn close(&mut self, address: &Address) {
+        if let Some(open) = self.open.get_mut(address) {
+            *open -= 1;
+            if *open == 0 {
+                self.open.remove(address);
+            }
+        }
+    }
+
+    /// Moves wei; false, and nothing happens, when `from` has less.
+    #[must_use]
+    pub fn transfer(&mut self, from: &Address, to: &Address, wei: U256) -> bool {
+        let paid = self.journal.debit(from, wei);
+        if paid {
+            self.journal.credit(to, wei);
+        }
+        paid
+    }
+}
+
+fn fault(what: &str, address: &Address) -> Ended {
+    Ended::failed(End::Fault(Fault(format!("{what}: {address}"))), 0)
+}
+
+/// One open frame: the [`Host`] of the code it runs.
+pub(crate) struct Frame<'w, 'a> {
+    pub world: &'w mut World<'a>,
+    pub context: FrameContext,
+}
+
+impl Frame<'_, '_> {
+    fn refuse_static(&self) -> Result<(), HostError> {
+        if self.context.is_static { Err(HostError::StaticViolation) } else { Ok(()) }
+    }
+
+    fn access_slot(&mut self, key: &B256) -> bool {
+        self.world.journal.warm_slot(&self.context.address, key)
+    }
+
+    /// Whether one more frame may open, with this value to hand over.
+    pub(crate) fn may_open(&mut self, value: U256) -> bool {
+        self.context.depth + 1 < MAX_CALL_DEPTH && self.world.journal.account(&self.context.address).balance >= value
+    }
+}
+
+fn affordable(cost: u64, gas_left: u64) -> Result<u64, HostError> {
+    if cost > gas_left { Err(HostError::OutOfGas) } else { Ok(cost) }
+}
+
+impl Host for Frame<'_, '_> {
+    fn context(&self) -> &FrameContext {
+        &self.context
+    }
+
+    fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
+        affordable(price::WARM, gas_left)?;
+        let cost = if self.access_slot(key) { price::COLD_SLOT } else { price::WARM };
+        affordable(cost, gas_left)?;
+        Ok(Charged::new(self.world.journal.storage(&self.context.address, key), cost))
+    }
+
+    fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
+        self.refuse_static()?;
+        if gas_left <= price::STORE_SENTRY {
+            return Err(HostError::OutOfGas);
+        }
+        let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
+        let cost = surcharge + self.world.journal.store(&self.context.address, key, *value);
+        Ok(Charged::new((), affordable(cost, gas_left)?))
+    }
+
+    fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
+        let cost = affordable(price::TRANSIENT, gas_left)?;
+        Ok(Charged::new(self.world.journal.transient(&self.context.address, key), cost))
+    }
+
+    fn transient_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
+        self.refuse_static()?;
+        let cost = affordable(price::TRANSIENT, gas_left)?;
+        self.world.journal.store_transient(&self.context.address, key, *value);
+        Ok(Charged::new((), cost))
+    }
+
+    fn emit_log(&mut self, topics: Vec<B256>, data: Bytes, gas_left: u64) -> Result<Charged<()>, HostError> {
+        self.refuse_static()?;
+        let cost = price::LOG + price::LOG_TOPIC * topics.len() as u64 + price::LOG_BYTE * data.len() as u64;
+        affordable(cost, gas_left)?;
+        self.world.journal.log(Log { address: self.context.address, topics, data });
+        Ok(Charged::new((), cost))
+    }
+
+    fn balance(&mut self, address: &Address, gas_left: u64) -> Result<Charged<U256>, HostError> {
+        let cost = affordable(self.world.access_account(address), gas_left)?;
+        Ok(Charged::new(self.world.journal.account(address).balance, cost))
+    }
+
+    fn code(&mut self, address: &Address, gas_left: u64) -> Result<Charged<Bytes>, HostError> {
+        let cost = affordable(self.world.access_account(address), gas_left)?;
+        let hash = self.world.journal.account(address).code_hash;
+        let code = self.world.journal.code(&hash);
+        let code = code.ok_or_else(|| HostError::Fault(format!("the code of an account is missing: {address}")))?;
+        Ok(Charged::new(code, cost))
+    }
+
+    fn code_hash(&mut self, address: &Address, gas_left: u64) -> Result<Charged<B256>, HostError> {
+        let cost = affordable(self.world.access_account(address), gas_left)?;
+        let account = self.world.journal.account(address);
+        let hash = if account.is_empty() { B256::ZERO } else { account.code_hash };
+        Ok(Charged::new(hash, cost))
+    }
+
+    fn call(&mut self, request: CallRequest) -> Result<CallReturn, HostError> {
+        let value = if request.kind == CallKind::Call { request.value } else { U256::ZERO };
+        let carries_value = !value.is_zero();
+        if carries_value {
+            self.refuse_static()?;
+        }
+        let mut base = self.world.access_account(&request.to);
+        if carries_value {
+            base += price::CALL_VALUE;
+            if self.world.journal.account(&request.to).is_empty() {
+                base += price::CALL_NEW_ACCOUNT;
+            }
+        }
+        affordable(base, request.gas_left)?;
+        let given = request.gas_wanted.min(price::all_but_one_64th(request.gas_left - base));
+        let stipend = if carries_value { price::CALL_STIPEND } else { 0 };
+        let gas = given.saturating_add(stipend);
+        let ended = if self.may_open(value) {
+            let context = &self.context;
+            let delegate = request.kind == CallKind::Delegate;
+            self.world.call(Message {
+                kind: request.kind,
+                code_of: request.to,
+                address: if delegate { context.address } else { request.to },
+                caller: if delegate { context.caller } else { context.address },
+                value: if delegate { context.value } else { value },
+                input: request.input,
+                gas,
+                is_static: context.is_static || request.kind == CallKind::Static,
+                depth: context.depth + 1,
+                limits: request.limits,
+            })
+        } else {
+            Ended::failed(End::OutOfGas, gas)
+        };
+        let status = match ended.end {
+            End::Success => CallStatus::Success,
+            End::Revert => CallStatus::Revert,
+            End::Fault(Fault(text)) => return Err(HostError::Fault(text)),
+            _ => CallStatus::Failure,
+        };
+        // What the callee left of its stipend is the caller's, hence the sum before the difference.
+        Ok(CallReturn { status, output: ended.output, gas: (base + given).saturating_sub(ended.gas_left) })
+    }
+
+    fn create(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError> {
+        self.refuse_static()?;
+        self.create_contract(request)
+    }
+}

@@ -1,0 +1,253 @@
+//! One transaction's changes to the state, with the way back.
+//!
+//! Every value is read from the view once, when first needed, and changed in memory; each change leaves the value before
+//! it in a list of undo entries. A checkpoint is a length of that list, and reverting to it undoes what came after, in
+//! reverse. Warm keys, refunds, transient storage and logs are undone the same way (EIP-2929, EIP-1153, EIP-3529).
+//!
+//! What always holds: after a revert everything readable through the journal is as it was at the checkpoint.
+
+use crate::price;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_state::{Account, Changes, KECCAK_EMPTY, StateView};
+use corniche_types::Log;
+use std::collections::{BTreeMap, BTreeSet};
+
+type SlotKey = (Address, B256);
+
+pub(crate) struct Journal<'a> {
+    view: &'a dyn StateView,
+    accounts: BTreeMap<Address, Loaded<Account>>,
+    storage: BTreeMap<SlotKey, Loaded<B256>>,
+    transient: BTreeMap<SlotKey, B256>,
+    warm_accounts: BTreeSet<Address>,
+    warm_slots: BTreeSet<SlotKey>,
+    /// Code of creations, also of ones that were undone.
+    code: BTreeMap<B256, Bytes>,
+    logs: Vec<Log>,
+    /// Never below zero at the end of a frame: what is taken back was given before.
+    refund: i64,
+    undo: Vec<Undo>,
+}
+
+/// A value as the transaction found it and as it is now. An account that does not exist is the default one.
+struct Loaded<T> {
+    original: T,
+    current: T,
+}
+
+enum Undo {
+    Account(Address, Account),
+    Slot(SlotKey, B256),
+    Transient(SlotKey, B256),
+    WarmAccount(Address),
+    WarmSlot(SlotKey),
+    Refund(i64),
+    Log,
+}
+
+/// A point to return to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpoint(usize);
+
+impl<'a> Journal<'a> {
+    pub fn new(view: &'a dyn StateView) -> Self {
+        Self {
+            view,
+            accounts: BTreeMap::new(),
+            storage: BTreeMap::new(),
+            transient: BTreeMap::new(),
+            warm_accounts: BTreeSet::new(),
+            warm_slots: BTreeSet::new(),
+            code: BTreeMap::new(),
+            logs: Vec::new(),
+            refund: 0,
+            undo: Vec::new(),
+        }
+    }
+
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.undo.len())
+    }
+
+    pub fn revert(&mut self, to: Checkpoint) {
+        while self.undo.len() > to.0 {
+            match self.undo.pop().expect("longer than the checkpoint") {
+                Undo::Account(address, before) => self.loaded(&address).current = before,
+                Undo::Slot(key, before) => self.slot(&key).current = before,
+                Undo::Transient(key, before) => {
+                    self.transient.insert(key, before);
+                }
+                Undo::WarmAccount(address) => {
+                    self.warm_accounts.remove(&address);
+                }
+                Undo::WarmSlot(key) => {
+                    self.warm_slots.remove(&key);
+                }
+                Undo::Refund(before) => self.refund = before,
+                Undo::Log => {
+                    self.logs.pop();
+                }
+            }
+        }
+    }
+
+    // Accounts
+
+    pub fn account(&mut self, address: &Address) -> &Account {
+        &self.loaded(address).current
+    }
+
+    fn update(&mut self, address: &Address, change: impl FnOnce(&mut Account)) {
+        let account = &mut self.loaded(address).current;
+        let before = account.clone();
+        change(account);
+        self.undo.push(Undo::Account(*address, before));
+    }
+
+    /// Brings in wei. Supply is bounded by the genesis, so the sum fits; a genesis that hands out more than 2^256 wei saturates.
+    pub fn credit(&mut self, address: &Address, wei: U256) {
+        if !wei.is_zero() {
+            self.update(address, |account| account.balance = account.balance.saturating_add(wei));
+        }
+    }
+
+    /// Takes wei away; false, and nothing happens, when there is less.
+    #[must_use]
+    pub fn debit(&mut self, address: &Address, wei: U256) -> bool {
+        match self.account(address).balance.checked_sub(wei) {
+            None => false,
+            Some(rest) => {
+                if !wei.is_zero() {
+                    self.update(address, |account| account.balance = rest);
+                }
+                true
+            }
+        }
+    }
+
+    /// False, and nothing happens, when the nonce is at its end (EIP-2681).
+    #[must_use]
+    pub fn bump_nonce(&mut self, address: &Address) -> bool {
+        match self.account(address).nonce.checked_add(1) {
+            None => false,
+            Some(next) => {
+                self.update(address, |account| account.nonce = next);
+                true
+            }
+        }
+    }
+
+    pub fn set_code(&mut self, address: &Address, hash: B256, code: Bytes, abi_version: u8, gas_version: u8) {
+        self.update(address, |account| {
+            account.code_hash = hash;
+            account.abi_version = abi_version;
+            account.gas_version = gas_version;
+        });
+        self.code.insert(hash, code);
+    }
+
+    /// Code by its hash; `None` is a broken invariant, except that the hash of nothing has empty code.
+    pub fn code(&self, hash: &B256) -> Option<Bytes> {
+        if *hash == KECCAK_EMPTY {
+            return Some(Bytes::new());
+        }
+        self.code.get(hash).cloned().or_else(|| self.view.code(hash))
+    }
+
+    // Storage
+
+    pub fn storage(&mut self, address: &Address, slot: &B256) -> B256 {
+        self.slot(&(*address, *slot)).current
+    }
+
+    /// Writes a slot and returns its price without the cold surcharge; the refund is counted here.
+    pub fn store(&mut self, address: &Address, slot: &B256, value: B256) -> u64 {
+        let key = (*address, *slot);
+        let loaded = self.slot(&key);
+        let before = loaded.current;
+        let (gas, refund) = price::store(&loaded.original, &before, &value);
+        if value != before {
+            loaded.current = value;
+            self.undo.push(Undo::Slot(key, before));
+        }
+        if refund != 0 {
+            self.undo.push(Undo::Refund(self.refund));
+            self.refund += refund;
+        }
+        gas
+    }
+
+    pub fn transient(&self, address: &Address, slot: &B256) -> B256 {
+        self.transient.get(&(*address, *slot)).copied().unwrap_or_default()
+    }
+
+    pub fn store_transient(&mut self, address: &Address, slot: &B256, value: B256) {
+        let before = self.transient.insert((*address, *slot), value).unwrap_or_default();
+        self.undo.push(Undo::Transient((*address, *slot), before));
+    }
+
+    // Access
+
+    /// Marks an account as touched; true when it was not.
+    pub fn warm_account(&mut self, address: &Address) -> bool {
+        let cold = self.warm_accounts.insert(*address);
+        if cold {
+            self.undo.push(Undo::WarmAccount(*address));
+        }
+        cold
+    }
+
+    /// Marks a slot as touched; true when it was not.
+    pub fn warm_slot(&mut self, address: &Address, slot: &B256) -> bool {
+        let cold = self.warm_slots.insert((*address, *slot));
+        if cold {
+            self.undo.push(Undo::WarmSlot((*address, *slot)));
+        }
+        cold
+    }
+
+    // Results
+
+    pub fn log(&mut self, log: Log) {
+        self.logs.push(log);
+        self.undo.push(Undo::Log);
+    }
+
+    /// Gas to give back, before the cap.
+    pub fn refund(&self) -> u64 {
+        u64::try_from(self.refund).unwrap_or(0)
+    }
+
+    /// Everything that differs from the view, and the logs.
+    pub fn finish(self) -> (Changes, Vec<Log>) {
+        let mut changes = Changes::default();
+        for (address, Loaded { original, current }) in self.accounts {
+            if original == current {
+                continue;
+            }
+            if current.code_hash != original.code_hash
+                && let Some(code) = self.code.get(&current.code_hash)
+            {
+                changes.code.insert(current.code_hash, code.clone());
+            }
+            changes.accounts.insert(address, (!current.is_empty()).then_some(current));
+        }
+        let slots = self.storage.into_iter().filter(|(_, loaded)| loaded.original != loaded.current);
+        changes.storage = slots.map(|(key, loaded)| (key, loaded.current)).collect();
+        (changes, self.logs)
+    }
+
+    fn loaded(&mut self, address: &Address) -> &mut Loaded<Account> {
+        self.accounts.entry(*address).or_insert_with(|| {
+            let account = self.view.account(address).unwrap_or_default();
+            Loaded { original: account.clone(), current: account }
+        })
+    }
+
+    fn slot(&mut self, key: &SlotKey) -> &mut Loaded<B256> {
+        self.storage.entry(*key).or_insert_with(|| {
+            let value = self.view.storage(&key.0, &key.1);
+            Loaded { original: value, current: value }
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! What the rules of state need of whatever runs code. The WebAssembly engine implements it; tests of the rules put
+//! scripts in its place.
+
+use crate::host::{Exit, Host, Limits};
+use alloy_primitives::{B256, Bytes};
+use corniche_state::Account;
+
+pub(crate) trait Machine: Send + Sync {
+    /// Runs the code of `account`; the code's hash is the account's.
+    fn run(&self, account: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit;
+
+    /// Reads creation data and checks the code in it, within `gas`.
+    fn prepare(&self, data: &Bytes, gas: u64) -> Prepared;
+}
+
+/// What creation data holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    /// For reading, checking and compiling; charged whether or not it is accepted. Above the gas offered: out of gas, and
+    /// nothing was checked.
+    pub gas: u64,
+    pub contract: Result<Deployment, String>,
+}
+
+/// A contract as it is to be stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Deployment {
+    /// Exactly as sent.
+    pub code: Bytes,
+    pub code_hash: B256,
+    pub abi_version: u8,
+    pub gas_version: u8,
+    /// What to call the new contract with; `None` when nothing is to run.
+    pub constructor_input: Option<Bytes>,
+}

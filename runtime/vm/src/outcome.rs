@@ -1,0 +1,133 @@
+//! What comes of a transaction or a call.
+
+use crate::host::{Exit, ExitStatus, Trap};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_state::Changes;
+use corniche_types::{Log, Receipt, SkipReason};
+
+/// A transaction that was valid: it paid, whether or not it succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// `cumulative_gas_used` is left at 0 for the block to fill in.
+    pub receipt: Receipt,
+    pub changes: Changes,
+}
+
+/// Why a transaction has no receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotExecuted {
+    /// It is not valid in this state. Nothing happened.
+    Skipped(SkipReason),
+    /// A fault of this node: stop.
+    Fault(Fault),
+}
+
+/// A broken invariant of our own, named; nothing a contract, client or peer does may cause one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("fault while executing: {0}")]
+pub struct Fault(pub String);
+
+/// A call to be tried out, as `eth_call` and `eth_estimateGas` mean it. Nothing is signed, and nonce and sender are taken as given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    pub from: Address,
+    /// `None` is a creation.
+    pub to: Option<Address>,
+    pub value: U256,
+    pub input: Bytes,
+    /// The most gas it may use.
+    pub gas: u64,
+    /// What contracts see as gas price. When not zero, `from` must be able to pay for `gas` at it.
+    pub gas_price: u128,
+    pub access_list: Vec<(Address, Vec<B256>)>,
+}
+
+/// How a call went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOutcome {
+    pub end: End,
+    /// Return or revert data.
+    pub output: Bytes,
+    pub gas_used: u64,
+    pub logs: Vec<Log>,
+    /// Of a creation.
+    pub contract_address: Option<Address>,
+}
+
+impl CallOutcome {
+    pub fn success(&self) -> bool {
+        self.end == End::Success
+    }
+
+    pub(crate) fn before_running(end: End) -> Self {
+        Self { end, output: Bytes::new(), gas_used: 0, logs: Vec::new(), contract_address: None }
+    }
+}
+
+/// How running ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Success,
+    /// By the contract, with data; unused gas came back.
+    Revert,
+    OutOfGas,
+    Trap(Trap),
+    /// The creation data is nothing this chain deploys; says why.
+    Refused(String),
+    /// Two contracts would have the same address (EIP-684).
+    Collision,
+    /// Checks before running failed: calls only.
+    Invalid(SkipReason),
+    /// A fault of this node, not of the contract: never part of a receipt.
+    Fault(Fault),
+}
+
+impl End {
+    /// For people, where there is no revert data to show.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Success | Self::Revert => None,
+            Self::OutOfGas => Some("out of gas".into()),
+            Self::Trap(trap) => Some(format!("contract trapped: {trap}")),
+            Self::Refused(reason) => Some(reason.clone()),
+            Self::Collision => Some("contract address collision".into()),
+            Self::Invalid(reason) => Some(format!("invalid: {reason:?}")),
+            Self::Fault(fault) => Some(fault.to_string()),
+        }
+    }
+}
+
+/// How one frame ended, inside a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub end: End,
+    pub output: Bytes,
+    pub gas_left: u64,
+}
+
+impl Ended {
+    pub fn success(gas_left: u64) -> Self {
+        Self { end: End::Success, output: Bytes::new(), gas_left }
+    }
+
+    /// Without output; `gas_left` as given.
+    pub fn failed(end: End, gas_left: u64) -> Self {
+        Self { end, output: Bytes::new(), gas_left }
+    }
+}
+
+impl From<Exit> for Ended {
+    fn from(exit: Exit) -> Self {
+        let end = match exit.status {
+            ExitStatus::Return => End::Success,
+            ExitStatus::Revert => End::Revert,
+            ExitStatus::OutOfGas => End::OutOfGas,
+            ExitStatus::Trap(trap) => End::Trap(trap),
+            ExitStatus::Fault(text) => End::Fault(Fault(text)),
+        };
+        match end {
+            End::Success | End::Revert => Self { end, output: exit.output, gas_left: exit.gas_left },
+            _ => Self::failed(end, 0),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What state costs, in gas: Ethereum's numbers as of EIP-3529 and EIP-3651. What runs in the guest is priced by `wasm`.
+
+/// Account or slot already touched by the transaction (EIP-2929).
+pub const WARM: u64 = 100;
+/// Account touched for the first time (EIP-2929).
+pub const COLD_ACCOUNT: u64 = 2_600;
+/// Slot touched for the first time (EIP-2929).
+pub const COLD_SLOT: u64 = 2_100;
+/// Zero slot to a value (EIP-2200).
+pub const STORE_SET: u64 = 20_000;
+/// Value to another value or zero, without the cold surcharge (EIP-2929).
+pub const STORE_RESET: u64 = 5_000 - COLD_SLOT;
+/// No store with this much gas or less: the stipend must not write (EIP-2200).
+pub const STORE_SENTRY: u64 = 2_300;
+/// Refund for clearing a slot (EIP-3529).
+pub const STORE_CLEAR_REFUND: u64 = 4_800;
+/// Refunds are at most this part of the gas used (EIP-3529).
+pub const REFUND_QUOTIENT: u64 = 5;
+/// TLOAD and TSTORE (EIP-1153).
+pub const TRANSIENT: u64 = 100;
+/// Log, and each of its topics.
+pub const LOG: u64 = 375;
+pub const LOG_TOPIC: u64 = 375;
+pub const LOG_BYTE: u64 = 8;
+/// Call that carries a value.
+pub const CALL_VALUE: u64 = 9_000;
+/// Call whose value brings an account into being (EIP-161).
+pub const CALL_NEW_ACCOUNT: u64 = 25_000;
+/// Given to the callee on top when a value is carried.
+pub const CALL_STIPEND: u64 = 2_300;
+/// CREATE and CREATE2.
+pub const CREATE: u64 = 32_000;
+/// CREATE2 hashes its code (EIP-1014).
+pub const KECCAK_WORD: u64 = 6;
+/// Code stored, per byte.
+pub const CODE_DEPOSIT_BYTE: u64 = 200;
+
+/// The most a caller may pass on: all but one 64th (EIP-150).
+pub fn all_but_one_64th(gas: u64) -> u64 {
+    gas - gas / 64
+}
+
+/// Price and change of the refund counter for writing `new` over `current`, the slot having held `original` when the
+/// transaction began; the cold surcharge comes on top (EIP-2200 with the numbers of EIP-2929 and EIP-3529).
+pub fn store<T: PartialEq + Default>(original: &T, current: &T, new: &T) -> (u64, i64) {
+    let zero = &T::default();
+    if new == current {
+        return (WARM, 0);
+    }
+    let clear = STORE_CLEAR_REFUND as i64;
+    if current == original {
+        return match (original == zero, new == zero) {
+            (true, _) => (STORE_SET, 0),
+            (false, true) => (STORE_RESET, clear),
+            (false, false) => (STORE_RESET, 0),
+        };
+    }
+    let mut refund = 0;
+    if original != zero {
+        if current == zero {
+            refund -= clear;
+        } else if new == zero {
+            refund += clear;
+        }
+    }
+    if new == original {
+        let paid = if original == zero { STORE_SET } else { STORE_RESET };
+        refund += (paid - WARM) as i64;
+    }
+    (WARM, refund)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a sequence of writes on a warm slot; gas and refund as EIP-3529's table lists them.
+    fn run(original: u8, writes: &[u8]) -> (u64, i64) {
+        let mut current = original;
+        writes.iter().fold((0, 0), |(gas, refund), new| {
+            let (cost, change) = store(&original, &current, new);
+            current = *new;
+            (gas + cost, refund + change)
+        })
+    }
+
+    #[test]
+    fn the_table_of_eip_3529() {
+        assert_eq!(run(0, &[0, 0]), (200, 0));
+        assert_eq!(run(0, &[0, 1]), (20_100, 0));
+        assert_eq!(run(0, &[1, 0]), (20_100, 19_900));
+        assert_eq!(run(0, &[1, 2]), (20_100, 0));
+        assert_eq!(run(0, &[1, 1]), (20_100, 0));
+        assert_eq!(run(1, &[0, 0]), (3_000, 4_800));
+        assert_eq!(run(1, &[0, 1]), (3_000, 2_800));
+        assert_eq!(run(1, &[0, 2]), (3_000, 0));
+        assert_eq!(run(1, &[2, 0]), (3_000, 4_800));
+        assert_eq!(run(1, &[2, 3]), (3_000, 0));
+        assert_eq!(run(1, &[2, 1]), (3_000, 2_800));
+        assert_eq!(run(1, &[2, 2]), (3_000, 0));
+        assert_eq!(run(1, &[1, 0]), (3_000, 4_800));
+        assert_eq!(run(1, &[1, 2]), (3_000, 0));
+        assert_eq!(run(1, &[1, 1]), (200, 0));
+        assert_eq!(run(0, &[1, 0, 1]), (40_100, 19_900));
+        assert_eq!(run(1, &[0, 1, 0]), (5_900, 7_600));
+    }
+}

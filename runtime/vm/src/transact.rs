@@ -1,0 +1,203 @@
+//! One transaction: checked against the state, paid for, run, settled.
+//!
+//! 1. [`check`]: may it run in this state? The first reason against it, in the order of [`SkipReason`]; nothing happens then.
+//! 2. The sender pays the whole gas limit at the effective price, and its nonce moves.
+//! 3. Intrinsic gas is gone; the rest goes to a call or a creation. If that fails, its changes are undone; the fee stays.
+//! 4. Refunds are capped (EIP-3529), unused gas is paid back, the base fee is burned by crediting it to nobody, and last of
+//!    all the tip goes to the author of the batch. It is last so that nothing in the transaction reads the one account that
+//!    all transactions of a batch write.
+//!
+//! What always holds: the wei of all accounts together shrink by exactly base fee × gas used.
+
+use crate::{
+    Vm,
+    create::Creation,
+    frame::{Message, World},
+    host::{BlockEnv, CallKind, Limits},
+    journal::Journal,
+    machine::Machine,
+    outcome::{End, Ended, Executed, NotExecuted},
+    price,
+};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::{Account, StateView};
+use corniche_types::{Receipt, SkipReason, Transaction, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
+use std::collections::BTreeMap;
+
+impl Vm {
+    /// Runs one transaction on `view`, its tip going to `tip_to`. A function of its arguments, on every machine.
+    pub fn transact(
+        &self,
+        view: &dyn StateView,
+        env: &BlockEnv,
+        transaction: &VerifiedTransaction,
+        tip_to: Address,
+    ) -> Result<Executed, NotExecuted> {
+        transact(self.machine(), view, env, transaction.transaction(), transaction.sender(), tip_to)
+    }
+}
+
+pub(crate) fn transact(
+    machine: &dyn Machine,
+    view: &dyn StateView,
+    env: &BlockEnv,
+    transaction: &Transaction,
+    sender: Address,
+    tip_to: Address,
+) -> Result<Executed, NotExecuted> {
+    let gas_limit = transaction.gas_limit();
+    let access_list = transaction.access_list();
+    let intrinsic = intrinsic_gas(transaction.to().is_none(), transaction.input(), &access_list);
+    let account = view.account(&sender).unwrap_or_default();
+    check(transaction, &account, env, intrinsic).map_err(NotExecuted::Skipped)?;
+
+    let gas_price = transaction.effective_gas_price(env.base_fee);
+    let mut world = World::new(machine, view, env, sender, gas_price);
+    let paid = world.journal.debit(&sender, wei(gas_limit, gas_price)) && world.journal.bump_nonce(&sender);
+    assert!(paid, "the checks cover the gas limit at the effective price and the nonce");
+    world.warm(transaction.to(), &access_list);
+
+    let run = Run {
+        from: sender,
+        to: transaction.kind(),
+        nonce: transaction.nonce(),
+        value: transaction.value(),
+        input: transaction.input(),
+        gas: gas_limit - intrinsic,
+    };
+    let contract_address = run.contract_address();
+    let ended = world.run(run);
+    if let End::Fault(fault) = ended.end {
+        return Err(NotExecuted::Fault(fault));
+    }
+
+    let gas_used = world.gas_used(gas_limit, ended.gas_left);
+    world.journal.credit(&sender, wei(gas_limit - gas_used, gas_price));
+    let tip = gas_price - u128::from(env.base_fee);
+    world.journal.credit(&tip_to, wei(gas_used, tip));
+
+    let success = ended.end == End::Success;
+    let output = match ended.end.reason() {
+        Some(reason) => reason.into_bytes().into(),
+        None => ended.output,
+    };
+    let (changes, logs) = world.journal.finish();
+    let receipt = Receipt {
+        transaction_hash: transaction.hash(),
+        type_byte: transaction.type_byte(),
+        success,
+        gas_used,
+        cumulative_gas_used: 0,
+        effective_gas_price: gas_price,
+        sender,
+        to: transaction.to(),
+        contract_address,
+        logs,
+        output,
+    };
+    Ok(Executed { receipt, changes })
+}
+
+/// Whether `transaction` may run: the first reason against it, in the order of the reasons' numbers.
+pub(crate) fn check(transaction: &Transaction, sender: &Account, env: &BlockEnv, intrinsic: u64) -> Result<(), SkipReason> {
+    let nonce = transaction.nonce();
+    let max_fee = transaction.max_fee_per_gas();
+    let reasons = [
+        (nonce < sender.nonce, SkipReason::NonceTooLow),
+        (nonce > sender.nonce, SkipReason::NonceTooHigh),
+        (transaction.max_cost().is_none_or(|cost| cost > sender.balance), SkipReason::Underfunded),
+        (max_fee < u128::from(env.base_fee), SkipReason::Underpriced),
+        (intrinsic > transaction.gas_limit(), SkipReason::IntrinsicGas),
+        (transaction.gas_limit() > env.gas_limit, SkipReason::GasLimit),
+        (transaction.max_priority_fee_per_gas() > max_fee, SkipReason::TipAboveFee),
+        (sender.has_code(), SkipReason::SenderNotEoa),
+        (transaction.to().is_none() && transaction.input().len() > MAX_INIT_CODE_BYTES, SkipReason::InitCodeSize),
+        (nonce == u64::MAX, SkipReason::NonceMax),
+    ];
+    match reasons.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(reason),
+        None => Ok(()),
+    }
+}
+
+/// What is to run once gas is bought.
+pub(crate) struct Run<'r> {
+    pub from: Address,
+    pub to: TxKind,
+    /// Of the sender before this transaction: a created contract's address follows from it.
+    pub nonce: u64,
+    pub value: U256,
+    pub input: &'r Bytes,
+    pub gas: u64,
+}
+
+impl Run<'_> {
+    pub fn contract_address(&self) -> Option<Address> {
+        self.to.is_create().then(|| self.from.create(self.nonce))
+    }
+}
+
+impl<'a> World<'a> {
+    pub fn new(
+        machine: &'a dyn Machine,
+        view: &'a dyn StateView,
+        block: &'a BlockEnv,
+        origin: Address,
+        gas_price: u128,
+    ) -> Self {
+        Self { machine, journal: Journal::new(view), block, origin, gas_price, open: BTreeMap::new() }
+    }
+
+    /// What is warm from the start (EIP-2929, 2930, 3651).
+    pub fn warm(&mut self, to: Option<Address>, access_list: &[(Address, Vec<B256>)]) {
+        for address in [Some(self.origin), to, Some(self.block.coinbase)].into_iter().flatten() {
+            self.journal.warm_account(&address);
+        }
+        for (address, slots) in access_list {
+            self.journal.warm_account(address);
+            for slot in slots {
+                self.journal.warm_slot(address, slot);
+            }
+        }
+    }
+
+    /// Runs the outermost call or creation. The sender is known to have the value.
+    pub fn run(&mut self, run: Run<'_>) -> Ended {
+        let limits = Limits::TRANSACTION;
+        match run.to {
+            TxKind::Call(to) => self.call(Message {
+                kind: CallKind::Call,
+                code_of: to,
+                address: to,
+                caller: run.from,
+                value: run.value,
+                input: run.input.clone(),
+                gas: run.gas,
+                is_static: false,
+                depth: 0,
+                limits,
+            }),
+            TxKind::Create => self.create(Creation {
+                creator: run.from,
+                address: run.from.create(run.nonce),
+                value: run.value,
+                data: run.input,
+                gas: run.gas,
+                depth: 0,
+                limits,
+            }),
+        }
+    }
+
+    /// Gas to pay for, with refunds.
+    pub fn gas_used(&self, gas_limit: u64, gas_left: u64) -> u64 {
+        let used = gas_limit - gas_left;
+        used - self.journal.refund().min(used / price::REFUND_QUOTIENT)
+    }
+}
+
+fn wei(gas: u64, price: u128) -> U256 {
+    // 64 + 128 bits fit in 256.
+    U256::from(gas) * U256::from(price)
+}
