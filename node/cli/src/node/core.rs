@@ -7,8 +7,11 @@
 //!                                    └───────▶ network
 //! ```
 
-use super::{clock, inbox::{Inbox, Received}, mirror::Mirror};
-use crate::exit;
+use super::{
+    clock,
+    inbox::{Inbox, Received},
+    mirror::Mirror,
+};
 use corniche_admission::Refusal;
 use corniche_api::{Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
@@ -20,8 +23,7 @@ use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::Store;
 use corniche_types::{
-    B256, Bytes, Certificate, Height, OrderedTransaction, Resume, SkipReason, TimestampMs, Transaction, ValidatorIndex,
-    keccak256, wire,
+    B256, Bytes, Certificate, OrderedTransaction, Resume, SkipReason, Transaction, ValidatorIndex, keccak256, wire,
 };
 use std::{
     collections::BTreeMap,
@@ -179,7 +181,7 @@ impl Ports {
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {
                 if let Some((network, _)) = &self.network {
-                    network.penalise(PeerKey(peer), corniche_network::Fault::never_valid(fault.0));
+                    network.penalise(PeerKey(peer.into()), corniche_network::Fault::never_valid(fault.0));
                 }
             }
             Output::Persist(ticket, record) => self.write(Write::Record(ticket, record)),
@@ -219,14 +221,14 @@ impl Ports {
             PeerMessage::Certificate(_) | PeerMessage::Transactions(_) => Channel::Bulk,
         };
         // A full queue drops; whoever lacks something asks for it.
-        let _ = network.send(PeerKey(to), channel, message.encode());
+        let _ = network.send(PeerKey(to.into()), channel, message.encode());
     }
 
     fn request(&self, to: NodeKey, request: Bytes) {
         let Some((network, runtime)) = &self.network else { return };
         let (network, shared) = (network.clone(), self.shared.clone());
         runtime.spawn(async move {
-            let answer = network.request(PeerKey(to), request).await.ok();
+            let answer = network.request(PeerKey(to.into()), request).await.ok();
             let response = answer.and_then(|bytes| wire::decode::<Response>(&bytes).ok());
             shared.inbox.answer(Input::Response { from: to, response });
         });
@@ -295,6 +297,7 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
     let mut tickets = Vec::new();
     let mut finalized = None;
+    let mut release = None;
     let mut read_safety_log = false;
     for write in group {
         match write {
@@ -302,7 +305,8 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
                 store.append_safety(ticket, &record)?;
                 tickets.push(ticket);
             }
-            Write::ReleaseBelow(ticket) => store.release_safety_below(ticket)?,
+            // Only what is durable makes a record unnecessary.
+            Write::ReleaseBelow(ticket) => release = Some(ticket),
             Write::ReadSafetyLog => read_safety_log = true,
             Write::Block(block) => {
                 store.append_block(&block)?;
@@ -316,6 +320,9 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
         }
     }
     store.sync()?;
+    if let Some(ticket) = release {
+        store.release_safety_below(ticket)?;
+    }
     for ticket in tickets {
         shared.inbox.answer(Input::Durable(ticket));
     }
@@ -373,7 +380,7 @@ impl Verifiers {
 
     /// Queues one message; a full queue drops it.
     pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) {
-        let turn = validator.map_or(usize::from(peer.0[0]), ValidatorIndex::as_usize);
+        let turn = validator.map_or(usize::from(peer.0.0[0]), ValidatorIndex::as_usize);
         let _ = self.queues[turn % self.queues.len()].try_send((peer, validator, bytes));
     }
 }
@@ -396,7 +403,7 @@ fn check(
             vec![Input::Engine { from, message }]
         }
         PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
-        PeerMessage::Certificate(certificate) => vec![Input::Certificate { from: peer.0, certificate }],
+        PeerMessage::Certificate(certificate) => vec![Input::Certificate { from: peer.0.0, certificate }],
         PeerMessage::Transactions(raw) => raw
             .into_iter()
             .map(|raw| {
@@ -406,23 +413,4 @@ fn check(
             })
             .collect::<Result<_, String>>()?,
     })
-}
-
-/// For messages on standard error before logging is set up.
-pub fn note_halt(shared: &Shared) -> Option<String> {
-    let reason = shared.halted.lock().expect("invariant: nobody panics while holding the reason").clone();
-    if let Some(reason) = &reason {
-        exit::note(format_args!("halted: {reason}"));
-    }
-    reason
-}
-
-/// A height as the pipeline counts it, for readers.
-pub fn height_now(shared: &Shared) -> Height {
-    Height(shared.target.load(Ordering::Relaxed))
-}
-
-/// Time as the node sees it.
-pub fn time() -> TimestampMs {
-    clock::now()
 }

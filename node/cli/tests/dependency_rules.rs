@@ -1,0 +1,215 @@
+//! The layers of this workspace, kept by machine: which of our crates may import which, and who may touch the world.
+//!
+//! The table is the one in the design; adding a crate means adding it here, and a line that has to be bent is a design
+//! question before it is an edit of this file.
+
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Command,
+};
+
+/// The layers, from the floor up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    /// What everybody shares. Imports nothing of ours.
+    Words,
+    Tools,
+    Cores,
+    /// Sans-IO; never import each other.
+    Deciders,
+    /// The composition of the deciders, through the engine trait and never a named engine.
+    Whole,
+    /// Touches the world; imports no decider, and no other crate of the rim.
+    Rim,
+    /// The binaries. They alone name engines.
+    Roots,
+}
+use Layer::{Cores, Deciders, Rim, Roots, Tools, Whole, Words};
+
+/// Crate, folder, layer.
+const CRATES: &[(&str, &str, Layer)] = &[
+    ("corniche-types", "sdk/types", Words),
+    ("corniche-abi", "sdk/abi", Words),
+    ("corniche-crypto", "sdk/crypto", Tools),
+    ("corniche-api", "sdk/api", Tools),
+    ("corniche-state", "runtime/state", Tools),
+    ("corniche-client", "sdk/client", Cores),
+    ("corniche-vm", "runtime/vm", Cores),
+    ("corniche-engine", "node/consensus/engine", Cores),
+    ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
+    ("corniche-executor", "runtime/executor", Deciders),
+    ("corniche-admission", "node/admission", Deciders),
+    ("corniche-certify", "node/certify", Deciders),
+    ("corniche-pipeline", "node/pipeline", Whole),
+    ("corniche-network", "node/network", Rim),
+    ("corniche-store", "node/store", Rim),
+    ("corniche-rpc", "node/rpc", Rim),
+    ("corniche", "node/cli", Roots),
+];
+
+/// Engines by name: only roots, and tests of the whole, may import one.
+const ENGINES: &[&str] = &["corniche-mahi-mahi"];
+
+/// What reads a clock, a socket, a file or the operating system's randomness.
+const WORLD: &[&str] = &[
+    "async-std",
+    "axum",
+    "fs4",
+    "futures",
+    "getrandom",
+    "hyper",
+    "jsonrpsee",
+    "libp2p",
+    "libp2p-stream",
+    "mio",
+    "quinn",
+    "rand",
+    "redb",
+    "reqwest",
+    "sled",
+    "socket2",
+    "tokio",
+    "tower",
+    "tower-http",
+    "ureq",
+];
+
+/// Exceptions to [`WORLD`], each with its reason.
+const WORLD_EXCEPTIONS: &[(&str, &str)] = &[
+    ("corniche-client", "ureq"), // it is the way in for users, not a part of the node
+];
+
+/// One dependency as a manifest states it.
+struct Dependency {
+    name: String,
+    /// Only tests see it.
+    dev: bool,
+}
+
+struct Package {
+    name: String,
+    folder: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[test]
+fn every_crate_has_its_place() {
+    let expected: BTreeSet<_> = CRATES.iter().map(|&(name, folder, _)| (name.to_owned(), folder.to_owned())).collect();
+    let found: BTreeSet<_> = workspace().into_iter().map(|package| (package.name, package.folder)).collect();
+    assert_eq!(found, expected, "a crate was added, moved or removed: adapt the table");
+}
+
+#[test]
+fn imports_follow_the_layers() {
+    let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
+    let mut broken = Vec::new();
+    for package in workspace() {
+        let Some(&layer) = layers.get(package.name.as_str()) else { continue };
+        for dependency in &package.dependencies {
+            let Some(&imported) = layers.get(dependency.name.as_str()) else { continue };
+            let named_engine = ENGINES.contains(&dependency.name.as_str());
+            if let Err(reason) = may_import(layer, imported, named_engine, dependency.dev) {
+                broken.push(format!("{} ({layer:?}) imports {} ({imported:?}): {reason}", package.name, dependency.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn only_the_rim_touches_the_world() {
+    let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
+    let mut broken = Vec::new();
+    for package in workspace() {
+        let layer = layers.get(package.name.as_str());
+        if matches!(layer, Some(Rim | Roots) | None) {
+            continue;
+        }
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
+            let excused = WORLD_EXCEPTIONS.contains(&(package.name.as_str(), dependency.name.as_str()));
+            if WORLD.contains(&dependency.name.as_str()) && !excused {
+                broken.push(format!("{} imports {}", package.name, dependency.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "only network, store, rpc and cli may:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_stricter_lints_are_the_same_on_both_sides() {
+    let [consensus, runtime] =
+        ["node/consensus", "runtime"].map(|folder| std::fs::read_to_string(root().join(folder).join(".clippy.toml")).unwrap());
+    assert_eq!(consensus, runtime);
+}
+
+#[test]
+fn the_rules_refuse_what_they_should() {
+    for (importer, imported, engine, dev) in [
+        (Words, Words, false, false),
+        (Tools, Tools, false, false),
+        (Cores, Cores, false, false),
+        (Tools, Cores, false, false),
+        (Deciders, Deciders, false, false),
+        (Deciders, Deciders, true, true),
+        (Whole, Deciders, true, false),
+        (Whole, Rim, false, false),
+        (Rim, Deciders, false, false),
+        (Rim, Whole, false, false),
+        (Rim, Rim, false, false),
+        (Roots, Roots, false, false),
+    ] {
+        assert!(may_import(importer, imported, engine, dev).is_err(), "{importer:?} may not import {imported:?}");
+    }
+    for (importer, imported, engine, dev) in [
+        (Tools, Words, false, false),
+        (Deciders, Cores, false, false),
+        (Whole, Deciders, false, false),
+        (Whole, Deciders, true, true),
+        (Rim, Cores, false, false),
+        (Roots, Deciders, true, false),
+        (Roots, Rim, false, false),
+    ] {
+        assert!(may_import(importer, imported, engine, dev).is_ok(), "{importer:?} may import {imported:?}");
+    }
+}
+
+fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -> Result<(), &'static str> {
+    match importer {
+        _ if imported >= importer => Err("arrows point down, and never sideways"),
+        Whole if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
+        Rim if imported > Cores => Err("the rim may not know who decides"),
+        _ => Ok(()),
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("node/cli is two folders deep")
+}
+
+/// What the manifests say, without touching the network.
+fn workspace() -> Vec<Package> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+    let dependency = |value: &Value| Dependency { name: text(&value["name"]), dev: value["kind"] == "dev" };
+    let package = |value: &Value| Package {
+        name: text(&value["name"]),
+        folder: folder(&text(&value["manifest_path"])),
+        dependencies: value["dependencies"].as_array().expect("a list").iter().map(dependency).collect(),
+    };
+    metadata["packages"].as_array().expect("a list").iter().map(package).collect()
+}
+
+fn folder(manifest: &str) -> String {
+    let folder = Path::new(manifest).parent().expect("a manifest lies in a folder");
+    let folder = folder.strip_prefix(root().canonicalize().expect("the workspace exists")).unwrap_or(folder);
+    folder.to_str().expect("our folders have ASCII names").to_owned()
+}
