@@ -35,7 +35,7 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{Notify, broadcast, oneshot};
 
 /// Answer to a user's transaction.
 pub type Submitted = Result<B256, RpcError>;
@@ -52,7 +52,8 @@ pub struct Shared {
     /// The newest height peers say is certified.
     pub target: AtomicU64,
     /// Why the node stopped by itself, if it did.
-    pub halted: Mutex<Option<String>>,
+    halt_reason: Mutex<Option<String>>,
+    halt_signal: Notify,
     /// Set when the disk is nearly full: no transactions are taken any more.
     pub refusing: std::sync::atomic::AtomicBool,
 }
@@ -67,7 +68,8 @@ impl Shared {
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
             target: AtomicU64::new(0),
-            halted: Mutex::default(),
+            halt_reason: Mutex::default(),
+            halt_signal: Notify::new(),
             refusing: false.into(),
         }
     }
@@ -97,10 +99,25 @@ impl Shared {
         self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
     }
 
+    /// Waits until the node stops by itself, and says why.
+    pub async fn halted(&self) -> String {
+        loop {
+            let notified = self.halt_signal.notified();
+            if let Some(reason) = self.halt_reason().clone() {
+                return reason;
+            }
+            notified.await;
+        }
+    }
+
+    fn halt_reason(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.halt_reason.lock().expect("invariant: nobody panics while holding the reason")
+    }
+
     /// Stops the node's threads; the reason is for the operator.
     pub fn halt(&self, reason: String) {
-        let mut halted = self.halted.lock().expect("invariant: nobody panics while holding the reason");
-        halted.get_or_insert(reason);
+        self.halt_reason().get_or_insert(reason);
+        self.halt_signal.notify_waiters();
         self.inbox.close();
     }
 }
@@ -217,8 +234,8 @@ impl Ports {
     fn send(&self, to: NodeKey, message: &PeerMessage) {
         let Some((network, _)) = &self.network else { return };
         let channel = match message {
-            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => Channel::Votes,
-            PeerMessage::Certificate(_) | PeerMessage::Transactions(_) => Channel::Bulk,
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
+            PeerMessage::Engine(_) | PeerMessage::Transactions(_) => Channel::Bulk,
         };
         // A full queue drops; whoever lacks something asks for it.
         let _ = network.send(PeerKey(to.into()), channel, message.encode());

@@ -1,0 +1,122 @@
+//! What the RPC server reads: the store, the state and the copy of the pool.
+
+use super::core::Shared;
+use corniche_admission::Refusal;
+use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_crypto::VerifiedTransaction;
+use corniche_network::NetworkHandle;
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, SyncProgress};
+use corniche_state::{State, StateView};
+use corniche_store::Reader;
+use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Height, Transaction};
+use futures::future::BoxFuture;
+use std::sync::{Arc, atomic::Ordering};
+use tokio::sync::broadcast;
+
+/// A running node, seen from its RPC server.
+pub struct NodeBackend {
+    pub genesis: Arc<Genesis>,
+    pub genesis_header: Header,
+    pub reader: Reader,
+    pub state: State,
+    pub shared: Arc<Shared>,
+    pub network: Option<NetworkHandle>,
+    pub starting: Height,
+}
+
+impl Backend for NodeBackend {
+    fn chain_id(&self) -> u64 {
+        self.genesis.chain_id
+    }
+
+    fn client_version(&self) -> String {
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        format!("corniche/v{}/{os}-{arch}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn head(&self) -> Height {
+        self.reader.head()
+    }
+
+    fn finalized(&self) -> Height {
+        self.reader.certified().min(self.head())
+    }
+
+    fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
+        if height == Height(0) {
+            return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
+        }
+        let stored = self.reader.block(height)?;
+        Some(Arc::new(ChainBlock::new(&stored.block, stored.hash, stored.receipts.clone())))
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Option<Height> {
+        self.reader.height_of(block_hash)
+    }
+
+    fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
+        self.reader.transaction(hash)
+    }
+
+    fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        if height > self.head() {
+            return None;
+        }
+        self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+    }
+
+    fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
+        let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
+        Box::pin(async move {
+            let transaction = Transaction::decode(raw)?;
+            // A signature check costs 35 µs: less than handing it to another thread and back.
+            let verified = VerifiedTransaction::verify(transaction, chain_id).map_err(signature_error)?;
+            let answer = shared.submit(verified).await;
+            answer.unwrap_or_else(|_| Err(Reason::NotAccepting.with("the node is stopping")))
+        })
+    }
+
+    fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
+        self.shared.mirror.transaction(hash)
+    }
+
+    fn pending_nonce(&self, address: &Address) -> u64 {
+        match self.state(self.head()) {
+            Some(state) => self.shared.mirror.pending_nonce(address, &*state),
+            None => 0,
+        }
+    }
+
+    fn next_base_fee(&self) -> u64 {
+        self.shared.next_base_fee.load(Ordering::Relaxed)
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<ChainEvent> {
+        self.shared.events.subscribe()
+    }
+
+    fn peer_count(&self) -> usize {
+        self.network.as_ref().map_or(0, |network| network.peers().len())
+    }
+
+    fn syncing(&self) -> Option<SyncProgress> {
+        let (current, highest) = (self.head(), Height(self.shared.target.load(Ordering::Relaxed)));
+        // A block or two behind the newest certificate is how a full node lives.
+        (highest.0 > current.0 + 8).then_some(SyncProgress { starting: self.starting, current, highest })
+    }
+
+    fn certificate(&self, height: Height) -> Option<Certificate> {
+        self.reader.certificate_at_or_above(height)
+    }
+
+    fn status(&self, hash: &B256) -> Option<TransactionStatus> {
+        let Some((height, _)) = self.reader.transaction(hash) else { return self.shared.mirror.status(hash) };
+        let block_hash = self.reader.block(height)?.hash;
+        let block_number = height.0;
+        Some(if height <= self.finalized() {
+            TransactionStatus::Certified { block_hash, block_number }
+        } else {
+            TransactionStatus::Executed { block_hash, block_number }
+        })
+    }
+}

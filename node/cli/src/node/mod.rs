@@ -1,0 +1,127 @@
+//! `corniche node` and `corniche dev`: one node, wired: store, state, virtual machine, pipeline, network, RPC.
+
+mod backend;
+mod clock;
+mod config;
+mod core;
+mod inbox;
+mod mirror;
+mod open;
+
+pub use config::{Limits, NodeConfig};
+
+use crate::{
+    exit::{self, Exit, Failed},
+    genesis::{self, NetworkSpec},
+};
+use anyhow::Context;
+use corniche_types::EngineConfig;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Run a validator or a full node
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Configuration file; see docs/join-as-a-validator.md
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Data directory; created when it does not exist
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Build state and indices again from the log
+    #[arg(long)]
+    rebuild: bool,
+}
+
+/// Runs `corniche node` until it is told to stop.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let config = NodeConfig::load(&args.config)?;
+    let genesis = genesis::load(&config.genesis)?;
+    let keys = config.keys.as_deref().map(crate::keys::ValidatorKeys::load).transpose()?;
+    open::run(open::Job { config, genesis, keys, data: args.data, rebuild: args.rebuild, ready: Box::new(|_| {}) })
+}
+
+/// Run a chain of one validator for development
+///
+/// The chain id and the accounts stay the same from start to start; the chain starts anew each time unless --data keeps it.
+#[derive(clap::Args, Debug)]
+pub struct DevArgs {
+    /// RPC port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 8545)]
+    port: u16,
+    /// Chain id
+    #[arg(long, default_value_t = 7_777_777)]
+    chain_id: u64,
+    /// Keep the chain in this directory; without it the chain is gone when the node stops
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// First line as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `corniche dev` until it is told to stop.
+pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
+    let temporary = match &args.data {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("corniche-dev-").tempdir().context("cannot make a temporary directory")?),
+    };
+    let place = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
+    let (genesis, keys) = dev_chain(&args, &place)?;
+    let config = NodeConfig {
+        genesis: place.join("genesis.json"),
+        keys: None,
+        network_key: None,
+        rpc: ([127, 0, 0, 1], args.port).into(),
+        listen: Vec::new(),
+        peers: Vec::new(),
+        limits: Limits::default(),
+    };
+    let (json, chain_id) = (args.json, genesis.chain_id);
+    let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, rpc));
+    open::run(open::Job { config, genesis, keys: Some(keys), data: place.join("data"), rebuild: false, ready })
+}
+
+/// The genesis and keys kept in `place`, or fresh ones.
+fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(corniche_types::Genesis, crate::keys::ValidatorKeys)> {
+    let (genesis_path, keys_path) = (place.join("genesis.json"), place.join("keys"));
+    if genesis_path.exists() {
+        let genesis = genesis::load(&genesis_path)?;
+        if genesis.chain_id != args.chain_id {
+            let message = format!("{} holds chain {}, not {}", place.display(), genesis.chain_id, args.chain_id);
+            return Err(Failed::new(Exit::Failure, message).into());
+        }
+        return Ok((genesis, crate::keys::ValidatorKeys::load(&keys_path)?));
+    }
+    let parameters = BTreeMap::from([("min_round_ms".to_owned(), 0), ("parent_grace_ms".to_owned(), 0)]);
+    let spec = NetworkSpec {
+        validators: 1,
+        chain_id: Some(args.chain_id),
+        block_ms: 0,
+        engine: EngineConfig { name: "mahi-mahi".into(), parameters },
+        ..NetworkSpec::default()
+    };
+    let network = genesis::make_network(&spec)?;
+    std::fs::create_dir_all(place).with_context(|| format!("cannot create {}", place.display()))?;
+    std::fs::write(&genesis_path, network.genesis.to_json())?;
+    let keys = network.validators.into_iter().next().context("a network of one has one validator")?;
+    keys.save(&keys_path)?;
+    Ok((network.genesis, keys))
+}
+
+fn announce(json: bool, chain_id: u64, rpc: std::net::SocketAddr) {
+    let accounts = genesis::dev_accounts();
+    if json {
+        let accounts: Vec<_> = accounts
+            .iter()
+            .map(|account| serde_json::json!({"address": account.address, "key": account.secret}))
+            .collect();
+        exit::result(serde_json::json!({"chainId": chain_id, "rpc": format!("http://{rpc}"), "accounts": accounts}));
+        return;
+    }
+    exit::result(format_args!("Corniche development chain, chain id {chain_id}\n\n  http://{rpc}   ws://{rpc}\n"));
+    exit::result("Funded accounts (their keys are public: for development only)");
+    for account in &accounts {
+        exit::result(format_args!("  {}  {}", account.address, account.secret));
+    }
+    exit::result("\nStop with Ctrl-C");
+}

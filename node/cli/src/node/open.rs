@@ -1,0 +1,333 @@
+//! From a data directory and a configuration to a running node, and its orderly end.
+
+use super::{
+    NodeConfig,
+    backend::NodeBackend,
+    clock,
+    core::{self, Shared, Verifiers},
+};
+use crate::{
+    exit::{self, Exit, Failed},
+    keys::{self, NetworkKey, ValidatorKeys},
+};
+use anyhow::{Context, ensure};
+use corniche_admission::PoolConfig;
+use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
+use corniche_mahi_mahi as mahi_mahi;
+use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
+use corniche_pipeline::{
+    EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
+};
+use corniche_state::genesis_changes;
+use corniche_store::{CodeCache, Identity, Options, Reader, Recovered, Store};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, TimestampMs, ValidatorIndex, header_hash, wire};
+use corniche_vm::{Vm, wasm::ModuleCache};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
+
+/// Everything `run` needs.
+pub struct Job {
+    pub config: NodeConfig,
+    pub genesis: Genesis,
+    /// A validator's keys; `None`: a full node.
+    pub keys: Option<ValidatorKeys>,
+    pub data: PathBuf,
+    pub rebuild: bool,
+    /// Called once with the RPC address when the node serves.
+    pub ready: Box<dyn FnOnce(SocketAddr)>,
+}
+
+/// Runs a node until it is told to stop or halts.
+pub fn run(job: Job) -> anyhow::Result<()> {
+    start_logging();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(serve(job));
+    // Threads that still wait for a client end with the process.
+    runtime.shutdown_background();
+    result
+}
+
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CORNICHE_LOG").unwrap_or_else(|_| "info,libp2p=warn".into());
+    // A second node in the same process keeps the first one's logging.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
+}
+
+async fn serve(job: Job) -> anyhow::Result<()> {
+    let Job { config, genesis, keys, data, rebuild, ready } = job;
+    let genesis = Arc::new(genesis);
+    let own = own_place(&genesis, keys.as_ref())?;
+    let identity = Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
+    let options = Options { rebuild, ..Options::default() };
+    let (store, recovered) = Store::open(&data, &identity, &genesis, options)?;
+    let reader = store.reader();
+    let vm = Vm::new(Arc::new(CodeOnDisk(store.code_cache()?)))?;
+
+    let engine = own.zip(keys.clone()).map(|(index, keys)| MahiMahiParts::new(&genesis, index, &keys)).transpose()?;
+    let verifier = engine.as_ref().map(MahiMahiParts::verifier);
+    let start = Start::new(&genesis, &reader, &recovered);
+    let state = recovered.state.clone();
+    let stage = ExecutionStage::new(
+        genesis.clone(),
+        vm.clone(),
+        ExecutionStart {
+            state: state.clone(),
+            tree: recovered.tree,
+            head: start.head.clone(),
+            gas_in_second: start.gas_in_second,
+        },
+    );
+    let base_fee = stage.base_fee_at(clock::now().0 / 1000);
+    let shared = Arc::new(Shared::new(config.limits.inbox, base_fee));
+    let pipeline = Pipeline::new(Setup {
+        genesis: genesis.clone(),
+        validator: own.zip(keys.as_ref().map(|keys| keys.bls.clone())),
+        engine_factory: engine.map(MahiMahiParts::factory),
+        records: recovered.safety,
+        state: state.clone(),
+        head: reader.block(start.height).map(|stored| stored.block().clone()),
+        head_hash: header_hash(&start.head),
+        base_fee,
+        resume: recovered.resume,
+        certificate: recovered.certificate,
+        uncertified: start.uncertified,
+        pool: PoolConfig { transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
+        now: clock::now(),
+    });
+
+    let network = start_network(&config, &genesis, keys.as_ref())?;
+    let handle = network.as_ref().map(|(handle, _)| handle.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let threads = core::spawn(pipeline, stage, store, shared.clone(), handle.clone().map(|handle| (handle, runtime)));
+    if let Some((handle, events)) = network {
+        let verifiers =
+            Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
+        tokio::spawn(pump(events, verifiers, shared.clone(), reader.clone()));
+    }
+
+    let backend = NodeBackend {
+        genesis: genesis.clone(),
+        genesis_header: genesis_header(&reader),
+        reader,
+        state,
+        shared: shared.clone(),
+        network: handle.clone(),
+        starting: start.height,
+    };
+    let server = corniche_rpc::Server::start(config.rpc, corniche_rpc::RpcConfig::default(), Arc::new(backend), vm)
+        .await
+        .with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+    let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
+    tracing::info!(rpc = %server.address(), height = start.height.0, chain_id = genesis.chain_id, "{role} is up");
+    ready(server.address());
+
+    let halted = wait_for_the_end(&shared).await;
+    server.stop().await;
+    if let Some(handle) = handle {
+        handle.shutdown().await;
+    }
+    shared.inbox.close();
+    for thread in threads {
+        // A thread that panicked has told why through `halted`.
+        let _ = thread.join();
+    }
+    match halted {
+        Some(reason) => Err(Failed::new(Exit::Halted, reason).into()),
+        None => Ok(()),
+    }
+}
+
+/// Which validator of the genesis the keys belong to.
+fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
+    let Some(keys) = keys else { return Ok(None) };
+    let index = keys.index_in(genesis).context("these keys are of no validator in this genesis; without keys the node is a full node")?;
+    ensure!(keys.coin.is_some(), "coin.key is missing; whoever made the genesis dealt it to this validator");
+    Ok(Some(index))
+}
+
+async fn wait_for_the_end(shared: &Shared) -> Option<String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).ok()?;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => None,
+        _ = terminate.recv() => None,
+        reason = shared.halted() => Some(reason),
+    }
+}
+
+/// Where execution and certification continue.
+struct Start {
+    height: Height,
+    head: Header,
+    gas_in_second: u64,
+    uncertified: Vec<(Height, B256)>,
+}
+
+impl Start {
+    fn new(genesis: &Genesis, reader: &Reader, recovered: &Recovered) -> Self {
+        let _ = genesis;
+        let height = reader.head();
+        let head = header_at(reader, height);
+        let mut gas_in_second = 0;
+        let mut below = height;
+        while below > Height(0) {
+            let header = header_at(reader, below);
+            if header.timestamp != head.timestamp {
+                break;
+            }
+            gas_in_second += header.gas_used;
+            below = Height(below.0 - 1);
+        }
+        let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+        let uncertified = (certified.0 + 1..=height.0)
+            .filter_map(|number| reader.block(Height(number)).map(|stored| (Height(number), stored.hash)))
+            .collect();
+        Self { height, head, gas_in_second, uncertified }
+    }
+}
+
+fn header_at(reader: &Reader, height: Height) -> Header {
+    reader.block(height).expect("invariant: every height up to the head is stored").header().clone()
+}
+
+fn genesis_header(reader: &Reader) -> Header {
+    header_at(reader, Height(0))
+}
+
+// ---- the engine --------------------------------------------------------------------------------------------------------
+
+/// What Mahi-Mahi is built from, again and again.
+struct MahiMahiParts {
+    config: mahi_mahi::Config,
+    committee: Committee,
+    index: ValidatorIndex,
+    signer: Arc<dyn mahi_mahi::Signer>,
+    coin: Arc<dyn mahi_mahi::Coin>,
+    signatures: Arc<dyn mahi_mahi::Signatures>,
+    seed: u64,
+}
+
+impl MahiMahiParts {
+    fn new(genesis: &Genesis, index: ValidatorIndex, keys: &ValidatorKeys) -> anyhow::Result<Self> {
+        ensure!(genesis.engine.name == "mahi-mahi", "this build has no engine named {}", genesis.engine.name);
+        let config = mahi_mahi::Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
+        let committee = Committee::from_genesis(genesis);
+        let coin_share = keys.coin.clone().context("coin.key is missing")?;
+        Ok(Self {
+            signer: Arc::new(mahi_mahi::real::Keys::new(&committee, index, keys.consensus.clone(), coin_share)),
+            coin: Arc::new(mahi_mahi::real::PublicCoin::from_genesis(genesis)),
+            signatures: Arc::new(mahi_mahi::real::PublicKeys::new(&committee)),
+            seed: u64::from(index.0),
+            config,
+            committee,
+            index,
+        })
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        Arc::new(mahi_mahi::MahiVerifier::new(self.config.clone(), self.committee.clone(), self.signatures.clone()))
+    }
+
+    fn factory(self) -> EngineFactory {
+        Box::new(move |records: Vec<(Ticket, Bytes)>, resume: Resume, now: TimestampMs| {
+            let _ = self.index;
+            Box::new(mahi_mahi::MahiMahi::new(mahi_mahi::Setup {
+                config: self.config.clone(),
+                committee: self.committee.clone(),
+                signer: self.signer.clone(),
+                signatures: self.signatures.clone(),
+                coin: self.coin.clone(),
+                seed: self.seed,
+                records,
+                resume,
+                now,
+            })) as Box<dyn Engine>
+        })
+    }
+}
+
+// ---- peers -------------------------------------------------------------------------------------------------------------
+
+fn start_network(
+    config: &NodeConfig,
+    genesis: &Genesis,
+    keys: Option<&ValidatorKeys>,
+) -> anyhow::Result<Option<(NetworkHandle, Events)>> {
+    if config.listen.is_empty() && config.peers.is_empty() {
+        return Ok(None);
+    }
+    let key = match (keys, &config.network_key) {
+        (Some(keys), _) => keys.network.clone(),
+        (None, Some(path)) => network_key(path)?,
+        (None, None) => NetworkKey::from_seed(B256::random().0),
+    };
+    let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
+    for address in &config.listen {
+        network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
+    }
+    for peer in &config.peers {
+        network = network.with_bootstrap(peer).with_context(|| format!("peer address {peer}"))?;
+    }
+    Ok(Some(corniche_network::Network::start(network)?))
+}
+
+/// The identity in `path`, made when there is none.
+fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
+    if !path.exists() {
+        keys::write_secret(path, &NetworkKey::from_seed(B256::random().0).to_hex())?;
+    }
+    keys::read_secret(path, NetworkKey::from_hex)
+}
+
+/// Carries network events to the verifiers and the pipeline, and answers followers from the store.
+async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, reader: Reader) {
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::PeerUp(peer) => {
+                tracing::info!(%peer, "connected");
+                shared.inbox.answer(Input::PeerUp { peer: peer.id.0.0, validator: peer.validator });
+            }
+            Event::PeerDown(peer) => {
+                tracing::info!(%peer, "disconnected");
+                shared.inbox.answer(Input::PeerDown { peer: peer.id.0.0 });
+            }
+            Event::Message { from, bytes, .. } => verifiers.check(from.id, from.validator, bytes),
+            Event::Request { bytes, reply, .. } => {
+                let reader = reader.clone();
+                tokio::task::spawn_blocking(move || {
+                    // Dropping `reply` refuses what does not decode.
+                    if let Ok(Request::Blocks { from }) = wire::decode(&bytes) {
+                        reply.send(wire::encode(&answer(&reader, from)).into());
+                    }
+                });
+            }
+        }
+    }
+    shared.target.store(0, Ordering::Relaxed);
+}
+
+fn answer(reader: &Reader, from: Height) -> corniche_pipeline::Response {
+    let block = |height| {
+        let committed = reader.block(height)?.committed.clone();
+        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+    };
+    answer_blocks(from, block, |height| reader.certificate(height))
+}
+
+// ---- compiled code -----------------------------------------------------------------------------------------------------
+
+/// Compiled contracts in the data directory.
+struct CodeOnDisk(CodeCache);
+
+impl ModuleCache for CodeOnDisk {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.get(&key.0)
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.put(&key.0, artefact);
+    }
+}
