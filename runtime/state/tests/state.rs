@@ -1,0 +1,183 @@
+//! The values in memory: each height answers as a plain map of that height would.
+
+use corniche_state::{Account, Changes, EmptyState, Overlay, Snapshot, State, StateView};
+use corniche_types::{Address, B256, Bytes, Height, U256, keccak256};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn address(number: u8) -> Address {
+    Address::with_last_byte(number)
+}
+
+fn slot(number: u8) -> B256 {
+    B256::with_last_byte(number)
+}
+
+fn balance(wei: u64) -> Account {
+    Account { balance: U256::from(wei), ..Account::default() }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Model {
+    accounts: BTreeMap<Address, Account>,
+    storage: BTreeMap<(Address, B256), B256>,
+}
+
+impl Model {
+    fn apply(&mut self, changes: &Changes) {
+        for (address, account) in &changes.accounts {
+            match account.clone().filter(|account| !account.is_empty()) {
+                Some(account) => self.accounts.insert(*address, account),
+                None => self.accounts.remove(address),
+            };
+        }
+        self.storage.extend(changes.storage.iter().map(|(key, value)| (*key, *value)));
+    }
+
+    fn check(&self, view: &dyn StateView) {
+        for number in 0..8 {
+            assert_eq!(view.account(&address(number)), self.accounts.get(&address(number)).cloned());
+            for index in 0..8 {
+                let expected = self.storage.get(&(address(number), slot(index))).copied().unwrap_or_default();
+                assert_eq!(view.storage(&address(number), &slot(index)), expected);
+            }
+        }
+    }
+}
+
+fn any_changes() -> impl Strategy<Value = Changes> {
+    let accounts = prop::collection::btree_map((0u8..8).prop_map(address), prop::option::of((0u64..4).prop_map(balance)), 0..4);
+    let storage = prop::collection::btree_map((0u8..8, 0u8..8), 0u8..3, 0..8)
+        .prop_map(|map| map.into_iter().map(|((a, s), value)| ((address(a), slot(s)), slot(value))).collect());
+    (accounts, storage).prop_map(|(accounts, storage)| Changes { accounts, storage, ..Changes::default() })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(Changes, u64),
+    Prune(u64),
+    Hold(u64),
+    Release(prop::sample::Index),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (any_changes(), 1u64..3).prop_map(|(changes, gap)| Step::Apply(changes, gap)),
+        1 => (0u64..40).prop_map(Step::Prune),
+        1 => (0u64..40).prop_map(Step::Hold),
+        1 => any::<prop::sample::Index>().prop_map(Step::Release),
+    ]
+}
+
+proptest! {
+    /// Blocks come, snapshots are taken and dropped, history is pruned: every height that can still be read, and every
+    /// snapshot still held, says what it always said.
+    #[test]
+    fn every_readable_height_is_a_plain_map(steps in prop::collection::vec(any_step(), 1..40)) {
+        let state = State::default();
+        let mut models: BTreeMap<Height, Model> = BTreeMap::new();
+        let mut held: Vec<Snapshot> = Vec::new();
+        let mut pruned = Height(0);
+        for step in steps {
+            match step {
+                Step::Apply(changes, gap) => {
+                    let (last, mut model) = models.last_key_value().map(|(h, m)| (h.0, m.clone())).unwrap_or_default();
+                    model.apply(&changes);
+                    let height = Height(last + gap);
+                    // A height without a block reads as the one below it.
+                    for between in last + 1..height.0 {
+                        if let Some(model) = models.get(&Height(last)).cloned() {
+                            models.insert(Height(between), model);
+                        }
+                    }
+                    models.insert(height, model);
+                    state.apply(height, &changes);
+                }
+                Step::Prune(height) => {
+                    state.prune_below(Height(height));
+                    pruned = pruned.max(Height(height));
+                }
+                Step::Hold(height) => held.extend(state.at(Height(height))),
+                Step::Release(index) if !held.is_empty() => {
+                    held.swap_remove(index.index(held.len()));
+                }
+                Step::Release(_) => {}
+            }
+            for snapshot in &held {
+                models[&snapshot.height()].check(snapshot);
+            }
+            for (height, model) in &models {
+                match state.at(*height) {
+                    Some(snapshot) => model.check(&snapshot),
+                    None => assert!(*height < pruned, "only pruning forgets"),
+                }
+            }
+            if let Some((head, model)) = models.last_key_value() {
+                let latest = state.latest();
+                assert_eq!(latest.height(), *head);
+                model.check(&latest);
+            }
+        }
+    }
+}
+
+fn with_balance(wei: u64) -> Changes {
+    Changes { accounts: [(address(1), Some(balance(wei)))].into(), ..Changes::default() }
+}
+
+#[test]
+fn heights_outside_what_is_kept_are_not_answered() {
+    let state = State::default();
+    assert!(state.at(Height(0)).is_none());
+    for height in 0..5 {
+        state.apply(Height(height), &with_balance(height + 1));
+    }
+    assert!(state.at(Height(5)).is_none(), "still to come");
+    state.prune_below(Height(3));
+    assert!(state.at(Height(2)).is_none(), "pruned");
+    assert_eq!(state.at(Height(3)).unwrap().account(&address(1)), Some(balance(4)));
+    state.prune_below(Height(100));
+    assert_eq!(state.latest().account(&address(1)), Some(balance(5)), "the head is never pruned");
+}
+
+#[test]
+fn a_snapshot_holds_pruning_back() {
+    let state = State::default();
+    state.apply(Height(0), &with_balance(1));
+    let old = state.latest();
+    let clone = old.clone();
+    state.apply(Height(1), &with_balance(2));
+    state.prune_below(Height(1));
+    assert_eq!(old.account(&address(1)), Some(balance(1)));
+    drop(old);
+    state.prune_below(Height(1));
+    assert_eq!(clone.account(&address(1)), Some(balance(1)), "a clone holds as well");
+    drop(clone);
+    state.prune_below(Height(1));
+    assert!(state.at(Height(0)).is_none());
+}
+
+#[test]
+#[should_panic(expected = "ascending order")]
+fn a_height_is_applied_once() {
+    let state = State::default();
+    state.apply(Height(3), &Changes::default());
+    state.apply(Height(3), &Changes::default());
+}
+
+#[test]
+fn an_overlay_reads_its_changes_first() {
+    let state = State::default();
+    let code = Bytes::from_static(b"code");
+    let mut changes = with_balance(1);
+    changes.storage.insert((address(1), slot(1)), slot(7));
+    changes.code.insert(keccak256(&code), code.clone());
+    state.apply(Height(0), &changes);
+    let base = state.latest();
+    let gone = Changes { accounts: [(address(1), None)].into(), ..Changes::default() };
+    let overlay = Overlay { base: &base, changes: &gone };
+    assert_eq!(overlay.account(&address(1)), None, "removed on top");
+    assert_eq!(overlay.storage(&address(1), &slot(1)), slot(7), "untouched below");
+    assert_eq!(overlay.code(&keccak256(&code)), Some(code));
+    assert_eq!(EmptyState.account(&address(1)), None);
+}
