@@ -1,1 +1,31 @@
-//! To be written.
+//! Admission: the only place that says no to users, and the pool of those who were told yes.
+//!
+//! ```text
+//! raw bytes ─check─▶ VerifiedTransaction ─admit─▶ Pool ─cut─▶ batch ─▶ engine ─▶ … ─▶ on_block
+//!               │                          │       ▲ │                  │                 │
+//!               ╰──────── Refusal ─────────╯       │ ╰─ Event           ╰─ requeue        ╰─ executed leave, returned wait again
+//! ```
+//! - [`check`] and [`Pool::admit`] refuse with a typed [`Refusal`] whose words are geth's, because wallets match them.
+//! - The [`Pool`] holds each sender's transactions by nonce. Those whose nonces continue the account's are *ready*, the others
+//!   wait behind a gap (*queued*).
+//! - [`Pool::cut`] fills a [`batch`] in the order of tip, then arrival, each sender's in nonce order. What was cut is *in
+//!   flight* until a block executed it, returned it, or [`Pool::requeue`] gave it back; it is not cut twice meanwhile.
+//!
+//! What always holds: the pool is a function of the calls made to it (no clock, no hash order); its size in transactions,
+//! bytes, per sender and in nonces ahead is bounded; whatever leaves without being executed is named by an [`Event`].
+
+pub mod batch;
+mod pool;
+mod refusal;
+mod sender;
+
+pub use pool::{DropReason, Event, Pool, PoolConfig};
+pub use refusal::Refusal;
+
+use corniche_crypto::VerifiedTransaction;
+use corniche_types::{Bytes, Transaction};
+
+/// Decodes a transaction and checks its signature: what needs neither a pool nor a state, and may run on any thread.
+pub fn check(raw: Bytes, chain_id: u64) -> Result<VerifiedTransaction, Refusal> {
+    Ok(VerifiedTransaction::verify(Transaction::decode(raw)?, chain_id)?)
+}

@@ -112,8 +112,7 @@ impl BorshSerialize for BlsSignature {
 impl BorshDeserialize for BlsSignature {
     fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
         let bytes = <[u8; BLS_SIGNATURE_BYTES]>::deserialize_reader(reader)?;
-        Self::from_bytes(&bytes)
-            .ok_or_else(|| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, "not a BLS signature"))
+        Self::from_bytes(&bytes).ok_or_else(|| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, "not a BLS signature"))
     }
 }
 

@@ -201,9 +201,8 @@ impl CoinPublicKeys {
             .collect();
         let weight = |x: u64| {
             let others = (0..=n as u64).filter(|&y| y != x);
-            let product = others.fold(Scalar::from_u64(1), |product, y| {
-                product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y)))
-            });
+            let product =
+                others.fold(Scalar::from_u64(1), |product, y| product.mul(Scalar::from_u64(x).sub(Scalar::from_u64(y))));
             evaluate(&test_polynomial, x).mul(product.inverse())
         };
         let scalars: Vec<u8> = (0..=n as u64).flat_map(|x| weight(x).to_le_bytes()).collect();

@@ -48,10 +48,9 @@ pub(crate) fn member_keys(genesis: &Genesis) -> Result<Vec<BlsPublicKey>, Genesi
     let mut keys = Vec::with_capacity(genesis.validators.len());
     for (validator, info) in (0u16..).map(ValidatorIndex).zip(&genesis.validators) {
         let refuse = |field, problem| GenesisKeyError::Validator { validator, field, problem };
-        let key = BlsPublicKey::from_bytes(&info.bls_key)
-            .ok_or(refuse("bls_key", "is not a compressed point of the group"))?;
-        let proof = BlsSignature::from_bytes(&info.bls_proof)
-            .ok_or(refuse("bls_proof", "is not a compressed point of the group"))?;
+        let key = BlsPublicKey::from_bytes(&info.bls_key).ok_or(refuse("bls_key", "is not a compressed point of the group"))?;
+        let proof =
+            BlsSignature::from_bytes(&info.bls_proof).ok_or(refuse("bls_proof", "is not a compressed point of the group"))?;
         if !verify_possession(&key, &proof) {
             return Err(refuse("bls_proof", "does not prove possession of bls_key"));
         }
