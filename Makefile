@@ -1,0 +1,120 @@
+# Corniche: `make testnet` and `make test` are all a newcomer needs; `make` alone lists the rest.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+CARGO ?= cargo
+WASM_TARGET := wasm32-unknown-unknown
+
+# Everything that is built lies here; the environment may move it out of the checkout.
+TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(abspath $(CARGO_TARGET_DIR)),$(CURDIR)/target)
+# Contracts are a workspace of their own, with their own versions of shared dependencies.
+CONTRACTS_TARGET_DIR := $(TARGET_DIR)/contracts
+CONTRACTS_WASM_DIR := $(CONTRACTS_TARGET_DIR)/$(WASM_TARGET)/release
+CORNICHE_BIN := $(TARGET_DIR)/debug/corniche
+TESTNET_DIR ?= .testnet
+
+export CORNICHE_BIN CONTRACTS_WASM_DIR
+
+.PHONY: help
+help: ## This list
+	@echo "usage: make <target>"
+	@echo
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also Node.js 20 or newer with npm"
+
+##### a network on this machine
+
+.PHONY: testnet testnet-down
+testnet: build ## Build, then start four validators on this machine
+	$(CORNICHE_BIN) testnet up --dir $(TESTNET_DIR)
+
+testnet-down: build ## Stop them
+	$(CORNICHE_BIN) testnet down --dir $(TESTNET_DIR)
+
+.PHONY: build
+build: tools ## Build the node: one binary, `corniche`
+	$(CARGO) build --locked -p corniche
+	@echo "built $(CORNICHE_BIN)" >&2
+
+.PHONY: contracts
+contracts: tools ## Build the contracts to WebAssembly
+	$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
+
+##### everything that must pass
+
+.PHONY: test
+test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e ## Run everything that must pass
+	@echo "all passed" >&2
+
+.PHONY: fmt fmt-check
+fmt: ## Format the code
+	$(CARGO) fmt --all
+	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml
+
+fmt-check: tools ## Is the code formatted?
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml --check
+
+.PHONY: lint
+lint: tools ## Clippy with the lint table, warnings are errors
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR) -- -D warnings
+
+.PHONY: check-deps
+check-deps: tools ## Who may import whom: manifests against the table of layers
+	$(CARGO) test --locked -p corniche --test dependency_rules
+
+.PHONY: test-rust
+test-rust: tools contracts ## Unit, scenario and property tests
+	$(CARGO) test --locked --workspace
+
+.PHONY: test-contracts
+test-contracts: tools ## The contracts' own tests, natively
+	$(CARGO) test --locked --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
+
+# The engines decide without touching the world, so they also build where there is none. The cfg says so to the one crate
+# that would otherwise look for an operating system's randomness.
+.PHONY: engines-wasm
+engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
+engines-wasm: tools ## The ordering engines build for wasm32
+	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi --no-default-features
+
+.PHONY: e2e
+e2e: build contracts node-tools ## Real processes, driven with viem and ethers
+	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
+
+##### beyond `make test`
+
+.PHONY: bench soak licences
+bench: build contracts ## Transfers per second and latency on one and on four validators
+	testnet/bench.sh
+
+soak: build contracts node-tools ## The long runs: more property cases, the network tests again and again
+	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
+	cd testnet/e2e && npm ci --no-audit --no-fund && for round in $$(seq $${ROUNDS:-20}); do npm test || exit 1; done
+
+licences: tools ## Licences and sources of dependencies (needs cargo-deny)
+	$(CARGO) deny check licenses bans sources
+
+##### what has to be on the machine
+
+.PHONY: tools
+tools:
+	@missing=""; \
+	command -v rustup >/dev/null || missing="$$missing\n  rustup  Rust's installer; it brings cargo and the compiler named in rust-toolchain.toml"; \
+	command -v $(CARGO) >/dev/null || missing="$$missing\n  cargo   comes with rustup"; \
+	command -v cc >/dev/null || missing="$$missing\n  cc      a C compiler, for instance the package gcc or build-essential"; \
+	command -v git >/dev/null || missing="$$missing\n  git     the version control system"; \
+	if [ -n "$$missing" ]; then printf "missing on this machine:$$missing\n" >&2; exit 1; fi
+	@rustc --print target-libdir --target $(WASM_TARGET) 2>/dev/null | xargs -r test -d || \
+	  { echo "adding the target $(WASM_TARGET)" >&2; rustup target add $(WASM_TARGET); }
+
+.PHONY: node-tools
+node-tools:
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+	  { echo "missing on this machine: Node.js 20 or newer with npm (the end-to-end test drives the network with a wallet library)" >&2; exit 1; }
+	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' || \
+	  { echo "Node.js is $$(node --version); 20 or newer is needed" >&2; exit 1; }
