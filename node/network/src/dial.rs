@@ -1,0 +1,232 @@
+//! Whom to dial and when. No socket, no clock: it is told the time and what became of each dial.
+//!
+//! A target is dialled at its addresses of the preferred transport first, then at once at the others, then after a pause
+//! that doubles up to a limit. A link that comes up resets the pause; one that is refused after connecting does not, so two
+//! nodes of different chains soon leave each other alone.
+
+use crate::{PeerKey, Transport};
+use libp2p::Multiaddr;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// Most addresses kept per target; the configured ones come first.
+const ADDRESSES_LIMIT: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    targets: BTreeMap<PeerKey, Target>,
+    preferred: Transport,
+    pause_min: Duration,
+    pause_max: Duration,
+}
+
+#[derive(Debug)]
+struct Target {
+    addresses: Vec<Multiaddr>,
+    pause: Duration,
+    state: State,
+    /// Whether the next dial goes to the addresses of the other transport.
+    second_choice: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// To be dialled at this time.
+    Waiting(Instant),
+    Dialling,
+    /// There is a connection, whoever made it.
+    Connected,
+}
+
+impl Dialer {
+    pub fn new(preferred: Transport, pause_min: Duration, pause_max: Duration) -> Self {
+        Self { targets: BTreeMap::new(), preferred, pause_min, pause_max: pause_max.max(pause_min) }
+    }
+
+    /// A peer to stay connected with, at one more address. A new target is dialled at once.
+    pub fn add(&mut self, now: Instant, peer: PeerKey, address: Multiaddr, connected: bool) {
+        let state = if connected { State::Connected } else { State::Waiting(now) };
+        let target = self.targets.entry(peer).or_insert_with(|| Target {
+            addresses: Vec::new(),
+            pause: self.pause_min,
+            state,
+            second_choice: false,
+        });
+        if target.addresses.len() < ADDRESSES_LIMIT && !target.addresses.contains(&address) {
+            target.addresses.push(address);
+        }
+    }
+
+    /// The earliest time at which [`Self::due`] has something.
+    pub fn deadline(&self) -> Option<Instant> {
+        let waiting = |target: &Target| match target.state {
+            State::Waiting(at) => Some(at),
+            State::Dialling | State::Connected => None,
+        };
+        self.targets.values().filter_map(waiting).min()
+    }
+
+    /// The peers to dial now, and where. The caller owes one of [`Self::connected`], [`Self::failed`] for each.
+    pub fn due(&mut self, now: Instant) -> Vec<(PeerKey, Vec<Multiaddr>)> {
+        let preferred = self.preferred;
+        let mut due = Vec::new();
+        for (peer, target) in &mut self.targets {
+            if matches!(target.state, State::Waiting(at) if at <= now) {
+                target.state = State::Dialling;
+                due.push((*peer, target.choice(preferred)));
+            }
+        }
+        due
+    }
+
+    /// A connection with the peer exists.
+    pub fn connected(&mut self, peer: &PeerKey) {
+        if let Some(target) = self.targets.get_mut(peer) {
+            target.state = State::Connected;
+        }
+    }
+
+    /// A link with the peer is up: all is well.
+    pub fn up(&mut self, peer: &PeerKey) {
+        if let Some(target) = self.targets.get_mut(peer) {
+            target.pause = self.pause_min;
+            target.second_choice = false;
+        }
+    }
+
+    /// The dial failed.
+    pub fn failed(&mut self, now: Instant, peer: &PeerKey) {
+        let preferred = self.preferred;
+        let Some(target) = self.targets.get_mut(peer) else { return };
+        if target.state != State::Dialling {
+            return;
+        }
+        if !target.second_choice && target.has_second_choice(preferred) {
+            target.second_choice = true;
+            target.state = State::Waiting(now);
+        } else {
+            target.second_choice = false;
+            self.wait(now, peer);
+        }
+    }
+
+    /// The last connection with the peer ended.
+    pub fn disconnected(&mut self, now: Instant, peer: &PeerKey) {
+        self.wait(now, peer);
+    }
+
+    /// Nothing before `until`.
+    pub fn banned(&mut self, peer: &PeerKey, until: Instant) {
+        if let Some(target) = self.targets.get_mut(peer) {
+            target.state = State::Waiting(until);
+        }
+    }
+
+    fn wait(&mut self, now: Instant, peer: &PeerKey) {
+        let Some(target) = self.targets.get_mut(peer) else { return };
+        // Spread by key, so that a network that starts together does not dial in step: between 3/4 and 5/4 of the pause.
+        let spread = u32::from(peer.0[31]) + 3 * 128;
+        target.state = State::Waiting(now + target.pause * spread / 512);
+        target.pause = (target.pause * 2).min(self.pause_max);
+    }
+}
+
+impl Target {
+    fn choice(&self, preferred: Transport) -> Vec<Multiaddr> {
+        let wanted = |address: &&Multiaddr| (Transport::of(address) == preferred) != self.second_choice;
+        let chosen: Vec<_> = self.addresses.iter().filter(wanted).cloned().collect();
+        if chosen.is_empty() { self.addresses.clone() } else { chosen }
+    }
+
+    fn has_second_choice(&self, preferred: Transport) -> bool {
+        let first = self.addresses.iter().filter(|address| Transport::of(address) == preferred).count();
+        first > 0 && first < self.addresses.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::B256;
+
+    const MIN: Duration = Duration::from_secs(1);
+    const MAX: Duration = Duration::from_secs(8);
+
+    fn peer() -> PeerKey {
+        // The last byte 128 means a spread of exactly 1.
+        PeerKey(B256::repeat_byte(128))
+    }
+
+    fn tcp() -> Multiaddr {
+        "/ip4/1.2.3.4/tcp/5".parse().expect("valid")
+    }
+
+    fn quic() -> Multiaddr {
+        "/ip4/1.2.3.4/udp/5/quic-v1".parse().expect("valid")
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_limit_and_a_link_resets_them() {
+        let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
+        dialer.add(now, peer(), tcp(), false);
+        for pause in [1, 2, 4, 8, 8, 8].map(Duration::from_secs) {
+            assert_eq!(dialer.due(now), [(peer(), vec![tcp()])]);
+            assert_eq!(dialer.due(now), [], "one dial at a time");
+            assert_eq!(dialer.deadline(), None);
+            dialer.failed(now, &peer());
+            assert_eq!(dialer.deadline(), Some(now + pause));
+            now += pause;
+        }
+        assert_eq!(dialer.due(now).len(), 1);
+        dialer.connected(&peer());
+        dialer.up(&peer());
+        assert_eq!(dialer.deadline(), None);
+        dialer.disconnected(now, &peer());
+        assert_eq!(dialer.deadline(), Some(now + MIN));
+    }
+
+    #[test]
+    fn a_peer_that_connects_but_never_links_is_left_alone_ever_longer() {
+        let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
+        dialer.add(now, peer(), tcp(), false);
+        for pause in [1, 2, 4, 8, 8].map(Duration::from_secs) {
+            assert_eq!(dialer.due(now).len(), 1);
+            dialer.connected(&peer());
+            dialer.disconnected(now, &peer());
+            assert_eq!(dialer.deadline(), Some(now + pause));
+            now += pause;
+        }
+    }
+
+    #[test]
+    fn the_other_transport_is_tried_at_once() {
+        for (preferred, first, second) in [(Transport::Tcp, tcp(), quic()), (Transport::Quic, quic(), tcp())] {
+            let (mut dialer, now) = (Dialer::new(preferred, MIN, MAX), Instant::now());
+            dialer.add(now, peer(), tcp(), false);
+            dialer.add(now, peer(), quic(), false);
+            assert_eq!(dialer.due(now), [(peer(), vec![first.clone()])]);
+            dialer.failed(now, &peer());
+            assert_eq!(dialer.due(now), [(peer(), vec![second])]);
+            dialer.failed(now, &peer());
+            assert_eq!(dialer.due(now + MIN), [(peer(), vec![first])]);
+        }
+    }
+
+    #[test]
+    fn a_banned_target_waits_for_the_end_of_the_ban() {
+        let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
+        dialer.add(now, peer(), tcp(), false);
+        dialer.banned(&peer(), now + MAX);
+        assert_eq!(dialer.deadline(), Some(now + MAX));
+    }
+
+    #[test]
+    fn strangers_are_nobodys_business() {
+        let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
+        dialer.failed(now, &peer());
+        dialer.disconnected(now, &peer());
+        assert_eq!(dialer.deadline(), None);
+    }
+}

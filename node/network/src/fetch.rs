@@ -1,0 +1,145 @@
+//! Requests: a stream each, a message there, a message back. Closing without one is a refusal.
+
+use crate::{
+    Channel, Event, Fault,
+    event::Reply,
+    frame::{self, FrameError},
+    link::Link,
+    shared::Shared,
+    streams::{OpenError, Protocol},
+};
+use corniche_types::Bytes;
+use futures::AsyncWriteExt;
+use libp2p::Stream;
+use std::{io, sync::Arc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, oneshot},
+    time::timeout,
+};
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RequestError {
+    #[error("there is no link with this peer")]
+    NotConnected,
+    /// Try another peer, or later.
+    #[error("as many requests as allowed are in flight with this peer")]
+    Busy,
+    #[error("the request has {length} bytes, the limit is {limit}")]
+    RequestTooLarge { length: usize, limit: usize },
+    /// The peer has been blamed for it.
+    #[error("the answer has {length} bytes, the limit is {limit}")]
+    AnswerTooLarge { length: usize, limit: usize },
+    /// It does not have what was asked for, is too busy, or shuts down.
+    #[error("the peer declined to answer")]
+    Refused,
+    #[error("no answer in time")]
+    TimedOut,
+    #[error("the connection failed: {0}")]
+    Failed(String),
+}
+
+impl From<OpenError> for RequestError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Ended => Self::NotConnected,
+            OpenError::Unsupported(_) | OpenError::Failed(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for RequestError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Asks one peer one thing.
+pub(crate) async fn ask(shared: &Shared, link: &Link, request: Bytes) -> Result<Bytes, RequestError> {
+    let limit = shared.config.limits.request_bytes;
+    if request.len() > limit {
+        return Err(RequestError::RequestTooLarge { length: request.len(), limit });
+    }
+    let _in_flight = link.asking.clone().try_acquire_owned().map_err(|_| RequestError::Busy)?;
+    shared.counters.general.requests_sent.one();
+    let answer = timeout(shared.config.timing.request, exchange(shared, link, &request)).await;
+    let answer = answer.unwrap_or(Err(RequestError::TimedOut));
+    if answer.is_err() {
+        shared.counters.general.requests_failed.one();
+    }
+    answer
+}
+
+async fn exchange(shared: &Shared, link: &Link, request: &Bytes) -> Result<Bytes, RequestError> {
+    let mut stream = link.opener.open(Protocol::Fetch).await?;
+    write(&mut stream, request).await?;
+    shared.counters.general.request_bytes_sent.add(request.len());
+    match frame::read(&mut stream, shared.config.limits.response_bytes).await {
+        Ok(answer) => {
+            shared.counters.general.request_bytes_received.add(answer.len());
+            Ok(answer.into())
+        }
+        Err(FrameError::Closed) => Err(RequestError::Refused),
+        Err(FrameError::Oversized { length, limit }) => Err(RequestError::AnswerTooLarge { length, limit }),
+        Err(FrameError::Io(error)) => Err(error.into()),
+    }
+}
+
+/// What a peer did wrong while asking, if anything.
+pub(crate) type AskerFault = Option<(Fault, String)>;
+
+/// Answers one request of a peer: reads it, hands it to the node, writes what the node replies.
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    mut stream: Stream,
+    _in_progress: OwnedSemaphorePermit,
+) -> AskerFault {
+    let general = &shared.counters.general;
+    let time = shared.config.timing.request;
+    let request = match timeout(time, frame::read(&mut stream, shared.config.limits.request_bytes)).await {
+        Ok(Ok(request)) => request,
+        Ok(Err(error @ FrameError::Oversized { .. })) => return Some((Fault::Oversized, format!("request: {error}"))),
+        Ok(Err(FrameError::Closed | FrameError::Io(_))) | Err(_) => return None,
+    };
+    general.request_bytes_received.add(request.len());
+    if let Some(throttle) = &link.throttle
+        && throttle.wait(request.len()).await
+    {
+        general.throttled.one();
+    }
+    // A request shares the inbox of bulk messages: it may outlive this task in the queue.
+    let inbox = timeout(time, link.inbox_share(Channel::Bulk, request.len())).await.ok();
+    let (reply, replied) = oneshot::channel();
+    if inbox.is_some() {
+        link.report(Event::Request { from: link.peer, bytes: request.into(), reply: Reply(reply) }, inbox);
+    } else {
+        drop(reply);
+    }
+    let answer = match timeout(time, replied).await {
+        Ok(Ok(answer)) if answer.len() <= shared.config.limits.response_bytes => answer,
+        _ => {
+            general.requests_refused.one();
+            // Closing properly tells a refusal from a failure.
+            let _ = timeout(time, stream.close()).await;
+            return None;
+        }
+    };
+    let written = timeout(time, async {
+        write(&mut stream, &answer).await?;
+        stream.close().await
+    });
+    if let Ok(Ok(())) = written.await {
+        general.requests_served.one();
+        general.request_bytes_sent.add(answer.len());
+    } else {
+        general.requests_refused.one();
+    }
+    None
+}
+
+async fn write(stream: &mut Stream, message: &Bytes) -> io::Result<()> {
+    stream.write_all(&frame::header(message.len())).await?;
+    stream.write_all(message).await?;
+    stream.flush().await
+}

@@ -1,0 +1,91 @@
+//! Messages on a stream: a length of four bytes, little-endian, then so many bytes.
+
+use futures::{AsyncRead, AsyncReadExt};
+use std::io;
+
+/// Bytes in front of every message.
+pub(crate) const HEADER_BYTES: usize = 4;
+
+/// A peer's announcement of a long message is believed in steps of this size, as the bytes really arrive.
+const TRUST_BYTES: usize = 256 * 1024;
+
+/// Why a message could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    /// The stream ended between two messages.
+    #[error("the stream was closed")]
+    Closed,
+    #[error("a message of {length} bytes, the limit is {limit}")]
+    Oversized { length: usize, limit: usize },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The header of a message. The caller has checked the length against a limit far below 4 GiB.
+pub(crate) fn header(length: usize) -> [u8; HEADER_BYTES] {
+    u32::try_from(length).expect("message limits are below 4 GiB").to_le_bytes()
+}
+
+/// Reads a header; the body must be read next.
+pub(crate) async fn read_length(reader: &mut (impl AsyncRead + Unpin), limit: usize) -> Result<usize, FrameError> {
+    let mut header = [0; HEADER_BYTES];
+    let mut filled = 0;
+    while filled < HEADER_BYTES {
+        match reader.read(&mut header[filled..]).await? {
+            0 if filled == 0 => return Err(FrameError::Closed),
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            count => filled += count,
+        }
+    }
+    let length = u32::from_le_bytes(header) as usize;
+    if length > limit { Err(FrameError::Oversized { length, limit }) } else { Ok(length) }
+}
+
+/// Reads a body into memory of its own, which the reader's buffer would otherwise stay pinned for.
+pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usize) -> io::Result<Vec<u8>> {
+    let mut body = Vec::with_capacity(length.min(TRUST_BYTES));
+    while body.len() < length {
+        let start = body.len();
+        body.resize(length.min(start + TRUST_BYTES), 0);
+        reader.read_exact(&mut body[start..]).await?;
+    }
+    Ok(body)
+}
+
+/// Reads one whole message.
+pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin), limit: usize) -> Result<Vec<u8>, FrameError> {
+    let length = read_length(reader, limit).await?;
+    Ok(read_body(reader, length).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{executor::block_on, io::Cursor};
+
+    fn read_from(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
+        block_on(read(&mut Cursor::new(bytes), limit))
+    }
+
+    #[test]
+    fn a_message_comes_back() {
+        for length in [0, 1, TRUST_BYTES, TRUST_BYTES + 1, 3 * TRUST_BYTES] {
+            let body: Vec<u8> = (0..length).map(|position| position as u8).collect();
+            let bytes = [header(length).as_slice(), &body].concat();
+            assert_eq!(read_from(&bytes, length).expect("whole"), body);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_told_from_a_torn_message() {
+        assert!(matches!(read_from(&[], 10), Err(FrameError::Closed)));
+        assert!(matches!(read_from(&[1, 0], 10), Err(FrameError::Io(_))));
+        assert!(matches!(read_from(&[2, 0, 0, 0, 7], 10), Err(FrameError::Io(_))));
+    }
+
+    #[test]
+    fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
+        let refused = read_from(&[0xff; 4], 10);
+        assert!(matches!(refused, Err(FrameError::Oversized { length: 0xffff_ffff, limit: 10 })));
+    }
+}

@@ -1,0 +1,105 @@
+//! What the driver, its tasks and the handles share.
+
+use crate::{
+    Fault, NetworkConfig, Peer, PeerKey,
+    event::EventSender,
+    fault::{Scores, Verdict},
+    link::{INBOX_BYTES_LIMIT, Link},
+    stats::Counters,
+};
+use corniche_types::ValidatorIndex;
+use libp2p::Multiaddr;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Instant,
+};
+use tokio::sync::Semaphore;
+
+/// Every lock in here is held for a few instructions and never across another one or an await.
+pub(crate) struct Shared {
+    pub config: NetworkConfig,
+    pub events: EventSender,
+    pub counters: Counters,
+    pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
+    pub listening: Mutex<Vec<Multiaddr>>,
+    validators: BTreeMap<PeerKey, ValidatorIndex>,
+    scores: Mutex<Scores>,
+    /// By channel, then by validator; the last one is for all peers outside the committee together.
+    inboxes: [Vec<Arc<Semaphore>>; 2],
+}
+
+impl Shared {
+    pub fn new(config: NetworkConfig, events: EventSender) -> Self {
+        let validators = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let inboxes = crate::Channel::ALL.map(|channel| {
+            let limits = config.limits.channel(channel);
+            let size = limits.inbox_bytes.clamp(1, INBOX_BYTES_LIMIT);
+            (0..=config.validators.len()).map(|_| Arc::new(Semaphore::new(size))).collect()
+        });
+        Self {
+            config,
+            events,
+            counters: Counters::default(),
+            links: RwLock::default(),
+            listening: Mutex::default(),
+            validators,
+            scores: Mutex::default(),
+            inboxes,
+        }
+    }
+
+    pub fn validator(&self, key: &PeerKey) -> Option<ValidatorIndex> {
+        self.validators.get(key).copied()
+    }
+
+    pub fn peer(&self, id: PeerKey) -> Peer {
+        Peer { id, validator: self.validator(&id) }
+    }
+
+    pub fn inbox(&self, peer: &Peer, channel: crate::Channel) -> Arc<Semaphore> {
+        let inboxes = &self.inboxes[channel.index()];
+        let place = peer.validator.map_or(inboxes.len() - 1, ValidatorIndex::as_usize);
+        inboxes[place].clone()
+    }
+
+    pub fn link(&self, peer: &PeerKey) -> Option<Arc<Link>> {
+        self.links.read().unwrap_or_else(PoisonError::into_inner).get(peer).cloned()
+    }
+
+    pub fn banned_until(&self, now: Instant, peer: &PeerKey) -> Option<Instant> {
+        self.scores().banned_until(now, peer)
+    }
+
+    /// Counts a fault. Says whether the peer must be disconnected.
+    pub fn penalise(&self, now: Instant, peer: &Peer, fault: Fault, detail: &str) -> bool {
+        let limits = &self.config.limits;
+        let ban = if peer.validator.is_some() { limits.validator_ban } else { limits.ban };
+        let (verdict, first) = {
+            let mut scores = self.scores();
+            (scores.penalise(now, peer.id, fault, ban), scores.first_mention(now, peer.id))
+        };
+        self.counters.general.faults.one();
+        if first {
+            tracing::warn!(%peer, ?fault, detail, "a peer broke the rules; further faults of it are only counted");
+        }
+        match verdict {
+            Verdict::Banned => {
+                self.counters.general.bans.one();
+                tracing::warn!(%peer, ?fault, seconds = ban.as_secs(), "a peer is banned");
+                true
+            }
+            Verdict::Noted => fault.disconnects(),
+            Verdict::AlreadyBanned => false,
+        }
+    }
+
+    /// True once per peer.
+    pub fn first_mention(&self, now: Instant, peer: &PeerKey) -> bool {
+        self.scores().first_mention(now, *peer)
+    }
+
+    fn scores(&self) -> MutexGuard<'_, Scores> {
+        self.scores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
