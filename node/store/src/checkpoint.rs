@@ -1,0 +1,194 @@
+//! The checkpoint and the indices as keys and values.
+//!
+//! | key | value |
+//! |---|---|
+//! | `m` | [`Meta`]: the height the checkpoint stands for |
+//! | `a` address | account |
+//! | `s` address slot | 32 bytes, never zero |
+//! | `c` code hash | code |
+//! | `b` height | where the block's record begins |
+//! | `h` block hash | height |
+//! | `t` transaction hash | height, index among the receipts |
+//! | `f` height | where the record of a certificate for it begins |
+//!
+//! One batch brings all of them from one height to another, `m` included. Heights are big-endian, so keys are in order.
+
+use crate::Identity;
+use crate::kv::{Batch, Kv, KvError};
+use crate::log::Position;
+use crate::reader::Recent;
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_state::{Account, Changes};
+use corniche_types::{Address, B256, Bytes, Height, keccak256, wire};
+
+const ADDRESS_BYTES: usize = 20;
+const META: &[u8] = b"m";
+const ACCOUNT: u8 = b'a';
+const STORAGE: u8 = b's';
+const CODE: u8 = b'c';
+const BLOCK: u8 = b'b';
+const HASH: u8 = b'h';
+const TRANSACTION: u8 = b't';
+const CERTIFICATE: u8 = b'f';
+
+/// What the checkpoint stands for.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Meta {
+    pub chain_id: u64,
+    pub genesis_hash: B256,
+    pub height: Height,
+    pub hash: B256,
+    /// Where the block log goes on after that block.
+    pub end: Position,
+    /// Greatest height in the index of certificates.
+    pub certified: Option<Height>,
+}
+
+/// A certificate on its way into the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CertificateAt {
+    pub height: Height,
+    pub at: Position,
+}
+
+/// The batch that creates the checkpoint at height 0.
+pub(crate) fn genesis_batch(identity: Identity, hash: B256, changes: &Changes) -> Batch {
+    let mut batch = Batch::new();
+    put_state(&mut batch, changes);
+    put_hash(&mut batch, hash, Height(0));
+    let Identity { chain_id, genesis_hash } = identity;
+    let end = Position::default();
+    put_meta(&mut batch, &Meta { chain_id, genesis_hash, height: Height(0), hash, end, certified: None });
+    batch
+}
+
+/// The batch that brings the checkpoint over `blocks`, which follow it in order; `certified` is the greatest height in the
+/// index so far. `None` when there are no blocks.
+pub(crate) fn batch(
+    identity: Identity,
+    blocks: &[Recent],
+    certificates: &[CertificateAt],
+    mut certified: Option<Height>,
+) -> Option<(Batch, Meta)> {
+    let last = blocks.last()?;
+    let mut batch = Batch::new();
+    for recent in blocks {
+        let (block, height) = (&recent.block, recent.block.height());
+        put_state(&mut batch, &block.committed.changes);
+        put_hash(&mut batch, block.hash, height);
+        batch.insert(height_key(BLOCK, height), Some(encode(&recent.at)));
+        for (index, receipt) in (0u32..).zip(&block.committed.receipts) {
+            batch.insert(key(TRANSACTION, &[receipt.transaction_hash.as_slice()]), Some(encode(&(height, index))));
+        }
+    }
+    for certificate in certificates {
+        batch.insert(height_key(CERTIFICATE, certificate.height), Some(encode(&certificate.at)));
+        certified = certified.max(Some(certificate.height));
+    }
+    let Identity { chain_id, genesis_hash } = identity;
+    let (height, hash, end) = (last.block.height(), last.block.hash, last.after);
+    let meta = Meta { chain_id, genesis_hash, height, hash, end, certified };
+    put_meta(&mut batch, &meta);
+    Some((batch, meta))
+}
+
+fn put_state(batch: &mut Batch, changes: &Changes) {
+    for (address, account) in &changes.accounts {
+        let value = account.as_ref().filter(|account| !account.is_empty()).map(encode);
+        batch.insert(key(ACCOUNT, &[address.as_slice()]), value);
+    }
+    for ((address, slot), value) in &changes.storage {
+        let stored = (!value.is_zero()).then(|| value.to_vec());
+        batch.insert(key(STORAGE, &[address.as_slice(), slot.as_slice()]), stored);
+    }
+    for (hash, code) in &changes.code {
+        batch.insert(key(CODE, &[hash.as_slice()]), Some(code.to_vec()));
+    }
+}
+
+fn put_hash(batch: &mut Batch, hash: B256, height: Height) {
+    batch.insert(key(HASH, &[hash.as_slice()]), Some(encode(&height)));
+}
+
+fn put_meta(batch: &mut Batch, meta: &Meta) {
+    batch.insert(META.to_vec(), Some(encode(meta)));
+}
+
+/// `None` for a key-value store without a checkpoint.
+pub(crate) fn meta(kv: &dyn Kv) -> Result<Option<Meta>, KvError> {
+    kv.get(META)?.map(|bytes| decode(&bytes)).transpose()
+}
+
+/// The whole state of the checkpoint. Code is checked here; accounts and storage are checked by their root.
+pub(crate) fn load_state(kv: &dyn Kv) -> Result<Changes, KvError> {
+    let mut state = Changes::default();
+    kv.scan(ACCOUNT, &mut |key, value| {
+        let address = Address::try_from(&key[1..]).map_err(|_| malformed(key))?;
+        state.accounts.insert(address, Some(decode::<Account>(value)?));
+        Ok(())
+    })?;
+    kv.scan(STORAGE, &mut |key, value| {
+        let (address, slot) = key[1..].split_at_checked(ADDRESS_BYTES).ok_or_else(|| malformed(key))?;
+        let address = Address::try_from(address).map_err(|_| malformed(key))?;
+        let slot = B256::try_from(slot).map_err(|_| malformed(key))?;
+        state.storage.insert((address, slot), B256::try_from(value).map_err(|_| malformed(key))?);
+        Ok(())
+    })?;
+    kv.scan(CODE, &mut |key, value| {
+        let hash = B256::try_from(&key[1..]).map_err(|_| malformed(key))?;
+        if keccak256(value) != hash {
+            return Err(KvError(format!("the code {hash} is not the one of that hash")));
+        }
+        state.code.insert(hash, Bytes::copy_from_slice(value));
+        Ok(())
+    })?;
+    let accounts = state.accounts.values().flatten();
+    if let Some(account) =
+        accounts.filter(|account| account.has_code()).find(|account| !state.code.contains_key(&account.code_hash))
+    {
+        return Err(KvError(format!("the code {} is missing", account.code_hash)));
+    }
+    Ok(state)
+}
+
+pub(crate) fn block_position(kv: &dyn Kv, height: Height) -> Result<Option<Position>, KvError> {
+    kv.get(&height_key(BLOCK, height))?.map(|bytes| decode(&bytes)).transpose()
+}
+
+pub(crate) fn height_of(kv: &dyn Kv, hash: &B256) -> Result<Option<Height>, KvError> {
+    kv.get(&key(HASH, &[hash.as_slice()]))?.map(|bytes| decode(&bytes)).transpose()
+}
+
+pub(crate) fn transaction(kv: &dyn Kv, hash: &B256) -> Result<Option<(Height, u32)>, KvError> {
+    kv.get(&key(TRANSACTION, &[hash.as_slice()]))?.map(|bytes| decode(&bytes)).transpose()
+}
+
+/// The certificate with the lowest height at or above `height`.
+pub(crate) fn certificate_from(kv: &dyn Kv, height: Height) -> Result<Option<CertificateAt>, KvError> {
+    let Some((key, value)) = kv.next(&height_key(CERTIFICATE, height))? else { return Ok(None) };
+    let Some((&CERTIFICATE, rest)) = key.split_first() else { return Ok(None) };
+    let bytes = rest.try_into().map_err(|_| malformed(&key))?;
+    Ok(Some(CertificateAt { height: Height(u64::from_be_bytes(bytes)), at: decode(&value)? }))
+}
+
+fn key(prefix: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = vec![prefix];
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key
+}
+
+fn height_key(prefix: u8, height: Height) -> Vec<u8> {
+    key(prefix, &[&height.0.to_be_bytes()])
+}
+
+fn encode<T: BorshSerialize>(value: &T) -> Vec<u8> {
+    wire::encode(value)
+}
+
+fn decode<T: BorshDeserialize>(bytes: &[u8]) -> Result<T, KvError> {
+    wire::decode(bytes).map_err(|error| KvError(error.to_string()))
+}
+
+fn malformed(key: &[u8]) -> KvError {
+    KvError(format!("malformed entry {key:02x?}"))
+}

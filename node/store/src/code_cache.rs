@@ -1,0 +1,164 @@
+//! Compiled contract code by key, under `code/`.
+//!
+//! A cache in every sense: it may lose anything at any time, and `code/` may be deleted. What it returns is what was put,
+//! though: each file carries a checksum, and one that does not match is deleted and forgotten. (That guards against a
+//! faulty disk. Whoever can write to the data directory can replace the node itself.)
+
+use crate::StoreError;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const SUM_BYTES: usize = blake3::OUT_LEN;
+
+/// Clones share one cache.
+#[derive(Clone)]
+pub struct CodeCache {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    directory: PathBuf,
+    limit: u64,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_key: BTreeMap<[u8; 32], Entry>,
+    /// Keys by when they were last used.
+    by_use: BTreeMap<u64, [u8; 32]>,
+    bytes: u64,
+    uses: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    bytes: u64,
+    used: u64,
+}
+
+impl CodeCache {
+    /// Opens the cache in `directory`; files beyond `limit` bytes are deleted, the least recently used first.
+    pub fn open(directory: PathBuf, limit: u64) -> Result<Self, StoreError> {
+        fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
+        let mut files = Vec::new();
+        for file in fs::read_dir(&directory).map_err(StoreError::io("list", &directory))? {
+            let file = file.map_err(StoreError::io("list", &directory))?;
+            let Ok(metadata) = file.metadata() else { continue };
+            match key_of(&file.path()) {
+                Some(key) => files.push((metadata.modified().ok(), key, metadata.len())),
+                // Left by a crash in the middle of `put`.
+                None if file.path().extension().is_some_and(|extension| extension == "new") => {
+                    let _ = fs::remove_file(file.path());
+                }
+                None => {}
+            }
+        }
+        files.sort_unstable();
+        let mut entries = Entries::default();
+        files.into_iter().for_each(|(_, key, bytes)| entries.insert(key, bytes));
+        let cache = Self { shared: Arc::new(Shared { directory, limit, entries: Mutex::new(entries) }) };
+        cache.shrink(&mut cache.entries());
+        Ok(cache)
+    }
+
+    /// What was put under `key`, or nothing.
+    pub fn get(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        let mut bytes = fs::read(&path).ok()?;
+        let content = bytes.get(SUM_BYTES..).filter(|content| sum(key, content) == bytes[..SUM_BYTES]);
+        if content.is_none() {
+            tracing::warn!(file = %path.display(), "damaged compiled code is deleted");
+            let _ = fs::remove_file(&path);
+            self.entries().remove(key);
+            return None;
+        }
+        self.entries().touch(key);
+        Some(bytes.split_off(SUM_BYTES))
+    }
+
+    /// Keeps `content` under `key` if there is room for it at all. A failure is logged: nobody depends on it.
+    pub fn put(&self, key: &[u8; 32], content: &[u8]) {
+        let bytes = (SUM_BYTES + content.len()) as u64;
+        if bytes > self.shared.limit {
+            return;
+        }
+        // Under the lock, so that no two threads write one draft.
+        let mut entries = self.entries();
+        let path = self.path(key);
+        let draft = path.with_extension("new");
+        let whole = [&sum(key, content), content].concat();
+        if let Err(error) = fs::write(&draft, whole).and_then(|()| fs::rename(&draft, &path)) {
+            tracing::warn!(%error, file = %path.display(), "compiled code is not kept");
+            let _ = fs::remove_file(&draft);
+            return;
+        }
+        entries.insert(*key, bytes);
+        self.shrink(&mut entries);
+    }
+
+    fn shrink(&self, entries: &mut Entries) {
+        while entries.bytes > self.shared.limit {
+            let Some((_, &key)) = entries.by_use.first_key_value() else { return };
+            let _ = fs::remove_file(self.path(&key));
+            entries.remove(&key);
+        }
+    }
+
+    fn path(&self, key: &[u8; 32]) -> PathBuf {
+        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.shared.directory.join(name)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.shared.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn insert(&mut self, key: [u8; 32], bytes: u64) {
+        self.remove(&key);
+        self.uses += 1;
+        self.by_key.insert(key, Entry { bytes, used: self.uses });
+        self.by_use.insert(self.uses, key);
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, key: &[u8; 32]) {
+        if let Some(entry) = self.by_key.remove(key) {
+            self.by_use.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+
+    fn touch(&mut self, key: &[u8; 32]) {
+        if let Some(entry) = self.by_key.get(key) {
+            self.insert(*key, entry.bytes);
+        }
+    }
+}
+
+/// The key in the file's name, if it is one of ours.
+fn key_of(path: &Path) -> Option<[u8; 32]> {
+    let name = path.file_name()?.to_str()?;
+    if name.len() != 64 || !name.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&name[at..at + 2], 16).ok()?;
+    }
+    Some(key)
+}
+
+fn sum(key: &[u8; 32], content: &[u8]) -> [u8; SUM_BYTES] {
+    *blake3::keyed_hash(key, content).as_bytes()
+}
+
+impl std::fmt::Debug for CodeCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CodeCache").field("directory", &self.shared.directory).finish_non_exhaustive()
+    }
+}

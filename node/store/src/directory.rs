@@ -1,0 +1,216 @@
+//! The data directory: its layout, whose it is, and who may use it.
+//!
+//! ```text
+//!  VERSION   schema, chain id, genesis hash        LOCK     held by the running node
+//!  keys/     0700                                  safety/  safety log      blocks/  block log
+//!  state/    checkpoint and indices                code/    compiled code   explorer/
+//! ```
+//!
+//! Only `state/`, `code/` and `explorer/` may be deleted: they are built again. `VERSION` is written last when a directory
+//! is made, so a directory that has it once had everything else.
+
+use crate::StoreError;
+use corniche_types::B256;
+use fs4::fs_std::FileExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Version of everything under the data directory. A directory of a newer schema is refused.
+pub const SCHEMA: u32 = 1;
+
+/// Names that a directory without `VERSION` may contain: ours, and what an operator puts beside them.
+const KNOWN: [&str; 8] = ["LOCK", "keys", "safety", "blocks", "state", "code", "explorer", "lost+found"];
+const KNOWN_ENDINGS: [&str; 5] = [".toml", ".json", ".log", ".pid", ".txt"];
+
+/// Which chain a directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub chain_id: u64,
+    pub genesis_hash: B256,
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "chain {} with genesis {}", self.chain_id, self.genesis_hash)
+    }
+}
+
+/// How much room the disk has left, against the two marks in the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Enough,
+    /// Admission should stop.
+    Low,
+    /// The node should stop, cleanly, while it still can.
+    Exhausted,
+}
+
+/// Paths inside a data directory; knows nothing of what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataDirectory {
+    root: PathBuf,
+}
+
+impl DataDirectory {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn keys(&self) -> PathBuf {
+        self.root.join("keys")
+    }
+
+    pub fn safety(&self) -> PathBuf {
+        self.root.join("safety")
+    }
+
+    pub fn blocks(&self) -> PathBuf {
+        self.root.join("blocks")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.root.join("state")
+    }
+
+    pub fn code(&self) -> PathBuf {
+        self.root.join("code")
+    }
+
+    pub fn explorer(&self) -> PathBuf {
+        self.root.join("explorer")
+    }
+
+    pub fn version(&self) -> PathBuf {
+        self.root.join("VERSION")
+    }
+
+    /// Makes `keys/` readable by its owner only, creating it if needed.
+    pub fn protect_keys(&self) -> Result<PathBuf, StoreError> {
+        let keys = self.keys();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&keys).map_err(StoreError::io("create", &keys))?;
+        let owner_only = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&keys, owner_only).map_err(StoreError::io("set the permissions of", &keys))?;
+        Ok(keys)
+    }
+
+    /// Bytes a user without privileges can still write.
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        fs4::available_space(&self.root).map_err(StoreError::io("ask for the free space of", &self.root))
+    }
+
+    /// Refuses a directory that is not ours before anything in it is touched.
+    pub(crate) fn claim(&self) -> Result<Lock, StoreError> {
+        fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
+        if !self.version().exists() {
+            self.refuse_foreign()?;
+        }
+        Lock::take(self.root.join("LOCK"))
+    }
+
+    fn refuse_foreign(&self) -> Result<(), StoreError> {
+        let entries = fs::read_dir(&self.root).map_err(StoreError::io("list", &self.root))?;
+        for entry in entries {
+            let entry = entry.map_err(StoreError::io("list", &self.root))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let known = KNOWN.contains(&name.as_str()) || KNOWN_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            if !known && !name.starts_with("VERSION") {
+                return Err(StoreError::Foreign { path: self.root.clone(), entry: name });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose directory this is; `None` when it is new.
+    pub(crate) fn identity(&self) -> Result<Option<Identity>, StoreError> {
+        let path = self.version();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StoreError::io("read", &path)(error)),
+        };
+        let version = parse_version(&text).map_err(|problem| StoreError::BadVersion { path: path.clone(), problem })?;
+        if version.schema > SCHEMA {
+            return Err(StoreError::NewerSchema { path: self.root.clone(), found: version.schema, supported: SCHEMA });
+        }
+        version.identity.map(Some).ok_or_else(|| StoreError::BadVersion { path, problem: "it names no chain".into() })
+    }
+
+    /// Creates what is missing besides the logs.
+    pub(crate) fn create_parts(&self) -> Result<(), StoreError> {
+        self.protect_keys()?;
+        for part in [self.safety(), self.blocks(), self.state(), self.code()] {
+            fs::create_dir_all(&part).map_err(StoreError::io("create", &part))?;
+        }
+        sync_directory(&self.root)
+    }
+
+    /// The last step of making a directory.
+    pub(crate) fn write_version(&self, identity: &Identity) -> Result<(), StoreError> {
+        let text = format!("schema {SCHEMA}\nchain_id {}\ngenesis {}\n", identity.chain_id, identity.genesis_hash);
+        let path = self.version();
+        let draft = self.root.join("VERSION.new");
+        let mut file = File::create(&draft).map_err(StoreError::io("create", &draft))?;
+        file.write_all(text.as_bytes()).map_err(StoreError::io("write", &draft))?;
+        file.sync_all().map_err(StoreError::io("sync", &draft))?;
+        fs::rename(&draft, &path).map_err(StoreError::io("rename", &draft))?;
+        sync_directory(&self.root)
+    }
+}
+
+/// After this, files created in, renamed into or removed from the directory stay so.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(StoreError::io("sync the directory", path))
+}
+
+struct Version {
+    schema: u32,
+    /// `None` only for a schema this build does not read.
+    identity: Option<Identity>,
+}
+
+fn parse_version(text: &str) -> Result<Version, String> {
+    let mut lines = text.lines();
+    let mut field = |name: &str| {
+        let line = lines.next().unwrap_or_default();
+        let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
+        value.map(str::to_owned).ok_or_else(|| format!("expected \"{name} ...\", found {line:?}"))
+    };
+    let schema = field("schema")?.parse().map_err(|error| format!("schema: {error}"))?;
+    if schema > SCHEMA {
+        return Ok(Version { schema, identity: None });
+    }
+    let chain_id = field("chain_id")?.parse().map_err(|error| format!("chain_id: {error}"))?;
+    let genesis_hash = field("genesis")?.parse().map_err(|error| format!("genesis: {error}"))?;
+    Ok(Version { schema, identity: Some(Identity { chain_id, genesis_hash }) })
+}
+
+/// The exclusive use of a data directory, while it lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    fn take(path: PathBuf) -> Result<Self, StoreError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(StoreError::io("open", &path))?;
+        if !FileExt::try_lock_exclusive(&file).map_err(StoreError::io("lock", &path))? {
+            let mut holder = String::new();
+            // The file may be empty for a moment; the holder's number is a help, not a fact to rely on.
+            let _ = file.take(64).read_to_string(&mut holder);
+            let holder = if holder.trim().is_empty() { "unknown".into() } else { format!("process {}", holder.trim()) };
+            let path = path.parent().unwrap_or(&path).into();
+            return Err(StoreError::InUse { path, holder });
+        }
+        file.set_len(0).map_err(StoreError::io("write", &path))?;
+        write!(file, "{}", std::process::id()).map_err(StoreError::io("write", &path))?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,55 @@
+//! sled 0.34: the default backend.
+
+use super::{Batch, Kv, KvError};
+use std::path::Path;
+
+/// One sled tree.
+pub struct SledKv {
+    db: sled::Db,
+}
+
+impl SledKv {
+    pub fn open(directory: &Path, cache_bytes: u64) -> Result<Self, KvError> {
+        // Nothing is flushed in between: each batch is, and nothing else is ever written.
+        let config = sled::Config::new().path(directory).cache_capacity(cache_bytes).flush_every_ms(None);
+        Ok(Self { db: config.open()? })
+    }
+}
+
+impl Kv for SledKv {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        Ok(self.db.get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn next(&self, from: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError> {
+        let entry = self.db.range(from..).next().transpose()?;
+        Ok(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+
+    fn scan(&self, prefix: u8, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>) -> Result<(), KvError> {
+        for entry in self.db.scan_prefix([prefix]) {
+            let (key, value) = entry?;
+            visit(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, batch: &Batch) -> Result<(), KvError> {
+        let mut changes = sled::Batch::default();
+        for (key, value) in batch {
+            match value {
+                Some(value) => changes.insert(key.as_slice(), value.as_slice()),
+                None => changes.remove(key.as_slice()),
+            }
+        }
+        self.db.apply_batch(changes)?;
+        self.db.flush()?;
+        Ok(())
+    }
+}
+
+impl From<sled::Error> for KvError {
+    fn from(error: sled::Error) -> Self {
+        Self(format!("sled: {error}"))
+    }
+}

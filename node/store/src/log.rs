@@ -1,0 +1,424 @@
+//! A log: segment files in a directory, one writer that appends groups, any number of readers.
+
+use crate::directory::sync_directory;
+use crate::probe::{Probe, Step};
+use crate::segment::{self, HEADER_BYTES, Header, Key, LogKind, MAX_RECORD_BYTES, RECORD_HEADER_BYTES, RecordHeader, Verdict};
+use crate::{Identity, StoreError};
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Where a record begins, or where the next one will.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Position {
+    pub segment: u64,
+    pub offset: u64,
+}
+
+impl Position {
+    /// The place after a record that begins here.
+    pub(crate) fn after(self, payload: usize) -> Self {
+        Self { offset: self.offset + (RECORD_HEADER_BYTES + payload) as u64, ..self }
+    }
+}
+
+/// What a log is told when it is opened.
+pub(crate) struct Settings {
+    pub kind: LogKind,
+    pub directory: PathBuf,
+    pub identity: Identity,
+    pub segment_bytes: u64,
+    pub probe: Option<Arc<dyn Probe>>,
+}
+
+impl Settings {
+    fn path(&self, sequence: u64) -> PathBuf {
+        self.directory.join(format!("{sequence:012}.log"))
+    }
+
+    fn probe(&self, action: &'static str, path: &Path, step: &Step<'_>) -> Result<(), StoreError> {
+        self.probe.as_ref().map_or(Ok(()), |probe| probe.before(step)).map_err(StoreError::io(action, path))
+    }
+
+    fn damaged(&self, path: &Path, offset: usize, problem: impl ToString) -> StoreError {
+        let advice = match self.kind {
+            LogKind::Safety => {
+                "restore the file from a backup, or delete safety/: the node then does not vote until it has learned from \
+                 a quorum what it signed last"
+            }
+            LogKind::Blocks => BLOCKS_ADVICE,
+        };
+        StoreError::Damaged { path: path.into(), offset: offset as u64, problem: problem.to_string(), advice }
+    }
+}
+
+pub(crate) const BLOCKS_ADVICE: &str = "restore the file from a backup, or, to fetch the chain again from peers, delete \
+                                        blocks/, state/ and VERSION and keep keys/ and safety/";
+
+struct Segment {
+    header: Header,
+    key: Key,
+}
+
+/// Reads records by position. Clones share the list of segments with the writer.
+#[derive(Clone)]
+pub(crate) struct LogReader {
+    settings: Arc<Settings>,
+    segments: Arc<RwLock<BTreeMap<u64, Segment>>>,
+}
+
+impl LogReader {
+    fn segments(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Segment>> {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn segments_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<u64, Segment>> {
+        self.segments.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key(&self, sequence: u64) -> Option<Key> {
+        self.segments().get(&sequence).map(|segment| segment.key)
+    }
+
+    /// The payload of the record at `position`.
+    pub(crate) fn read(&self, position: Position) -> Result<Vec<u8>, StoreError> {
+        let path = self.settings.path(position.segment);
+        let damaged = |problem: &dyn ToString| self.settings.damaged(&path, position.offset as usize, problem.to_string());
+        let key = self.key(position.segment).ok_or_else(|| damaged(&"the segment is not part of the log"))?;
+        let file = File::open(&path).map_err(StoreError::io("open", &path))?;
+        let mut header = [0; RECORD_HEADER_BYTES];
+        let short = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => damaged(&segment::Flaw::Incomplete),
+            _ => StoreError::io("read", &path)(error),
+        };
+        file.read_exact_at(&mut header, position.offset).map_err(short)?;
+        let header = RecordHeader::parse(&key, &header, position.offset).map_err(|flaw| damaged(&flaw))?;
+        let mut payload = vec![0; header.length()];
+        let content_at = position.offset + RECORD_HEADER_BYTES as u64;
+        file.read_exact_at(&mut payload, content_at).map_err(short)?;
+        header.verify(&key, &payload).map_err(|flaw| damaged(&flaw))?;
+        Ok(payload)
+    }
+
+    /// Every record from `position` on; from the oldest one for the default position.
+    pub(crate) fn records_from(&self, position: Position) -> Records {
+        Records { log: self.clone(), next: position, loaded: None }
+    }
+
+    /// Where the segment that would hold the block at `height` begins.
+    pub(crate) fn segment_of(&self, height: u64) -> Position {
+        let segments = self.segments();
+        let holder = segments.values().rev().find(|segment| segment.header.base <= height);
+        Position { segment: holder.map_or(0, |segment| segment.header.sequence), offset: 0 }
+    }
+}
+
+/// One record read in order.
+pub(crate) struct LogRecord {
+    pub at: Position,
+    pub after: Position,
+    pub payload: Vec<u8>,
+}
+
+/// The records of a log in order. The tail was cut when the log was opened, so anything that is not whole is damage.
+pub(crate) struct Records {
+    log: LogReader,
+    next: Position,
+    loaded: Option<Loaded>,
+}
+
+struct Loaded {
+    sequence: u64,
+    key: Key,
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    pub(crate) fn next(&mut self) -> Result<Option<LogRecord>, StoreError> {
+        loop {
+            if self.loaded.is_none() && !self.load()? {
+                return Ok(None);
+            }
+            let Some(loaded) = &self.loaded else { continue };
+            let offset = self.next.offset as usize;
+            if offset == loaded.bytes.len() {
+                self.next = Position { segment: loaded.sequence + 1, offset: 0 };
+                self.loaded = None;
+                continue;
+            }
+            let record = segment::record_at(&loaded.key, &loaded.bytes, offset)
+                .map_err(|flaw| self.log.settings.damaged(&self.log.settings.path(loaded.sequence), offset, flaw))?;
+            let payload = loaded.bytes[record.payload].to_vec();
+            let at = self.next;
+            self.next = at.after(payload.len());
+            return Ok(Some(LogRecord { at, after: self.next, payload }));
+        }
+    }
+
+    /// Reads the segment of `next`, or the oldest one after it; false at the end of the log.
+    fn load(&mut self) -> Result<bool, StoreError> {
+        let segments = self.log.segments();
+        let Some((&sequence, segment)) = segments.range(self.next.segment..).next() else { return Ok(false) };
+        let key = segment.key;
+        drop(segments);
+        if sequence != self.next.segment {
+            self.next = Position { segment: sequence, offset: 0 };
+        }
+        self.next.offset = self.next.offset.max(HEADER_BYTES as u64);
+        let path = self.log.settings.path(sequence);
+        let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
+        if self.next.offset > bytes.len() as u64 {
+            return Err(self.log.settings.damaged(&path, bytes.len(), "the file is shorter than it was"));
+        }
+        self.loaded = Some(Loaded { sequence, key, bytes });
+        Ok(true)
+    }
+}
+
+/// What opening a log found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// There was no segment; the first one was created.
+    pub created: bool,
+    /// Bytes of a torn tail that were cut.
+    pub cut_bytes: u64,
+}
+
+/// The writer of a log.
+pub(crate) struct Log {
+    reader: LogReader,
+    file: File,
+    path: PathBuf,
+    sequence: u64,
+    key: Key,
+    /// Bytes of the active segment, all durable.
+    length: u64,
+    /// Records appended since the last commit.
+    group: Vec<u8>,
+}
+
+impl Log {
+    /// Opens the log, cutting a torn tail; creates its first segment if there is none.
+    pub(crate) fn open(settings: Settings, history_lost_if_created: bool) -> Result<(Self, Found), StoreError> {
+        let reader = LogReader { settings: Arc::new(settings), segments: Arc::default() };
+        let mut found = Found::default();
+        let mut sequences = list(&reader.settings)?;
+        let mut first_sequence = 0;
+        if let Some(&last) = sequences.last()
+            && remove_unborn(&reader.settings, last)?
+        {
+            first_sequence = last;
+            sequences.pop();
+        }
+        for &sequence in &sequences {
+            let segment = read_header(&reader.settings, sequence)?;
+            reader.segments_mut().insert(sequence, segment);
+        }
+        let Some(&last) = sequences.last() else {
+            found.created = true;
+            let header = reader.header(first_sequence, 0, history_lost_if_created);
+            return Ok((Self::create(reader, header)?, found));
+        };
+        let key = reader.key(last).expect("the segment was just listed");
+        let path = reader.settings.path(last);
+        found.cut_bytes = cut_tail(&reader.settings, &path, &key)?;
+        let file = File::options().read(true).write(true).open(&path).map_err(StoreError::io("open", &path))?;
+        let length = file.metadata().map_err(StoreError::io("read", &path))?.len();
+        Ok((Self { reader, file, path, sequence: last, key, length, group: Vec::new() }, found))
+    }
+
+    fn create(reader: LogReader, header: Header) -> Result<Self, StoreError> {
+        let settings = &reader.settings;
+        let path = settings.path(header.sequence);
+        let (bytes, key) = header.encode();
+        settings.probe("create", &path, &Step::Create { path: &path })?;
+        let file =
+            File::options().read(true).write(true).create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
+        settings.probe("write", &path, &Step::Write { path: &path, offset: 0, bytes: &bytes })?;
+        file.write_all_at(&bytes, 0).map_err(StoreError::io("write", &path))?;
+        settings.probe("sync", &path, &Step::Sync { path: &path })?;
+        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
+        sync_directory(&settings.directory)?;
+        let sequence = header.sequence;
+        reader.segments_mut().insert(sequence, Segment { header, key });
+        Ok(Self { file, path, sequence, key, length: bytes.len() as u64, group: Vec::new(), reader })
+    }
+
+    pub(crate) fn reader(&self) -> LogReader {
+        self.reader.clone()
+    }
+
+    /// Whether the active segment says that history was lost before it.
+    pub(crate) fn history_lost(&self) -> bool {
+        self.reader.segments().get(&self.sequence).is_some_and(|segment| segment.header.history_lost)
+    }
+
+    /// Bytes appended since the last commit.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.group.len()
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Adds a record to the group; `write` appends its payload. `base` and `history_lost` go into the header of a new
+    /// segment if the record begins one. Returns where the record begins and how long its payload is.
+    pub(crate) fn append(
+        &mut self,
+        base: u64,
+        history_lost: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(Position, usize), StoreError> {
+        if self.group.is_empty() && self.length >= self.reader.settings.segment_bytes {
+            let header = self.reader.header(self.sequence + 1, base, history_lost);
+            *self = Self::create(self.reader.clone(), header)?;
+        }
+        let start = self.group.len();
+        self.group.resize(start + RECORD_HEADER_BYTES, 0);
+        write(&mut self.group);
+        let size = self.group.len() - start - RECORD_HEADER_BYTES;
+        if size > MAX_RECORD_BYTES {
+            self.group.truncate(start);
+            return Err(StoreError::RecordSize { size, limit: MAX_RECORD_BYTES });
+        }
+        segment::seal_record(&self.key, &mut self.group, self.length, start);
+        Ok((Position { segment: self.sequence, offset: self.length + start as u64 }, size))
+    }
+
+    /// Makes the group durable. After an error the log must not be used any more.
+    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        let (settings, path) = (&self.reader.settings, self.path.as_path());
+        settings.probe("write", path, &Step::Write { path, offset: self.length, bytes: &self.group })?;
+        self.file.write_all_at(&self.group, self.length).map_err(StoreError::io("write", path))?;
+        settings.probe("sync", path, &Step::Sync { path })?;
+        self.file.sync_data().map_err(StoreError::io("sync", path))?;
+        self.length += self.group.len() as u64;
+        self.group.clear();
+        // One huge group must not hold its memory for ever.
+        self.group.shrink_to(1 << 20);
+        Ok(())
+    }
+
+    /// Deletes the oldest segments up to and including `sequence`; never the active one. Each deletion is made to stay
+    /// before the next, or a crash could leave a gap.
+    pub(crate) fn remove_through(&mut self, sequence: u64) -> Result<(), StoreError> {
+        let oldest: Vec<u64> = self.reader.segments().range(..=sequence).map(|(&sequence, _)| sequence).collect();
+        for sequence in oldest.into_iter().filter(|&sequence| sequence < self.sequence) {
+            let settings = &self.reader.settings;
+            let path = settings.path(sequence);
+            settings.probe("remove", &path, &Step::Remove { path: &path })?;
+            fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+            settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
+            sync_directory(&settings.directory)?;
+            self.reader.segments_mut().remove(&sequence);
+        }
+        Ok(())
+    }
+}
+
+impl LogReader {
+    fn header(&self, sequence: u64, base: u64, history_lost: bool) -> Header {
+        let Identity { chain_id, genesis_hash } = self.settings.identity;
+        let (kind, nonce) = (self.settings.kind, segment::fresh_nonce());
+        Header { kind, chain_id, genesis_hash, sequence, base, history_lost, nonce }
+    }
+}
+
+/// Sequence numbers of the segment files, ascending, without gaps.
+fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
+    let directory = &settings.directory;
+    let mut sequences = Vec::new();
+    for entry in fs::read_dir(directory).map_err(StoreError::io("list", directory))? {
+        let entry = entry.map_err(StoreError::io("list", directory))?;
+        let name = entry.file_name();
+        let number: Option<u64> =
+            name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|number| number.parse().ok());
+        sequences.extend(number);
+    }
+    sequences.sort_unstable();
+    // Blocks are kept from the first; of the safety log the oldest segments are deleted.
+    let first = match settings.kind {
+        LogKind::Blocks => 0,
+        LogKind::Safety => sequences.first().copied().unwrap_or(0),
+    };
+    for (&sequence, expected) in sequences.iter().zip(first..) {
+        if sequence != expected {
+            return Err(settings.damaged(&settings.path(expected), 0, "the segment is missing"));
+        }
+    }
+    Ok(sequences)
+}
+
+/// Removes the last segment if its creation was cut short: it then holds no record, because the header is synced first.
+fn remove_unborn(settings: &Settings, sequence: u64) -> Result<bool, StoreError> {
+    let path = settings.path(sequence);
+    let length = fs::metadata(&path).map_err(StoreError::io("read", &path))?.len();
+    if length > HEADER_BYTES as u64 {
+        return Ok(false);
+    }
+    let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
+    if Header::decode(&bytes).is_ok() {
+        return Ok(false);
+    }
+    settings.probe("remove", &path, &Step::Remove { path: &path })?;
+    fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+    settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
+    sync_directory(&settings.directory)?;
+    Ok(true)
+}
+
+fn read_header(settings: &Settings, sequence: u64) -> Result<Segment, StoreError> {
+    let path = settings.path(sequence);
+    let file = File::open(&path).map_err(StoreError::io("open", &path))?;
+    let mut bytes = [0; HEADER_BYTES];
+    let (header, key) = match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Header::decode(&bytes).map_err(|problem| settings.damaged(&path, 0, problem))?,
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            return Err(settings.damaged(&path, 0, "its header is incomplete"));
+        }
+        Err(error) => return Err(StoreError::io("read", &path)(error)),
+    };
+    if header.identity() != settings.identity {
+        return Err(StoreError::OtherChain { path, found: header.identity(), expected: settings.identity });
+    }
+    if header.kind != settings.kind || header.sequence != sequence {
+        let problem = format!("it is segment {} of the {:?} log, in a wrong place", header.sequence, header.kind);
+        return Err(settings.damaged(&path, 0, problem));
+    }
+    Ok(Segment { header, key })
+}
+
+/// Cuts what follows the last whole record of the last segment, if that can be a torn tail. Returns the bytes cut.
+fn cut_tail(settings: &Settings, path: &Path, key: &Key) -> Result<u64, StoreError> {
+    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
+    let mut offset = HEADER_BYTES;
+    let flaw = loop {
+        if offset == bytes.len() {
+            return Ok(0);
+        }
+        match segment::record_at(key, &bytes, offset) {
+            Ok(record) => offset = record.payload.end,
+            Err(flaw) => break flaw,
+        }
+    };
+    if let Verdict::Damaged { witness } = segment::judge(key, &bytes, offset) {
+        let problem = format!("{flaw}, but records written after it was synced follow at byte {witness}");
+        return Err(settings.damaged(path, offset, problem));
+    }
+    let cut = (bytes.len() - offset) as u64;
+    tracing::warn!(file = %path.display(), offset, cut, %flaw, "a torn tail is cut");
+    settings.probe("cut", path, &Step::Cut { path, length: offset as u64 })?;
+    let file = File::options().write(true).open(path).map_err(StoreError::io("open", path))?;
+    file.set_len(offset as u64).map_err(StoreError::io("cut", path))?;
+    settings.probe("sync", path, &Step::Sync { path })?;
+    file.sync_all().map_err(StoreError::io("sync", path))?;
+    Ok(cut)
+}

@@ -1,0 +1,498 @@
+//! Reading: any number of threads, beside the one writer.
+//!
+//! The newest blocks lie in a *window* in memory: at least those above the checkpoint, whose indices exist nowhere else.
+//! Older ones are found through the indices and read from their segment; a few of them are remembered.
+
+use crate::checkpoint::{self, CertificateAt, Meta};
+use crate::directory::{DataDirectory, Lock, Space};
+use crate::kv::{Guarded, KvError};
+use crate::log::{LogReader, Position};
+use crate::record::{self, BlockRecord};
+use crate::{Identity, Options, StoreError};
+use corniche_state::CommittedBlock;
+use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, wire};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Older blocks remembered after they were read from a segment.
+const REMEMBERED_BLOCKS: usize = 64;
+const REMEMBERED_BYTES: usize = 16 << 20;
+/// Blocks and bytes that enter the checkpoint in one batch.
+const BATCH_BLOCKS: usize = 1024;
+const BATCH_BYTES: usize = 32 << 20;
+
+/// A block with all that it led to, and its hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredBlock {
+    pub committed: Arc<CommittedBlock>,
+    pub hash: B256,
+}
+
+impl StoredBlock {
+    pub(crate) fn new(committed: Arc<CommittedBlock>) -> Self {
+        Self { hash: committed.block.hash(), committed }
+    }
+
+    pub fn block(&self) -> &Block {
+        &self.committed.block
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.committed.block.header
+    }
+
+    pub fn height(&self) -> Height {
+        self.committed.block.height()
+    }
+
+    pub fn receipts(&self) -> &[Receipt] {
+        &self.committed.receipts
+    }
+}
+
+/// A block in the window, and where its record lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Recent {
+    pub block: Arc<StoredBlock>,
+    pub at: Position,
+    /// Where its record ends.
+    pub after: Position,
+}
+
+impl Recent {
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.after.offset - self.at.offset).unwrap_or(usize::MAX)
+    }
+}
+
+/// The newest part of the chain, all of it durable.
+pub(crate) struct Window {
+    head: Arc<StoredBlock>,
+    /// Consecutive heights that end at the head; empty only while the head is in the checkpoint.
+    blocks: VecDeque<Recent>,
+    bytes: usize,
+    by_hash: HashMap<B256, Height>,
+    by_transaction: HashMap<B256, (Height, u32)>,
+    /// Certificates the index does not know yet.
+    certificates: BTreeMap<Height, (Position, Arc<Certificate>)>,
+    last_certificate: Option<Arc<Certificate>>,
+    /// What the checkpoint stands for.
+    meta: Meta,
+}
+
+impl Window {
+    pub(crate) fn new(head: Arc<StoredBlock>, meta: Meta, last_certificate: Option<Arc<Certificate>>) -> Self {
+        Self {
+            head,
+            blocks: VecDeque::new(),
+            bytes: 0,
+            by_hash: HashMap::new(),
+            by_transaction: HashMap::new(),
+            certificates: BTreeMap::new(),
+            last_certificate,
+            meta,
+        }
+    }
+
+    pub(crate) fn push(&mut self, recent: Recent) {
+        let height = recent.block.height();
+        self.by_hash.insert(recent.block.hash, height);
+        for (index, receipt) in (0u32..).zip(recent.block.receipts()) {
+            self.by_transaction.insert(receipt.transaction_hash, (height, index));
+        }
+        self.bytes += recent.bytes();
+        self.head = recent.block.clone();
+        self.blocks.push_back(recent);
+    }
+
+    pub(crate) fn certify(&mut self, at: Position, certificate: Arc<Certificate>) {
+        let height = certificate.height;
+        if self.last_certificate.as_ref().is_none_or(|last| last.height <= height) {
+            self.last_certificate = Some(certificate.clone());
+        }
+        self.certificates.insert(height, (at, certificate));
+    }
+
+    /// Forgets the oldest blocks beyond the limits. What the checkpoint does not hold stays, unless `all_may_go`.
+    fn evict(&mut self, options: &Options, all_may_go: bool) {
+        let beyond = |window: &Self| window.blocks.len() > options.window_blocks || window.bytes > options.window_bytes;
+        while beyond(self) {
+            let Some(oldest) = self.blocks.front() else { return };
+            if oldest.block.height() > self.meta.height && !all_may_go {
+                return;
+            }
+            self.bytes -= oldest.bytes();
+            self.by_hash.remove(&oldest.block.hash);
+            for receipt in oldest.block.receipts() {
+                self.by_transaction.remove(&receipt.transaction_hash);
+            }
+            self.blocks.pop_front();
+        }
+    }
+
+    fn get(&self, height: Height) -> Option<&Recent> {
+        let first = self.blocks.front()?.block.height();
+        self.blocks.get(usize::try_from(height.0.checked_sub(first.0)?).ok()?)
+    }
+
+    /// Height up to which the checkpoint should come.
+    fn checkpoint_target(&self, options: &Options) -> Height {
+        let lag = if self.bytes > options.window_bytes { 0 } else { options.checkpoint_lag };
+        Height(self.head.height().0.saturating_sub(lag))
+    }
+
+    pub(crate) fn checkpoint_is_due(&self, options: &Options) -> bool {
+        self.checkpoint_target(options).0.saturating_sub(self.meta.height.0) >= options.checkpoint_blocks.max(1)
+    }
+}
+
+/// What writer, readers and the background thread share.
+pub(crate) struct Shared {
+    pub(crate) directory: DataDirectory,
+    pub(crate) identity: Identity,
+    pub(crate) options: Options,
+    genesis: Arc<StoredBlock>,
+    log: LogReader,
+    kv: Guarded,
+    /// The key-value store failed; it is built again at the next start.
+    kv_failed: AtomicBool,
+    window: RwLock<Window>,
+    remembered: Mutex<Remembered>,
+    /// Held while the checkpoint moves.
+    checkpointing: Mutex<()>,
+    read_failures: AtomicU64,
+    /// Last, so that everything is closed when it is let go.
+    _lock: Lock,
+}
+
+impl Shared {
+    #[allow(clippy::too_many_arguments)] // One caller; each is a different type.
+    pub(crate) fn new(
+        directory: DataDirectory,
+        lock: Lock,
+        identity: Identity,
+        options: Options,
+        genesis: Arc<StoredBlock>,
+        log: LogReader,
+        kv: Guarded,
+        window: Window,
+    ) -> Self {
+        Self {
+            directory,
+            identity,
+            options,
+            genesis,
+            log,
+            kv,
+            kv_failed: AtomicBool::new(false),
+            window: RwLock::new(window),
+            remembered: Mutex::default(),
+            checkpointing: Mutex::default(),
+            read_failures: AtomicU64::new(0),
+            _lock: lock,
+        }
+    }
+
+    pub(crate) fn window(&self) -> RwLockReadGuard<'_, Window> {
+        self.window.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn window_mut(&self) -> RwLockWriteGuard<'_, Window> {
+        self.window.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows durable blocks and certificates to readers. Returns whether the checkpoint should follow.
+    pub(crate) fn publish(&self, blocks: Vec<Recent>, certificates: Vec<(Position, Arc<Certificate>)>) -> bool {
+        let mut window = self.window_mut();
+        blocks.into_iter().for_each(|recent| window.push(recent));
+        certificates.into_iter().for_each(|(at, certificate)| window.certify(at, certificate));
+        let kv_failed = self.kv_failed.load(Ordering::Relaxed);
+        while kv_failed && window.certificates.len() > self.options.window_blocks {
+            window.certificates.pop_first();
+        }
+        window.evict(&self.options, kv_failed);
+        window.checkpoint_is_due(&self.options)
+    }
+
+    /// Whether the window outgrew its bound by so much that the writer has to wait for the checkpoint.
+    pub(crate) fn is_behind(&self) -> bool {
+        let window = self.window();
+        window.bytes > self.options.window_bytes.saturating_mul(4) && window.head.height() > window.meta.height
+    }
+
+    /// Moves the checkpoint to where it should be, or all the way to the head.
+    pub(crate) fn checkpoint(&self, to_head: bool) {
+        let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.kv_failed.load(Ordering::Relaxed) {
+            let (blocks, certificates, certified) = self.next_batch(to_head);
+            let Some((batch, meta)) = checkpoint::batch(self.identity, &blocks, &certificates, certified) else { return };
+            if let Err(error) = crate::kv::Kv::apply(&self.kv, &batch) {
+                self.give_up_kv(&error);
+                return;
+            }
+            let mut window = self.window_mut();
+            window.certificates.retain(|_, (at, _)| *at >= meta.end);
+            window.meta = meta;
+            window.evict(&self.options, false);
+        }
+    }
+
+    fn next_batch(&self, to_head: bool) -> (Vec<Recent>, Vec<CertificateAt>, Option<Height>) {
+        let window = self.window();
+        let target = if to_head { window.head.height() } else { window.checkpoint_target(&self.options) };
+        let mut bytes = 0;
+        let mut blocks = Vec::new();
+        let mut height = window.meta.height.next();
+        while height <= target && blocks.len() < BATCH_BLOCKS && bytes < BATCH_BYTES {
+            let Some(recent) = window.get(height) else { break };
+            bytes += recent.bytes();
+            blocks.push(recent.clone());
+            height = height.next();
+        }
+        let end = blocks.last().map(|recent| recent.after).unwrap_or_default();
+        let reached = window.certificates.iter().filter(|(_, (at, _))| *at < end);
+        let certificates = reached.map(|(&height, &(at, _))| CertificateAt { height, at }).collect();
+        (blocks, certificates, window.meta.certified)
+    }
+
+    /// From here on the node runs without the checkpoint; the next start builds it again.
+    fn give_up_kv(&self, error: &KvError) {
+        if self.kv_failed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::error!(%error, "the state checkpoint failed; it is built again from the block log at the next start");
+        let marker = crate::recovery::failed_marker(&self.directory, self.options.backend);
+        if let Err(error) = std::fs::write(&marker, error.to_string()) {
+            tracing::error!(%error, file = %marker.display(), "cannot write");
+        }
+    }
+
+    /// The answer of an index, if there is one.
+    fn ask<T>(&self, answer: Result<Option<T>, KvError>) -> Option<T> {
+        answer.unwrap_or_else(|error| {
+            self.read_failures.fetch_add(1, Ordering::Relaxed);
+            self.give_up_kv(&error);
+            None
+        })
+    }
+
+    fn record(&self, at: Position) -> Option<Vec<u8>> {
+        let read = self.log.read(at);
+        read.map_err(|error| {
+            self.read_failures.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(%error, "cannot read from the block log");
+        })
+        .ok()
+    }
+
+    /// The record of a block that is not in the window.
+    fn old_record(&self, height: Height) -> Option<Vec<u8>> {
+        let known = self.ask(checkpoint::block_position(&self.kv, height));
+        if let Some(payload) = known.and_then(|at| self.record(at)).filter(|payload| height_in(payload) == Some(height)) {
+            return Some(payload);
+        }
+        self.search(height)
+    }
+
+    /// Reads the segment that must hold the block: slow, and only needed when the index does not help.
+    fn search(&self, height: Height) -> Option<Vec<u8>> {
+        let mut records = self.log.records_from(self.log.segment_of(height.0));
+        loop {
+            match records.next() {
+                Ok(Some(record)) => match height_in(&record.payload) {
+                    Some(found) if found == height => return Some(record.payload),
+                    Some(found) if found > height => return None,
+                    _ => {}
+                },
+                Ok(None) => return None,
+                Err(error) => {
+                    self.read_failures.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(%error, "cannot read from the block log");
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn height_in(payload: &[u8]) -> Option<Height> {
+    match record::read_block_record(payload) {
+        Ok(BlockRecord::Block(committed)) => Some(committed.block.height()),
+        _ => None,
+    }
+}
+
+/// Older blocks, first in first out.
+#[derive(Default)]
+struct Remembered {
+    blocks: VecDeque<(Height, Arc<StoredBlock>, usize)>,
+    bytes: usize,
+}
+
+impl Remembered {
+    fn get(&self, height: Height) -> Option<Arc<StoredBlock>> {
+        self.blocks.iter().find(|(known, ..)| *known == height).map(|(_, block, _)| block.clone())
+    }
+
+    fn put(&mut self, block: Arc<StoredBlock>, bytes: usize) {
+        self.blocks.push_back((block.height(), block, bytes));
+        self.bytes += bytes;
+        while self.blocks.len() > REMEMBERED_BLOCKS || self.bytes > REMEMBERED_BYTES {
+            let Some((.., bytes)) = self.blocks.pop_front() else { return };
+            self.bytes -= bytes;
+        }
+    }
+}
+
+/// Answers from what is durable. Clones are cheap and independent; one that outlives the [`crate::Store`] keeps the data
+/// directory locked.
+#[derive(Clone)]
+pub struct Reader {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Reader {
+    /// The newest durable block; genesis at first.
+    pub fn head(&self) -> Arc<StoredBlock> {
+        self.shared.window().head.clone()
+    }
+
+    /// The block at `height`; `None` above the head. Height 0 is genesis, which is in no log.
+    pub fn block(&self, height: Height) -> Option<Arc<StoredBlock>> {
+        {
+            let window = self.shared.window();
+            if height > window.head.height() {
+                return None;
+            }
+            if let Some(recent) = window.get(height) {
+                return Some(recent.block.clone());
+            }
+            if height == window.head.height() {
+                return Some(window.head.clone());
+            }
+        }
+        if height == Height(0) {
+            return Some(self.shared.genesis.clone());
+        }
+        if let Some(block) = self.shared.remembered().get(height) {
+            return Some(block);
+        }
+        let payload = self.shared.old_record(height)?;
+        let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else { return None };
+        let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
+        self.shared.remembered().put(block.clone(), payload.len());
+        Some(block)
+    }
+
+    pub fn receipts(&self, height: Height) -> Option<Vec<Receipt>> {
+        self.block(height).map(|block| block.receipts().to_vec())
+    }
+
+    /// Height of the block with this hash.
+    pub fn height_of(&self, hash: &B256) -> Option<Height> {
+        if *hash == self.shared.genesis.hash {
+            return Some(Height(0));
+        }
+        let recent = self.shared.window().by_hash.get(hash).copied();
+        recent.or_else(|| self.shared.ask(checkpoint::height_of(&self.shared.kv, hash)))
+    }
+
+    pub fn block_by_hash(&self, hash: &B256) -> Option<Arc<StoredBlock>> {
+        let block = self.block(self.height_of(hash)?)?;
+        (block.hash == *hash).then_some(block)
+    }
+
+    /// Where an executed transaction is: its block, and its index among the block's receipts.
+    pub fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
+        let recent = self.shared.window().by_transaction.get(hash).copied();
+        recent.or_else(|| self.shared.ask(checkpoint::transaction(&self.shared.kv, hash)))
+    }
+
+    /// The certificate with the lowest height at or above `height`: it covers the block at `height`.
+    pub fn certificate(&self, height: Height) -> Option<Arc<Certificate>> {
+        let (last, recent) = {
+            let window = self.shared.window();
+            let recent = window.certificates.range(height..).next().map(|(_, (_, certificate))| certificate.clone());
+            (window.last_certificate.clone()?, recent)
+        };
+        if last.height < height {
+            return None;
+        }
+        if recent.as_ref().is_some_and(|recent| recent.height == height) {
+            return recent;
+        }
+        let indexed = self.shared.ask(checkpoint::certificate_from(&self.shared.kv, height));
+        let indexed = indexed.filter(|indexed| recent.as_ref().is_none_or(|recent| indexed.height < recent.height));
+        match indexed.and_then(|indexed| self.certificate_at(indexed)) {
+            Some(certificate) => Some(Arc::new(certificate)),
+            None => recent.or(Some(last)),
+        }
+    }
+
+    fn certificate_at(&self, indexed: CertificateAt) -> Option<Certificate> {
+        match record::read_block_record(&self.shared.record(indexed.at)?) {
+            Ok(BlockRecord::Certificate(certificate)) if certificate.height == indexed.height => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// The certificate with the greatest height: everything up to it is final.
+    pub fn last_certificate(&self) -> Option<Arc<Certificate>> {
+        self.shared.window().last_certificate.clone()
+    }
+
+    /// The bytes of `wire::encode` of the [`CommittedBlock`] at `height`, for serving peers that catch up.
+    pub fn committed(&self, height: Height) -> Option<Bytes> {
+        let recent = {
+            let window = self.shared.window();
+            if height > window.head.height() {
+                return None;
+            }
+            window.get(height).map(|recent| recent.at)
+        };
+        if height == Height(0) {
+            return Some(wire::encode(&*self.shared.genesis.committed).into());
+        }
+        let payload = match recent {
+            Some(at) => self.shared.record(at),
+            None => self.shared.old_record(height),
+        };
+        record::block_bytes(payload?)
+    }
+
+    /// Reads that failed since the start; anything but zero deserves an operator's look at the log.
+    pub fn read_failures(&self) -> u64 {
+        self.shared.read_failures.load(Ordering::Relaxed)
+    }
+
+    /// Height the checkpoint has reached.
+    pub fn checkpoint_height(&self) -> Height {
+        self.shared.window().meta.height
+    }
+
+    /// Free bytes on the disk of the data directory.
+    pub fn free_space(&self) -> Result<u64, StoreError> {
+        self.shared.directory.free_bytes()
+    }
+
+    /// Free space against the marks in the options.
+    pub fn space(&self) -> Result<Space, StoreError> {
+        let (free, options) = (self.free_space()?, &self.shared.options);
+        Ok(match free {
+            _ if free < options.exhausted_space_bytes => Space::Exhausted,
+            _ if free < options.low_space_bytes => Space::Low,
+            _ => Space::Enough,
+        })
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("head", &self.head().height()).finish_non_exhaustive()
+    }
+}

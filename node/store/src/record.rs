@@ -1,0 +1,115 @@
+//! What is in a record: a kind byte, then the content.
+
+use crate::StoreError;
+use crate::log::LogRecord;
+use borsh::BorshSerialize;
+use corniche_engine::Ticket;
+use corniche_state::CommittedBlock;
+use corniche_types::{Bytes, Certificate, Resume, wire};
+
+const BLOCK: u8 = 1;
+const CERTIFICATE: u8 = 2;
+const PROGRESS: u8 = 3;
+const DIVERGENCE: u8 = 4;
+
+const ENGINE: u8 = 1;
+const RELEASED: u8 = 2;
+const HISTORY_KNOWN: u8 = 3;
+
+/// One record of the block log.
+#[derive(Debug)]
+pub(crate) enum BlockRecord {
+    Block(Box<CommittedBlock>),
+    Certificate(Certificate),
+    /// Ordering resumes after a commit that made no block.
+    Progress(Resume),
+    /// A quorum certified another block than ours at this height.
+    Divergence(Certificate),
+}
+
+pub(crate) fn write_block(out: &mut Vec<u8>, committed: &CommittedBlock) {
+    write(out, BLOCK, committed);
+}
+
+pub(crate) fn write_certificate(out: &mut Vec<u8>, certificate: &Certificate) {
+    write(out, CERTIFICATE, certificate);
+}
+
+pub(crate) fn write_progress(out: &mut Vec<u8>, resume: &Resume) {
+    write(out, PROGRESS, resume);
+}
+
+pub(crate) fn write_divergence(out: &mut Vec<u8>, certificate: &Certificate) {
+    write(out, DIVERGENCE, certificate);
+}
+
+/// The same bytes as `wire::encode`, without a copy.
+fn write<T: BorshSerialize>(out: &mut Vec<u8>, kind: u8, value: &T) {
+    out.extend_from_slice(&[kind, wire::VERSION]);
+    value.serialize(out).expect("writing into memory cannot fail");
+}
+
+/// The encoded block inside a record's payload, if it is one.
+pub(crate) fn block_bytes(mut payload: Vec<u8>) -> Option<Bytes> {
+    (payload.first() == Some(&BLOCK)).then(|| {
+        payload.remove(0);
+        payload.into()
+    })
+}
+
+pub(crate) fn read_block_record(payload: &[u8]) -> Result<BlockRecord, String> {
+    let (kind, body) = payload.split_first().ok_or("an empty record")?;
+    let text = |error: wire::WireError| error.to_string();
+    Ok(match *kind {
+        BLOCK => BlockRecord::Block(Box::new(wire::decode(body).map_err(text)?)),
+        CERTIFICATE => BlockRecord::Certificate(wire::decode(body).map_err(text)?),
+        PROGRESS => BlockRecord::Progress(wire::decode(body).map_err(text)?),
+        DIVERGENCE => BlockRecord::Divergence(wire::decode(body).map_err(text)?),
+        other => return Err(format!("a record of unknown kind {other}")),
+    })
+}
+
+/// One record of the safety log.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SafetyRecord {
+    Engine(Ticket, Bytes),
+    /// Records with smaller tickets are not needed any more.
+    Released(Ticket),
+    /// What was signed before the safety log was lost has been learned again.
+    HistoryKnown,
+}
+
+impl SafetyRecord {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Engine(ticket, bytes) => Self::write_engine(out, *ticket, bytes),
+            Self::Released(ticket) => {
+                out.push(RELEASED);
+                out.extend_from_slice(&ticket.0.to_le_bytes());
+            }
+            Self::HistoryKnown => out.push(HISTORY_KNOWN),
+        }
+    }
+
+    pub(crate) fn write_engine(out: &mut Vec<u8>, ticket: Ticket, bytes: &[u8]) {
+        out.push(ENGINE);
+        out.extend_from_slice(&ticket.0.to_le_bytes());
+        out.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+        let (kind, body) = payload.split_first()?;
+        let ticket = || body.first_chunk().map(|bytes| Ticket(u64::from_le_bytes(*bytes)));
+        match *kind {
+            ENGINE => Some(Self::Engine(ticket()?, Bytes::copy_from_slice(&body[8..]))),
+            RELEASED if body.len() == 8 => ticket().map(Self::Released),
+            HISTORY_KNOWN if body.is_empty() => Some(Self::HistoryKnown),
+            _ => None,
+        }
+    }
+}
+
+/// A record that passed its check but does not read: written by a build that knew more, or by a bug.
+pub(crate) fn unreadable(record: &LogRecord, problem: &str) -> StoreError {
+    StoreError::Unreadable { segment: record.at.segment, offset: record.at.offset, problem: problem.into() }
+}

@@ -1,0 +1,498 @@
+//! Opening: from a data directory to a state at the head.
+//!
+//! ```text
+//!  claim ─▶ safety log ─▶ block log ─▶ checkpoint ─▶ replay above it ─▶ state, tree, window
+//!                                          └─ anything wrong: throw it away, replay from genesis
+//! ```
+
+use crate::checkpoint::{self, CertificateAt, Meta};
+use crate::directory::{DataDirectory, Identity};
+use crate::kv::{self, Guarded, Kv, KvError};
+use crate::log::{BLOCKS_ADVICE, Log, LogReader, LogRecord, Position, Settings};
+use crate::reader::{Recent, Shared, StoredBlock, Window};
+use crate::record::{self, BlockRecord};
+use crate::safety::SafetyLog;
+use crate::segment::LogKind;
+use crate::{Backend, Options, StoreError};
+use corniche_engine::Ticket;
+use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
+use corniche_types::{
+    B256, Block, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, Resume, ValidatorIndex, keccak256,
+    wire,
+};
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What was on disk.
+#[derive(Debug)]
+pub struct Recovered {
+    /// At the head; also readable at the heights replayed, usually the last [`Options::checkpoint_lag`].
+    pub state: State,
+    /// Over the state at the head; its root is the one in the head's header.
+    pub tree: Tree,
+    pub head: Arc<StoredBlock>,
+    /// The certificate with the greatest height.
+    pub certificate: Option<Arc<Certificate>>,
+    /// Where ordering resumes.
+    pub resume: Resume,
+    /// The engine's records in the order they were appended, without those it released; after a crash some released ones
+    /// may be among them.
+    pub safety: Vec<(Ticket, Bytes)>,
+    /// The safety log was gone: what this validator signed is not known. It must not vote before it has learned that from
+    /// a quorum; then call [`crate::Store::append_history_known`].
+    pub safety_lost: bool,
+    /// A quorum certified another block than ours; the node halted for it and must not go on.
+    pub divergence: Option<Certificate>,
+    /// Why the checkpoint was built again from the log, if it was.
+    pub rebuilt: Option<String>,
+    /// Bytes of torn tails that were cut from both logs.
+    pub cut_bytes: u64,
+}
+
+/// Block 0 as the store and everyone else should see it. It is made from the genesis and stored nowhere.
+pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
+    let changes = genesis_changes(genesis);
+    let root = Tree::default().apply(&changes);
+    let committee_hash = genesis.committee_hash();
+    let resume = Resume::default();
+    let ordering = OrderingRecord {
+        engine: genesis.engine.name.clone(),
+        epoch: Epoch(0),
+        committee_hash,
+        next_committee_hash: committee_hash,
+        first_commit: CommitIndex(0),
+        last_commit: CommitIndex(0),
+        last_commit_consumed: 0,
+        leader: ValidatorIndex(0),
+        time: genesis.timestamp_ms,
+        randomness: B256::ZERO,
+        batches: Vec::new(),
+        transactions_hash: Block::transactions_hash(&[]),
+        skipped: Vec::new(),
+        resume_hash: keccak256(wire::encode(&resume)),
+    };
+    let block = Block { header: genesis.header(root), ordering, ordered: Vec::new() };
+    CommittedBlock { block, receipts: Vec::new(), changes, resume }
+}
+
+/// Everything [`crate::Store::open`] needs to begin.
+pub(crate) struct Opened {
+    pub shared: Arc<Shared>,
+    pub safety: SafetyLog,
+    pub blocks: Log,
+    pub recovered: Recovered,
+}
+
+pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<Opened, StoreError> {
+    let directory = DataDirectory::new(root);
+    let identity = Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
+    let lock = directory.claim()?;
+    let owner = directory.identity()?;
+    if let Some(found) = owner.filter(|owner| *owner != identity) {
+        return Err(StoreError::OtherChain { path: root.into(), found, expected: identity });
+    }
+    let used_before = owner.is_some();
+    if used_before && !has_segments(&directory.blocks()) {
+        return Err(StoreError::BlocksMissing { path: directory.blocks() });
+    }
+    directory.create_parts()?;
+
+    let settings =
+        |kind, directory, segment_bytes| Settings { kind, directory, identity, segment_bytes, probe: options.probe.clone() };
+    let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
+    let (blocks, blocks_found) = Log::open(block_settings, false)?;
+    let has_chain = blocks.reader().records_from(Position::default()).next()?.is_some();
+    let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
+    let (safety, remembered) = SafetyLog::open(safety_settings, used_before || has_chain)?;
+    if remembered.history_lost {
+        tracing::warn!("the safety log was lost: this validator does not vote until it has learned what it signed last");
+    }
+    if !used_before {
+        directory.write_version(&identity)?;
+    }
+    if options.check_all {
+        check(&blocks.reader())?;
+    }
+
+    let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
+    let (rebuilt, replayed, kv) = chain.replay()?;
+    let Replayed { state, tree, window, head, resume, divergence, certificate } = replayed;
+    let recovered = Recovered {
+        state,
+        tree,
+        head,
+        certificate,
+        resume,
+        safety: remembered.records,
+        safety_lost: remembered.history_lost,
+        divergence,
+        rebuilt,
+        cut_bytes: blocks_found.cut_bytes + remembered.found.cut_bytes,
+    };
+    let genesis = Arc::new(StoredBlock::new(Arc::new(genesis_block(genesis))));
+    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, window);
+    Ok(Opened { shared: Arc::new(shared), safety, blocks, recovered })
+}
+
+fn has_segments(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|extension| extension == "log"))
+}
+
+/// Reads every record once.
+fn check(log: &LogReader) -> Result<(), StoreError> {
+    let mut records = log.records_from(Position::default());
+    while records.next()?.is_some() {}
+    Ok(())
+}
+
+/// Where the reason lies when the key-value store failed while the node ran.
+pub(crate) fn failed_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
+    directory.state().join(format!("{}.failed", backend.name()))
+}
+
+/// Exists while a backend is being opened and loaded: if that ends the process, the next start does not try it again.
+fn opening_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
+    directory.state().join(format!("{}.opening", backend.name()))
+}
+
+/// Why a replay did not reach the head.
+enum Failure {
+    /// The checkpoint's fault: built again from the log.
+    Checkpoint(String),
+    /// The log's fault.
+    Log(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<KvError> for Failure {
+    fn from(error: KvError) -> Self {
+        Self::Checkpoint(error.0)
+    }
+}
+
+struct Chain<'a> {
+    directory: &'a DataDirectory,
+    identity: Identity,
+    options: &'a Options,
+    genesis: &'a Genesis,
+    log: LogReader,
+}
+
+/// The state at one height, from which to go on.
+struct Base {
+    changes: Changes,
+    tree: Tree,
+    head: Arc<StoredBlock>,
+    meta: Meta,
+    certificate: Option<Arc<Certificate>>,
+}
+
+struct Replayed {
+    state: State,
+    tree: Tree,
+    window: Window,
+    head: Arc<StoredBlock>,
+    resume: Resume,
+    divergence: Option<Certificate>,
+    certificate: Option<Arc<Certificate>>,
+}
+
+impl Chain<'_> {
+    fn replay(&self) -> Result<(Option<String>, Replayed, Guarded), StoreError> {
+        let reason = match self.doubt() {
+            Some(reason) => reason,
+            None => match self.attempt() {
+                Ok((replayed, kv)) => return Ok((None, replayed, kv)),
+                Err(Failure::Checkpoint(reason)) => reason,
+                Err(Failure::Log(error)) => return Err(error),
+            },
+        };
+        tracing::warn!(%reason, "the state is built again from the block log");
+        self.discard()?;
+        match self.attempt() {
+            Ok((replayed, kv)) => Ok((Some(reason), replayed, kv)),
+            Err(Failure::Checkpoint(problem)) => Err(StoreError::State { path: self.directory.state(), problem }),
+            Err(Failure::Log(error)) => Err(error),
+        }
+    }
+
+    /// A reason not to look at the checkpoint at all.
+    fn doubt(&self) -> Option<String> {
+        if self.options.rebuild {
+            return Some("asked for".into());
+        }
+        if let Ok(reason) = fs::read_to_string(failed_marker(self.directory, self.options.backend)) {
+            return Some(format!("it failed while the node ran: {reason}"));
+        }
+        let interrupted = opening_marker(self.directory, self.options.backend).exists();
+        interrupted.then(|| "the last attempt to open it did not end".into())
+    }
+
+    fn files(&self) -> PathBuf {
+        self.directory.state().join(self.options.backend.name())
+    }
+
+    fn discard(&self) -> Result<(), StoreError> {
+        let backend = self.options.backend;
+        let remove = |path: &Path, result: std::io::Result<()>| match result {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(StoreError::io("remove", path)),
+        };
+        let files = self.files();
+        // A stray file in the place of the directory is removed as well.
+        let removed = if files.is_dir() { fs::remove_dir_all(&files) } else { fs::remove_file(&files) };
+        remove(&files, removed)?;
+        for marker in [failed_marker(self.directory, backend), opening_marker(self.directory, backend)] {
+            remove(&marker, fs::remove_file(&marker))?;
+        }
+        Ok(())
+    }
+
+    fn attempt(&self) -> Result<(Replayed, Guarded), Failure> {
+        let marker = opening_marker(self.directory, self.options.backend);
+        fs::write(&marker, "").map_err(StoreError::io("write", &marker))?;
+        let opened = kv::open(self.options.backend, &self.files(), self.options.kv_cache_bytes);
+        let loaded = opened.map_err(Failure::from).and_then(|kv| Ok((self.load(&kv)?, kv)));
+        fs::remove_file(&marker).map_err(StoreError::io("remove", &marker))?;
+        let (base, kv) = loaded?;
+        Ok((self.follow(base, &kv)?, kv))
+    }
+
+    /// The checkpoint, checked against the log; genesis if there is none.
+    fn load(&self, kv: &Guarded) -> Result<Base, Failure> {
+        let genesis = Arc::new(genesis_block(self.genesis));
+        let Some(meta) = checkpoint::meta(kv)? else { return self.begin(kv, genesis) };
+        if (Identity { chain_id: meta.chain_id, genesis_hash: meta.genesis_hash }) != self.identity {
+            return Err(Failure::Checkpoint("it belongs to another chain".into()));
+        }
+        let head = match meta.height {
+            Height(0) => Arc::new(StoredBlock::new(genesis)),
+            height => self.block_of_checkpoint(kv, height, &meta)?,
+        };
+        if head.hash != meta.hash {
+            return Err(Failure::Checkpoint(format!("its block {} is {}, in the log {}", meta.height, meta.hash, head.hash)));
+        }
+        let changes = checkpoint::load_state(kv)?;
+        let mut tree = Tree::default();
+        let (found, expected) = (tree.apply(&changes), head.header().state_root);
+        if found != expected {
+            return Err(Failure::Checkpoint(format!("its root at height {} is {found}, must be {expected}", meta.height)));
+        }
+        let certificate = meta.certified.map(|height| self.certificate_of_checkpoint(kv, height)).transpose()?;
+        self.spot_check(kv, &head)?;
+        Ok(Base { changes, tree, head, meta, certificate })
+    }
+
+    fn begin(&self, kv: &Guarded, genesis: Arc<CommittedBlock>) -> Result<Base, Failure> {
+        if kv.next(&[])?.is_some() {
+            return Err(Failure::Checkpoint("it does not say which height it stands for".into()));
+        }
+        let changes = genesis.changes.clone();
+        let mut tree = Tree::default();
+        tree.apply(&changes);
+        let head = Arc::new(StoredBlock::new(genesis));
+        kv.apply(&checkpoint::genesis_batch(self.identity, head.hash, &changes))?;
+        let meta = checkpoint::meta(kv)?.ok_or_else(|| Failure::Checkpoint("it forgot what was just written".into()))?;
+        Ok(Base { changes, tree, head, meta, certificate: None })
+    }
+
+    fn block_of_checkpoint(&self, kv: &Guarded, height: Height, meta: &Meta) -> Result<Arc<StoredBlock>, Failure> {
+        let suspect = |problem: String| Failure::Checkpoint(format!("the block of its height {height}: {problem}"));
+        let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect("is not in the index".into()))?;
+        // If the log itself is damaged here, building again from it says so.
+        let payload = self.log.read(at).map_err(|error| suspect(error.to_string()))?;
+        if at.after(payload.len()) != meta.end {
+            return Err(suspect("ends in another place of the log".into()));
+        }
+        match record::read_block_record(&payload) {
+            Ok(BlockRecord::Block(committed)) => Ok(Arc::new(StoredBlock::new(Arc::new(*committed)))),
+            _ => Err(suspect("is not a block in the log".into())),
+        }
+    }
+
+    fn certificate_of_checkpoint(&self, kv: &Guarded, height: Height) -> Result<Arc<Certificate>, Failure> {
+        let suspect = || Failure::Checkpoint(format!("its certificate of height {height} is not in the log"));
+        let CertificateAt { at, .. } = checkpoint::certificate_from(kv, height)?.ok_or_else(suspect)?;
+        match self.log.read(at).map(|payload| record::read_block_record(&payload)) {
+            Ok(Ok(BlockRecord::Certificate(certificate))) if certificate.height == height => Ok(Arc::new(certificate)),
+            _ => Err(suspect()),
+        }
+    }
+
+    /// The root says nothing about the indices: look at those of the checkpoint's own block.
+    fn spot_check(&self, kv: &Guarded, head: &StoredBlock) -> Result<(), Failure> {
+        let height = head.height();
+        if checkpoint::height_of(kv, &head.hash)? != Some(height) {
+            return Err(Failure::Checkpoint(format!("the hash of its block {height} is not in the index")));
+        }
+        for (index, receipt) in (0u32..).zip(head.receipts()) {
+            if checkpoint::transaction(kv, &receipt.transaction_hash)? != Some((height, index)) {
+                return Err(Failure::Checkpoint(format!("transaction {} is not in the index", receipt.transaction_hash)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays the log above `base`; what is further behind the head than the lag enters the checkpoint on the way.
+    fn follow(&self, base: Base, kv: &Guarded) -> Result<Replayed, Failure> {
+        let mut replay = Replay {
+            identity: self.identity,
+            kv,
+            trusted_checkpoint: base.meta.height > Height(0),
+            resume: base.head.committed.resume.clone(),
+            newest: base.head.clone(),
+            base,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            certificates: Vec::new(),
+            divergence: None,
+        };
+        let lag = usize::try_from(self.options.checkpoint_lag).unwrap_or(usize::MAX);
+        let step = usize::try_from(self.options.checkpoint_blocks).unwrap_or(usize::MAX).clamp(1, 1024);
+        let mut records = self.log.records_from(replay.base.meta.end);
+        while let Some(record) = records.next()? {
+            replay.take(record)?;
+            if replay.queue.len() >= lag.saturating_add(step) {
+                replay.fold(step)?;
+            } else if replay.queue_bytes > self.options.window_bytes {
+                replay.fold(replay.queue.len().div_ceil(2))?;
+            }
+        }
+        replay.finish()
+    }
+}
+
+/// The block log being read from a base to the head.
+struct Replay<'a> {
+    identity: Identity,
+    kv: &'a Guarded,
+    /// The replay began at a checkpoint, which is then the first to be doubted.
+    trusted_checkpoint: bool,
+    base: Base,
+    /// Blocks above the base.
+    queue: VecDeque<Recent>,
+    queue_bytes: usize,
+    newest: Arc<StoredBlock>,
+    /// Certificates the index does not know yet.
+    certificates: Vec<(Position, Arc<Certificate>)>,
+    resume: Resume,
+    divergence: Option<Certificate>,
+}
+
+impl Replay<'_> {
+    fn take(&mut self, record: LogRecord) -> Result<(), Failure> {
+        let (at, after) = (record.at, record.after);
+        match record::read_block_record(&record.payload).map_err(|problem| record::unreadable(&record, &problem))? {
+            BlockRecord::Block(committed) => {
+                let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
+                self.check_follows(&block)?;
+                self.advance(&block.committed.resume);
+                self.newest = block.clone();
+                let recent = Recent { block, at, after };
+                self.queue_bytes += recent.bytes();
+                self.queue.push_back(recent);
+            }
+            BlockRecord::Certificate(certificate) => self.certificates.push((at, Arc::new(certificate))),
+            BlockRecord::Progress(resume) => self.advance(&resume),
+            BlockRecord::Divergence(certificate) => self.divergence = Some(certificate),
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, resume: &Resume) {
+        if resume.index > self.resume.index {
+            self.resume = resume.clone();
+        }
+    }
+
+    fn check_follows(&self, block: &StoredBlock) -> Result<(), Failure> {
+        let expected = self.newest.height().next();
+        if block.height() != expected {
+            return Err(self.contradiction(block.height(), format!("block {expected} should be there")));
+        }
+        if block.header().parent_hash != self.newest.hash {
+            let problem = format!("its parent is {}, the block before it {}", block.header().parent_hash, self.newest.hash);
+            return Err(self.contradiction(expected, problem));
+        }
+        Ok(())
+    }
+
+    fn contradiction(&self, height: Height, problem: String) -> Failure {
+        if self.trusted_checkpoint {
+            return Failure::Checkpoint(format!("the log does not follow from it at height {height}: {problem}"));
+        }
+        Failure::Log(StoreError::Contradiction { height, problem, advice: BLOCKS_ADVICE })
+    }
+
+    fn check_root(&self, root: B256, block: &StoredBlock) -> Result<(), Failure> {
+        let header = block.header().state_root;
+        if root == header {
+            return Ok(());
+        }
+        let problem = format!("the state changes lead to root {root}, the header says {header}");
+        Err(self.contradiction(block.height(), problem))
+    }
+
+    /// Moves the oldest `count` blocks of the queue into the base and the checkpoint.
+    fn fold(&mut self, count: usize) -> Result<(), Failure> {
+        let blocks: Vec<Recent> = self.queue.drain(..count).collect();
+        let mut merged = Changes::default();
+        for recent in &blocks {
+            self.queue_bytes -= recent.bytes();
+            merged.merge(recent.block.committed.changes.clone());
+        }
+        let Some(last) = blocks.last() else { return Ok(()) };
+        let root = self.base.tree.apply(&merged);
+        self.check_root(root, &last.block)?;
+        let (known, above): (Vec<_>, Vec<_>) = self.certificates.drain(..).partition(|(at, _)| *at < last.after);
+        self.certificates = above;
+        let entries: Vec<_> = known.iter().map(|(at, known)| CertificateAt { height: known.height, at: *at }).collect();
+        if let Some((batch, meta)) = checkpoint::batch(self.identity, &blocks, &entries, self.base.meta.certified) {
+            self.kv.apply(&batch)?;
+            self.base.meta = meta;
+        }
+        for (_, certificate) in known {
+            self.base.certificate = greater(self.base.certificate.take(), certificate);
+        }
+        self.base.changes.merge(merged);
+        self.base.head = last.block.clone();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Replayed, Failure> {
+        let state = State::default();
+        state.apply(self.base.head.height(), &std::mem::take(&mut self.base.changes));
+        let mut tree = std::mem::take(&mut self.base.tree);
+        for recent in &self.queue {
+            let changes = &recent.block.committed.changes;
+            let root = tree.apply(changes);
+            self.check_root(root, &recent.block)?;
+            state.apply(recent.block.height(), changes);
+        }
+        let Base { head, meta, certificate, .. } = self.base;
+        let mut window = Window::new(head, meta, certificate.clone());
+        self.queue.into_iter().for_each(|recent| window.push(recent));
+        let mut last = certificate;
+        for (at, certificate) in self.certificates {
+            last = greater(last, certificate.clone());
+            window.certify(at, certificate);
+        }
+        let (resume, divergence) = (self.resume, self.divergence);
+        Ok(Replayed { state, tree, window, head: self.newest, resume, divergence, certificate: last })
+    }
+}
+
+fn greater(one: Option<Arc<Certificate>>, other: Arc<Certificate>) -> Option<Arc<Certificate>> {
+    match one {
+        Some(one) if one.height > other.height => Some(one),
+        _ => Some(other),
+    }
+}

@@ -1,0 +1,224 @@
+//! The bytes of one segment file.
+//!
+//! ```text
+//!  segment  header ‖ record ‖ record ‖ ...
+//!  header   magic 8 ‖ borsh of Header ‖ check 16
+//!  record   marker 4 ‖ length 4 ‖ distance 4 ‖ check 4 ‖ sum 16 ‖ payload
+//! ```
+//!
+//! Every check is blake3 keyed by the segment's own header and covers the record's offset, so a record that lies in another
+//! place or another file is not one. The header holds a random number that peers never learn, so nothing they make us
+//! store can look like a record. `distance` is how far before this record its group began; a group is what one
+//! `fdatasync` makes durable, and the next group is written only after that.
+//!
+//! That tells a torn tail from damage. If the record at X is not whole:
+//! - a whole record of a *later group* follows: X had been synced, so this is damage;
+//! - otherwise X may never have been durable, so nobody was told of it: a torn tail.
+
+use crate::Identity;
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::B256;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+
+const MAGIC: &[u8; 8] = b"cornlog1";
+const MARKER: [u8; 4] = [0xc0, 0x27, 0x1c, 0xe5];
+const CHECK_BYTES: usize = 16;
+/// Borsh of [`Header`] has no variable part.
+const BODY_BYTES: usize = 1 + 8 + 32 + 8 + 8 + 1 + 8;
+
+pub(crate) const HEADER_BYTES: usize = MAGIC.len() + BODY_BYTES + CHECK_BYTES;
+pub(crate) const RECORD_HEADER_BYTES: usize = 16 + CHECK_BYTES;
+/// Most bytes of one record's payload.
+pub(crate) const MAX_RECORD_BYTES: usize = 1 << 30;
+
+/// Which log a segment belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[borsh(use_discriminant = true)]
+#[repr(u8)]
+pub(crate) enum LogKind {
+    Safety = 1,
+    Blocks = 2,
+}
+
+/// What a segment says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Header {
+    pub kind: LogKind,
+    pub chain_id: u64,
+    pub genesis_hash: B256,
+    /// Position among the log's segments, from 0, without gaps.
+    pub sequence: u64,
+    /// Blocks: lowest height that can be in this segment.
+    pub base: u64,
+    /// Safety: what this validator signed earlier was lost and had not been learned again when this segment was begun.
+    pub history_lost: bool,
+    /// Random, so that the checks in the segment cannot be computed from outside.
+    pub nonce: u64,
+}
+
+/// Key of all checks in one segment.
+pub(crate) type Key = [u8; 32];
+
+impl Header {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { chain_id: self.chain_id, genesis_hash: self.genesis_hash }
+    }
+
+    pub(crate) fn encode(&self) -> (Vec<u8>, Key) {
+        let mut bytes = MAGIC.to_vec();
+        self.serialize(&mut bytes).expect("writing into memory cannot fail");
+        let check = blake3::hash(&bytes);
+        bytes.extend_from_slice(&check.as_bytes()[..CHECK_BYTES]);
+        debug_assert_eq!(bytes.len(), HEADER_BYTES);
+        let key = *blake3::hash(&bytes).as_bytes();
+        (bytes, key)
+    }
+
+    /// Reads the header at the start of `bytes`.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Key), String> {
+        let bytes = bytes.get(..HEADER_BYTES).ok_or("its header is incomplete")?;
+        let (covered, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
+        let (magic, body) = covered.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err("it does not begin like a segment".into());
+        }
+        if blake3::hash(covered).as_bytes()[..CHECK_BYTES] != *check {
+            return Err("the check of its header fails".into());
+        }
+        let header = Self::try_from_slice(body).map_err(|error| format!("its header: {error}"))?;
+        Ok((header, *blake3::hash(bytes).as_bytes()))
+    }
+}
+
+/// A number peers cannot guess; from the operating system by way of the standard library's hash seeds.
+pub(crate) fn fresh_nonce() -> u64 {
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u8(0);
+    hasher.finish()
+}
+
+/// Fills in the header of the record whose payload ends `group`; `start` is where in `group` its header was left empty.
+pub(crate) fn seal_record(key: &Key, group: &mut [u8], group_start: u64, start: usize) {
+    let (header, payload) = group[start..].split_at_mut(RECORD_HEADER_BYTES);
+    let length = u32::try_from(payload.len()).expect("the caller bounds a record");
+    let distance = u32::try_from(start).expect("the caller bounds a group");
+    let place = Place { offset: group_start + start as u64, length, distance };
+    header[..4].copy_from_slice(&MARKER);
+    header[4..8].copy_from_slice(&length.to_le_bytes());
+    header[8..12].copy_from_slice(&distance.to_le_bytes());
+    header[12..16].copy_from_slice(&place.check(key));
+    header[16..].copy_from_slice(&place.sum(key, payload));
+}
+
+/// A whole record in a segment's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub payload: Range<usize>,
+    /// Where its group begins.
+    pub group_start: u64,
+}
+
+/// Why there is no whole record at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Flaw {
+    #[error("the record is incomplete")]
+    Incomplete,
+    #[error("the record's header fails its check")]
+    Header,
+    #[error("the record's content fails its check")]
+    Payload,
+}
+
+/// The record at `offset` of a segment whose first bytes are `bytes`.
+pub(crate) fn record_at(key: &Key, bytes: &[u8], offset: usize) -> Result<Record, Flaw> {
+    let header = bytes.get(offset..).and_then(|rest| rest.get(..RECORD_HEADER_BYTES)).ok_or(Flaw::Incomplete)?;
+    let parsed = RecordHeader::parse(key, header, offset as u64)?;
+    let start = offset + RECORD_HEADER_BYTES;
+    let payload = start..start + parsed.place.length as usize;
+    let content = bytes.get(payload.clone()).ok_or(Flaw::Incomplete)?;
+    parsed.verify(key, content)?;
+    Ok(Record { payload, group_start: (offset as u64).saturating_sub(u64::from(parsed.place.distance)) })
+}
+
+/// A record's header that passed its own check.
+pub(crate) struct RecordHeader {
+    place: Place,
+    sum: [u8; CHECK_BYTES],
+}
+
+impl RecordHeader {
+    pub(crate) fn parse(key: &Key, header: &[u8], offset: u64) -> Result<Self, Flaw> {
+        let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let place = Place { offset, length: number(4), distance: number(8) };
+        if header[..4] != MARKER || header[12..16] != place.check(key) {
+            return Err(Flaw::Header);
+        }
+        let sum = header[16..RECORD_HEADER_BYTES].try_into().expect("a header ends with the sum");
+        Ok(Self { place, sum })
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.place.length as usize
+    }
+
+    pub(crate) fn verify(&self, key: &Key, payload: &[u8]) -> Result<(), Flaw> {
+        if self.place.sum(key, payload) == self.sum { Ok(()) } else { Err(Flaw::Payload) }
+    }
+}
+
+/// What besides its content makes a record what it is.
+#[derive(Clone, Copy)]
+struct Place {
+    offset: u64,
+    length: u32,
+    distance: u32,
+}
+
+impl Place {
+    fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.length.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.distance.to_le_bytes());
+        bytes
+    }
+
+    fn check(&self, key: &Key) -> [u8; 4] {
+        let hash = blake3::keyed_hash(key, &self.bytes());
+        hash.as_bytes()[..4].try_into().expect("a hash is longer")
+    }
+
+    fn sum(&self, key: &Key, payload: &[u8]) -> [u8; CHECK_BYTES] {
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        hasher.update(&self.bytes()).update(payload);
+        hasher.finalize().as_bytes()[..CHECK_BYTES].try_into().expect("a hash is longer")
+    }
+}
+
+/// What it means that the record at a place is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It was being written when the node stopped.
+    Torn,
+    /// It had been synced: a later group, with a whole record at `witness`, was written after it.
+    Damaged { witness: u64 },
+}
+
+/// Judges the last segment of a log, in which the record at `flaw` is not whole.
+pub(crate) fn judge(key: &Key, bytes: &[u8], flaw: usize) -> Verdict {
+    let mut from = flaw + 1;
+    while let Some(found) = find_marker(bytes, from) {
+        match record_at(key, bytes, found) {
+            Ok(record) if record.group_start > flaw as u64 => return Verdict::Damaged { witness: found as u64 },
+            Ok(record) => from = record.payload.end,
+            Err(_) => from = found + 1,
+        }
+    }
+    Verdict::Torn
+}
+
+fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(MARKER.len()).position(|window| window == MARKER).map(|at| from + at)
+}
