@@ -81,10 +81,6 @@ impl BorshDeserialize for Block {
         if !rest.is_empty() {
             return Err(invalid("bytes after the header".into()));
         }
-        Ok(Self {
-            header,
-            ordering: OrderingRecord::deserialize_reader(reader)?,
-            ordered: Vec::deserialize_reader(reader)?,
-        })
+        Ok(Self { header, ordering: OrderingRecord::deserialize_reader(reader)?, ordered: Vec::deserialize_reader(reader)? })
     }
 }

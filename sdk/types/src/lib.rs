@@ -19,8 +19,8 @@ pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, keccak256}
 pub use block::{Block, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};
-pub use intrinsic::intrinsic_gas;
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
+pub use intrinsic::intrinsic_gas;
 pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};
 pub use receipt::{Log, Receipt};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};
