@@ -1,0 +1,216 @@
+//! The global coin: shares in, leaders out.
+//!
+//! Coin(R) elects the leaders of propose round R − (w − 1), after the votes on them are fixed (C2). Shares ride in blocks.
+//! A share is deterministic, so shares are counted by author, and siblings change nothing (C3).
+//!
+//! **Share validity is not block validity.** A block with a bad share stays a valid block; the share is excluded and its
+//! author accused. The thesis (rule V6) makes the share part of block validity, which costs one pairing check per
+//! block; here a quorum of shares is combined first and the one result verified, and single shares are checked only when that
+//! fails. This is safe because the combined signature is unique: no choice of shares gives a second valid value, so
+//! nodes that excluded different shares still open the same coin. It is live because every honest validator gives its share
+//! when asked ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried bad ones.
+
+use crate::{
+    keys::{Coin, CoinShare},
+    message::{Block, Context, Round},
+};
+use corniche_engine::Committee;
+use corniche_types::{B256, ValidatorIndex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// All coins above the floor.
+pub struct Coins {
+    coin: Arc<dyn Coin>,
+    context: Context,
+    committee_size: usize,
+    /// Shares needed: a quorum, so that no f + 1 coalition with the network's help learns a coin early.
+    threshold: usize,
+    rounds: BTreeMap<Round, RoundCoin>,
+    /// Authors that once sent a bad share: their shares are checked singly before they are combined.
+    distrusted: BTreeSet<ValidatorIndex>,
+}
+
+#[derive(Default)]
+struct RoundCoin {
+    /// From blocks, not looked at yet, with the block as evidence.
+    unchecked: BTreeMap<ValidatorIndex, Arc<Block>>,
+    /// Known to be good.
+    checked: BTreeMap<ValidatorIndex, CoinShare>,
+    /// Authors whose block share of this round is bad.
+    refused: BTreeSet<ValidatorIndex>,
+    opened: Option<Opened>,
+}
+
+/// An open coin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Hash of the combined signature (C4).
+    pub seed: B256,
+    /// All validators, in the order in which they lead; ranks are the first ℓ.
+    pub order: Vec<ValidatorIndex>,
+}
+
+impl Coins {
+    pub fn new(coin: Arc<dyn Coin>, committee: &Committee) -> Self {
+        Self {
+            coin,
+            context: Context::new(committee),
+            committee_size: committee.size(),
+            threshold: committee.quorum(),
+            rounds: BTreeMap::new(),
+            distrusted: BTreeSet::new(),
+        }
+    }
+
+    /// The coin of `round`, once open.
+    pub fn opened(&self, round: Round) -> Option<&Opened> {
+        self.rounds.get(&round)?.opened.as_ref()
+    }
+
+    /// The share of an accepted block. Returns the blocks whose share turned out to be bad.
+    pub fn add_block(&mut self, block: &Arc<Block>) -> Vec<Arc<Block>> {
+        let entry = self.rounds.entry(block.round()).or_default();
+        let author = block.author();
+        let known = entry.checked.contains_key(&author) || entry.refused.contains(&author);
+        if entry.opened.is_some() || known || entry.unchecked.contains_key(&author) {
+            return Vec::new();
+        }
+        entry.unchecked.insert(author, block.clone());
+        self.try_open(block.round())
+    }
+
+    /// A share sent on its own, checked at once. The caller bounds the rounds.
+    pub fn add_share(&mut self, round: Round, author: ValidatorIndex, share: CoinShare) -> Vec<Arc<Block>> {
+        let entry = self.rounds.entry(round).or_default();
+        if entry.opened.is_some() || entry.checked.contains_key(&author) {
+            return Vec::new();
+        }
+        if !self.coin.verify_share(author, &self.context.coin_message(round), &share) {
+            return Vec::new();
+        }
+        entry.unchecked.remove(&author);
+        entry.checked.insert(author, share);
+        self.try_open(round)
+    }
+
+    /// Forgets the coins of rounds up to `floor`.
+    pub fn prune(&mut self, floor: Round) {
+        self.rounds = self.rounds.split_off(&(floor + 1));
+    }
+
+    /// Combine first, verify the one result; check singly only when that fails.
+    fn try_open(&mut self, round: Round) -> Vec<Arc<Block>> {
+        let message = self.context.coin_message(round);
+        let mut refused = Vec::new();
+        loop {
+            let Some(shares) = self.choose(round, &message, &mut refused) else { return refused };
+            let opened = self.coin.combine(&message, &shares).map(|value| elect(&value, self.committee_size));
+            let entry = self.rounds.entry(round).or_default();
+            if opened.is_some() {
+                *entry = RoundCoin { opened, ..RoundCoin::default() };
+                return refused;
+            }
+            let suspects: Vec<_> =
+                shares.iter().map(|(author, _)| *author).filter(|author| entry.unchecked.contains_key(author)).collect();
+            if suspects.is_empty() {
+                // Good shares that do not combine: the dealt keys are inconsistent. Nothing a peer can cause; stay closed.
+                return refused;
+            }
+            for author in suspects {
+                self.check_singly(round, author, &message, &mut refused);
+            }
+        }
+    }
+
+    /// A threshold of shares, good and trusted ones first; `None` while there are too few.
+    fn choose(
+        &mut self,
+        round: Round,
+        message: &[u8],
+        refused: &mut Vec<Arc<Block>>,
+    ) -> Option<Vec<(ValidatorIndex, CoinShare)>> {
+        let entry = self.rounds.get(&round)?;
+        let suspects: Vec<_> = entry.unchecked.keys().copied().filter(|author| self.distrusted.contains(author)).collect();
+        let available = entry.checked.len() + entry.unchecked.len();
+        if available < self.threshold {
+            return None;
+        }
+        if available - suspects.len() < self.threshold {
+            suspects.iter().for_each(|author| self.check_singly(round, *author, message, refused));
+        }
+        let entry = self.rounds.get(&round)?;
+        let checked = entry.checked.iter().map(|(author, share)| (*author, *share));
+        let trusted = entry.unchecked.iter().filter(|(author, _)| !self.distrusted.contains(author));
+        let trusted = trusted.map(|(author, block)| (*author, block.content().coin_share));
+        let shares: Vec<_> = checked.chain(trusted).take(self.threshold).collect();
+        (shares.len() == self.threshold).then_some(shares)
+    }
+
+    fn check_singly(&mut self, round: Round, author: ValidatorIndex, message: &[u8], refused: &mut Vec<Arc<Block>>) {
+        let Some(entry) = self.rounds.get_mut(&round) else { return };
+        let Some(block) = entry.unchecked.remove(&author) else { return };
+        let share = block.content().coin_share;
+        if self.coin.verify_share(author, message, &share) {
+            entry.checked.insert(author, share);
+        } else {
+            entry.refused.insert(author);
+            self.distrusted.insert(author);
+            refused.push(block);
+        }
+    }
+}
+
+/// C4: the seed, and a Fisher–Yates shuffle driven by it: a uniform order without replacement, unlike "seed + rank mod n"
+/// (P5).
+pub fn elect(value: &[u8], committee_size: usize) -> Opened {
+    let seed = *blake3::hash(value).as_bytes();
+    let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
+    let mut below = |bound: u64| {
+        // Rejection keeps every remainder equally likely.
+        let limit = u64::MAX - u64::MAX % bound;
+        loop {
+            let mut word = [0; 8];
+            stream.fill(&mut word);
+            let word = u64::from_le_bytes(word);
+            if word < limit {
+                return usize::try_from(word % bound).expect("below a committee size");
+            }
+        }
+    };
+    let members = u16::try_from(committee_size).expect("a committee has at most 1000 members");
+    let mut order: Vec<_> = (0..members).map(ValidatorIndex).collect();
+    for place in 0..committee_size {
+        let rest = u64::from(members) - u64::try_from(place).expect("a committee has at most 1000 members");
+        order.swap(place, place + below(rest));
+    }
+    Opened { seed: B256::from(seed), order }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_validator_leads_equally_often_at_every_rank() {
+        let mut counts = [[0u32; 7]; 7];
+        for value in 0u32..7_000 {
+            let order = elect(&value.to_le_bytes(), 7).order;
+            for (rank, author) in order.iter().enumerate() {
+                counts[rank][author.as_usize()] += 1;
+            }
+        }
+        // 1000 expected; five standard deviations are about 146.
+        assert!(counts.iter().flatten().all(|count| count.abs_diff(1_000) < 146), "{counts:?}");
+    }
+
+    #[test]
+    fn the_order_of_a_value_is_frozen() {
+        let order: Vec<_> = elect(b"corniche", 10).order.iter().map(|author| author.0).collect();
+        assert_eq!(order, FROZEN);
+    }
+
+    const FROZEN: [u16; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+}

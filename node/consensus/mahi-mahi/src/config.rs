@@ -1,0 +1,190 @@
+//! The engine's parameters. All but pacing and fetching affect validity or results and stand in the genesis.
+
+use corniche_types::{Genesis, TimestampMs};
+use std::collections::BTreeMap;
+
+/// How far ahead of `now` a block's timestamp may be before the block is held back.
+pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
+
+/// Parameters of one engine instance; see [`Config::from_genesis`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// w: rounds from proposing to certifying, both included; 4 or 5.
+    pub wave_length: u64,
+    /// ℓ: leader slots per round; capped at the committee size.
+    pub leaders: u16,
+    /// Shortest time between two own proposals, ms.
+    pub min_round_ms: u64,
+    /// How long to wait for more parents than a quorum, ms.
+    pub parent_grace_ms: u64,
+    /// Time between two own proposals while nothing is waiting to be ordered, ms.
+    pub heartbeat_ms: u64,
+    /// D: a commit of round x moves the floor to x − D. At least 2w.
+    pub gc_depth: u64,
+    /// Rounds below the floor that stay in memory and on disk for validators that lag.
+    pub retain_rounds: u64,
+    /// Most bytes of a batch.
+    pub batch_bytes: u32,
+    /// Most declared gas of a batch, passed on in `WantBatch`.
+    pub batch_gas: u64,
+    /// A missing ancestor is often already on its way: wait this long before asking for it, ms.
+    pub fetch_delay_ms: u64,
+    /// First wait before asking somebody else for a missing ancestor, ms; doubles with each attempt up to the heartbeat.
+    pub fetch_retry_ms: u64,
+    /// Most blocks asked for, or answered, in one message.
+    pub fetch_blocks: u32,
+    /// Most bytes of blocks in one answer; one block is always allowed.
+    pub fetch_bytes: u32,
+    /// No commit is earlier than this.
+    pub genesis_time: TimestampMs,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            wave_length: 4,
+            leaders: 2,
+            min_round_ms: 20,
+            parent_grace_ms: 5,
+            heartbeat_ms: 5_000,
+            gc_depth: 100,
+            retain_rounds: 100,
+            batch_bytes: 512 << 10,
+            batch_gas: 30_000_000,
+            fetch_delay_ms: 100,
+            fetch_retry_ms: 300,
+            fetch_blocks: 256,
+            fetch_bytes: 1 << 20,
+            genesis_time: TimestampMs(0),
+        }
+    }
+}
+
+impl Config {
+    /// The engine parameters of a genesis, with its batch limits and its time.
+    pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
+        let mut config = Self::from_parameters(&genesis.engine.parameters)?;
+        config.batch_bytes = genesis.batch_bytes;
+        config.batch_gas = genesis.batch_gas;
+        config.genesis_time = genesis.timestamp_ms;
+        Ok(config)
+    }
+
+    /// Defaults, changed by the named parameters; refuses names it does not know and values that make no sense.
+    pub fn from_parameters(parameters: &BTreeMap<String, u64>) -> Result<Self, String> {
+        let mut config = Self::default();
+        for (name, &value) in parameters {
+            config.set(name, value)?;
+        }
+        // Unless told otherwise, serve laggards for as long again as the floor is deep.
+        if !parameters.contains_key("retain_rounds") {
+            config.retain_rounds = config.gc_depth;
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
+        let small = || u32::try_from(value).map_err(|_| format!("mahi-mahi parameter {name} = {value} is too large"));
+        match name {
+            "wave_length" => self.wave_length = value,
+            "leaders" => {
+                self.leaders =
+                    u16::try_from(value).map_err(|_| format!("mahi-mahi parameter leaders = {value} is too large"))?;
+            }
+            "min_round_ms" => self.min_round_ms = value,
+            "parent_grace_ms" => self.parent_grace_ms = value,
+            "heartbeat_ms" => self.heartbeat_ms = value,
+            "gc_depth" => self.gc_depth = value,
+            "retain_rounds" => self.retain_rounds = value,
+            "batch_bytes" => self.batch_bytes = small()?,
+            "batch_gas" => self.batch_gas = value,
+            "fetch_delay_ms" => self.fetch_delay_ms = value,
+            "fetch_retry_ms" => self.fetch_retry_ms = value,
+            "fetch_blocks" => self.fetch_blocks = small()?,
+            "fetch_bytes" => self.fetch_bytes = small()?,
+            _ => return Err(format!("mahi-mahi has no parameter {name}")),
+        }
+        Ok(())
+    }
+
+    /// Refuses values under which the protocol is unsafe or cannot move.
+    pub fn check(&self) -> Result<(), String> {
+        let refuse = |name: &str, value: u64, want: &str| Err(format!("mahi-mahi parameter {name} is {value}, must be {want}"));
+        const DAY_MS: u64 = 86_400_000;
+        match self {
+            Self { wave_length, .. } if !(4..=5).contains(wave_length) => refuse("wave_length", *wave_length, "4 or 5"),
+            Self { leaders: 0, .. } => refuse("leaders", 0, "at least 1"),
+            // G1: a floor closer than two waves could pass slots that are still undecided.
+            Self { gc_depth, wave_length, .. } if !(2 * wave_length..=100_000).contains(gc_depth) => {
+                refuse("gc_depth", *gc_depth, "from two wave lengths to 100000")
+            }
+            Self { retain_rounds, .. } if *retain_rounds > 100_000 => refuse("retain_rounds", *retain_rounds, "at most 100000"),
+            Self { min_round_ms, .. } if *min_round_ms > DAY_MS => refuse("min_round_ms", *min_round_ms, "at most a day"),
+            Self { parent_grace_ms, .. } if *parent_grace_ms > DAY_MS => {
+                refuse("parent_grace_ms", *parent_grace_ms, "at most a day")
+            }
+            Self { heartbeat_ms, .. } if !(1..=DAY_MS).contains(heartbeat_ms) => {
+                refuse("heartbeat_ms", *heartbeat_ms, "from 1 to a day")
+            }
+            Self { fetch_delay_ms, .. } if *fetch_delay_ms > DAY_MS => {
+                refuse("fetch_delay_ms", *fetch_delay_ms, "at most a day")
+            }
+            Self { fetch_retry_ms, .. } if !(1..=DAY_MS).contains(fetch_retry_ms) => {
+                refuse("fetch_retry_ms", *fetch_retry_ms, "from 1 to a day")
+            }
+            Self { fetch_blocks, .. } if !(1..=10_000).contains(fetch_blocks) => {
+                refuse("fetch_blocks", u64::from(*fetch_blocks), "from 1 to 10000")
+            }
+            Self { fetch_bytes, .. } if *fetch_bytes > 16 << 20 => {
+                refuse("fetch_bytes", u64::from(*fetch_bytes), "at most 16 MiB")
+            }
+            Self { batch_bytes, .. } if *batch_bytes > 16 << 20 => {
+                refuse("batch_bytes", u64::from(*batch_bytes), "at most 16 MiB")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// V7: most parents of a block: one per author of the round before, and weak links.
+    pub fn max_parents(committee_size: usize) -> usize {
+        3 * committee_size + 16
+    }
+
+    /// Most bytes of an encoded block.
+    pub fn max_block_bytes(&self, committee_size: usize) -> usize {
+        // A reference is 42 bytes; everything else in a block is below 256.
+        self.batch_bytes as usize + Self::max_parents(committee_size) * 42 + 256
+    }
+
+    /// Most bytes of any message of this engine.
+    pub fn max_message_bytes(&self, committee_size: usize) -> usize {
+        let references = self.fetch_blocks as usize * 42;
+        (self.fetch_bytes as usize).max(self.max_block_bytes(committee_size)) + references + 1024
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(entries: &[(&str, u64)]) -> Result<Config, String> {
+        Config::from_parameters(&entries.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+    }
+
+    #[test]
+    fn parameters_change_the_defaults() {
+        assert_eq!(read(&[]).unwrap(), Config::default());
+        let config = read(&[("wave_length", 5), ("leaders", 3), ("gc_depth", 40)]).unwrap();
+        assert_eq!((config.wave_length, config.leaders, config.gc_depth, config.retain_rounds), (5, 3, 40, 40));
+    }
+
+    #[test]
+    fn unknown_names_and_unsafe_values_are_refused() {
+        assert!(read(&[("wave_lenght", 5)]).unwrap_err().contains("no parameter wave_lenght"));
+        // w = 3 is safe but not live under asynchrony; D < 2w could pass undecided slots.
+        for bad in [("wave_length", 3), ("wave_length", 6), ("leaders", 0), ("gc_depth", 7), ("fetch_bytes", 1 << 30)] {
+            assert!(read(&[bad]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The blocks whose whole history is known, with their votes and certificates worked out once, on insertion (F1–F4).
+//!
+//! A vote looks back w − 2 rounds, so each block carries, for each of the w − 2 rounds before it, which sibling of each
+//! author it supports: the merge of its parents' tables in list order, which is what a pre-order depth-first walk finds first. A
+//! certificate is counted from the parents' tables. Queries are then look-ups, linear in the committee.
+
+use crate::message::{Block, BlockRef, Round};
+use corniche_types::ValidatorIndex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The DAG. Holds every sibling of an equivocator (V8): other validators' certificates may need any of them.
+pub struct Dag {
+    committee_size: usize,
+    quorum: usize,
+    wave_length: u64,
+    rounds: BTreeMap<Round, DagRound>,
+    /// Highest round with blocks of a quorum of authors.
+    quorum_round: Round,
+}
+
+struct DagRound {
+    /// Per author the siblings in order of acceptance, almost always at most one.
+    slots: Vec<Vec<Node>>,
+    /// Authors with at least one block.
+    authors: usize,
+}
+
+struct Node {
+    block: Arc<Block>,
+    /// For depth d in 1..=w−2 and author a, at `(d − 1)·n + a`: the sibling of (round − d, a) that this block supports.
+    supports: Vec<Sibling>,
+    /// For author a: the sibling of (round − (w − 1), a) that this block certifies.
+    certifies: Vec<Sibling>,
+}
+
+/// Position among the blocks of one (round, author), local to this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sibling(u16);
+
+impl Sibling {
+    const NONE: Self = Self(u16::MAX);
+}
+
+impl Dag {
+    pub fn new(committee_size: usize, quorum: usize, wave_length: u64) -> Self {
+        Self { committee_size, quorum, wave_length, rounds: BTreeMap::new(), quorum_round: Round(0) }
+    }
+
+    pub fn wave_length(&self) -> u64 {
+        self.wave_length
+    }
+
+    pub fn quorum(&self) -> usize {
+        self.quorum
+    }
+
+    /// Highest round with any block; 0 when empty.
+    pub fn top(&self) -> Round {
+        self.rounds.last_key_value().map_or(Round(0), |(round, _)| *round)
+    }
+
+    /// E4: the round that may be proposed now: one above the highest with a quorum of authors.
+    pub fn clock(&self) -> Round {
+        self.quorum_round + 1
+    }
+
+    /// Distinct authors with a block in `round`.
+    pub fn authors_at(&self, round: Round) -> usize {
+        self.rounds.get(&round).map_or(0, |blocks| blocks.authors)
+    }
+
+    pub fn get(&self, reference: &BlockRef) -> Option<&Arc<Block>> {
+        self.node(reference).map(|(_, node)| &node.block)
+    }
+
+    pub fn contains(&self, reference: &BlockRef) -> bool {
+        self.node(reference).is_some()
+    }
+
+    /// The siblings of one author in one round, in order of acceptance.
+    pub fn siblings(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = &Arc<Block>> {
+        self.slot(round, author).iter().map(|node| &node.block)
+    }
+
+    /// All blocks of a round, by author.
+    pub fn round(&self, round: Round) -> impl Iterator<Item = &Arc<Block>> {
+        self.rounds.get(&round).into_iter().flat_map(|blocks| blocks.slots.iter().flatten()).map(|node| &node.block)
+    }
+
+    /// Highest block of an author, the first accepted among siblings.
+    pub fn latest_of(&self, author: ValidatorIndex) -> Option<&Arc<Block>> {
+        self.rounds.keys().rev().find_map(|round| self.siblings(*round, author).next())
+    }
+
+    /// Blocks of an author above `after`, in ascending rounds.
+    pub fn chain_of(&self, author: ValidatorIndex, after: Round) -> impl Iterator<Item = &Arc<Block>> {
+        self.rounds.range(after + 1..).flat_map(move |(round, _)| self.siblings(*round, author))
+    }
+
+    /// How many blocks are held.
+    pub fn len(&self) -> usize {
+        self.rounds.values().flat_map(|blocks| &blocks.slots).map(Vec::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rounds.is_empty()
+    }
+
+    /// Adds a block. Every parent above the floor must be here already (V8). False when it is here already.
+    pub fn insert(&mut self, block: Arc<Block>) -> bool {
+        let slot = self.slot(block.round(), block.author());
+        // More siblings than a number can name are never needed; the synchroniser's bounds are far below.
+        if self.contains(&block.reference()) || slot.len() >= usize::from(Sibling::NONE.0) {
+            return false;
+        }
+        let node = Node { supports: self.work_out_supports(&block), certifies: self.work_out_certificates(&block), block };
+        let (round, author) = (node.block.round(), node.block.author());
+        let size = self.committee_size;
+        let blocks =
+            self.rounds.entry(round).or_insert_with(|| DagRound { slots: (0..size).map(|_| Vec::new()).collect(), authors: 0 });
+        let siblings = &mut blocks.slots[author.as_usize()];
+        blocks.authors += usize::from(siblings.is_empty());
+        siblings.push(node);
+        if blocks.authors >= self.quorum {
+            self.quorum_round = self.quorum_round.max(round);
+        }
+        true
+    }
+
+    /// Forgets rounds up to `floor`.
+    pub fn prune(&mut self, floor: Round) {
+        self.rounds = self.rounds.split_off(&(floor + 1));
+    }
+
+    /// F2: which block of (`round`, `author`) does `voter`, a block of the vote round, support?
+    pub fn vote(&self, voter: &BlockRef, author: ValidatorIndex) -> Option<BlockRef> {
+        let (_, node) = self.node(voter)?;
+        let depth = self.wave_length - 2;
+        self.resolve(voter.round - depth, author, node.supports[self.index(depth, author)])
+    }
+
+    /// F3: which block of `author` in the propose round does `certifier`, a block of the certify round, certify? At most
+    /// one can be: two quorums of votes would need more parents than there are authors.
+    pub fn certificate(&self, certifier: &BlockRef, author: ValidatorIndex) -> Option<BlockRef> {
+        let (_, node) = self.node(certifier)?;
+        self.resolve(certifier.round - (self.wave_length - 1), author, node.certifies[author.as_usize()])
+    }
+
+    /// The blocks of `round` in the history of `from`, which is above it.
+    pub fn history_at(&self, from: &BlockRef, round: Round) -> BTreeSet<BlockRef> {
+        let mut seen = BTreeSet::from([*from]);
+        let mut stack = vec![*from];
+        while let Some(block) = stack.pop().and_then(|reference| self.get(&reference)) {
+            stack.extend(block.parents().iter().filter(|parent| parent.round >= round && seen.insert(**parent)));
+        }
+        seen.retain(|reference| reference.round == round && self.contains(reference));
+        seen
+    }
+
+    /// F4: pre-order in list order: a parent itself comes before what it stands on, and the first finding stays.
+    fn work_out_supports(&self, block: &Block) -> Vec<Sibling> {
+        let depth = self.wave_length - 2;
+        let size = self.committee_size;
+        let mut table = vec![Sibling::NONE; self.index(depth + 1, ValidatorIndex(0))];
+        for parent in block.parents() {
+            let gap = block.round().0 - parent.round.0;
+            let Some((sibling, node)) = self.node(parent).filter(|_| gap <= depth) else { continue };
+            fill(&mut table[self.index(gap, parent.author)], sibling);
+            let deeper = self.index(gap + 1, ValidatorIndex(0));
+            table[deeper..].iter_mut().zip(&node.supports).for_each(|(mine, theirs)| fill(mine, *theirs));
+        }
+        debug_assert_eq!(table.len() % size, 0);
+        table
+    }
+
+    fn work_out_certificates(&self, block: &Block) -> Vec<Sibling> {
+        // F3 counts only votes in the vote round itself, whatever else a block links (P4). V4 makes their authors distinct.
+        let voters = block.parents().iter().filter(|parent| parent.round + 1 == block.round());
+        let voters: Vec<&Node> = voters.filter_map(|parent| self.node(parent)).map(|(_, node)| node).collect();
+        let depth = self.wave_length - 2;
+        let columns = (0..self.committee_size).map(|author| self.index(depth, ValidatorIndex(0)) + author);
+        columns.map(|column| self.winner(voters.iter().map(|node| node.supports[column]))).collect()
+    }
+
+    /// The sibling with a quorum of votes, if any.
+    fn winner(&self, votes: impl Iterator<Item = Sibling>) -> Sibling {
+        let mut counts: Vec<(Sibling, usize)> = Vec::new();
+        for vote in votes.filter(|vote| *vote != Sibling::NONE) {
+            match counts.iter_mut().find(|(sibling, _)| *sibling == vote) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((vote, 1)),
+            }
+        }
+        counts.into_iter().find(|(_, count)| *count >= self.quorum).map_or(Sibling::NONE, |(sibling, _)| sibling)
+    }
+
+    fn index(&self, depth: u64, author: ValidatorIndex) -> usize {
+        usize::try_from(depth - 1).expect("at most the wave length") * self.committee_size + author.as_usize()
+    }
+
+    fn resolve(&self, round: Round, author: ValidatorIndex, sibling: Sibling) -> Option<BlockRef> {
+        self.slot(round, author).get(usize::from(sibling.0)).map(|node| node.block.reference())
+    }
+
+    fn slot(&self, round: Round, author: ValidatorIndex) -> &[Node] {
+        self.rounds.get(&round).and_then(|blocks| blocks.slots.get(author.as_usize())).map_or(&[], Vec::as_slice)
+    }
+
+    fn node(&self, reference: &BlockRef) -> Option<(Sibling, &Node)> {
+        let numbered = (0u16..).map(Sibling).zip(self.slot(reference.round, reference.author));
+        numbered.into_iter().find(|(_, node)| node.block.reference() == *reference)
+    }
+}
+
+fn fill(mine: &mut Sibling, theirs: Sibling) {
+    if *mine == Sibling::NONE {
+        *mine = theirs;
+    }
+}

@@ -1,0 +1,489 @@
+//! The state machine: inputs to rules to outputs.
+//!
+//! One step is: take the input (place blocks, answer peers), then [`MahiMahi::settle`]: open coins, decide, deliver, collect
+//! garbage, and propose if it is time. What a step owes the world is queued and taken by `poll`.
+
+use crate::{
+    coin::Coins,
+    config::{Config, MAX_CLOCK_AHEAD_MS},
+    dag::Dag,
+    journal::Journal,
+    keys::{Coin, Signer},
+    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
+    proposer::{Proposer, Want},
+    repair::Repair,
+    rules::{self, Slot, Verdict},
+    state::Sequence,
+    synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
+    verify::Checked,
+};
+use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+/// Blocks held because of their timestamp, per author.
+const MAX_EARLY_BLOCKS: usize = 8;
+
+/// Everything an engine is built from.
+pub struct Setup {
+    pub config: Config,
+    pub committee: Committee,
+    /// This validator's keys; without them the engine follows and answers, but never proposes.
+    pub signer: Option<Arc<dyn Signer>>,
+    pub coin: Arc<dyn Coin>,
+    /// Different at every start.
+    pub seed: u64,
+    /// The records persisted and not released, in any order.
+    pub records: Vec<(Ticket, Bytes)>,
+    /// Where the sequence of commits stands; may be ahead of the records.
+    pub resume: Resume,
+    pub now: TimestampMs,
+}
+
+/// The Mahi-Mahi engine. See the crate documentation.
+pub struct MahiMahi {
+    pub(crate) config: Config,
+    pub(crate) committee: Committee,
+    pub(crate) context: Context,
+    pub(crate) signer: Option<Arc<dyn Signer>>,
+    pub(crate) now: TimestampMs,
+    pub(crate) dag: Dag,
+    pub(crate) coins: Coins,
+    pub(crate) sequence: Sequence,
+    pub(crate) synchroniser: Synchroniser,
+    pub(crate) repair: Repair,
+    pub(crate) proposer: Option<Proposer>,
+    journal: Journal,
+    /// D1: final verdicts of slots from the cursor up.
+    verdicts: BTreeMap<Slot, Verdict>,
+    /// The own block that is not durable yet.
+    in_flight: Option<(Ticket, Arc<Block>)>,
+    /// Slots with something to order that is not delivered yet.
+    undelivered: BTreeSet<(Round, ValidatorIndex)>,
+    /// Blocks from the future, by when they may be looked at.
+    early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
+    /// Slots whose equivocation was reported.
+    accused: BTreeSet<(Round, ValidatorIndex)>,
+    /// The DAG or a coin changed since the last decision pass.
+    changed: bool,
+    pub(crate) outputs: VecDeque<Output>,
+}
+
+/// Where a block comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Not recorded yet.
+    Peer,
+    /// Durable already.
+    Recorded,
+}
+
+impl Engine for MahiMahi {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Batch(batch) => self.take_batch(batch),
+            Input::Message { from, message } => {
+                if let Some(message) = message.0.downcast_ref::<Checked>() {
+                    self.take_message(from, message);
+                }
+            }
+            Input::Durable(ticket) => self.take_durable(ticket),
+            Input::Deadline => self.take_deadline(),
+            Input::PeerUp(peer) => self.greet(peer),
+            // What was lost with the connection is asked for when it is back; the synchroniser turns to others by itself.
+            Input::PeerDown(_) => {}
+        }
+        self.settle();
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        let early = self.early.first_key_value().map(|((at, _), _)| *at);
+        [early, self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
+    }
+}
+
+impl MahiMahi {
+    /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and asks the
+    /// peers what they know of this validator's own blocks.
+    pub fn new(setup: Setup) -> Self {
+        let Setup { config, committee, signer, coin, seed, records, resume, now } = setup;
+        let context = Context::new(&committee);
+        let me = signer.as_ref().map(|signer| signer.index());
+        let size = committee.size();
+        let limits = Limits {
+            per_author: usize::try_from(2 * config.gc_depth).unwrap_or(usize::MAX).saturating_add(64),
+            delay_ms: config.fetch_delay_ms,
+            retry_ms: config.fetch_retry_ms,
+            retry_cap_ms: config.heartbeat_ms.max(config.fetch_retry_ms),
+        };
+        let mut engine = Self {
+            dag: Dag::new(size, committee.quorum(), config.wave_length),
+            coins: Coins::new(coin, &committee),
+            sequence: Sequence::new(&resume, size, config.genesis_time),
+            synchroniser: Synchroniser::new(size, me, limits),
+            repair: Repair::new(seed, now),
+            proposer: me.map(|me| Proposer::new(me, &context, now)),
+            journal: Journal::new(now),
+            verdicts: BTreeMap::new(),
+            in_flight: None,
+            undelivered: BTreeSet::new(),
+            early: BTreeMap::new(),
+            accused: BTreeSet::new(),
+            changed: true,
+            outputs: VecDeque::new(),
+            config,
+            committee,
+            context,
+            signer,
+            now,
+        };
+        engine.recover(records);
+        engine.start_greeting();
+        engine.settle();
+        engine
+    }
+
+    /// ℓ, at most one slot per validator.
+    fn leaders(&self) -> u16 {
+        u16::try_from(self.committee.size()).map_or(self.config.leaders, |size| self.config.leaders.min(size))
+    }
+
+    pub(crate) fn me(&self) -> Option<ValidatorIndex> {
+        self.proposer.as_ref().map(Proposer::me)
+    }
+
+    fn recover(&mut self, records: Vec<(Ticket, Bytes)>) {
+        let mut blocks = Vec::new();
+        for (ticket, record) in records {
+            let signed: SignedBlock =
+                wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
+            let block = Block::trusted(signed, &self.context);
+            self.journal.recovered(ticket, block.round());
+            blocks.push(Arc::new(block));
+        }
+        blocks.sort_unstable_by_key(|block| block.reference());
+        for block in blocks {
+            self.notice_own(&block);
+            let author = block.author();
+            self.place(author, block, Origin::Recorded);
+        }
+    }
+
+    fn take_message(&mut self, from: ValidatorIndex, message: &Checked) {
+        match message {
+            Checked::Block(block) => self.take_block(from, block.clone()),
+            Checked::Hello(hello) => self.take_hello(from, hello),
+            Checked::Welcome { nonce, latest } => self.take_welcome(from, *nonce, latest.clone()),
+            Checked::Fetch(fetch) => self.take_fetch(from, fetch),
+            Checked::Found { blocks, missing } => self.take_found(from, blocks, missing),
+            Checked::Shares(shares) => self.take_shares(from, shares),
+        }
+    }
+
+    fn take_batch(&mut self, batch: Batch) {
+        let limit = self.config.batch_bytes as usize;
+        match &mut self.proposer {
+            Some(proposer) if proposer.batch.is_none() && batch.bytes.len() <= limit => {
+                proposer.want = Want::No;
+                proposer.batch = Some(batch);
+            }
+            // Nobody asked for it, or for so much.
+            _ => self.outputs.push_back(Output::Requeue(batch)),
+        }
+    }
+
+    fn take_deadline(&mut self) {
+        if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.want == Want::Fresh) {
+            proposer.want = Want::Standing;
+        }
+        while let Some(entry) = self.early.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (from, block) = entry.remove();
+            self.take_block(from, block);
+        }
+        self.ask_for_missing();
+        self.repair_if_due();
+    }
+
+    /// W1: the own block is durable; only now does it count and leave.
+    fn take_durable(&mut self, ticket: Ticket) {
+        let Some((_, block)) = self.in_flight.take_if(|(expected, _)| *expected == ticket) else { return };
+        let message = Message::Block(block.signed().clone()).encode();
+        if block.round() > self.sequence.floor() {
+            self.place(block.author(), block, Origin::Recorded);
+        } else if !block.content().batch.is_empty() {
+            self.outputs.push_back(Output::Requeue(Batch { bytes: block.content().batch.clone() }));
+        }
+        if self.committee.size() > 1 {
+            self.outputs.push_back(Output::Send { to: Recipients::All, message });
+        }
+    }
+
+    /// E1: a block whose own bytes are valid.
+    pub(crate) fn take_block(&mut self, from: ValidatorIndex, block: Arc<Block>) {
+        let reference = block.reference();
+        self.notice_own(&block);
+        if reference.round <= self.sequence.floor() || self.dag.contains(&reference) || self.synchroniser.is_pending(&reference)
+        {
+            return;
+        }
+        if self.hold_if_early(from, &block) || self.is_surplus_sibling(&block) {
+            return;
+        }
+        self.place(from, block, Origin::Peer);
+    }
+
+    /// E8 across lives: an own block that this life did not know of.
+    fn notice_own(&mut self, block: &Block) {
+        if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.me() == block.author()) {
+            proposer.highest_signed = proposer.highest_signed.max(block.round());
+        }
+    }
+
+    /// A block with a timestamp ahead of our clock is held, never invalid.
+    fn hold_if_early(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
+        let due = TimestampMs(block.content().timestamp.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
+        if due <= self.now {
+            return false;
+        }
+        self.early.insert((due, block.reference()), (from, block.clone()));
+        let of_author = |(_, reference): &&(TimestampMs, BlockRef)| reference.author == block.author();
+        if self.early.keys().filter(of_author).count() > MAX_EARLY_BLOCKS {
+            let farthest = self.early.keys().rfind(of_author).copied();
+            farthest.map(|key| self.early.remove(&key));
+        }
+        true
+    }
+
+    /// V8 keeps siblings, E2 reports them. One that nobody references is kept only up to a bound.
+    fn is_surplus_sibling(&mut self, block: &Block) -> bool {
+        let (round, author) = (block.round(), block.author());
+        let siblings = self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author));
+        let siblings: Vec<_> = siblings.take(MAX_UNASKED_SIBLINGS).cloned().collect();
+        if let Some(first) = siblings.first().filter(|_| self.accused.insert((round, author))) {
+            let evidence = vec![first.encode(), block.encode()];
+            self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
+        }
+        siblings.len() >= MAX_UNASKED_SIBLINGS && !self.synchroniser.is_needed(&block.reference())
+    }
+
+    /// V8: into the DAG if its history is here, else to wait.
+    fn place(&mut self, from: ValidatorIndex, block: Arc<Block>, origin: Origin) {
+        let present = |parent: &BlockRef| parent.round <= self.sequence.floor() || self.dag.contains(parent);
+        let missing: BTreeSet<_> = block.parents().iter().filter(|parent| !present(parent)).copied().collect();
+        if missing.is_empty() {
+            self.accept(block, origin);
+        } else {
+            self.synchroniser.park(self.now, from, block, missing);
+        }
+    }
+
+    /// E2, and for everything that waited for it.
+    fn accept(&mut self, block: Arc<Block>, origin: Origin) {
+        let mut ready = VecDeque::from([(block, origin)]);
+        while let Some((block, origin)) = ready.pop_front() {
+            let reference = block.reference();
+            if !self.dag.insert(block.clone()) {
+                continue;
+            }
+            if origin == Origin::Peer {
+                // W2: recorded before any own block that references it.
+                let ticket = self.journal.append(block.round());
+                self.outputs.push_back(Output::Persist(ticket, block.encode()));
+            }
+            self.changed = true;
+            self.repair.progress(self.now);
+            if !block.content().batch.is_empty() && self.is_awaited(reference) {
+                self.undelivered.insert((reference.round, reference.author));
+            }
+            let refused = if reference.round > self.sequence.floor() { self.coins.add_block(&block) } else { Vec::new() };
+            self.accuse_of_bad_shares(refused);
+            if let Some(proposer) = &mut self.proposer {
+                proposer.accepted(&self.dag, reference);
+            }
+            ready.extend(self.synchroniser.arrived(&reference).into_iter().map(|block| (block, Origin::Peer)));
+        }
+    }
+
+    fn is_awaited(&self, reference: BlockRef) -> bool {
+        reference.round > self.sequence.floor() && !self.sequence.is_delivered(reference.round, reference.author)
+    }
+
+    pub(crate) fn accuse_of_bad_shares(&mut self, blocks: Vec<Arc<Block>>) {
+        for block in blocks {
+            let (validator, evidence) = (block.author(), vec![block.encode()]);
+            self.outputs.push_back(Output::Accuse { validator, offence: Offence::BadCoinShare, evidence });
+        }
+    }
+
+    /// A coin may have opened without the DAG growing.
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// E3: after every input.
+    fn settle(&mut self) {
+        while std::mem::take(&mut self.changed) {
+            self.extend_commits();
+            self.watch_coins();
+        }
+        self.pace();
+    }
+
+    /// D0 and D7.
+    fn extend_commits(&mut self) {
+        let (leaders, ahead) = (self.leaders(), self.config.wave_length - 1);
+        let order = |round: Round| self.coins.opened(round + ahead).map(|coin| coin.order.as_slice());
+        rules::decide(&self.dag, leaders, order, self.sequence.next(), &mut self.verdicts);
+        let floor = self.sequence.floor();
+        while let Some(verdict) = self.verdicts.remove(&self.sequence.next()) {
+            match verdict {
+                Verdict::Commit(leader) => self.commit(leader),
+                _ => self.sequence.skip(leaders),
+            }
+        }
+        if self.sequence.floor() > floor {
+            self.collect_garbage();
+        }
+    }
+
+    fn commit(&mut self, leader: BlockRef) {
+        let leader = self.dag.get(&leader).expect("a verdict names a block of the DAG").clone();
+        let coin = self.coins.opened(leader.round() + (self.config.wave_length - 1));
+        let randomness = coin.expect("a slot is decided only when its coin is open").seed;
+        let commit = self.sequence.commit(&self.dag, &leader, randomness, self.leaders(), self.config.gc_depth);
+        for block in &commit.blocks {
+            self.undelivered.remove(&(block.round(), block.author()));
+        }
+        self.trace("commit", format!("{} {:?}, {} blocks", commit.ordered.index, leader.reference(), commit.blocks.len()));
+        self.outputs.push_back(Output::Deliver(commit.ordered));
+    }
+
+    /// G1–G4, when the floor moved.
+    fn collect_garbage(&mut self) {
+        let floor = self.sequence.floor();
+        let kept = self.undelivered.split_off(&(floor + 1, ValidatorIndex(0)));
+        let lost = std::mem::replace(&mut self.undelivered, kept);
+        let me = self.me();
+        for (round, author) in lost.into_iter().filter(|(_, author)| Some(*author) == me) {
+            // G4: validity holds for transactions, not for blocks.
+            let batches = self.dag.siblings(round, author).map(|block| block.content().batch.clone());
+            self.outputs.extend(batches.filter(|bytes| !bytes.is_empty()).map(|bytes| Output::Requeue(Batch { bytes })));
+        }
+        self.early.retain(|(_, reference), _| reference.round > floor);
+        self.accused = self.accused.split_off(&(floor + 1, ValidatorIndex(0)));
+        self.coins.prune(floor);
+        if let Some(proposer) = &mut self.proposer {
+            proposer.raise_floor(floor);
+        }
+        for block in self.synchroniser.raise_floor(floor) {
+            self.accept(block, Origin::Peer);
+        }
+        let retained = floor - self.config.retain_rounds;
+        self.dag.prune(retained);
+        if let Some(ticket) = self.journal.release(retained) {
+            self.outputs.push_back(Output::ReleaseBelow(ticket));
+        }
+    }
+
+    fn pace(&mut self) {
+        let Some(proposer) = &mut self.proposer else { return };
+        proposer.observe_clock(self.now, self.dag.clock());
+        if self.may_propose_at().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let due = self.must_propose();
+        let Some(proposer) = &mut self.proposer else { return };
+        if let Some(batch) = proposer.batch.take() {
+            return self.propose(batch);
+        }
+        match proposer.want {
+            Want::No => {
+                proposer.want = Want::Fresh;
+                let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
+                self.outputs.push_back(Output::WantBatch { bytes, gas });
+            }
+            Want::Standing if due => self.propose(Batch::default()),
+            Want::Fresh | Want::Standing => {}
+        }
+    }
+
+    /// When a proposal is allowed: see [`Proposer::allowed_at`]; never before a quorum answered what it knows of earlier
+    /// lives, nor while an own block is on its way to disk.
+    fn may_propose_at(&self) -> Option<TimestampMs> {
+        if !self.repair.has_standing() || self.in_flight.is_some() {
+            return None;
+        }
+        let proposer = self.proposer.as_ref()?;
+        proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())
+    }
+
+    /// Something is waiting to be ordered: rounds must go on.
+    pub(crate) fn is_busy(&self) -> bool {
+        // A block of the round we could propose in: a peer is a round ahead and may need ours.
+        !self.undelivered.is_empty() || self.dag.top() >= self.dag.clock()
+    }
+
+    fn must_propose(&self) -> bool {
+        let heartbeat = self.proposer.as_ref().map(|proposer| proposer.heartbeat_at(&self.config));
+        self.is_busy() || heartbeat.is_some_and(|at| at <= self.now)
+    }
+
+    fn pace_deadline(&self) -> Option<TimestampMs> {
+        let at = self.may_propose_at()?;
+        let proposer = self.proposer.as_ref()?;
+        match proposer.want {
+            _ if proposer.batch.is_some() => Some(at),
+            Want::No => Some(at),
+            Want::Fresh | Want::Standing if self.is_busy() => Some(at),
+            Want::Fresh | Want::Standing => Some(at.max(proposer.heartbeat_at(&self.config))),
+        }
+    }
+
+    /// E5, E10. Signing happens here and nowhere else; the round is above every one signed before (I1).
+    fn propose(&mut self, batch: Batch) {
+        let (Some(proposer), Some(signer)) = (&mut self.proposer, &self.signer) else { return };
+        let round = self.dag.clock();
+        assert!(round > proposer.highest_signed, "I1: one own block per round, ever");
+        let content = Content {
+            author: proposer.me(),
+            round,
+            timestamp: self.now,
+            parents: proposer.parents(&self.dag, &self.context, self.committee.size()),
+            coin_share: signer.coin_share(&self.context.coin_message(round)),
+            batch: batch.bytes,
+        };
+        let signature = signer.sign(&self.context.digest(&content));
+        let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
+        proposer.proposed(self.now, round);
+        let ticket = self.journal.append(round);
+        self.outputs.push_back(Output::Persist(ticket, block.encode()));
+        self.in_flight = Some((ticket, block));
+    }
+
+    pub(crate) fn trace(&mut self, name: &'static str, detail: String) {
+        self.outputs.push_back(Output::Trace(TraceEvent { name, detail }));
+    }
+
+    /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.
+    pub fn footprint(&self) -> [usize; 3] {
+        [self.dag.len(), self.synchroniser.count() + self.early.len(), self.verdicts.len()]
+    }
+
+    /// Everything up to this round is final or gone.
+    pub fn floor(&self) -> Round {
+        self.sequence.floor()
+    }
+
+    /// The round a block may be proposed in next.
+    pub fn clock(&self) -> Round {
+        self.dag.clock()
+    }
+}

@@ -1,0 +1,35 @@
+//! What the engine needs from cryptography, as traits: the engine itself links no curve, so it builds for wasm32 and runs
+//! under modelled cryptography. The real ones are in `real` (feature `real-crypto`).
+
+use corniche_types::{B256, ValidatorIndex};
+
+/// An ed25519 signature.
+pub type Signature = [u8; 64];
+/// One validator's share of a round's coin: a compressed BLS12-381 G1 point.
+pub type CoinShare = [u8; 48];
+/// The combined threshold signature of a round's coin, unique per message.
+pub type CoinValue = [u8; 48];
+
+/// This validator's secrets. Both functions are deterministic: a restarted node signs the same bytes.
+pub trait Signer: Send + Sync {
+    /// Which validator this is.
+    fn index(&self) -> ValidatorIndex;
+    /// Signs a block's digest.
+    fn sign(&self, digest: &B256) -> Signature;
+    /// This validator's share of the coin for `message`.
+    fn coin_share(&self, message: &[u8]) -> CoinShare;
+}
+
+/// Everyone's public signing keys. All validators must agree bit for bit on which signatures verify.
+pub trait Signatures: Send + Sync {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool;
+}
+
+/// The public side of the threshold coin.
+pub trait Coin: Send + Sync {
+    /// Combines exactly a threshold of shares of distinct validators and verifies the result. `None` when it does not
+    /// verify: then at least one share is bad.
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue>;
+    /// Checks a single share.
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool;
+}

@@ -1,0 +1,219 @@
+//! Blocks and the few messages that repair what the network lost.
+//!
+//! The block is the only consensus message: proposing, voting, certifying and the coin all ride on it. The others
+//! (`Hello`, `Welcome`, `Fetch`, `Found`, `Shares`) never carry a decision.
+
+use crate::keys::{CoinShare, Signature};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_engine::Committee;
+use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
+use std::{
+    fmt,
+    io::Write,
+    ops::{Add, Sub},
+};
+
+/// Domain tag of a block's digest.
+pub const BLOCK_TAG: &str = "corniche-mahi-mahi-block";
+/// Domain tag of a round's coin.
+pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
+/// Rounds above this are refused, so that arithmetic on them cannot overflow.
+pub const MAX_ROUND: Round = Round(1 << 48);
+
+/// A round of the DAG; 0 holds the genesis blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Round(pub u64);
+
+impl Add<u64> for Round {
+    type Output = Self;
+    fn add(self, rounds: u64) -> Self {
+        Self(self.0 + rounds)
+    }
+}
+
+/// Stops at round 0.
+impl Sub<u64> for Round {
+    type Output = Self;
+    fn sub(self, rounds: u64) -> Self {
+        Self(self.0.saturating_sub(rounds))
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Names a block. Ordered by round, author, digest: the order of delivery within a commit (D8).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct BlockRef {
+    pub round: Round,
+    pub author: ValidatorIndex,
+    pub digest: B256,
+}
+
+impl fmt::Debug for BlockRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "B(v{},{})#{:02x}{:02x}", self.author, self.round, self.digest[0], self.digest[1])
+    }
+}
+
+/// What an author signs.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Content {
+    pub author: ValidatorIndex,
+    pub round: Round,
+    pub timestamp: TimestampMs,
+    /// In the order that fixes this block's votes (F1); the first is the author's own previous block (V5).
+    pub parents: Vec<BlockRef>,
+    /// The author's share of this round's coin. Its validity is not part of the block's: see `coin`.
+    pub coin_share: CoinShare,
+    /// Opaque to the engine; empty when the author had nothing to say.
+    pub batch: Bytes,
+}
+
+/// A block as it travels and as it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct SignedBlock {
+    pub content: Content,
+    pub signature: Signature,
+}
+
+/// A block whose own bytes were checked (V1–V5, V7). Its history may still be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    signed: SignedBlock,
+    reference: BlockRef,
+}
+
+impl Block {
+    /// Only for blocks that this node signed, recorded or verified.
+    pub(crate) fn trusted(signed: SignedBlock, context: &Context) -> Self {
+        let Content { round, author, .. } = signed.content;
+        let digest = context.digest(&signed.content);
+        Self { signed, reference: BlockRef { round, author, digest } }
+    }
+
+    pub fn reference(&self) -> BlockRef {
+        self.reference
+    }
+
+    pub fn round(&self) -> Round {
+        self.reference.round
+    }
+
+    pub fn author(&self) -> ValidatorIndex {
+        self.reference.author
+    }
+
+    pub fn parents(&self) -> &[BlockRef] {
+        &self.signed.content.parents
+    }
+
+    pub fn content(&self) -> &Content {
+        &self.signed.content
+    }
+
+    pub fn signed(&self) -> &SignedBlock {
+        &self.signed
+    }
+
+    /// The record of this block, which is also the evidence for anything its author is accused of.
+    pub fn encode(&self) -> Bytes {
+        wire::encode(&self.signed).into()
+    }
+}
+
+/// Binds digests and coins to one committee of one chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    chain_id: u64,
+    epoch: Epoch,
+    committee_hash: B256,
+}
+
+impl Context {
+    pub fn new(committee: &Committee) -> Self {
+        Self { chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+    }
+
+    /// A block's identity: the hash of exactly what is signed, so that a second signature on the same content is the
+    /// same block and no "equivocation".
+    pub fn digest(&self, content: &Content) -> B256 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.write_all(&[wire::VERSION]).expect("hashing cannot fail");
+        let signed = (BLOCK_TAG, self.chain_id, self.epoch, self.committee_hash);
+        signed.serialize(&mut hasher).and_then(|()| content.serialize(&mut hasher)).expect("hashing cannot fail");
+        B256::from(*hasher.finalize().as_bytes())
+    }
+
+    /// The message whose threshold signature is the coin of `round` (C1).
+    pub fn coin_message(&self, round: Round) -> Vec<u8> {
+        wire::encode(&(COIN_TAG, self.chain_id, self.epoch, self.committee_hash, round))
+    }
+
+    /// The genesis block of `author`: unsigned, empty, known to all, never delivered.
+    pub fn genesis(&self, author: ValidatorIndex) -> BlockRef {
+        let encoded = wire::encode(&("corniche-mahi-mahi-genesis", self.chain_id, self.epoch, self.committee_hash, author));
+        BlockRef { round: Round(0), author, digest: B256::from(*blake3::hash(&encoded).as_bytes()) }
+    }
+}
+
+/// Everything validators send each other.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Message {
+    /// A new block, from its author.
+    Block(SignedBlock),
+    Hello(Hello),
+    Welcome(Welcome),
+    Fetch(Fetch),
+    Found(Found),
+    /// Own shares of coins that the receiver cannot open from blocks alone.
+    Shares(Vec<(Round, CoinShare)>),
+}
+
+/// "Here I am": asks the receiver for its later blocks, and for what it remembers of mine.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Hello {
+    /// Ties the answer to this start of the sender.
+    pub nonce: u64,
+    /// The highest round of the receiver's blocks that the sender holds: push the later ones.
+    pub after: Round,
+    /// The highest round of its own blocks that the sender knows: tell it of a higher one.
+    pub own: Round,
+    /// Coins that the sender cannot open: send own shares of them.
+    pub coins: Vec<Round>,
+}
+
+/// The answer to [`Hello`].
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Welcome {
+    pub nonce: u64,
+    /// The asker's highest block, when it is above what the asker knew. A signed block rather than a number, so that a
+    /// liar cannot push the asker beyond rounds it never signed.
+    pub latest: Option<SignedBlock>,
+}
+
+/// Asks for blocks by name.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Fetch {
+    pub wanted: Vec<BlockRef>,
+    /// Send what these stand on too, down to above this round, as far as it fits.
+    pub above: Round,
+}
+
+/// The answer to [`Fetch`].
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Found {
+    /// In ascending rounds.
+    pub blocks: Vec<SignedBlock>,
+    /// Asked for, but unknown here or pruned: ask somebody else.
+    pub missing: Vec<BlockRef>,
+}
+
+impl Message {
+    pub fn encode(&self) -> Bytes {
+        wire::encode(self).into()
+    }
+}

@@ -1,0 +1,91 @@
+//! The engine's cryptography for production: ed25519 and the BLS threshold coin of `corniche_crypto`.
+
+use crate::{
+    keys::{Coin, CoinShare, CoinValue, Signature, Signatures, Signer},
+    message::BLOCK_TAG,
+};
+use corniche_crypto::{CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed};
+use corniche_engine::Committee;
+use corniche_types::{B256, ValidatorIndex};
+
+/// Under which everything of this engine is signed.
+fn domain(committee: &Committee) -> Domain {
+    Domain { tag: BLOCK_TAG, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+}
+
+/// One validator's secrets.
+pub struct ValidatorKeys {
+    index: ValidatorIndex,
+    consensus: ConsensusKey,
+    coin: CoinSecretShare,
+    domain: Domain,
+}
+
+impl ValidatorKeys {
+    /// The index is where the committee lists the consensus key; `None` when it does not, or when the coin share is another
+    /// validator's.
+    pub fn new(committee: &Committee, consensus: ConsensusKey, coin: CoinSecretShare) -> Option<Self> {
+        let public = consensus.public();
+        let (index, _) = committee.members().find(|(_, member)| member.consensus_key == public)?;
+        (coin.index() == index).then(|| Self { index, consensus, coin, domain: domain(committee) })
+    }
+}
+
+impl Signer for ValidatorKeys {
+    fn index(&self) -> ValidatorIndex {
+        self.index
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        Signed::sign(*digest, &self.consensus, &self.domain).signature
+    }
+
+    fn coin_share(&self, message: &[u8]) -> CoinShare {
+        self.coin.sign(message).0
+    }
+}
+
+/// The committee's ed25519 keys, parsed once.
+pub struct CommitteeSignatures {
+    keys: Vec<ConsensusPublicKey>,
+    domain: Domain,
+}
+
+impl CommitteeSignatures {
+    /// `None` when a key is not one.
+    pub fn new(committee: &Committee) -> Option<Self> {
+        let keys = committee.members().map(|(_, member)| ConsensusPublicKey::parse(&member.consensus_key));
+        Some(Self { keys: keys.collect::<Option<_>>()?, domain: domain(committee) })
+    }
+}
+
+impl Signatures for CommitteeSignatures {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        let signed = Signed { payload: *digest, signature: *signature };
+        self.keys.get(author.as_usize()).is_some_and(|key| signed.verify(key, &self.domain).is_ok())
+    }
+}
+
+/// The dealt BLS coin of the genesis, opened by a quorum.
+pub struct ThresholdCoin {
+    keys: CoinPublicKeys,
+    threshold: usize,
+}
+
+impl ThresholdCoin {
+    pub fn new(committee: &Committee, keys: CoinPublicKeys) -> Self {
+        Self { keys, threshold: committee.quorum() }
+    }
+}
+
+impl Coin for ThresholdCoin {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+        let shares: Vec<_> = shares.iter().map(|(author, share)| (*author, corniche_crypto::CoinShare(*share))).collect();
+        let value = self.keys.combine(self.threshold, &shares)?;
+        self.keys.verify(message, &value).then(|| value.to_bytes())
+    }
+
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+        self.keys.verify_share(author, message, &corniche_crypto::CoinShare(*share))
+    }
+}

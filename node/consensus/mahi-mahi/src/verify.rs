@@ -1,0 +1,151 @@
+//! Peers' bytes become [`Checked`] messages here and nowhere else. Stateless, so it runs on any thread.
+//!
+//! Everything about a block that does not need its history is checked (V1–V5, V7). Two rules are deliberately elsewhere:
+//! the coin share (V6) is judged when the coin opens, see `coin`; the history (V8) is the synchroniser's.
+
+use crate::{
+    config::Config,
+    keys::{CoinShare, Signatures},
+    message::{Block, BlockRef, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock},
+};
+use corniche_engine::{Committee, PeerFault, Verified, Verifier};
+use corniche_types::{Bytes, ValidatorIndex, wire};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Most coins asked for or answered in one message.
+pub const MAX_COINS: usize = 16;
+
+/// The stateless half of the engine.
+pub struct MahiVerifier {
+    config: Config,
+    committee: Committee,
+    context: Context,
+    signatures: Arc<dyn Signatures>,
+}
+
+/// A message of a peer after all stateless checks.
+#[derive(Clone, Debug)]
+pub enum Checked {
+    Block(Arc<Block>),
+    Hello(Hello),
+    Welcome { nonce: u64, latest: Option<Arc<Block>> },
+    Fetch(Fetch),
+    Found { blocks: Vec<Arc<Block>>, missing: Vec<BlockRef> },
+    Shares(Vec<(Round, CoinShare)>),
+}
+
+impl Verifier for MahiVerifier {
+    fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault> {
+        self.check(from, bytes).map(|message| Verified(Arc::new(message))).map_err(PeerFault)
+    }
+}
+
+impl MahiVerifier {
+    pub fn new(config: Config, committee: Committee, signatures: Arc<dyn Signatures>) -> Self {
+        let context = Context::new(&committee);
+        Self { config, committee, context, signatures }
+    }
+
+    fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Checked, String> {
+        if self.committee.member(from).is_none() {
+            return Err(format!("validator {from} is not in the committee"));
+        }
+        let limit = self.config.max_message_bytes(self.committee.size());
+        if bytes.len() > limit {
+            return Err(format!("message of {} bytes, at most {limit}", bytes.len()));
+        }
+        match wire::decode(bytes).map_err(|error| error.to_string())? {
+            Message::Block(block) => Ok(Checked::Block(self.check_block(block)?)),
+            Message::Hello(hello) => self.check_hello(hello),
+            Message::Welcome(welcome) => {
+                let latest = welcome.latest.map(|block| self.check_block(block)).transpose()?;
+                Ok(Checked::Welcome { nonce: welcome.nonce, latest })
+            }
+            Message::Fetch(fetch) => {
+                self.check_count("wanted", fetch.wanted.len())?;
+                Ok(Checked::Fetch(fetch))
+            }
+            Message::Found(found) => self.check_found(found),
+            Message::Shares(shares) if shares.len() > MAX_COINS => Err(format!("{} coin shares", shares.len())),
+            Message::Shares(shares) => Ok(Checked::Shares(shares)),
+        }
+    }
+
+    fn check_hello(&self, hello: Hello) -> Result<Checked, String> {
+        if hello.coins.len() > MAX_COINS {
+            return Err(format!("{} coins asked for", hello.coins.len()));
+        }
+        Ok(Checked::Hello(hello))
+    }
+
+    fn check_found(&self, found: Found) -> Result<Checked, String> {
+        self.check_count("blocks", found.blocks.len())?;
+        self.check_count("missing", found.missing.len())?;
+        let blocks = found.blocks.into_iter().map(|block| self.check_block(block)).collect::<Result<_, _>>()?;
+        Ok(Checked::Found { blocks, missing: found.missing })
+    }
+
+    fn check_count(&self, what: &str, count: usize) -> Result<(), String> {
+        let limit = self.config.fetch_blocks as usize;
+        if count > limit { Err(format!("{count} {what}, at most {limit}")) } else { Ok(()) }
+    }
+
+    fn check_block(&self, signed: SignedBlock) -> Result<Arc<Block>, String> {
+        let content = &signed.content;
+        self.check_shape(content)?;
+        self.check_parents(content)?;
+        let block = Block::trusted(signed, &self.context);
+        // V1, last because it is the only expensive one.
+        if !self.signatures.verify(block.author(), &block.reference().digest, &block.signed().signature) {
+            return Err(format!("bad signature on {:?}", block.reference()));
+        }
+        Ok(Arc::new(block))
+    }
+
+    /// V1 (author), V2 (round), V7.
+    fn check_shape(&self, content: &Content) -> Result<(), String> {
+        if self.committee.member(content.author).is_none() {
+            return Err(format!("author {} is not in the committee", content.author));
+        }
+        if content.round < Round(1) || content.round > MAX_ROUND {
+            return Err(format!("round {} of a block", content.round));
+        }
+        if content.batch.len() > self.config.batch_bytes as usize {
+            return Err(format!("batch of {} bytes, at most {}", content.batch.len(), self.config.batch_bytes));
+        }
+        let limit = Config::max_parents(self.committee.size());
+        if content.parents.len() > limit {
+            return Err(format!("{} parents, at most {limit}", content.parents.len()));
+        }
+        Ok(())
+    }
+
+    /// V2–V5.
+    fn check_parents(&self, content: &Content) -> Result<(), String> {
+        let mut slots = BTreeSet::new();
+        let mut previous_round = 0;
+        for parent in &content.parents {
+            if parent.round >= content.round {
+                return Err(format!("V2: parent {parent:?} of a block of round {}", content.round));
+            }
+            if self.committee.member(parent.author).is_none() {
+                return Err(format!("V3: parent {parent:?} has no author in the committee"));
+            }
+            if parent.round == Round(0) && *parent != self.context.genesis(parent.author) {
+                return Err(format!("V5: {parent:?} is not a genesis block"));
+            }
+            if !slots.insert((parent.round, parent.author)) {
+                return Err(format!("V4: two parents at round {} of validator {}", parent.round, parent.author));
+            }
+            // V4 makes parents of one round distinct authors, so counting them counts authors (P2).
+            previous_round += usize::from(parent.round + 1 == content.round);
+        }
+        if previous_round < self.committee.quorum() {
+            return Err(format!("V3: {previous_round} parents in the previous round, quorum {}", self.committee.quorum()));
+        }
+        match content.parents.first() {
+            Some(own) if own.author == content.author => Ok(()),
+            _ => Err("V5: the first parent is not the author's own".into()),
+        }
+    }
+}
