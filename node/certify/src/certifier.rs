@@ -22,7 +22,7 @@ pub enum Output {
     /// The newest certificate: for a block that we executed to the same header.
     Certified(Certificate),
     /// A quorum certified another header than ours. The node must stop; the certifier has.
-    Diverged { height: Height, ours: B256, certified: B256 },
+    Diverged { ours: B256, certificate: Certificate },
     /// This validator sent a share that is never valid.
     Accuse { validator: ValidatorIndex, evidence: Bytes },
 }
@@ -278,8 +278,8 @@ impl Certifier {
         let Some(own) = self.executed.get(&height) else { return };
         if own.hash != certificate.header_hash {
             self.diverged = true;
-            let (ours, certified) = (own.hash, certificate.header_hash);
-            self.out.push_back(Output::Diverged { height, ours, certified });
+            let ours = own.hash;
+            self.out.push_back(Output::Diverged { ours, certificate });
             return;
         }
         self.forget_through(height);

@@ -16,6 +16,8 @@ pub enum Exit {
     Unreachable = 5,
     /// Something did not happen before its deadline; it may still happen.
     Deadline = 6,
+    /// The node stopped by itself because going on would be unsafe; the message says why.
+    Halted = 7,
 }
 
 /// An error with an exit code of its own.

@@ -11,7 +11,8 @@ use crate::{
 };
 use anyhow::{Context, bail, ensure};
 use corniche_client::Client;
-use corniche_types::{B256, Genesis};
+use corniche_network::PeerKey;
+use corniche_types::B256;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
@@ -177,7 +178,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         fs::create_dir_all(&folder)?;
         match validator {
             Some(keys) => keys.save(&folder.join("keys"))?,
-            None => keys::write_secret(&folder.join("network.key"), &full[index - up.validators].to_hex())?,
+            None => keys::write_secret(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
         }
         let config = NodeConfig {
             genesis: "../genesis.json".into(),
@@ -204,7 +205,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
 }
 
 fn peer_address(key: &NetworkKey, port: u16) -> String {
-    format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", corniche_network::peer_id_string(&key.public().0))
+    format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", PeerKey(key.public()).to_peer_id())
 }
 
 /// Ports of all nodes.
@@ -342,10 +343,10 @@ impl Member {
     fn ask(&self) -> Option<Answer> {
         let client = Client::new(&self.rpc);
         let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-        let height = number(client.request("eth_blockNumber", json!([])).ok()?)?;
-        let finalized: serde_json::Value = client.request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
+        let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;
+        let finalized: serde_json::Value = client.transport().request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
         let finalized = number(finalized["number"].as_str()?.to_owned())?;
-        let peers = number(client.request("net_peerCount", json!([])).ok()?)?;
+        let peers = number(client.transport().request("net_peerCount", json!([])).ok()?)?;
         Some(Answer { height, finalized, peers })
     }
 

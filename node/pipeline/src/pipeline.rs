@@ -4,7 +4,7 @@ use crate::blocks::{BlockBuilder, BlockPlan};
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::follow::{Follower, check_response};
 use crate::message::{FollowedBlock, PeerMessage, Request, Response};
-use corniche_admission::{Pool, PoolConfig, Refusal};
+use corniche_admission::{Event as PoolEvent, Pool, PoolConfig, Refusal};
 use corniche_certify::{Certifier, Output as CertifierOutput};
 use corniche_crypto::{BlsPublicKey, BlsSecretKey, verify_certificate};
 use corniche_engine::{
@@ -88,8 +88,9 @@ pub enum Output {
     Dropped { hash: B256, status: TransactionStatus },
     Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes> },
     Trace(TraceEvent),
-    /// Stop: going on would be unsafe. The reason is for the operator.
-    Halt(String),
+    /// A quorum certified another block than ours. Remember the certificate and stop: going on would be unsafe. The reason
+    /// is for the operator.
+    Halt { reason: String, certificate: Certificate },
 }
 
 /// A block to execute.
@@ -483,8 +484,8 @@ impl Pipeline {
         let height = executed.committed.block.height();
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
         if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
-            let ours = executed.hash;
-            return self.halt(format!("divergence at height {height}: certified header {expected}, ours {ours}"));
+            let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
+            return self.halt(height, executed.hash, expected, certificate);
         }
         self.executed = height;
         self.executed_hash = executed.hash;
@@ -545,8 +546,8 @@ impl Pipeline {
                     self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
                 }
                 CertifierOutput::Certified(certificate) => self.certified(now, certificate),
-                CertifierOutput::Diverged { height, ours, certified } => {
-                    self.halt(format!("divergence at height {height}: certified header {certified}, ours {ours}"));
+                CertifierOutput::Diverged { ours, certificate } => {
+                    self.halt(certificate.height, ours, certificate.header_hash, certificate);
                 }
                 CertifierOutput::Accuse { validator, evidence } => {
                     let offence = Offence::BadSignature;
@@ -581,10 +582,11 @@ impl Pipeline {
         }
     }
 
-    fn halt(&mut self, reason: String) {
+    fn halt(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
         self.halted = true;
         self.engine = None;
-        self.out.push_back(Output::Halt(reason));
+        let reason = format!("divergence at height {height}: certified header {certified}, ours {ours}");
+        self.out.push_back(Output::Halt { reason, certificate });
     }
 
     // ---- following -----------------------------------------------------------------------------------------------------
@@ -668,6 +670,8 @@ impl Pipeline {
         self.engine = Some(build(records, resume, now));
         self.mode = Mode::Ordering;
         self.behind_since = None;
+        // What the old engine held may be lost; proposed twice, the second is skipped.
+        self.pool.requeue_all();
         let connected: Vec<ValidatorIndex> = self.peers.values().filter_map(|validator| *validator).collect();
         for validator in connected {
             self.engine_input(now, EngineInput::PeerUp(validator));
@@ -689,7 +693,15 @@ impl Pipeline {
         self.store_progress();
         self.forward_again(now);
         for event in self.pool.take_events() {
-            self.out.push_back(Output::Dropped { hash: event.hash(), status: event.into() });
+            self.out.push_back(left_the_pool(event));
         }
+    }
+}
+
+/// The status of a transaction that left the pool without being executed.
+fn left_the_pool(event: PoolEvent) -> Output {
+    match event {
+        PoolEvent::Dropped { hash, reason } => Output::Dropped { hash, status: TransactionStatus::Dropped(reason.to_string()) },
+        PoolEvent::Replaced { hash, by } => Output::Dropped { hash, status: TransactionStatus::Replaced(by) },
     }
 }

@@ -25,6 +25,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Blocks below the checkpoint whose indices are looked at when it is loaded.
+const SPOT_CHECKED_BLOCKS: usize = 64;
+
 /// What was on disk.
 #[derive(Debug)]
 pub struct Recovered {
@@ -103,9 +106,9 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         |kind, directory, segment_bytes| Settings { kind, directory, identity, segment_bytes, probe: options.probe.clone() };
     let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
     let (blocks, blocks_found) = Log::open(block_settings, false)?;
-    let has_chain = blocks.reader().records_from(Position::default()).next()?.is_some();
+    let has_chain = used_before || blocks.reader().records_from(Position::default()).next()?.is_some();
     let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
-    let (safety, remembered) = SafetyLog::open(safety_settings, used_before || has_chain)?;
+    let (safety, remembered) = SafetyLog::open(safety_settings, has_chain)?;
     if remembered.history_lost {
         tracing::warn!("the safety log was lost: this validator does not vote until it has learned what it signed last");
     }
@@ -287,7 +290,7 @@ impl Chain<'_> {
             return Err(Failure::Checkpoint(format!("its root at height {} is {found}, must be {expected}", meta.height)));
         }
         let certificate = meta.certified.map(|height| self.certificate_of_checkpoint(kv, height)).transpose()?;
-        self.spot_check(kv, &head)?;
+        self.spot_check(kv, meta.height)?;
         Ok(Base { changes, tree, head, meta, certificate })
     }
 
@@ -327,15 +330,23 @@ impl Chain<'_> {
         }
     }
 
-    /// The root says nothing about the indices: look at those of the checkpoint's own block.
-    fn spot_check(&self, kv: &Guarded, head: &StoredBlock) -> Result<(), Failure> {
-        let height = head.height();
-        if checkpoint::height_of(kv, &head.hash)? != Some(height) {
-            return Err(Failure::Checkpoint(format!("the hash of its block {height} is not in the index")));
-        }
-        for (index, receipt) in (0u32..).zip(head.receipts()) {
-            if checkpoint::transaction(kv, &receipt.transaction_hash)? != Some((height, index)) {
-                return Err(Failure::Checkpoint(format!("transaction {} is not in the index", receipt.transaction_hash)));
+    /// The root says nothing about the indices: look at those of the newest blocks, the likeliest to be incomplete.
+    fn spot_check(&self, kv: &Guarded, newest: Height) -> Result<(), Failure> {
+        let suspect = |height, problem: &str| Failure::Checkpoint(format!("its indices at height {height}: {problem}"));
+        for height in (1..=newest.0).rev().take(SPOT_CHECKED_BLOCKS).map(Height) {
+            let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect(height, "the block is missing"))?;
+            let payload = self.log.read(at).map_err(|error| suspect(height, &error.to_string()))?;
+            let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else {
+                return Err(suspect(height, "there is no block in that place of the log"));
+            };
+            let block = StoredBlock::new(Arc::new(*committed));
+            if block.height() != height || checkpoint::height_of(kv, &block.hash)? != Some(height) {
+                return Err(suspect(height, "the block's hash is missing or leads elsewhere"));
+            }
+            for (index, receipt) in (0u32..).zip(block.receipts()) {
+                if checkpoint::transaction(kv, &receipt.transaction_hash)? != Some((height, index)) {
+                    return Err(suspect(height, "a transaction is missing or leads elsewhere"));
+                }
             }
         }
         Ok(())

@@ -13,6 +13,8 @@ pub(crate) struct SafetyLog {
     greatest: BTreeMap<u64, Ticket>,
     /// Records with smaller tickets are not needed any more.
     released: Ticket,
+    /// Will be `released` once both logs are durable.
+    releasing: Ticket,
     /// What was signed before the log was lost is not known again yet.
     history_lost: bool,
 }
@@ -28,25 +30,37 @@ impl SafetyLog {
     /// `history_expected`: the directory has held a chain, so an absent log is a lost one.
     pub(crate) fn open(settings: Settings, history_expected: bool) -> Result<(Self, Remembered), StoreError> {
         let (log, found) = Log::open(settings, history_expected)?;
-        let mut safety = Self { history_lost: log.history_lost(), log, greatest: BTreeMap::new(), released: Ticket(0) };
+        let mut safety = Self {
+            history_lost: log.history_lost(),
+            log,
+            greatest: BTreeMap::new(),
+            released: Ticket(0),
+            releasing: Ticket(0),
+        };
+        let records = safety.scan()?;
+        let remembered = Remembered { records, history_lost: safety.history_lost, found };
+        Ok((safety, remembered))
+    }
+
+    /// Every record that is not released, from disk, oldest first. What is appended and not committed is not among them.
+    pub(crate) fn scan(&mut self) -> Result<Vec<(Ticket, Bytes)>, StoreError> {
         let mut records = Vec::new();
-        let mut stream = safety.log.reader().records_from(Position::default());
+        let mut stream = self.log.reader().records_from(Position::default());
         while let Some(record) = stream.next()? {
             match SafetyRecord::read(&record.payload) {
                 Some(SafetyRecord::Engine(ticket, bytes)) => {
-                    safety.note(record.at.segment, ticket);
+                    self.note(record.at.segment, ticket);
                     records.push((ticket, bytes));
                 }
-                Some(SafetyRecord::Released(ticket)) => safety.released = safety.released.max(ticket),
+                Some(SafetyRecord::Released(ticket)) => self.released = self.released.max(ticket),
                 // The header of a later segment says the same.
-                Some(SafetyRecord::HistoryKnown) if record.at.segment == safety.log.sequence() => safety.history_lost = false,
+                Some(SafetyRecord::HistoryKnown) if record.at.segment == self.log.sequence() => self.history_lost = false,
                 Some(SafetyRecord::HistoryKnown) => {}
                 None => return Err(unreadable(&record, "a safety record of unknown kind")),
             }
         }
-        records.retain(|(ticket, _)| *ticket >= safety.released);
-        let remembered = Remembered { records, history_lost: safety.history_lost, found };
-        Ok((safety, remembered))
+        records.retain(|(ticket, _)| *ticket >= self.released);
+        Ok(records)
     }
 
     fn note(&mut self, segment: u64, ticket: Ticket) {
@@ -66,21 +80,28 @@ impl SafetyLog {
         Ok(())
     }
 
-    /// Remembers that smaller tickets are released (durable with the next group, and losing that is harmless), and deletes
-    /// the oldest segments that hold nothing else.
-    pub(crate) fn release_below(&mut self, ticket: Ticket) -> Result<(), StoreError> {
+    /// Smaller tickets are not needed any more. Takes effect with [`Self::apply_release`].
+    pub(crate) fn release_below(&mut self, ticket: Ticket) {
+        self.releasing = self.releasing.max(ticket);
+    }
+
+    /// Deletes the oldest segments that hold only released records, and remembers the release with the next group (losing
+    /// that is harmless). To be called when both logs are durable: a record may have been released because of what was
+    /// appended with it.
+    pub(crate) fn apply_release(&mut self) -> Result<(), StoreError> {
+        let ticket = self.releasing;
         if ticket <= self.released {
             return Ok(());
         }
         self.released = ticket;
-        self.log.append(0, self.history_lost, |out| SafetyRecord::Released(ticket).write(out))?;
         let active = self.log.sequence();
-        let first_needed =
-            self.greatest.iter().find(|(_, greatest)| **greatest >= ticket).map_or(active, |(&segment, _)| segment);
-        if let Some(last) = first_needed.min(active).checked_sub(1) {
+        let needed = self.greatest.iter().find(|(_, greatest)| **greatest >= ticket);
+        let first_needed = needed.map_or(active, |(&segment, _)| segment);
+        if let Some(last) = first_needed.checked_sub(1) {
             self.log.remove_through(last)?;
             self.greatest = self.greatest.split_off(&first_needed);
         }
+        self.log.append(0, self.history_lost, |out| SafetyRecord::Released(ticket).write(out))?;
         Ok(())
     }
 

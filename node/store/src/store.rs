@@ -89,11 +89,12 @@ impl Store {
     }
 
     /// Records with smaller tickets are not needed any more; the one with this ticket stays. Segments that hold only
-    /// released records are deleted.
+    /// released records are deleted by the next sync, after everything appended before it is durable. So if a record is
+    /// released because ordering went on, append the block or the progress first.
     pub fn release_safety_below(&mut self, ticket: Ticket) -> Result<(), StoreError> {
         self.running()?;
-        let released = self.safety.release_below(ticket);
-        self.keep(released)
+        self.safety.release_below(ticket);
+        Ok(())
     }
 
     /// After [`Recovered::safety_lost`]: the engine has learned from a quorum what it signed last. Until the next sync the
@@ -102,6 +103,13 @@ impl Store {
         self.running()?;
         let appended = self.safety.append_history_known();
         self.keep(appended)
+    }
+
+    /// What the engine would find again if the node restarted now: every durable record that is not released.
+    pub fn safety_records(&mut self) -> Result<Vec<(Ticket, Bytes)>, StoreError> {
+        self.running()?;
+        let scanned = self.safety.scan();
+        self.keep(scanned)
     }
 
     /// Appends the next block with all that it led to, in one record.
@@ -172,6 +180,7 @@ impl Store {
         }
         self.safety.commit()?;
         self.blocks.commit()?;
+        self.safety.apply_release()?;
         self.group.early.append(&mut self.group.tickets);
         let (blocks, certificates) = (std::mem::take(&mut self.group.blocks), std::mem::take(&mut self.group.certificates));
         if blocks.is_empty() && certificates.is_empty() {

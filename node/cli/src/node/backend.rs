@@ -35,11 +35,11 @@ impl Backend for NodeBackend {
     }
 
     fn head(&self) -> Height {
-        self.reader.head()
+        self.reader.head().height()
     }
 
     fn finalized(&self) -> Height {
-        self.reader.certified().min(self.head())
+        self.reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
@@ -47,7 +47,7 @@ impl Backend for NodeBackend {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
         }
         let stored = self.reader.block(height)?;
-        Some(Arc::new(ChainBlock::new(&stored.block, stored.hash, stored.receipts.clone())))
+        Some(Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec())))
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
@@ -106,7 +106,7 @@ impl Backend for NodeBackend {
     }
 
     fn certificate(&self, height: Height) -> Option<Certificate> {
-        self.reader.certificate_at_or_above(height)
+        self.reader.certificate(height).as_deref().cloned()
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {

@@ -17,7 +17,7 @@ use corniche_api::{Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Ticket, Verifier};
 use corniche_executor::verify_ordered;
-use corniche_network::{Channel, NetworkHandle, PeerKey};
+use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{ExecutionStage, Executed, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
@@ -130,6 +130,8 @@ enum Write {
     Block(Arc<CommittedBlock>),
     Certificate(Certificate),
     Progress(Resume),
+    /// The last thing this node does.
+    Divergence { reason: String, certificate: Certificate },
 }
 
 /// Starts the pipeline, execution and writer threads. They end when the inbox is closed.
@@ -198,7 +200,8 @@ impl Ports {
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {
                 if let Some((network, _)) = &self.network {
-                    network.penalise(PeerKey(peer.into()), corniche_network::Fault::never_valid(fault.0));
+                    tracing::debug!(fault = fault.0, "a peer broke the rules");
+                    network.penalise(PeerKey(peer.into()), Fault::NeverValid);
                 }
             }
             Output::Persist(ticket, record) => self.write(Write::Record(ticket, record)),
@@ -222,7 +225,7 @@ impl Ports {
                 tracing::warn!(validator = validator.0, ?offence, "a validator broke the rules; evidence is in the log of this node");
             }
             Output::Trace(event) => tracing::debug!(detail = event.detail, "{}", event.name),
-            Output::Halt(reason) => shared.halt(reason),
+            Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
         }
     }
 
@@ -312,21 +315,16 @@ fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared)
 
 fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<(), corniche_store::StoreError> {
     let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
-    let mut tickets = Vec::new();
     let mut finalized = None;
-    let mut release = None;
+    let (mut release, mut diverged) = (None, None);
     let mut read_safety_log = false;
     for write in group {
         match write {
-            Write::Record(ticket, record) => {
-                store.append_safety(ticket, &record)?;
-                tickets.push(ticket);
-            }
-            // Only what is durable makes a record unnecessary.
+            Write::Record(ticket, record) => store.append_safety(ticket, &record)?,
             Write::ReleaseBelow(ticket) => release = Some(ticket),
             Write::ReadSafetyLog => read_safety_log = true,
             Write::Block(block) => {
-                store.append_block(&block)?;
+                store.append_block(block.clone())?;
                 appended.push(block);
             }
             Write::Certificate(certificate) => {
@@ -334,13 +332,14 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
                 store.append_certificate(&certificate)?;
             }
             Write::Progress(resume) => store.append_progress(&resume)?,
+            Write::Divergence { reason, certificate } => {
+                store.append_divergence(&certificate)?;
+                diverged = Some(reason);
+            }
         }
     }
-    store.sync()?;
-    if let Some(ticket) = release {
-        store.release_safety_below(ticket)?;
-    }
-    for ticket in tickets {
+    let synced = store.sync()?;
+    for ticket in synced.tickets {
         shared.inbox.answer(Input::Durable(ticket));
     }
     for block in &appended {
@@ -353,6 +352,13 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     }
     if let Some(height) = finalized {
         let _ = shared.events.send(ChainEvent::Finalized(height));
+    }
+    // Only what is durable makes a record unnecessary, so this comes after the sync.
+    if let Some(ticket) = release {
+        store.release_safety_below(ticket)?;
+    }
+    if let Some(reason) = diverged {
+        shared.halt(reason);
     }
     if read_safety_log {
         shared.inbox.answer(Input::SafetyLog(store.safety_records()?));
@@ -385,7 +391,10 @@ impl Verifiers {
                             // A full inbox drops peers' messages; whoever lacks something asks for it.
                             let _ = shared.inbox.offer(input);
                         }),
-                        Err(fault) => network.penalise(peer, corniche_network::Fault::never_valid(fault)),
+                        Err(fault) => {
+                            tracing::debug!(%peer, fault, "a peer broke the rules");
+                            network.penalise(peer, Fault::NeverValid);
+                        }
                     }
                 }
             };

@@ -18,14 +18,13 @@ use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdent
 use corniche_pipeline::{
     EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
 };
-use corniche_state::genesis_changes;
-use corniche_store::{CodeCache, Identity, Options, Reader, Recovered, Store};
+use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
 use corniche_types::{B256, Bytes, Genesis, Header, Height, TimestampMs, ValidatorIndex, header_hash, wire};
 use corniche_vm::{Vm, wasm::ModuleCache};
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
 };
 
 /// Everything `run` needs.
@@ -60,15 +59,24 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let Job { config, genesis, keys, data, rebuild, ready } = job;
     let genesis = Arc::new(genesis);
     let own = own_place(&genesis, keys.as_ref())?;
-    let identity = Identity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
     let options = Options { rebuild, ..Options::default() };
-    let (store, recovered) = Store::open(&data, &identity, &genesis, options)?;
+    let (store, recovered) = Store::open(&data, &genesis, options)?;
+    if recovered.safety_lost {
+        tracing::warn!("the safety log is gone: this validator asks a quorum what it signed before it votes");
+    }
+    if let Some(why) = &recovered.rebuilt {
+        tracing::warn!(why, "state and indices were built again from the log");
+    }
+    if let Some(certificate) = &recovered.divergence {
+        let message = format!("this node executed block {} differently than a quorum; see docs/operate.md", certificate.height);
+        return Err(Failed::new(Exit::Halted, message).into());
+    }
     let reader = store.reader();
-    let vm = Vm::new(Arc::new(CodeOnDisk(store.code_cache()?)))?;
+    let vm = Vm::new(Arc::new(CodeOnDisk(store.code_cache())))?;
 
     let engine = own.zip(keys.clone()).map(|(index, keys)| MahiMahiParts::new(&genesis, index, &keys)).transpose()?;
     let verifier = engine.as_ref().map(MahiMahiParts::verifier);
-    let start = Start::new(&genesis, &reader, &recovered);
+    let start = Start::new(&reader, &recovered);
     let state = recovered.state.clone();
     let stage = ExecutionStage::new(
         genesis.clone(),
@@ -88,17 +96,17 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         engine_factory: engine.map(MahiMahiParts::factory),
         records: recovered.safety,
         state: state.clone(),
-        head: reader.block(start.height).map(|stored| stored.block().clone()),
+        head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
         head_hash: header_hash(&start.head),
         base_fee,
         resume: recovered.resume,
-        certificate: recovered.certificate,
+        certificate: recovered.certificate.as_deref().cloned(),
         uncertified: start.uncertified,
-        pool: PoolConfig { transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
+        pool: PoolConfig { max_transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
         now: clock::now(),
     });
 
-    let network = start_network(&config, &genesis, keys.as_ref())?;
+    let network = start_network(&config, &genesis, keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     let runtime = tokio::runtime::Handle::current();
     let threads = core::spawn(pipeline, stage, store, shared.clone(), handle.clone().map(|handle| (handle, runtime)));
@@ -167,9 +175,8 @@ struct Start {
 }
 
 impl Start {
-    fn new(genesis: &Genesis, reader: &Reader, recovered: &Recovered) -> Self {
-        let _ = genesis;
-        let height = reader.head();
+    fn new(reader: &Reader, recovered: &Recovered) -> Self {
+        let height = recovered.head.height();
         let head = header_at(reader, height);
         let mut gas_in_second = 0;
         let mut below = height;
@@ -251,7 +258,7 @@ impl MahiMahiParts {
 
 // ---- peers -------------------------------------------------------------------------------------------------------------
 
-fn start_network(
+async fn start_network(
     config: &NodeConfig,
     genesis: &Genesis,
     keys: Option<&ValidatorKeys>,
@@ -271,15 +278,15 @@ fn start_network(
     for peer in &config.peers {
         network = network.with_bootstrap(peer).with_context(|| format!("peer address {peer}"))?;
     }
-    Ok(Some(corniche_network::Network::start(network)?))
+    Ok(Some(corniche_network::Network::start(network).await?))
 }
 
 /// The identity in `path`, made when there is none.
 fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
     if !path.exists() {
-        keys::write_secret(path, &NetworkKey::from_seed(B256::random().0).to_hex())?;
+        keys::write_secret(path, &hex::encode(B256::random()))?;
     }
-    keys::read_secret(path, NetworkKey::from_hex)
+    keys::read_secret(path, |text| hex::FromHex::from_hex(text).map(NetworkKey::from_seed))
 }
 
 /// Carries network events to the verifiers and the pipeline, and answers followers from the store.
@@ -306,7 +313,6 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
             }
         }
     }
-    shared.target.store(0, Ordering::Relaxed);
 }
 
 fn answer(reader: &Reader, from: Height) -> corniche_pipeline::Response {
@@ -314,7 +320,7 @@ fn answer(reader: &Reader, from: Height) -> corniche_pipeline::Response {
         let committed = reader.block(height)?.committed.clone();
         Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
     };
-    answer_blocks(from, block, |height| reader.certificate(height))
+    answer_blocks(from, block, |height| reader.certificate(height).filter(|found| found.height == height).as_deref().cloned())
 }
 
 // ---- compiled code -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,12 @@ pub use self::sled::SledKv;
 /// New values by key; `None` removes the key.
 pub type Batch = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
+/// A key and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// What [`Kv::scan`] calls for each entry; an error ends the scan.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>;
+
 /// A backend failed. There is one reaction to all of them (build again from the log), so the words are for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -28,10 +34,10 @@ pub trait Kv: Send + Sync {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError>;
 
     /// The first entry whose key is `from` or greater.
-    fn next(&self, from: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError>;
+    fn next(&self, from: &[u8]) -> Result<Option<Entry>, KvError>;
 
     /// Shows every entry whose key begins with `prefix`, in order of keys.
-    fn scan(&self, prefix: u8, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>) -> Result<(), KvError>;
+    fn scan(&self, prefix: u8, visit: Visit<'_>) -> Result<(), KvError>;
 
     /// All of the batch or, after a crash, possibly nothing of it, but never a part. Durable on return.
     fn apply(&self, batch: &Batch) -> Result<(), KvError>;
@@ -78,11 +84,11 @@ impl Kv for Guarded {
         self.guard(|kv| kv.get(key))
     }
 
-    fn next(&self, from: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError> {
+    fn next(&self, from: &[u8]) -> Result<Option<Entry>, KvError> {
         self.guard(|kv| kv.next(from))
     }
 
-    fn scan(&self, prefix: u8, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>) -> Result<(), KvError> {
+    fn scan(&self, prefix: u8, visit: Visit<'_>) -> Result<(), KvError> {
         self.guard(|kv| kv.scan(prefix, visit))
     }
 

@@ -1,6 +1,6 @@
 //! redb: the second backend.
 
-use super::{Batch, Kv, KvError};
+use super::{Batch, Entry, Kv, KvError, Visit};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
@@ -33,12 +33,12 @@ impl Kv for RedbKv {
         Ok(self.table()?.get(key).map_err(failed)?.map(|value| value.value().to_vec()))
     }
 
-    fn next(&self, from: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError> {
+    fn next(&self, from: &[u8]) -> Result<Option<Entry>, KvError> {
         let entry = self.table()?.range(from..).map_err(failed)?.next().transpose().map_err(failed)?;
         Ok(entry.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())))
     }
 
-    fn scan(&self, prefix: u8, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>) -> Result<(), KvError> {
+    fn scan(&self, prefix: u8, visit: Visit<'_>) -> Result<(), KvError> {
         let from = [prefix];
         for entry in self.table()?.range(from.as_slice()..).map_err(failed)? {
             let (key, value) = entry.map_err(failed)?;

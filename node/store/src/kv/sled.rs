@@ -1,6 +1,6 @@
 //! sled 0.34: the default backend.
 
-use super::{Batch, Kv, KvError};
+use super::{Batch, Entry, Kv, KvError, Visit};
 use std::path::Path;
 
 /// One sled tree.
@@ -21,12 +21,12 @@ impl Kv for SledKv {
         Ok(self.db.get(key)?.map(|value| value.to_vec()))
     }
 
-    fn next(&self, from: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, KvError> {
+    fn next(&self, from: &[u8]) -> Result<Option<Entry>, KvError> {
         let entry = self.db.range(from..).next().transpose()?;
         Ok(entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
-    fn scan(&self, prefix: u8, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>) -> Result<(), KvError> {
+    fn scan(&self, prefix: u8, visit: Visit<'_>) -> Result<(), KvError> {
         for entry in self.db.scan_prefix([prefix]) {
             let (key, value) = entry?;
             visit(&key, &value)?;

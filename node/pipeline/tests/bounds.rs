@@ -1,0 +1,56 @@
+//! Nothing is signed before it is durable, execution does not run away from certification, and what cannot execute yet comes
+//! back to the pool of the validator that proposed it.
+
+mod common;
+
+use common::{Node, genesis, transfer};
+use corniche_pipeline::{AHEAD_OF_CERTIFICATION, PeerMessage};
+use corniche_types::Height;
+
+fn shares(node: &Node) -> usize {
+    node.sent.iter().filter(|(_, message)| matches!(message, PeerMessage::CertificateShare(_))).count()
+}
+
+#[test]
+fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
+    let genesis = genesis(4);
+    let mut node = Node::new(1, &genesis, Some(0));
+    let other = Node::new(2, &genesis, Some(1));
+    node.connect(&other, Some(1));
+    node.slow_disk = true;
+    node.submit(transfer(0));
+    assert_eq!(node.blocks.len(), 1, "executed and handed to the disk");
+    assert_eq!(shares(&node), 0);
+    assert_eq!(node.pipeline.pending_nonce(&common::user().address()), 1);
+    assert!(node.pipeline.pool().get(&transfer(0).hash()).is_some(), "still pending for users");
+    node.finish_appends();
+    assert_eq!(shares(&node), 1);
+    assert!(node.pipeline.pool().get(&transfer(0).hash()).is_none());
+}
+
+#[test]
+fn execution_waits_for_certificates() {
+    // Three of four validators are away: nothing is ever certified.
+    let mut node = Node::new(1, &genesis(4), Some(0));
+    for nonce in 0..AHEAD_OF_CERTIFICATION + 20 {
+        node.submit(transfer(nonce));
+    }
+    assert_eq!(node.executed_plans as u64, AHEAD_OF_CERTIFICATION);
+    assert!(node.certificates.is_empty());
+}
+
+#[test]
+fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
+    let mut node = Node::new(1, &genesis(1), Some(0));
+    // Somebody's batch brings nonce 1 before nonce 0.
+    let early = transfer(1);
+    node.script.lock().unwrap().push_back(vec![early.transaction().raw().clone()]);
+    node.wait(1);
+    assert_eq!(node.blocks.len(), 1);
+    let block = &node.blocks[0];
+    assert!(block.receipts.is_empty() && block.block.ordering.skipped.len() == 1);
+    node.submit(transfer(0));
+    let executed: Vec<_> = node.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
+    assert_eq!(executed, [transfer(0).hash(), early.hash()]);
+    assert_eq!(node.certificates.keys().last(), Some(&Height(node.blocks.len() as u64)));
+}

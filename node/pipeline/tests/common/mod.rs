@@ -1,0 +1,314 @@
+//! Nodes in memory on a virtual clock: real pool, execution and certification; the ordering engine is scripted.
+#![allow(dead_code)]
+
+use alloy_consensus::TxEip1559;
+use corniche_admission::{PoolConfig, batch};
+use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
+use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket};
+use corniche_pipeline::{
+    EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request,
+    Response, Setup, answer_blocks, verify_all,
+};
+use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
+use corniche_types::{
+    Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
+    TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
+};
+use corniche_vm::Vm;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex},
+};
+
+pub const CHAIN: u64 = 7;
+
+pub fn user() -> EthereumKey {
+    EthereumKey::from_bytes(&[3; 32]).unwrap()
+}
+
+pub fn bls_key(index: usize) -> BlsSecretKey {
+    BlsSecretKey::from_seed([40 + index as u8; 32])
+}
+
+pub fn genesis(validators: usize) -> Genesis {
+    let member = |index: usize| ValidatorInfo {
+        consensus_key: B256::with_last_byte(index as u8 + 1),
+        bls_key: Bytes::copy_from_slice(&bls_key(index).public().to_bytes()),
+        bls_proof: Bytes::copy_from_slice(&bls_key(index).prove_possession().to_bytes()),
+        network_key: B256::with_last_byte(index as u8 + 1),
+        fee_address: Address::with_last_byte(0xf0 + index as u8),
+    };
+    let rich = GenesisAccount { balance: U256::from(10u128.pow(24)), ..GenesisAccount::default() };
+    Genesis {
+        protocol_version: 1,
+        chain_id: CHAIN,
+        currency: "TST".into(),
+        timestamp_ms: TimestampMs(1_000_000),
+        block_ms: 0,
+        block_gas_limit: 30_000_000,
+        batch_bytes: 1 << 20,
+        batch_gas: 30_000_000,
+        epoch_blocks: 1_000,
+        fees: FeeRules { initial_base_fee: 1_000, target_gas_per_second: 1_000_000 },
+        engine: EngineConfig { name: "scripted".into(), parameters: Default::default() },
+        validators: (0..validators).map(member).collect(),
+        coin_shares: vec![Bytes::new(); validators],
+        coin_public_key: Bytes::new(),
+        accounts: BTreeMap::from([(user().address(), rich)]),
+    }
+}
+
+pub fn transfer(nonce: u64) -> VerifiedTransaction {
+    let raw = user().sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 1_000_000,
+        max_priority_fee_per_gas: 10,
+        to: TxKind::Call(Address::repeat_byte(0xaa)),
+        value: U256::from(1),
+        ..TxEip1559::default()
+    });
+    VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
+}
+
+/// An engine for tests of what surrounds engines: every batch it is given is a commit at once.
+struct Scripted {
+    next: u64,
+    now: TimestampMs,
+    wanting: bool,
+    out: VecDeque<EngineOutput>,
+    /// Commits the test wants delivered besides.
+    script: Script,
+}
+
+pub type Script = Arc<Mutex<VecDeque<Vec<Bytes>>>>;
+
+impl Scripted {
+    fn commit(&mut self, batch: Batch) {
+        let batches = if batch.bytes.is_empty() { Vec::new() } else { vec![(ValidatorIndex(0), batch)] };
+        self.out.push_back(EngineOutput::Deliver(Ordered {
+            index: CommitIndex(self.next),
+            leader: ValidatorIndex(0),
+            time: self.now,
+            randomness: B256::with_last_byte(self.next as u8),
+            batches,
+            checkpoint: self.next.to_be_bytes().to_vec().into(),
+        }));
+        self.next += 1;
+    }
+}
+
+impl Engine for Scripted {
+    fn handle(&mut self, now: TimestampMs, input: EngineInput) {
+        self.now = now;
+        if let EngineInput::Batch(batch) = input {
+            self.wanting = false;
+            self.commit(batch);
+        }
+        let script = std::mem::take(&mut *self.script.lock().unwrap());
+        script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw) }));
+    }
+
+    fn poll(&mut self) -> Option<EngineOutput> {
+        if let Some(output) = self.out.pop_front() {
+            return Some(output);
+        }
+        if self.wanting {
+            return None;
+        }
+        self.wanting = true;
+        Some(EngineOutput::WantBatch { bytes: 1 << 20, gas: 30_000_000 })
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        None
+    }
+}
+
+/// A node with its disk and its executor; the test is its network.
+pub struct Node {
+    pub key: NodeKey,
+    pub pipeline: Pipeline,
+    stage: ExecutionStage,
+    pub script: Script,
+    pub blocks: Vec<Arc<CommittedBlock>>,
+    pub certificates: BTreeMap<Height, Certificate>,
+    pub sent: Vec<(NodeKey, PeerMessage)>,
+    pub requests: Vec<(NodeKey, Request)>,
+    pub executed_plans: usize,
+    pub penalties: Vec<(NodeKey, String)>,
+    pub halted: Option<String>,
+    pub released: Vec<Ticket>,
+    /// Appends wait here while `slow_disk`.
+    pub slow_disk: bool,
+    pub waiting_appends: VecDeque<Height>,
+    /// Execution wanders off: another balance than everybody else's.
+    pub now: TimestampMs,
+}
+
+impl Node {
+    /// A validator with an engine, or a full node (`None`).
+    pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
+        Self::with_state_of(number, genesis, genesis, validator)
+    }
+
+    /// The same, but executing on top of another genesis' accounts: a node whose state has gone wrong.
+    pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
+        let genesis = Arc::new(genesis.clone());
+        let (state, mut tree) = (State::default(), Tree::default());
+        let changes = genesis_changes(accounts);
+        state.apply(Height(0), &changes);
+        let root = tree.apply(&changes);
+        let honest_root = Tree::default().apply(&genesis_changes(&genesis));
+        let head: Header = genesis.header(honest_root);
+        let _ = root;
+        let script = Script::default();
+        let engine_script = script.clone();
+        let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
+            Box::new(Scripted {
+                next: resume.index.0 + 1,
+                now,
+                wanting: false,
+                out: VecDeque::new(),
+                script: engine_script.clone(),
+            })
+        });
+        let now = TimestampMs(2_000_000);
+        let pipeline = Pipeline::new(Setup {
+            genesis: genesis.clone(),
+            validator: validator.map(|index| (ValidatorIndex(index), bls_key(usize::from(index)))),
+            engine_factory: validator.map(|_| factory),
+            records: Vec::new(),
+            state: state.clone(),
+            head: None,
+            head_hash: header_hash(&head),
+            base_fee: 1_000,
+            resume: Resume::default(),
+            certificate: None,
+            uncertified: Vec::new(),
+            pool: PoolConfig::from_genesis(&genesis),
+            now,
+        });
+        let start = ExecutionStart { state, tree, head, gas_in_second: 0 };
+        Self {
+            key: [number; 32],
+            pipeline,
+            stage: ExecutionStage::new(genesis, Vm::in_memory(), start),
+            script,
+            blocks: Vec::new(),
+            certificates: BTreeMap::new(),
+            sent: Vec::new(),
+            requests: Vec::new(),
+            executed_plans: 0,
+            penalties: Vec::new(),
+            halted: None,
+            released: Vec::new(),
+            slow_disk: false,
+            waiting_appends: VecDeque::new(),
+            now,
+        }
+    }
+
+    pub fn submit(&mut self, transaction: VerifiedTransaction) {
+        self.handle(Input::Submit { transaction, reply: None });
+    }
+
+    pub fn handle(&mut self, input: Input) {
+        self.pipeline.handle(self.now, input);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.pipeline.poll() {
+            match output {
+                Output::Execute(plan) => {
+                    self.executed_plans += 1;
+                    let executed = self.stage.execute(plan.block, verify_all);
+                    self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
+                }
+                Output::Append(block) => {
+                    let height = block.block.height();
+                    self.blocks.push(block);
+                    self.waiting_appends.push_back(height);
+                    if !self.slow_disk {
+                        self.finish_appends();
+                    }
+                }
+                Output::AppendCertificate(certificate) => {
+                    self.certificates.insert(certificate.height, certificate);
+                }
+                Output::Send { to, message } => self.sent.push((to, message)),
+                Output::Request { to, request } => self.requests.push((to, request)),
+                Output::Penalise { peer, fault } => self.penalties.push((peer, fault.0)),
+                Output::Persist(ticket, _) => self.pipeline.handle(self.now, Input::Durable(ticket)),
+                Output::ReleaseBelow(ticket) => self.released.push(ticket),
+                Output::ReadSafetyLog => self.pipeline.handle(self.now, Input::SafetyLog(Vec::new())),
+                Output::Halt { reason, .. } => self.halted = Some(reason),
+                _ => {}
+            }
+        }
+    }
+
+    pub fn finish_appends(&mut self) {
+        while let Some(height) = self.waiting_appends.pop_front() {
+            self.pipeline.handle(self.now, Input::Appended(height));
+        }
+        self.drain();
+    }
+
+    /// Advances the clock and lets what is due happen.
+    pub fn wait(&mut self, ms: u64) {
+        self.now.0 += ms;
+        self.handle(Input::Deadline);
+    }
+
+    /// What this node answers a follower.
+    pub fn answer(&self, from: Height) -> Response {
+        let block = |height: Height| {
+            let committed = self.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?)?;
+            Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+        };
+        answer_blocks(from, block, |height| self.certificates.get(&height).cloned())
+    }
+
+    pub fn hashes(&self) -> Vec<B256> {
+        self.blocks.iter().map(|committed| committed.block.hash()).collect()
+    }
+
+    pub fn connect(&mut self, other: &Self, validator: Option<u16>) {
+        self.handle(Input::PeerUp { peer: other.key, validator: validator.map(ValidatorIndex) });
+    }
+}
+
+/// Carries everything two nodes have for each other until both are quiet.
+pub fn exchange(a: &mut Node, b: &mut Node) {
+    for _ in 0..1_000 {
+        if a.sent.is_empty() && b.sent.is_empty() && a.requests.is_empty() && b.requests.is_empty() {
+            return;
+        }
+        carry(a, b);
+        carry(b, a);
+    }
+    panic!("the two never become quiet");
+}
+
+fn carry(from: &mut Node, to: &mut Node) {
+    for (_, message) in std::mem::take(&mut from.sent) {
+        match message {
+            PeerMessage::Certificate(certificate) => to.handle(Input::Certificate { from: from.key, certificate }),
+            PeerMessage::Transactions(raw) => {
+                for raw in raw {
+                    let transaction = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap();
+                    to.submit(transaction);
+                }
+            }
+            PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}
+        }
+    }
+    for (_, Request::Blocks { from: height }) in std::mem::take(&mut from.requests) {
+        let response = Some(to.answer(height));
+        let key = to.key;
+        from.handle(Input::Response { from: key, response });
+    }
+}
