@@ -1,0 +1,157 @@
+// A network of real `corniche` processes in a temporary directory, and the ways to hurt it.
+
+import { execFile, spawn } from 'node:child_process';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { createPublicClient, createWalletClient, defineChain, http } from 'viem';
+import { privateKeyToAccount } from 'viem/accounts';
+import { until } from './until.js';
+
+const run = promisify(execFile);
+const repository = fileURLToPath(new URL('../../..', import.meta.url));
+
+/** The binary under test. */
+export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
+
+/** Ports one node may use; the runner deals them from the base port upwards. */
+const PORTS_PER_NODE = 4;
+
+export class Network {
+  /** Starts a network and waits until every node answers. */
+  static async up({ validators, fullNodes = 0 }) {
+    if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
+    const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
+    const port = await freePorts((validators + fullNodes) * PORTS_PER_NODE);
+    const flags = ['--validators', validators, '--full-nodes', fullNodes, '--dir', directory, '--base-port', port, '--json'];
+    const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
+    const network = new Network(directory, JSON.parse(stdout));
+    await Promise.all(network.nodes.map((node) => node.ready()));
+    return network;
+  }
+
+  constructor(directory, description) {
+    this.directory = directory;
+    this.chain = defineChain({
+      id: Number(description.chainId),
+      name: 'Corniche under test',
+      nativeCurrency: { name: 'Corniche', symbol: 'CRN', decimals: 18 },
+      rpcUrls: { default: { http: [description.nodes[0].rpc] } },
+    });
+    this.nodes = description.nodes.map((node) => new Node(node, this));
+    this.keys = description.accounts.map(({ key }) => key);
+    this.accounts = this.keys.map((key) => privateKeyToAccount(key));
+  }
+
+  get validators() {
+    return this.nodes.filter((node) => node.role === 'validator');
+  }
+
+  get fullNodes() {
+    return this.nodes.filter((node) => node.role !== 'validator');
+  }
+
+  /** Ends every process. The directory stays when the test failed, for its logs. */
+  async down({ failed = false } = {}) {
+    for (const node of this.nodes) if (node.child) node.kill();
+    await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
+    await Promise.all(this.nodes.map((node) => node.gone()));
+    if (failed) console.error(`logs and data are kept in ${this.directory}`);
+    else rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** One process, seen from outside. */
+export class Node {
+  constructor({ name, role, rpc, pid, dataDir, log }, network) {
+    Object.assign(this, { name, role, rpc, pid, dataDir, log, network });
+    this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
+  }
+
+  /** A wallet that talks to this node only. */
+  wallet(account) {
+    return createWalletClient({ account, chain: this.network.chain, transport: http(this.rpc, { retryCount: 0 }), cacheTime: 0 });
+  }
+
+  /** A JSON-RPC request as bytes; returns the status and the parsed answer. */
+  async post(body) {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const response = await fetch(this.rpc, { method: 'POST', headers: { 'content-type': 'application/json' }, body: text });
+    const answer = await response.text();
+    return { status: response.status, answer: answer === '' ? undefined : JSON.parse(answer) };
+  }
+
+  /** One call, without a library in between: `{ result }` or `{ error }`. */
+  async call(method, ...params) {
+    return (await this.post({ jsonrpc: '2.0', id: 1, method, params })).answer;
+  }
+
+  ready() {
+    return until(`${this.name} to answer`, () => this.client.getChainId());
+  }
+
+  /** SIGKILL: no handler runs, nothing is flushed. */
+  kill() {
+    try {
+      process.kill(this.pid, 'SIGKILL');
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error;
+    }
+  }
+
+  /** Waits until the process is no more; its ports and its lock are free then. */
+  gone() {
+    return until(`${this.name} (process ${this.pid}) to end`, () => {
+      if (this.child) return this.child.exitCode !== null || this.child.signalCode !== null;
+      try {
+        process.kill(this.pid, 0);
+      } catch (error) {
+        return error.code === 'ESRCH';
+      }
+      // A process nobody has waited for still has its number but runs no more.
+      return readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
+    });
+  }
+
+  /** Starts the process again on what it left on its disk. */
+  async restart() {
+    const log = openSync(this.log, 'a');
+    const config = join(this.network.directory, this.name, 'node.toml');
+    this.child = spawn(corniche, ['node', '--config', config, '--data', this.dataDir], { stdio: ['ignore', log, log] });
+    closeSync(log);
+    this.pid = this.child.pid;
+    await until(`${this.name} to answer after its restart`, async () => {
+      if (this.child.exitCode !== null) throw new Error(`it ended with ${this.child.exitCode}, see ${this.log}`);
+      return this.client.getChainId();
+    });
+  }
+
+  /** Waits until this node has the block and returns it. */
+  block(number) {
+    return until(`${this.name} to have block ${number}`, async () => {
+      if ((await this.client.getBlockNumber()) < number) return undefined;
+      return this.client.getBlock({ blockNumber: number });
+    });
+  }
+}
+
+/** The first of `count` neighbouring ports that nobody listens on. */
+async function freePorts(count) {
+  for (let attempt = 0; attempt < 50; attempt += 1) {
+    const base = 20_000 + Math.floor(Math.random() * 10_000);
+    const free = await Promise.all(Array.from({ length: count }, (_, offset) => isFree(base + offset)));
+    if (free.every(Boolean)) return base;
+  }
+  throw new Error(`no ${count} neighbouring ports are free`);
+}
+
+function isFree(port) {
+  return new Promise((settle) => {
+    const server = createServer();
+    server.once('error', () => settle(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => settle(true)));
+  });
+}

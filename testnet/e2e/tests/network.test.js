@@ -1,0 +1,160 @@
+// The story of a first network: a wallet deploys a token and uses it, every node sees the same, and neither one validator's
+// death nor everybody's takes anything away.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { parseEther, parseEventLogs } from 'viem';
+import { abi, bytecode } from '../lib/contracts.js';
+import { Network } from '../lib/network.js';
+import { until } from '../lib/until.js';
+
+const token = abi('erc20');
+const supply = parseEther('1000000');
+
+test('four validators and a full node', { timeout: 600_000 }, async (t) => {
+  const network = await Network.up({ validators: 4, fullNodes: 1 });
+  let failed = true;
+  t.after(() => network.down({ failed }));
+
+  const [first, , , last] = network.validators;
+  const [owner, friend, stranger] = network.accounts;
+  /** Every receipt anyone was given, to be asked for again after the worst. */
+  const receipts = [];
+  let address;
+
+  const write = async (node, account, functionName, args) => {
+    const hash = await node.wallet(account).writeContract({ address, abi: token, functionName, args });
+    const receipt = await node.client.waitForTransactionReceipt({ hash, timeout: 60_000 });
+    assert.equal(receipt.status, 'success');
+    receipts.push(receipt);
+    return receipt;
+  };
+  const read = (node, functionName, args) => node.client.readContract({ address, abi: token, functionName, args });
+  const transfer = (node, to, amount) => write(node, owner, 'transfer', [to.address, amount]);
+
+  /** Waits until these nodes have the block and asserts that it, and the balances in it, are the same everywhere. */
+  const agree = async (nodes, number) => {
+    const seen = await Promise.all(
+      nodes.map(async (node) => {
+        const { hash, stateRoot, transactionsRoot, receiptsRoot } = await node.block(number);
+        return { hash, stateRoot, transactionsRoot, receiptsRoot };
+      }),
+    );
+    for (const block of seen) assert.deepEqual(block, seen[0]);
+    const balances = await Promise.all(
+      nodes.map((node) => Promise.all([owner, friend, stranger].map((account) => read(node, 'balanceOf', [account.address])))),
+    );
+    for (const balance of balances) assert.deepEqual(balance, balances[0]);
+    assert.equal(balances[0].reduce((sum, balance) => sum + balance), supply);
+    return balances[0];
+  };
+
+  await t.test('all nodes have the same genesis', async () => {
+    const blocks = await Promise.all(network.nodes.map((node) => node.block(0n)));
+    for (const block of blocks) assert.equal(block.hash, blocks[0].hash);
+  });
+
+  await t.test('a wallet deploys a token written in Rust, constructor included', async () => {
+    const hash = await first.wallet(owner).deployContract({ abi: token, bytecode: bytecode('erc20'), args: ['Cornice', 'CRN', supply] });
+    const receipt = await first.client.waitForTransactionReceipt({ hash, timeout: 60_000 });
+    assert.equal(receipt.status, 'success');
+    receipts.push(receipt);
+    address = receipt.contractAddress;
+    assert.equal(await read(first, 'name'), 'Cornice');
+    assert.equal(await read(first, 'totalSupply'), supply);
+    assert.equal(await read(first, 'balanceOf', [owner.address]), supply);
+  });
+
+  await t.test('a transfer moves tokens and leaves an event', async () => {
+    const receipt = await transfer(first, friend, 1000n);
+    const [event] = parseEventLogs({ abi: token, logs: receipt.logs, eventName: 'Transfer' });
+    assert.deepEqual(event.args, { from: owner.address, to: friend.address, value: 1000n });
+    const found = await first.client.getContractEvents({
+      address,
+      abi: token,
+      eventName: 'Transfer',
+      args: { to: friend.address },
+      fromBlock: 0n,
+      toBlock: 'latest',
+    });
+    assert.deepEqual(found.map((log) => log.transactionHash), [receipt.transactionHash]);
+    assert.equal(found[0].blockHash, receipt.blockHash);
+  });
+
+  await t.test('what a contract refuses comes with the name of its error', async () => {
+    const attempt = first.client.simulateContract({
+      account: stranger,
+      address,
+      abi: token,
+      functionName: 'transfer',
+      args: [owner.address, 1n],
+    });
+    await assert.rejects(attempt, (error) => {
+      assert.equal(error.walk((cause) => cause.name === 'ContractFunctionRevertedError').data.errorName, 'ERC20InsufficientBalance');
+      return true;
+    });
+  });
+
+  await t.test('every node sees the same balances, block hashes and state roots', async () => {
+    const balances = await agree(network.nodes, receipts.at(-1).blockNumber);
+    assert.deepEqual(balances, [supply - 1000n, 1000n, 0n]);
+  });
+
+  await t.test('a quorum certifies what was executed', async () => {
+    const { blockNumber } = receipts.at(-1);
+    for (const node of network.nodes) {
+      await until(`${node.name} to see block ${blockNumber} finalized`, async () => {
+        const { number } = await node.client.getBlock({ blockTag: 'finalized' });
+        return number >= blockNumber;
+      });
+    }
+  });
+
+  await t.test('a transaction given to a full node reaches the validators', async () => {
+    const [follower] = network.fullNodes;
+    const receipt = await transfer(follower, stranger, 5n);
+    await agree(network.nodes, receipt.blockNumber);
+  });
+
+  await t.test('three go on without the fourth, which catches up from its disk and its peers', async () => {
+    last.kill();
+    await last.gone();
+    const others = network.nodes.filter((node) => node !== last);
+    for (let count = 0; count < 5; count += 1) await transfer(network.validators[count % 3], friend, 1n);
+    await agree(others, receipts.at(-1).blockNumber);
+    await last.restart();
+    await agree(network.nodes, receipts.at(-1).blockNumber);
+    const receipt = await transfer(last, friend, 1n);
+    await agree(network.nodes, receipt.blockNumber);
+  });
+
+  await t.test('all four killed at once: every receipt anyone was given is still there, and the chain goes on', async () => {
+    // Some transactions are on their way when the power goes.
+    const nonce = await first.client.getTransactionCount({ address: friend.address, blockTag: 'pending' });
+    const wallet = first.wallet(friend);
+    for (let count = 0; count < 20; count += 1) {
+      await wallet.sendTransaction({ to: stranger.address, value: 1n, nonce: nonce + count, gas: 21_000n });
+    }
+    await transfer(network.validators[1], friend, 7n);
+    for (const node of network.validators) node.kill();
+    await Promise.all(network.validators.map((node) => node.gone()));
+    await Promise.all(network.validators.map((node) => node.restart()));
+
+    for (const node of network.validators) {
+      for (const receipt of receipts) {
+        const { blockHash, blockNumber, status, gasUsed } = await until(`${node.name} to have ${receipt.transactionHash}`, () =>
+          node.client.getTransactionReceipt({ hash: receipt.transactionHash }),
+        );
+        assert.deepEqual(
+          { blockHash, blockNumber, status, gasUsed },
+          { blockHash: receipt.blockHash, blockNumber: receipt.blockNumber, status: receipt.status, gasUsed: receipt.gasUsed },
+        );
+      }
+    }
+    const receipt = await transfer(first, stranger, 11n);
+    assert.ok(receipt.blockNumber > receipts.at(-2).blockNumber);
+    await agree(network.nodes, receipt.blockNumber);
+  });
+
+  failed = false;
+});
