@@ -61,7 +61,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub const TRANSACTION: Self = Self { stack_words: 131_072, memory_pages: 4_096 };
+    pub const TRANSACTION: Self = Self { stack_words: 65_536, memory_pages: 2_048 };
 }
 
 /// An answer and what it costs, in gas.

@@ -1,1 +1,134 @@
-//! To be written.
+//! The host-call table: what a contract may import, with the exact WebAssembly signature and the base price of each function.
+//!
+//! This one table is read by the virtual machine (validation refuses any other import, linking and charging follow it) and by
+//! everything that explains contracts (traces, gas reports, documentation). Names and signatures of [`VM_HOOKS`] are those that
+//! `stylus-sdk` declares; the prices are our own and part of the gas table, so changing one is a protocol upgrade.
+//!
+//! Conventions of the interface: pointers and lengths are `i32`; an address is 20 bytes; a 32-byte word is big-endian; a length
+//! that a call writes into the guest's memory is a little-endian `u32`.
+
+#![no_std]
+
+/// Version of the host interface; stored with an account's code.
+pub const ABI_VERSION: u8 = 1;
+
+/// The module contracts import from.
+pub const VM_HOOKS_MODULE: &str = "vm_hooks";
+
+/// Reserved for additions of our own. Nothing can be imported from it yet.
+pub const CORNICHE_MODULE: &str = "corniche";
+
+/// The exported function a call enters by: length of the input in, zero for success out.
+pub const ENTRYPOINT_EXPORT: &str = "user_entrypoint";
+
+/// The exported linear memory.
+pub const MEMORY_EXPORT: &str = "memory";
+
+/// Ink is the unit in which instructions are priced.
+pub const INK_PER_GAS: u64 = 10_000;
+
+/// What contract authors call their constructor's selector: the first four bytes of keccak-256 of `stylus_constructor()`.
+pub const CONSTRUCTOR_SIGNATURE: &str = "stylus_constructor()";
+
+/// A WebAssembly value type of the interface. Nothing else crosses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    I32,
+    I64,
+}
+
+/// One importable function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCall {
+    pub name: &'static str,
+    pub parameters: &'static [ValueType],
+    pub result: Option<ValueType>,
+    /// Base price in ink; what depends on lengths or touches state comes on top.
+    pub ink: u64,
+}
+
+use ValueType::{I32, I64};
+
+const fn call(name: &'static str, parameters: &'static [ValueType], result: Option<ValueType>, ink: u64) -> HostCall {
+    HostCall { name, parameters, result, ink }
+}
+
+/// A value handed over in registers.
+const PLAIN: u64 = 5_000;
+/// One or more small fixed-size reads or writes of guest memory.
+const POINTER: u64 = 10_000;
+/// Something allocates or looks into the state on the way.
+const HEAVY: u64 = 40_000;
+/// 256-bit division and its like.
+const WIDE: u64 = 20_000;
+
+/// Every function of the module [`VM_HOOKS_MODULE`], by name in ascending order.
+pub const VM_HOOKS: &[HostCall] = &[
+    call("account_balance", &[I32, I32], None, HEAVY),
+    call("account_code", &[I32, I32, I32, I32], Some(I32), HEAVY),
+    call("account_code_size", &[I32], Some(I32), HEAVY),
+    call("account_codehash", &[I32, I32], None, HEAVY),
+    call("block_basefee", &[I32], None, POINTER),
+    call("block_coinbase", &[I32], None, POINTER),
+    call("block_gas_limit", &[], Some(I64), PLAIN),
+    call("block_number", &[], Some(I64), PLAIN),
+    call("block_timestamp", &[], Some(I64), PLAIN),
+    call("call_contract", &[I32, I32, I32, I32, I64, I32], Some(I32), HEAVY),
+    call("chainid", &[], Some(I64), PLAIN),
+    call("contract_address", &[I32], None, POINTER),
+    call("create1", &[I32, I32, I32, I32, I32], None, HEAVY),
+    call("create2", &[I32, I32, I32, I32, I32, I32], None, HEAVY),
+    call("delegate_call_contract", &[I32, I32, I32, I64, I32], Some(I32), HEAVY),
+    call("emit_log", &[I32, I32, I32], None, HEAVY),
+    call("evm_gas_left", &[], Some(I64), PLAIN),
+    call("evm_ink_left", &[], Some(I64), PLAIN),
+    call("exit_early", &[I32], None, PLAIN),
+    call("math_add_mod", &[I32, I32, I32], None, WIDE),
+    call("math_div", &[I32, I32], None, WIDE),
+    call("math_mod", &[I32, I32], None, WIDE),
+    call("math_mul_mod", &[I32, I32, I32], None, WIDE),
+    call("math_pow", &[I32, I32], None, WIDE),
+    call("msg_reentrant", &[], Some(I32), PLAIN),
+    call("msg_sender", &[I32], None, POINTER),
+    call("msg_value", &[I32], None, POINTER),
+    call("native_keccak256", &[I32, I32, I32], None, POINTER),
+    call("pay_for_memory_grow", &[I32], None, PLAIN),
+    call("read_args", &[I32], None, POINTER),
+    call("read_return_data", &[I32, I32, I32], Some(I32), POINTER),
+    call("return_data_size", &[], Some(I32), PLAIN),
+    call("static_call_contract", &[I32, I32, I32, I64, I32], Some(I32), HEAVY),
+    call("storage_cache_bytes32", &[I32, I32], None, HEAVY),
+    call("storage_flush_cache", &[I32], None, POINTER),
+    call("storage_load_bytes32", &[I32, I32], None, HEAVY),
+    call("transient_load_bytes32", &[I32, I32], None, HEAVY),
+    call("transient_store_bytes32", &[I32, I32], None, HEAVY),
+    call("tx_gas_price", &[I32], None, POINTER),
+    call("tx_ink_price", &[], Some(I32), PLAIN),
+    call("tx_origin", &[I32], None, POINTER),
+    call("write_result", &[I32, I32], None, POINTER),
+];
+
+/// The function of that name, if the table has it.
+pub fn find(name: &str) -> Option<&'static HostCall> {
+    position(name).map(|at| &VM_HOOKS[at])
+}
+
+/// Where the function stands in [`VM_HOOKS`].
+pub fn position(name: &str) -> Option<usize> {
+    VM_HOOKS.binary_search_by(|call| call.name.cmp(name)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_name_is_found() {
+        assert_eq!(VM_HOOKS.len(), 42);
+        assert!(VM_HOOKS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for call in VM_HOOKS {
+            assert_eq!(find(call.name), Some(call));
+        }
+        assert_eq!(find("log_txt"), None);
+    }
+}

@@ -1,1 +1,32 @@
-//! Running WebAssembly contracts.
+//! Running WebAssembly contracts so that every node computes the same.
+//!
+//! ```text
+//! creation data ─ creation ─▶ wasm ─ validate ─▶ checked ─ instrument ─▶ counted ─ engine ─▶ CompiledContract ─ run ─▶ Exit
+//!                                                  gas ────────┘            │ cache              hostcalls ◀─▶ Host
+//! ```
+//!
+//! What always holds, and where each source of nondeterminism is closed:
+//!
+//! | source | closed by |
+//! |---|---|
+//! | NaN bits, host floats, vectors | no such type passes `validate`; Cranelift canonicalises NaNs besides |
+//! | threads, shared memory, relaxed SIMD | refused by `validate`, off in `engine` |
+//! | failing `memory.grow` | bounded by the instrumented module; pool slots have the bound's size; a host failure is a fault |
+//! | native stack depth | counted by `instrument`; the native stack is far larger than what can be counted |
+//! | out of gas | counted by `instrument` from our own table (`gas`), never by fuel or epochs |
+//! | compiler and its optimisations | see neither gas nor stack; their limits lie beyond those of `validate` |
+//! | iteration order | the storage cache is ordered |
+//!
+//! A wasmtime failure outside these rules is a [`Fault`](crate::host::ExitStatus::Fault): this node is broken, and the transaction has no result.
+
+mod cache;
+mod creation;
+mod engine;
+pub mod gas;
+mod hostcalls;
+pub mod instrument;
+pub mod validate;
+
+pub use cache::{ModuleCache, NoCache};
+pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
+pub use engine::{CallPermit, CompileError, CompiledContract, Entry, EngineConfig, THREAD_STACK_BYTES, WasmEngine};

@@ -1,0 +1,365 @@
+//! wasmtime, configured so that nothing of it shows in a result.
+//!
+//! Instances come from a pool: a fresh one per frame, of which only touched pages cost. Slots are made for memories of
+//! [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the run is a fault.
+//!
+//! **Stack.** A frame's counted words ([`instrument`](super::instrument)) bound what can be alive in a function. Cranelift runs without its
+//! optimiser: with it, hoisted and shared subexpressions would live as long as the compiler likes, and a function's native frame would
+//! have no bound in terms of the module. Without it [`NATIVE_BYTES_PER_WORD`] is generous by an order of magnitude (measured in `tests/`),
+//! compile time stays near linear, and the counted bound ends a run long before wasmtime's own would. That one is a fault when it is met.
+
+use super::cache::{ModuleCache, Recent, seal, unseal};
+use super::creation::{CreationError, unpack};
+use super::hostcalls::{self, Frame, Stop};
+use super::instrument::{self, GAS_EXPORT, InstrumentError, PAGES_EXPORT, STACK_EXPORT};
+use super::validate::{self, MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES, ValidationError};
+use super::gas::{self, GAS_VERSION, INK_PER_GAS};
+use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
+use alloy_primitives::{B256, Bytes, keccak256};
+use corniche_abi::{ABI_VERSION, ENTRYPOINT_EXPORT, MEMORY_EXPORT};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport, OptLevel, PoolingAllocationConfig, Store, Strategy};
+
+/// Native stack one counted word may take at most, with room to spare.
+const NATIVE_BYTES_PER_WORD: usize = 256;
+/// Native stack of all WebAssembly frames of a transaction together.
+const WASM_STACK_BYTES: usize = Limits::TRANSACTION.stack_words as usize * NATIVE_BYTES_PER_WORD;
+/// For an uncounted leaf, a host call and everything the host does before the next frame starts.
+const HOST_STACK_BYTES: usize = 1024 * 1024;
+/// A run on a thread with at least this much stack left needs no other: give it to threads that execute.
+pub const THREAD_STACK_BYTES: usize = 64 * 1024 * 1024;
+
+/// More gas than this is not metered but handed back: ink has 63 bits.
+const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
+
+/// What is local to a node; nothing here can change a result.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Transactions that may execute at the same time besides calls (`call_permit`).
+    pub executors: u32,
+    /// Calls, estimates and traces that may run at the same time.
+    pub callers: u32,
+    /// Machine code kept in memory.
+    pub recent_bytes: usize,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self { executors: 2, callers: 6, recent_bytes: 256 * 1024 * 1024 }
+    }
+}
+
+/// Compiles and runs contracts. Cheap to clone.
+#[derive(Clone)]
+pub struct WasmEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    linker: Linker<Frame>,
+    /// Everything besides the code that an artefact depends on.
+    environment: B256,
+    artefacts: Arc<dyn ModuleCache>,
+    recent: Recent,
+    free_callers: AtomicU32,
+}
+
+/// Why code could not be made ready to run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    #[error(transparent)]
+    Unpack(#[from] CreationError),
+    #[error(transparent)]
+    Invalid(#[from] ValidationError),
+    /// Never the contract's fault.
+    #[error("internal fault: {0}")]
+    Fault(String),
+}
+
+impl From<InstrumentError> for CompileError {
+    fn from(error: InstrumentError) -> Self {
+        Self::Fault(error.to_string())
+    }
+}
+
+/// A module ready to run. Cheap to clone.
+#[derive(Clone)]
+pub struct CompiledContract {
+    inner: Arc<Compiled>,
+}
+
+struct Compiled {
+    pre: InstancePre<Frame>,
+    entrypoint: ModuleExport,
+    memory: ModuleExport,
+    gas: ModuleExport,
+    stack: ModuleExport,
+    pages: ModuleExport,
+    initial_pages: u32,
+    start_ink: u64,
+    machine_code_bytes: usize,
+}
+
+impl CompiledContract {
+    pub(super) fn machine_code_bytes(&self) -> usize {
+        self.inner.machine_code_bytes
+    }
+}
+
+/// What a frame starts with.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub input: Bytes,
+    pub gas: u64,
+    pub limits: Limits,
+}
+
+/// The right to run one call beside the executor; see [`WasmEngine::call_permit`].
+pub struct CallPermit {
+    engine: WasmEngine,
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        self.engine.inner.free_callers.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl WasmEngine {
+    pub fn new(config: &EngineConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
+        let transactions = config.executors.saturating_add(config.callers).max(1);
+        let engine = Engine::new(&wasmtime_config(transactions.saturating_mul(MAX_CALL_DEPTH + 1))).map_err(fault)?;
+        let linker = hostcalls::linker(&engine).map_err(fault)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                environment: environment(&engine),
+                engine,
+                linker,
+                artefacts,
+                recent: Recent::new(config.recent_bytes),
+                free_callers: AtomicU32::new(config.callers),
+            }),
+        })
+    }
+
+    /// Calls that are not part of a block take one of a bounded number of permits, so that they can never use up the instances that
+    /// block execution needs. `None`: refuse the call as busy.
+    pub fn call_permit(&self) -> Option<CallPermit> {
+        let free = &self.inner.free_callers;
+        free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1)).ok()?;
+        Some(CallPermit { engine: self.clone() })
+    }
+
+    /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it.
+    pub fn contract(&self, code_hash: &B256, stored_code: &[u8]) -> Result<CompiledContract, CompileError> {
+        match self.inner.recent.get(code_hash) {
+            Some(contract) => Ok(contract),
+            None => self.compile(code_hash, &unpack(stored_code)?),
+        }
+    }
+
+    /// The same for a deployment, whose module is already unpacked: its errors are what the developer reads. Validation is never
+    /// skipped, since it tells what a run needs besides machine code; it costs a fraction of compiling.
+    pub fn compile(&self, code_hash: &B256, wasm: &[u8]) -> Result<CompiledContract, CompileError> {
+        if let Some(contract) = self.inner.recent.get(code_hash) {
+            return Ok(contract);
+        }
+        let checked = validate::check(wasm)?;
+        let key = keccak256([self.inner.environment.as_slice(), code_hash.as_slice()].concat());
+        let known = self.inner.artefacts.get(&key).and_then(|sealed| self.load(unseal(&sealed)?).ok());
+        let module = match known {
+            Some(module) => module,
+            None => {
+                let artefact = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
+                self.inner.artefacts.put(&key, &seal(&artefact));
+                self.load(&artefact)?
+            }
+        };
+        let contract = self.link(&module, checked.initial_pages, wasm.len())?;
+        self.inner.recent.insert(*code_hash, contract.clone());
+        Ok(contract)
+    }
+
+    /// Runs machine code that this node made.
+    #[allow(unsafe_code)]
+    fn load(&self, artefact: &[u8]) -> Result<Module, CompileError> {
+        // SAFETY: `artefact` is what `precompile_module` of the same wasmtime answered: either just now, or read back from this node's own
+        // cache with its hash intact. Artefacts never come from peers or clients. wasmtime itself refuses another version or configuration.
+        unsafe { Module::deserialize(&self.inner.engine, artefact) }.map_err(fault)
+    }
+
+    fn link(&self, module: &Module, initial_pages: u32, unpacked_bytes: usize) -> Result<CompiledContract, CompileError> {
+        let export = |name| module.get_export_index(name).ok_or_else(|| CompileError::Fault(format!("the instrumented module lacks {name}")));
+        let code = module.image_range();
+        Ok(CompiledContract {
+            inner: Arc::new(Compiled {
+                pre: self.inner.linker.instantiate_pre(module).map_err(fault)?,
+                entrypoint: export(ENTRYPOINT_EXPORT)?,
+                memory: export(MEMORY_EXPORT)?,
+                gas: export(GAS_EXPORT)?,
+                stack: export(STACK_EXPORT)?,
+                pages: export(PAGES_EXPORT)?,
+                initial_pages,
+                start_ink: gas::start_ink(unpacked_bytes, initial_pages),
+                machine_code_bytes: code.end as usize - code.start as usize,
+            }),
+        })
+    }
+
+    /// Runs one frame from its start to its end.
+    ///
+    /// Needs much native stack and moves to a fresh one when the thread has less than a run may need; a thread with
+    /// [`THREAD_STACK_BYTES`] never has to.
+    pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
+        stacker::maybe_grow(WASM_STACK_BYTES + HOST_STACK_BYTES, THREAD_STACK_BYTES, || self.run_here(contract, host, entry))
+    }
+
+    fn run_here(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
+        let contract = &*contract.inner;
+        let metered = entry.gas.min(MAX_METERED_GAS);
+        let Some(ink) = (metered * INK_PER_GAS).checked_sub(contract.start_ink) else {
+            return Exit::failed(ExitStatus::OutOfGas);
+        };
+        let Some(pages) = entry.limits.memory_pages.checked_sub(contract.initial_pages) else {
+            return Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted));
+        };
+        let limits = Limits { stack_words: entry.limits.stack_words, memory_pages: pages };
+        let (result, mut frame, counters) = match hostcalls::with_frame(host, entry.input, |frame| self.enter(contract, frame, ink, limits)) {
+            Ok(ran) => ran,
+            Err(error) => return Exit::failed(ExitStatus::Fault(format!("{error:?}"))),
+        };
+        let status = match result {
+            Ok(0) => ExitStatus::Return,
+            Ok(_) => ExitStatus::Revert,
+            Err(error) => match frame.take_stop() {
+                Some(Stop::Exit(0)) => ExitStatus::Return,
+                Some(Stop::Exit(_)) => ExitStatus::Revert,
+                Some(Stop::OutOfGas) => ExitStatus::OutOfGas,
+                Some(Stop::Trap(trap)) => ExitStatus::Trap(trap),
+                Some(Stop::Fault(text)) => ExitStatus::Fault(text),
+                None => classify(&error, &counters),
+            },
+        };
+        match status {
+            ExitStatus::Return | ExitStatus::Revert => {
+                let left = u64::try_from(counters.gas).unwrap_or(0) / INK_PER_GAS;
+                Exit { status, output: frame.output, gas_left: left + (entry.gas - metered) }
+            }
+            failed => Exit::failed(failed),
+        }
+    }
+
+    /// `Err`: the run could not even begin, which is never the contract's fault.
+    fn enter(&self, contract: &Compiled, frame: Frame, ink: u64, limits: Limits) -> wasmtime::Result<(wasmtime::Result<i32>, Frame, Counters)> {
+        let mut store = Store::new(&self.inner.engine, frame);
+        store.limiter(|frame| &mut frame.growth);
+        let instance = contract.pre.instantiate(&mut store)?;
+        let missing = || wasmtime::Error::msg("an export of the instrumented module has the wrong type");
+        let memory = instance.get_module_export(&mut store, &contract.memory).and_then(|e| e.into_memory()).ok_or_else(missing)?;
+        let mut global = |export| instance.get_module_export(&mut store, export).and_then(|e| e.into_global()).ok_or_else(missing);
+        let (gas, stack, pages) = (global(&contract.gas)?, global(&contract.stack)?, global(&contract.pages)?);
+        gas.set(&mut store, (ink as i64).into())?;
+        stack.set(&mut store, (limits.stack_words as i32).into())?;
+        pages.set(&mut store, (limits.memory_pages as i32).into())?;
+        let handles = hostcalls::Handles { memory, gas, stack, pages };
+        store.data_mut().handles = Some(handles);
+        let entrypoint = instance.get_module_export(&mut store, &contract.entrypoint).and_then(|e| e.into_func()).ok_or_else(missing)?;
+        let entrypoint = entrypoint.typed::<i32, i32>(&store)?;
+        let length = i32::try_from(store.data().input.len())?;
+        let result = entrypoint.call(&mut store, length);
+        let counters = Counters {
+            gas: gas.get(&mut store).i64().ok_or_else(missing)?,
+            stack: stack.get(&mut store).i32().ok_or_else(missing)?,
+            pages: pages.get(&mut store).i32().ok_or_else(missing)?,
+        };
+        Ok((result, store.into_data(), counters))
+    }
+}
+
+/// What the module's counters stood at when the run ended.
+struct Counters {
+    gas: i64,
+    stack: i32,
+    pages: i32,
+}
+
+/// A trap that no host call ordered.
+fn classify(error: &wasmtime::Error, counters: &Counters) -> ExitStatus {
+    let Some(trap) = error.downcast_ref::<wasmtime::Trap>() else {
+        return ExitStatus::Fault(format!("{error:?}"));
+    };
+    ExitStatus::Trap(match trap {
+        wasmtime::Trap::UnreachableCodeReached if counters.gas < 0 => return ExitStatus::OutOfGas,
+        wasmtime::Trap::UnreachableCodeReached if counters.stack < 0 => Trap::StackExhausted,
+        wasmtime::Trap::UnreachableCodeReached if counters.pages < 0 => Trap::MemoryExhausted,
+        wasmtime::Trap::UnreachableCodeReached => Trap::Unreachable,
+        wasmtime::Trap::MemoryOutOfBounds => Trap::MemoryOutOfBounds,
+        wasmtime::Trap::TableOutOfBounds | wasmtime::Trap::IndirectCallToNull => Trap::BadTableElement,
+        wasmtime::Trap::BadSignature => Trap::BadSignature,
+        wasmtime::Trap::IntegerOverflow => Trap::IntegerOverflow,
+        wasmtime::Trap::IntegerDivisionByZero => Trap::DivisionByZero,
+        // StackOverflow among them: our own count must end a run first.
+        other => return ExitStatus::Fault(format!("wasmtime trap outside the chain's rules: {other}")),
+    })
+}
+
+fn fault(error: wasmtime::Error) -> CompileError {
+    CompileError::Fault(format!("{error:?}"))
+}
+
+/// Every setting that could make two nodes differ is named here, also where it is wasmtime's default today. Threads, exceptions,
+/// garbage collection, components and asynchronous support are not even compiled in.
+fn wasmtime_config(instances: u32) -> Config {
+    let mut config = Config::new();
+    config.strategy(Strategy::Cranelift);
+    // See the module's documentation: bounds native frames and compile time.
+    config.cranelift_opt_level(OptLevel::None);
+    config.cranelift_nan_canonicalization(true);
+    config.wasm_simd(false);
+    config.wasm_relaxed_simd(false);
+    config.relaxed_simd_deterministic(true);
+    config.wasm_tail_call(false);
+    config.wasm_multi_value(false);
+    config.wasm_multi_memory(false);
+    config.wasm_memory64(false);
+    config.wasm_extended_const(false);
+    config.wasm_custom_page_sizes(false);
+    config.wasm_wide_arithmetic(false);
+    config.wasm_bulk_memory(true);
+    config.shared_memory(false);
+    // Counted by instrumentation instead.
+    config.consume_fuel(false);
+    config.epoch_interruption(false);
+    config.max_wasm_stack(WASM_STACK_BYTES);
+    // Neither tables for unwinding, whose registration grows quadratic with loaded modules, nor backtraces on every trap.
+    config.native_unwind_info(false);
+    config.wasm_backtrace_max_frames(None);
+    config.generate_address_map(false);
+    // Four GiB of address space per slot, of which 8 MiB can ever be used: bounds checks become page protection.
+    config.memory_reservation(4 << 30);
+    config.memory_guard_size(32 << 20);
+    config.memory_may_move(false);
+
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(instances).total_memories(instances).total_tables(instances);
+    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536);
+    pool.table_elements(MAX_TABLE_ENTRIES as usize);
+    pool.max_memories_per_module(1).max_tables_per_module(1);
+    // Resetting a slot: clear what was touched up to this size, give back the rest. Scanning finds the touched pages where the kernel can.
+    pool.linear_memory_keep_resident(128 * 1024).table_keep_resident(4 * 1024);
+    pool.pagemap_scan(Enabled::Auto);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}
+
+/// Hash of everything an artefact depends on besides the code.
+fn environment(engine: &Engine) -> B256 {
+    // Covers wasmtime's version, its settings and the processor's features.
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    let text = format!("corniche {ABI_VERSION} {GAS_VERSION} {}", env!("CARGO_PKG_VERSION"));
+    keccak256([text.as_bytes(), gas::describe().as_bytes(), &hasher.finish().to_le_bytes()].concat())
+}

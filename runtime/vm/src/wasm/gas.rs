@@ -1,0 +1,166 @@
+//! What running costs: our own table, version 1.
+//!
+//! Instructions are priced in *ink*, 10,000 of which are one gas. The table is part of the chain's rules: a node with another table
+//! computes other blocks. It is therefore frozen by a fixture (`tests/fixtures/gas-1.txt`), and a change needs a new [`GAS_VERSION`]
+//! active from a height of the genesis. Nothing here follows wasmtime's fuel, which differs between its compilers and releases.
+//!
+//! How the numbers were chosen: one gas should never buy more than about 30 ns on the reference machine of `docs/performance.md`.
+
+use wasmparser::Operator;
+
+pub use corniche_abi::INK_PER_GAS;
+
+/// Version of this table together with the instrumentation that applies it; stored with an account's code.
+pub const GAS_VERSION: u8 = 1;
+
+/// Groups of instructions that cost the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Leaves no machine code behind.
+    Free,
+    Constant,
+    Local,
+    Global,
+    Alu,
+    Multiply,
+    Divide,
+    Select,
+    Load,
+    Store,
+    Branch,
+    BranchTable,
+    Call,
+    CallIndirect,
+    MemorySize,
+    /// Base price; pages come on top.
+    MemoryGrow,
+    /// Base price; bytes come on top.
+    MemoryCopy,
+    MemoryFill,
+}
+
+/// Price of one instruction, in ink.
+pub const fn ink(class: Class) -> u64 {
+    match class {
+        Class::Free => 0,
+        Class::Constant | Class::Local => 100,
+        Class::Global => 300,
+        Class::Alu => 150,
+        Class::Multiply => 250,
+        Class::Divide => 1_500,
+        Class::Select => 250,
+        Class::Load => 500,
+        Class::Store => 600,
+        Class::Branch => 600,
+        Class::BranchTable => 1_500,
+        Class::Call => 3_000,
+        Class::CallIndirect => 6_000,
+        Class::MemorySize => 500,
+        Class::MemoryGrow => 10_000,
+        Class::MemoryCopy | Class::MemoryFill => 2_000,
+    }
+}
+
+/// Price of entering a function, for each local that has to be zeroed.
+pub const INK_PER_LOCAL: u64 = 50;
+/// Price of each byte that `memory.copy` or `memory.fill` moves.
+pub const INK_PER_MEMORY_BYTE: u64 = 30;
+/// Price of each 64 KiB page a frame starts with or grows by, paid when it becomes accessible.
+pub const INK_PER_PAGE: u64 = 250 * INK_PER_GAS;
+/// Price of each byte copied between the guest's memory and the host.
+pub const INK_PER_HOST_BYTE: u64 = 60;
+/// Price of keccak-256, for each begun word of 32 bytes: Ethereum's 6 gas; its 30 gas base stand in [`INK_KECCAK_BASE`].
+pub const INK_PER_KECCAK_WORD: u64 = 6 * INK_PER_GAS;
+pub const INK_KECCAK_BASE: u64 = 30 * INK_PER_GAS;
+/// Price of each significant byte of the exponent in `math_pow`: Ethereum's 50 gas.
+pub const INK_PER_EXPONENT_BYTE: u64 = 50 * INK_PER_GAS;
+/// Price of a word the storage cache holds, beyond the base price of the call that put it there.
+pub const INK_PER_CACHED_WORD: u64 = 20_000;
+
+/// Price of starting a frame, before its pages.
+pub const GAS_START: u64 = 500;
+/// Price of starting a frame, for each begun KiB of the unpacked module.
+pub const GAS_START_PER_KIB: u64 = 16;
+
+/// Price of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
+/// beside what Ethereum's rules ask for storing the code.
+pub const GAS_COMPILE_PER_BYTE: u64 = 40;
+
+/// What a deployment pays for its module being validated, instrumented and compiled.
+pub const fn compile_gas(unpacked_bytes: usize) -> u64 {
+    GAS_COMPILE_PER_BYTE * unpacked_bytes as u64
+}
+
+/// What every run of a module pays first, in ink.
+pub const fn start_ink(unpacked_bytes: usize, initial_pages: u32) -> u64 {
+    let kib = (unpacked_bytes as u64).div_ceil(1024);
+    (GAS_START + GAS_START_PER_KIB * kib) * INK_PER_GAS + INK_PER_PAGE * initial_pages as u64
+}
+
+macro_rules! classes {
+    ($($class:ident: $($operator:ident)*;)*) => {
+        /// The class of an instruction that contracts may use; `None` for every other.
+        pub fn class(operator: &Operator<'_>) -> Option<Class> {
+            match operator {
+                $($(Operator::$operator { .. } => Some(Class::$class),)*)*
+                _ => None,
+            }
+        }
+
+        /// Every instruction that contracts may use, for the fixture.
+        pub const ALLOWED: &[(&str, Class)] = &[$($((stringify!($operator), Class::$class),)*)*];
+    };
+}
+
+classes! {
+    Free: Unreachable Nop Block Loop End Drop;
+    Constant: I32Const I64Const;
+    Local: LocalGet LocalSet LocalTee;
+    Global: GlobalGet GlobalSet;
+    Alu:
+        I32Eqz I32Eq I32Ne I32LtS I32LtU I32GtS I32GtU I32LeS I32LeU I32GeS I32GeU
+        I64Eqz I64Eq I64Ne I64LtS I64LtU I64GtS I64GtU I64LeS I64LeU I64GeS I64GeU
+        I32Clz I32Ctz I32Popcnt I32Add I32Sub I32And I32Or I32Xor I32Shl I32ShrS I32ShrU I32Rotl I32Rotr
+        I64Clz I64Ctz I64Popcnt I64Add I64Sub I64And I64Or I64Xor I64Shl I64ShrS I64ShrU I64Rotl I64Rotr
+        I32WrapI64 I64ExtendI32S I64ExtendI32U
+        I32Extend8S I32Extend16S I64Extend8S I64Extend16S I64Extend32S;
+    Multiply: I32Mul I64Mul;
+    Divide: I32DivS I32DivU I32RemS I32RemU I64DivS I64DivU I64RemS I64RemU;
+    Select: Select;
+    Load:
+        I32Load I64Load I32Load8S I32Load8U I32Load16S I32Load16U
+        I64Load8S I64Load8U I64Load16S I64Load16U I64Load32S I64Load32U;
+    Store: I32Store I64Store I32Store8 I32Store16 I64Store8 I64Store16 I64Store32;
+    Branch: If Else Br BrIf Return;
+    BranchTable: BrTable;
+    Call: Call;
+    CallIndirect: CallIndirect;
+    MemorySize: MemorySize;
+    MemoryGrow: MemoryGrow;
+    MemoryCopy: MemoryCopy;
+    MemoryFill: MemoryFill;
+}
+
+/// The whole table as text, one price a line: what the fixture freezes.
+pub fn describe() -> String {
+    let mut text = format!("version {GAS_VERSION}\nink_per_gas {INK_PER_GAS}\n");
+    let mut line = |name: &str, ink: u64| text.push_str(&format!("{name} {ink}\n"));
+    for (name, class) in ALLOWED {
+        line(name, ink(*class));
+    }
+    line("local", INK_PER_LOCAL);
+    line("memory_byte", INK_PER_MEMORY_BYTE);
+    line("page", INK_PER_PAGE);
+    line("host_byte", INK_PER_HOST_BYTE);
+    line("keccak", INK_KECCAK_BASE);
+    line("keccak_word", INK_PER_KECCAK_WORD);
+    line("exponent_byte", INK_PER_EXPONENT_BYTE);
+    line("cached_word", INK_PER_CACHED_WORD);
+    line("start", GAS_START * INK_PER_GAS);
+    line("start_kib", GAS_START_PER_KIB * INK_PER_GAS);
+    line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
+    for call in corniche_abi::VM_HOOKS {
+        line(call.name, call.ink);
+    }
+    text
+}

@@ -1,0 +1,528 @@
+//! The functions of `vm_hooks`: what a contract can ask for.
+//!
+//! Each call pays before it works: its base price from the host-call table, then what depends on lengths, then what the [`Host`] says
+//! the state costs. Pointers and lengths are the contract's to choose, so every access is checked against the guest's memory, and one
+//! that misses ends the frame; nothing here can panic on them.
+//!
+//! **Storage cache.** Loads and stores go through a cache of the frame. `storage_flush_cache` writes changed words in the order of their
+//! keys; what is not flushed when the frame ends is lost. A word read before a nested call keeps its value after it unless the cache was
+//! flushed with `clear`: contracts written for this interface rely on exactly that, stale reads included.
+
+use super::gas::{self, INK_PER_GAS};
+use crate::host::{
+    CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, Host, HostCallEvent, HostError, Limits, Trap,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use corniche_abi::VM_HOOKS_MODULE;
+use std::collections::BTreeMap;
+use wasmtime::{Caller, Engine, Global, Linker, Memory, ResourceLimiter};
+
+/// Why a host call ends the frame.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    /// The contract asked to end with this status.
+    Exit(i32),
+    OutOfGas,
+    Trap(Trap),
+    Fault(String),
+}
+
+impl From<HostError> for Stop {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::OutOfGas => Self::OutOfGas,
+            HostError::StaticViolation => Self::Trap(Trap::StaticViolation),
+            HostError::Fault(text) => Self::Fault(text),
+        }
+    }
+}
+
+type Outcome<T> = Result<T, Stop>;
+
+/// Parts of the instance that host calls work on.
+#[derive(Clone, Copy)]
+pub(super) struct Handles {
+    pub memory: Memory,
+    pub gas: Global,
+    pub stack: Global,
+    pub pages: Global,
+}
+
+/// What belongs to one running frame.
+pub(super) struct Frame {
+    host: HostPointer,
+    pub input: Bytes,
+    pub output: Bytes,
+    /// Why a host call ended the frame.
+    stop: Option<Stop>,
+    pub growth: Growth,
+    /// Set right after instantiation, before any code of the contract runs.
+    pub handles: Option<Handles>,
+    /// Of the last nested call or creation.
+    return_data: Bytes,
+    cache: BTreeMap<B256, CachedWord>,
+}
+
+#[derive(Clone, Copy)]
+struct CachedWord {
+    value: B256,
+    /// To be written by the next flush.
+    dirty: bool,
+}
+
+impl Frame {
+    /// Why a host call or the host's memory ended the frame, if one of them did.
+    pub fn take_stop(&mut self) -> Option<Stop> {
+        self.growth.failed.take().map(Stop::Fault).or_else(|| self.stop.take())
+    }
+}
+
+/// The host of the running frame, without the lifetime that a wasmtime store cannot carry.
+struct HostPointer(*mut (dyn Host + 'static));
+
+/// Runs `body` with a frame that borrows `host`. The frame it gets must not outlive this call, which `body` ensures by consuming it or handing
+/// it back.
+#[allow(unsafe_code)]
+pub(super) fn with_frame<R>(host: &mut dyn Host, input: Bytes, body: impl FnOnce(Frame) -> R) -> R {
+    let host: *mut (dyn Host + '_) = host;
+    // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host calls, which run
+    // inside `body`; `host` is borrowed mutably for all that time and not used otherwise.
+    let host = unsafe { std::mem::transmute::<*mut (dyn Host + '_), *mut (dyn Host + 'static)>(host) };
+    body(Frame {
+        host: HostPointer(host),
+        input,
+        output: Bytes::new(),
+        stop: None,
+        growth: Growth::default(),
+        handles: None,
+        return_data: Bytes::new(),
+        cache: BTreeMap::new(),
+    })
+}
+
+/// Sees growth that failed.
+#[derive(Default)]
+pub(super) struct Growth {
+    failed: Option<String>,
+}
+
+/// Growth is bounded by the instrumented module; what fails beyond that fails for reasons of this machine, and must not become a result.
+impl ResourceLimiter for Growth {
+    fn memory_growing(&mut self, _current: usize, _desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.failed = Some(format!("memory could not grow within its bound: {error:?}"));
+        Err(error)
+    }
+
+    fn table_growing(&mut self, _current: usize, _desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// One host call in progress.
+struct Call<'a> {
+    caller: Caller<'a, Frame>,
+    handles: Handles,
+    name: &'static str,
+}
+
+impl Call<'_> {
+    fn frame(&mut self) -> &mut Frame {
+        self.caller.data_mut()
+    }
+
+    #[allow(unsafe_code)]
+    fn host(&mut self) -> &mut dyn Host {
+        let host = self.caller.data_mut().host.0;
+        // SAFETY: see `with_frame`. The borrow of `self` keeps two of these from living at once in this frame, and a nested frame has a
+        // host of its own.
+        unsafe { &mut *host }
+    }
+
+    // ---- gas ----
+
+    fn ink(&mut self) -> Outcome<u64> {
+        let ink = self.handles.gas.get(&mut self.caller).i64();
+        ink.and_then(|ink| u64::try_from(ink).ok()).ok_or_else(|| Stop::Fault("the gas counter is not a positive i64".into()))
+    }
+
+    fn gas_left(&mut self) -> Outcome<u64> {
+        Ok(self.ink()? / INK_PER_GAS)
+    }
+
+    fn pay(&mut self, ink: u64) -> Outcome<()> {
+        let left = self.ink()?.checked_sub(ink).ok_or(Stop::OutOfGas)?;
+        self.handles.gas.set(&mut self.caller, (left as i64).into()).map_err(|error| Stop::Fault(format!("{error:?}")))
+    }
+
+    fn pay_gas(&mut self, gas: u64) -> Outcome<()> {
+        self.pay(gas.checked_mul(INK_PER_GAS).ok_or(Stop::OutOfGas)?)
+    }
+
+    fn settle<T>(&mut self, charged: Result<Charged<T>, HostError>) -> Outcome<T> {
+        let charged = charged?;
+        self.pay_gas(charged.gas)?;
+        Ok(charged.value)
+    }
+
+    fn pay_bytes(&mut self, bytes: usize) -> Outcome<()> {
+        self.pay(gas::INK_PER_HOST_BYTE.saturating_mul(bytes as u64))
+    }
+
+    // ---- guest memory ----
+
+    fn read<const N: usize>(&mut self, pointer: i32) -> Outcome<[u8; N]> {
+        let memory = self.handles.memory.data(&self.caller);
+        slice(memory, pointer, N)?.try_into().map_err(|_| Stop::Trap(Trap::MemoryOutOfBounds))
+    }
+
+    fn read_bytes(&mut self, pointer: i32, length: i32) -> Outcome<Bytes> {
+        self.pay_bytes(length as u32 as usize)?;
+        let memory = self.handles.memory.data(&self.caller);
+        Ok(Bytes::copy_from_slice(slice(memory, pointer, length as u32 as usize)?))
+    }
+
+    fn address(&mut self, pointer: i32) -> Outcome<Address> {
+        self.read(pointer).map(Address::new)
+    }
+
+    fn word(&mut self, pointer: i32) -> Outcome<B256> {
+        self.read(pointer).map(B256::new)
+    }
+
+    fn number(&mut self, pointer: i32) -> Outcome<U256> {
+        self.read::<32>(pointer).map(U256::from_be_bytes)
+    }
+
+    fn write(&mut self, pointer: i32, bytes: &[u8]) -> Outcome<()> {
+        let memory = self.handles.memory.data_mut(&mut self.caller);
+        let start = pointer as u32 as usize;
+        let target = start.checked_add(bytes.len()).and_then(|end| memory.get_mut(start..end));
+        target.ok_or(Stop::Trap(Trap::MemoryOutOfBounds))?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_number(&mut self, pointer: i32, value: U256) -> Outcome<()> {
+        self.write(pointer, &value.to_be_bytes::<32>())
+    }
+
+    /// Copies the part of `data` that `offset` and `size` select and that exists; answers how much that was.
+    fn write_part(&mut self, destination: i32, data: &[u8], offset: i32, size: i32) -> Outcome<i32> {
+        let start = (offset as u32 as usize).min(data.len());
+        let part = &data[start..start + (size as u32 as usize).min(data.len() - start)];
+        self.pay_bytes(part.len())?;
+        self.write(destination, part)?;
+        Ok(part.len() as i32)
+    }
+
+    // ---- storage ----
+
+    fn storage_load(&mut self, key: B256) -> Outcome<B256> {
+        if let Some(word) = self.frame().cache.get(&key) {
+            return Ok(word.value);
+        }
+        let gas_left = self.gas_left()?;
+        let loaded = self.host().storage_load(&key, gas_left);
+        let value = self.settle(loaded)?;
+        self.frame().cache.insert(key, CachedWord { value, dirty: false });
+        Ok(value)
+    }
+
+    fn storage_cache(&mut self, key: B256, value: B256) -> Outcome<()> {
+        if !self.frame().cache.contains_key(&key) {
+            self.pay(gas::INK_PER_CACHED_WORD)?;
+        }
+        self.frame().cache.insert(key, CachedWord { value, dirty: true });
+        Ok(())
+    }
+
+    fn storage_flush(&mut self, clear: bool) -> Outcome<()> {
+        let dirty: Vec<(B256, B256)> =
+            self.frame().cache.iter().filter(|(_, word)| word.dirty).map(|(key, word)| (*key, word.value)).collect();
+        for (key, value) in dirty {
+            let gas_left = self.gas_left()?;
+            let stored = self.host().storage_store(&key, &value, gas_left);
+            self.settle(stored)?;
+            self.frame().cache.insert(key, CachedWord { value, dirty: false });
+        }
+        if clear {
+            self.frame().cache.clear();
+        }
+        Ok(())
+    }
+
+    // ---- calls and creations ----
+
+    fn limits(&mut self) -> Outcome<Limits> {
+        let left = |value: wasmtime::Val| value.i32().and_then(|left| u32::try_from(left).ok());
+        let stack_words = left(self.handles.stack.get(&mut self.caller));
+        let memory_pages = left(self.handles.pages.get(&mut self.caller));
+        match (stack_words, memory_pages) {
+            (Some(stack_words), Some(memory_pages)) => Ok(Limits { stack_words, memory_pages }),
+            _ => Err(Stop::Fault("a counter is not a positive i32".into())),
+        }
+    }
+
+    fn call(&mut self, kind: CallKind, to: i32, data: (i32, i32), value: U256, gas_wanted: i64, length_out: i32) -> Outcome<i32> {
+        let to = self.address(to)?;
+        let input = self.read_bytes(data.0, data.1)?;
+        let (gas_left, limits) = (self.gas_left()?, self.limits()?);
+        let request = CallRequest { kind, to, value, input, gas_wanted: gas_wanted as u64, gas_left, limits };
+        let CallReturn { status, output, gas } = self.host().call(request)?;
+        self.pay_gas(gas)?;
+        self.write(length_out, &(output.len() as u32).to_le_bytes())?;
+        self.frame().return_data = output;
+        Ok(match status {
+            CallStatus::Success => 0,
+            CallStatus::Revert => 1,
+            CallStatus::Failure => 2,
+        })
+    }
+
+    fn create(&mut self, code: (i32, i32), endowment: i32, salt: Option<i32>, address_out: i32, length_out: i32) -> Outcome<()> {
+        let code = self.read_bytes(code.0, code.1)?;
+        let value = self.number(endowment)?;
+        let salt = salt.map(|salt| self.word(salt)).transpose()?;
+        let (gas_left, limits) = (self.gas_left()?, self.limits()?);
+        let created = self.host().create(CreateRequest { value, code, salt, gas_left, limits })?;
+        self.pay_gas(created.gas)?;
+        self.write(address_out, created.address.unwrap_or_default().as_slice())?;
+        self.write(length_out, &(created.output.len() as u32).to_le_bytes())?;
+        self.frame().return_data = created.output;
+        Ok(())
+    }
+
+    fn emit_log(&mut self, data: i32, length: i32, topics: i32) -> Outcome<()> {
+        let topics = topics as u32 as usize;
+        if topics > 4 || (length as u32 as usize) < topics * 32 {
+            return Err(Stop::Trap(Trap::BadHostCall(self.name)));
+        }
+        let mut data = self.read_bytes(data, length)?;
+        let topics = data.split_to(topics * 32).chunks_exact(32).map(B256::from_slice).collect();
+        let gas_left = self.gas_left()?;
+        let logged = self.host().emit_log(topics, data, gas_left);
+        self.settle(logged)
+    }
+
+    // ---- other ----
+
+    fn code_of(&mut self, address: i32) -> Outcome<Bytes> {
+        let (address, gas_left) = (self.address(address)?, self.gas_left()?);
+        let code = self.host().code(&address, gas_left);
+        self.settle(code)
+    }
+
+    fn keccak(&mut self, data: i32, length: i32, output: i32) -> Outcome<()> {
+        let words = u64::from(length as u32).div_ceil(32);
+        self.pay(gas::INK_KECCAK_BASE + gas::INK_PER_KECCAK_WORD * words)?;
+        let memory = self.handles.memory.data(&self.caller);
+        let hash = keccak256(slice(memory, data, length as u32 as usize)?);
+        self.write(output, hash.as_slice())
+    }
+
+    /// `value = operation(value, other)`, in place.
+    fn math(&mut self, value: i32, other: i32, operation: impl FnOnce(U256, U256) -> U256) -> Outcome<()> {
+        let result = operation(self.number(value)?, self.number(other)?);
+        self.write_number(value, result)
+    }
+
+    fn math_pow(&mut self, value: i32, exponent: i32) -> Outcome<()> {
+        let bytes = self.number(exponent)?.byte_len() as u64;
+        self.pay(gas::INK_PER_EXPONENT_BYTE * bytes)?;
+        self.math(value, exponent, |value, exponent| value.wrapping_pow(exponent))
+    }
+
+    fn math_modulo(&mut self, value: i32, other: i32, modulus: i32, operation: impl FnOnce(U256, U256, U256) -> U256) -> Outcome<()> {
+        let modulus = self.number(modulus)?;
+        self.math(value, other, |value, other| operation(value, other, modulus))
+    }
+}
+
+fn slice(memory: &[u8], pointer: i32, length: usize) -> Outcome<&[u8]> {
+    let start = pointer as u32 as usize;
+    start.checked_add(length).and_then(|end| memory.get(start..end)).ok_or(Stop::Trap(Trap::MemoryOutOfBounds))
+}
+
+/// Charges, does and reports one host call.
+fn perform<R>(
+    caller: Caller<'_, Frame>,
+    name: &'static str,
+    ink: u64,
+    body: impl FnOnce(&mut Call<'_>) -> Outcome<R>,
+) -> wasmtime::Result<R> {
+    let Some(handles) = caller.data().handles else {
+        return Err(wasmtime::Error::msg("host call before the frame was set up"));
+    };
+    let mut call = Call { caller, handles, name };
+    let ink_before = call.ink().unwrap_or(0);
+    let outcome = call.pay(ink).and_then(|()| body(&mut call));
+    let ink_after = call.ink().unwrap_or(0);
+    call.host().trace(&HostCallEvent { name, ink_before, ink_after });
+    outcome.map_err(|stop| {
+        call.frame().stop = Some(stop);
+        wasmtime::Error::msg("the frame ended in a host call")
+    })
+}
+
+/// Every function of the table, bound to its work.
+pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
+    let mut linker = Linker::new(engine);
+    macro_rules! hook {
+        ($name:ident($call:ident $(, $argument:ident: $ty:ty)*) -> $result:ty $body:block) => {{
+            let name = stringify!($name);
+            let ink = corniche_abi::find(name).ok_or_else(|| wasmtime::Error::msg("a host call is missing in the table"))?.ink;
+            linker.func_wrap(VM_HOOKS_MODULE, name, move |caller: Caller<'_, Frame>, $($argument: $ty),*| -> wasmtime::Result<$result> {
+                perform(caller, name, ink, |$call: &mut Call<'_>| -> Outcome<$result> { $body })
+            })?;
+        }};
+    }
+
+    // Input and output.
+    hook!(read_args(call, destination: i32) -> () {
+        let input = call.frame().input.clone();
+        call.pay_bytes(input.len())?;
+        call.write(destination, &input)
+    });
+    hook!(write_result(call, data: i32, length: i32) -> () {
+        let output = call.read_bytes(data, length)?;
+        call.frame().output = output;
+        Ok(())
+    });
+    hook!(exit_early(call, status: i32) -> () {
+        let _ = call;
+        Err(Stop::Exit(status))
+    });
+
+    // Storage.
+    hook!(storage_load_bytes32(call, key: i32, destination: i32) -> () {
+        let key = call.word(key)?;
+        let value = call.storage_load(key)?;
+        call.write(destination, value.as_slice())
+    });
+    hook!(storage_cache_bytes32(call, key: i32, value: i32) -> () {
+        let (key, value) = (call.word(key)?, call.word(value)?);
+        call.storage_cache(key, value)
+    });
+    hook!(storage_flush_cache(call, clear: i32) -> () { call.storage_flush(clear != 0) });
+    hook!(transient_load_bytes32(call, key: i32, destination: i32) -> () {
+        let (key, gas_left) = (call.word(key)?, call.gas_left()?);
+        let loaded = call.host().transient_load(&key, gas_left);
+        let value = call.settle(loaded)?;
+        call.write(destination, value.as_slice())
+    });
+    hook!(transient_store_bytes32(call, key: i32, value: i32) -> () {
+        let (key, value, gas_left) = (call.word(key)?, call.word(value)?, call.gas_left()?);
+        let stored = call.host().transient_store(&key, &value, gas_left);
+        call.settle(stored)
+    });
+    hook!(emit_log(call, data: i32, length: i32, topics: i32) -> () { call.emit_log(data, length, topics) });
+
+    // Calls and creations.
+    hook!(call_contract(call, to: i32, data: i32, length: i32, value: i32, gas: i64, length_out: i32) -> i32 {
+        let value = call.number(value)?;
+        call.call(CallKind::Call, to, (data, length), value, gas, length_out)
+    });
+    hook!(delegate_call_contract(call, to: i32, data: i32, length: i32, gas: i64, length_out: i32) -> i32 {
+        call.call(CallKind::Delegate, to, (data, length), U256::ZERO, gas, length_out)
+    });
+    hook!(static_call_contract(call, to: i32, data: i32, length: i32, gas: i64, length_out: i32) -> i32 {
+        call.call(CallKind::Static, to, (data, length), U256::ZERO, gas, length_out)
+    });
+    hook!(create1(call, code: i32, length: i32, endowment: i32, address_out: i32, length_out: i32) -> () {
+        call.create((code, length), endowment, None, address_out, length_out)
+    });
+    hook!(create2(call, code: i32, length: i32, endowment: i32, salt: i32, address_out: i32, length_out: i32) -> () {
+        call.create((code, length), endowment, Some(salt), address_out, length_out)
+    });
+    hook!(return_data_size(call) -> i32 { Ok(call.frame().return_data.len() as i32) });
+    hook!(read_return_data(call, destination: i32, offset: i32, size: i32) -> i32 {
+        let data = call.frame().return_data.clone();
+        call.write_part(destination, &data, offset, size)
+    });
+
+    // Accounts.
+    hook!(account_balance(call, address: i32, destination: i32) -> () {
+        let (address, gas_left) = (call.address(address)?, call.gas_left()?);
+        let balance = call.host().balance(&address, gas_left);
+        let balance = call.settle(balance)?;
+        call.write_number(destination, balance)
+    });
+    hook!(account_code(call, address: i32, offset: i32, size: i32, destination: i32) -> i32 {
+        let code = call.code_of(address)?;
+        call.write_part(destination, &code, offset, size)
+    });
+    hook!(account_code_size(call, address: i32) -> i32 { Ok(call.code_of(address)?.len() as i32) });
+    hook!(account_codehash(call, address: i32, destination: i32) -> () {
+        let (address, gas_left) = (call.address(address)?, call.gas_left()?);
+        let hash = call.host().code_hash(&address, gas_left);
+        let hash = call.settle(hash)?;
+        call.write(destination, hash.as_slice())
+    });
+
+    // The block, the transaction, the frame.
+    hook!(block_basefee(call, destination: i32) -> () {
+        let fee = call.host().context().block.base_fee;
+        call.write_number(destination, U256::from(fee))
+    });
+    hook!(block_coinbase(call, destination: i32) -> () {
+        let coinbase = call.host().context().block.coinbase;
+        call.write(destination, coinbase.as_slice())
+    });
+    hook!(block_gas_limit(call) -> i64 { Ok(call.host().context().block.gas_limit as i64) });
+    hook!(block_number(call) -> i64 { Ok(call.host().context().block.number as i64) });
+    hook!(block_timestamp(call) -> i64 { Ok(call.host().context().block.timestamp as i64) });
+    hook!(chainid(call) -> i64 { Ok(call.host().context().block.chain_id as i64) });
+    hook!(contract_address(call, destination: i32) -> () {
+        let address = call.host().context().address;
+        call.write(destination, address.as_slice())
+    });
+    hook!(msg_sender(call, destination: i32) -> () {
+        let caller = call.host().context().caller;
+        call.write(destination, caller.as_slice())
+    });
+    hook!(msg_value(call, destination: i32) -> () {
+        let value = call.host().context().value;
+        call.write_number(destination, value)
+    });
+    hook!(msg_reentrant(call) -> i32 { Ok(i32::from(call.host().context().reentrant)) });
+    hook!(tx_origin(call, destination: i32) -> () {
+        let origin = call.host().context().origin;
+        call.write(destination, origin.as_slice())
+    });
+    hook!(tx_gas_price(call, destination: i32) -> () {
+        let price = call.host().context().gas_price;
+        call.write_number(destination, U256::from(price))
+    });
+    hook!(tx_ink_price(call) -> i32 {
+        let _ = call;
+        Ok(INK_PER_GAS as i32)
+    });
+    hook!(evm_gas_left(call) -> i64 { Ok(call.gas_left()? as i64) });
+    hook!(evm_ink_left(call) -> i64 { Ok(call.ink()? as i64) });
+
+    // Arithmetic and hashing. A zero divisor or modulus gives zero.
+    hook!(native_keccak256(call, data: i32, length: i32, output: i32) -> () { call.keccak(data, length, output) });
+    hook!(math_div(call, value: i32, divisor: i32) -> () {
+        call.math(value, divisor, |value, divisor| value.checked_div(divisor).unwrap_or_default())
+    });
+    hook!(math_mod(call, value: i32, modulus: i32) -> () {
+        call.math(value, modulus, |value, modulus| value.checked_rem(modulus).unwrap_or_default())
+    });
+    hook!(math_pow(call, value: i32, exponent: i32) -> () { call.math_pow(value, exponent) });
+    hook!(math_add_mod(call, value: i32, addend: i32, modulus: i32) -> () {
+        call.math_modulo(value, addend, modulus, |value, addend, modulus| value.add_mod(addend, modulus))
+    });
+    hook!(math_mul_mod(call, value: i32, factor: i32, modulus: i32) -> () {
+        call.math_modulo(value, factor, modulus, |value, factor, modulus| value.mul_mod(factor, modulus))
+    });
+
+    // Growth is charged where it happens, by instrumentation; contracts still announce it.
+    hook!(pay_for_memory_grow(call, pages: i32) -> () {
+        let _ = (call, pages);
+        Ok(())
+    });
+    Ok(linker)
+}

@@ -1,0 +1,639 @@
+//! Which modules may run.
+//!
+//! Two things happen here in one pass over the module: wasmparser checks that it is WebAssembly at all, and our own rules narrow that to
+//! what is deterministic, bounded and priced. A refusal names the feature or the instruction and the function it stands in, by index and,
+//! where the module has a name section, by name.
+//!
+//! What always holds for a [`Checked`] module: every instruction has a price; only `i32` and `i64` exist; one memory of at most
+//! [`MAX_MEMORY_PAGES`]; at most one table, filled once; every import is in the host-call table with its exact signature; segments lie within
+//! memory and table, so instantiation cannot trap; nothing runs before the entrypoint is called.
+//!
+//! The rules are part of the protocol: a module that one node accepts every node accepts. wasmparser's own checks are those of the
+//! WebAssembly specification; an upgrade of it goes through the refusal suite in `tests/`.
+//!
+//! Two choices that were close. The *encoding* that the reference-types proposal brought to `call_indirect` (a padded table index) is
+//! accepted, since stable rustc writes it, while every instruction and type of that proposal is refused. Functions and blocks with several
+//! results are refused: no compiler of contracts writes them, and admitting them later is possible while withdrawing them is not.
+
+use super::gas;
+use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType, VM_HOOKS_MODULE};
+use std::collections::BTreeMap;
+use wasmparser::{
+    BlockType, CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations, FunctionBody,
+    KnownCustom, Name, Operator, Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator, ValidatorResources, WasmFeatures,
+};
+
+/// Bytes of an unpacked module.
+pub const MAX_MODULE_BYTES: usize = 512 * 1024;
+/// Pages of 64 KiB. Growth within it never fails.
+pub const MAX_MEMORY_PAGES: u32 = 128;
+/// Functions defined in the module.
+pub const MAX_FUNCTIONS: u32 = 4_096;
+/// Instructions of one function; every target of a branch table counts as one.
+pub const MAX_OPERATORS: u32 = 65_536;
+/// Parameters and locals of one function.
+pub const MAX_LOCALS: u32 = 348;
+/// Parameters of one function type; an indirect call pays for them with its frame.
+pub const MAX_PARAMETERS: u32 = 64;
+/// Blocks open at once in one function.
+pub const MAX_NESTING: u32 = 512;
+/// Locals times branch targets of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
+/// function costs to compile.
+pub const MAX_LOCALS_TIMES_JOINS: u64 = 400_000;
+pub const MAX_DATA_SEGMENTS: u32 = 128;
+pub const MAX_ELEMENT_SEGMENTS: u32 = 128;
+/// Entries of the table.
+pub const MAX_TABLE_ENTRIES: u64 = 4_096;
+pub const MAX_EXPORTS: u32 = 1_024;
+pub const MAX_IMPORTS: u32 = 513;
+/// Fewer than elsewhere (32,768): globals are initialised one by one at every call, and compilers of contracts write three or so.
+pub const MAX_GLOBALS: u32 = 1_024;
+pub const MAX_TYPES: u32 = 4_096;
+/// Bytes of an import's or export's name.
+pub const MAX_NAME_BYTES: usize = 512;
+/// Words of one function's frame: parameters, locals and operands.
+pub const MAX_FRAME_WORDS: u32 = 10_240;
+
+/// Why a module may not run on this chain. The texts are what a developer sees at deployment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValidationError {
+    #[error("the module has {size} bytes unpacked; at most {limit} are allowed")]
+    TooLarge { size: usize, limit: usize },
+    #[error("not a valid WebAssembly module: {0}")]
+    Malformed(String),
+    #[error("{place}: {instruction} is not allowed ({reason})")]
+    Instruction { place: Place, instruction: String, reason: &'static str },
+    #[error("{place}: {reason}")]
+    Function { place: Place, reason: String },
+    #[error("{0} are not allowed")]
+    Feature(&'static str),
+    #[error("the module has {have} {what}; at most {limit} are allowed")]
+    Limit { what: &'static str, have: u64, limit: u64 },
+    #[error("import `{module}`.`{name}` is not known; contracts import functions of `vm_hooks` only")]
+    UnknownImport { module: String, name: String },
+    #[error("import `{module}`.`{name}` has the wrong type: expected {want}, found {have}")]
+    WrongImport { module: String, name: String, want: String, have: String },
+    #[error("export `{0}` is missing or has the wrong type: {1}")]
+    Export(&'static str, &'static str),
+    #[error("{0}")]
+    Segment(String),
+}
+
+/// A function, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub index: u32,
+    pub name: Option<String>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "function {} `{name}`", self.index),
+            None => write!(f, "function {}", self.index),
+        }
+    }
+}
+
+/// A module that may run, with what instrumentation needs to know about it.
+#[derive(Clone, Debug)]
+pub struct Checked<'a> {
+    pub wasm: &'a [u8],
+    pub imported_functions: u32,
+    pub defined_functions: u32,
+    pub types: u32,
+    pub globals: u32,
+    pub initial_pages: u32,
+    pub maximum_pages: u32,
+    /// One per defined function, in order.
+    pub frames: Vec<Frame>,
+}
+
+/// What one function needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub parameters: u32,
+    /// Declared locals without the parameters.
+    pub locals: u32,
+    pub max_operands: u32,
+    pub result: Option<ValueType>,
+    /// Neither calls nor is anything above its own frame.
+    pub is_leaf: bool,
+}
+
+impl Frame {
+    /// Words of counted stack: everything that can be alive at once, and a fixed share for what a compiler adds.
+    pub fn words(&self) -> u32 {
+        16 + self.parameters + self.locals + self.max_operands
+    }
+}
+
+/// Checks the whole module. Linear in its size.
+pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
+    if wasm.len() > MAX_MODULE_BYTES {
+        return Err(ValidationError::TooLarge { size: wasm.len(), limit: MAX_MODULE_BYTES });
+    }
+    let mut checker = Checker::new(wasm);
+    for payload in parser().parse_all(wasm) {
+        checker.payload(payload.map_err(malformed)?)?;
+    }
+    checker.finish()
+}
+
+/// Names by function index, as far as a readable name section gives them. Only for messages.
+pub fn function_names(wasm: &[u8]) -> BTreeMap<u32, String> {
+    let mut names = BTreeMap::new();
+    for payload in parser().parse_all(wasm) {
+        let Ok(payload) = payload else { break };
+        let Payload::CustomSection(section) = payload else { continue };
+        let KnownCustom::Name(reader) = section.as_known() else { continue };
+        for subsection in reader.into_iter().flatten() {
+            if let Name::Function(map) = subsection {
+                names.extend(map.into_iter().flatten().take(65_536).map(|naming| (naming.index, printable(naming.name))));
+            }
+        }
+    }
+    names
+}
+
+/// Everything rustc and clang write for contracts, and nothing more. `GC_TYPES` only lets wasmparser represent `funcref`.
+fn features() -> WasmFeatures {
+    WasmFeatures::MUTABLE_GLOBAL
+        | WasmFeatures::SIGN_EXTENSION
+        | WasmFeatures::BULK_MEMORY
+        | WasmFeatures::CALL_INDIRECT_OVERLONG
+        | WasmFeatures::GC_TYPES
+}
+
+pub(super) fn parser() -> Parser {
+    let mut parser = Parser::new(0);
+    // Read more than is allowed, so that a refusal can name the instruction; the validator has the strict set.
+    parser.set_features(WasmFeatures::all());
+    parser
+}
+
+fn malformed(error: wasmparser::Error) -> ValidationError {
+    ValidationError::Malformed(error.to_string())
+}
+
+/// A name from the module, bounded and without control characters, fit for a log line.
+fn printable(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(120).collect()
+}
+
+struct Checker<'a> {
+    wasm: &'a [u8],
+    names: BTreeMap<u32, String>,
+    validator: Validator,
+    allocations: FuncValidatorAllocations,
+    types: Vec<FuncType>,
+    /// Type index of every function, imported ones first.
+    function_types: Vec<u32>,
+    imported_functions: u32,
+    defined_functions: u32,
+    globals: u32,
+    memory: Option<(u32, u32)>,
+    table: Option<u64>,
+    exports_memory: bool,
+    entrypoint: Option<u32>,
+    frames: Vec<Frame>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(wasm: &'a [u8]) -> Self {
+        Self {
+            wasm,
+            names: function_names(wasm),
+            validator: Validator::new_with_features(features()),
+            allocations: FuncValidatorAllocations::default(),
+            types: Vec::new(),
+            function_types: Vec::new(),
+            imported_functions: 0,
+            defined_functions: 0,
+            globals: 0,
+            memory: None,
+            table: None,
+            exports_memory: false,
+            entrypoint: None,
+            frames: Vec::new(),
+        }
+    }
+
+    fn place(&self, index: u32) -> Place {
+        Place { index, name: self.names.get(&index).cloned() }
+    }
+
+    /// Our rules first, since they speak of the contract and not of offsets; then wasmparser's.
+    fn payload(&mut self, payload: Payload<'a>) -> Result<(), ValidationError> {
+        self.narrow(&payload)?;
+        if let ValidPayload::Func(function, body) = self.validator.payload(&payload).map_err(malformed)? {
+            let allocations = std::mem::take(&mut self.allocations);
+            let mut validator = function.into_validator(allocations);
+            self.function(&body, &mut validator)?;
+            self.allocations = validator.into_allocations();
+        }
+        Ok(())
+    }
+
+    fn narrow(&mut self, payload: &Payload<'a>) -> Result<(), ValidationError> {
+        match payload {
+            Payload::Version { .. } | Payload::CustomSection(_) | Payload::End(_) => {}
+            Payload::TypeSection(section) => {
+                limit("types", section.count(), MAX_TYPES)?;
+                for group in section.clone() {
+                    for ty in group.map_err(malformed)?.types() {
+                        let CompositeInnerType::Func(function) = &ty.composite_type.inner else {
+                            return Err(ValidationError::Feature("garbage-collected types"));
+                        };
+                        self.types.push(function.clone());
+                    }
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.clone().into_imports() {
+                    self.import(import.map_err(malformed)?)?;
+                }
+            }
+            Payload::FunctionSection(section) => {
+                limit("functions", section.count(), MAX_FUNCTIONS)?;
+                self.defined_functions = section.count();
+                for ty in section.clone() {
+                    let ty = ty.map_err(malformed)?;
+                    let index = self.function_types.len() as u32;
+                    self.function_types.push(ty);
+                    self.signature(index, ty)?;
+                }
+            }
+            Payload::TableSection(section) => self.tables(section)?,
+            Payload::MemorySection(section) => self.memories(section)?,
+            Payload::TagSection(_) => return Err(ValidationError::Feature("exceptions (a tag section)")),
+            Payload::GlobalSection(section) => {
+                limit("globals", section.count(), MAX_GLOBALS)?;
+                self.globals = section.count();
+                for global in section.clone() {
+                    let global = global.map_err(malformed)?;
+                    value_type(global.ty.content_type).map_err(ValidationError::Feature)?;
+                    if global.ty.shared {
+                        return Err(ValidationError::Feature("shared globals (threads)"));
+                    }
+                    constant(&global.init_expr)?;
+                }
+            }
+            Payload::ExportSection(section) => {
+                limit("exports", section.count(), MAX_EXPORTS)?;
+                for export in section.clone() {
+                    self.export(&export.map_err(malformed)?)?;
+                }
+            }
+            Payload::StartSection { .. } => return Err(ValidationError::Feature("start functions")),
+            Payload::ElementSection(section) => self.elements(section)?,
+            Payload::DataCountSection { count, .. } => limit("data segments", *count, MAX_DATA_SEGMENTS)?,
+            Payload::CodeSectionStart { count, .. } => limit("functions", *count, MAX_FUNCTIONS)?,
+            Payload::CodeSectionEntry(_) => {}
+            Payload::DataSection(section) => self.data(section)?,
+            Payload::UnknownSection { .. } => return Err(ValidationError::Malformed("unknown section".into())),
+            _ => return Err(ValidationError::Feature("components")),
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, import: wasmparser::Import<'_>) -> Result<(), ValidationError> {
+        let unknown = || ValidationError::UnknownImport { module: printable(import.module), name: printable(import.name) };
+        if import.module != VM_HOOKS_MODULE {
+            return Err(unknown());
+        }
+        let call = corniche_abi::find(import.name).ok_or_else(unknown)?;
+        let wrong = |have: String| ValidationError::WrongImport {
+            module: printable(import.module),
+            name: printable(import.name),
+            want: signature_text(call.parameters.iter().map(|t| value_text(*t)), call.result.map(value_text)),
+            have,
+        };
+        let TypeRef::Func(index) = import.ty else { return Err(wrong("something else than a function".into())) };
+        let have = self.types.get(index as usize).ok_or_else(|| ValidationError::Malformed("unknown type".into()))?;
+        let want: Vec<ValType> = call.parameters.iter().copied().map(wasm_type).collect();
+        let result: Vec<ValType> = call.result.into_iter().map(wasm_type).collect();
+        if have.params() != want || have.results() != result {
+            return Err(wrong(signature_text(
+                have.params().iter().map(ToString::to_string),
+                (!have.results().is_empty()).then(|| have.results().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+            )));
+        }
+        self.function_types.push(index);
+        self.imported_functions += 1;
+        limit("imports", self.imported_functions, MAX_IMPORTS)
+    }
+
+    /// Names the function that uses a type we refuse; a refused type that no function uses is found by the validator.
+    fn signature(&self, function: u32, ty: u32) -> Result<(), ValidationError> {
+        let Some(ty) = self.types.get(ty as usize) else { return Err(ValidationError::Malformed("unknown type".into())) };
+        let refuse = |reason: String| ValidationError::Function { place: self.place(function), reason };
+        for value in ty.params().iter().chain(ty.results()) {
+            value_type(*value).map_err(|feature| refuse(format!("{value} in its signature; {feature} are not allowed")))?;
+        }
+        if ty.results().len() > 1 {
+            return Err(refuse("several results (multi-value) are not allowed".into()));
+        }
+        if ty.params().len() > MAX_PARAMETERS as usize {
+            return Err(refuse(format!("{} parameters; at most {MAX_PARAMETERS} are allowed", ty.params().len())));
+        }
+        Ok(())
+    }
+
+    fn tables(&mut self, section: &wasmparser::TableSectionReader<'a>) -> Result<(), ValidationError> {
+        limit("tables", section.count(), 1)?;
+        for table in section.clone() {
+            let table = table.map_err(malformed)?;
+            if !table.ty.element_type.is_func_ref() || !matches!(table.init, TableInit::RefNull) {
+                return Err(ValidationError::Feature("tables of references"));
+            }
+            if table.ty.table64 || table.ty.shared {
+                return Err(ValidationError::Feature("64-bit or shared tables"));
+            }
+            if table.ty.initial > MAX_TABLE_ENTRIES {
+                return Err(ValidationError::Limit { what: "table entries", have: table.ty.initial, limit: MAX_TABLE_ENTRIES });
+            }
+            self.table = Some(table.ty.initial);
+        }
+        Ok(())
+    }
+
+    fn memories(&mut self, section: &wasmparser::MemorySectionReader<'a>) -> Result<(), ValidationError> {
+        if section.count() > 1 {
+            return Err(ValidationError::Feature("several memories (multi-memory)"));
+        }
+        for memory in section.clone() {
+            let memory = memory.map_err(malformed)?;
+            if memory.memory64 {
+                return Err(ValidationError::Feature("64-bit memories (memory64)"));
+            }
+            if memory.shared {
+                return Err(ValidationError::Feature("shared memories (threads)"));
+            }
+            if memory.page_size_log2.is_some() {
+                return Err(ValidationError::Feature("custom page sizes"));
+            }
+            let limit = u64::from(MAX_MEMORY_PAGES);
+            if memory.initial > limit {
+                return Err(ValidationError::Limit { what: "memory pages", have: memory.initial, limit });
+            }
+            let maximum = memory.maximum.unwrap_or(limit).min(limit);
+            self.memory = Some((memory.initial as u32, maximum as u32));
+        }
+        Ok(())
+    }
+
+    fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), ValidationError> {
+        if export.name.len() > MAX_NAME_BYTES {
+            return Err(ValidationError::Limit { what: "bytes in a name", have: export.name.len() as u64, limit: MAX_NAME_BYTES as u64 });
+        }
+        match (export.name, export.kind) {
+            (MEMORY_EXPORT, ExternalKind::Memory) => self.exports_memory = true,
+            (MEMORY_EXPORT, _) => return Err(ValidationError::Export(MEMORY_EXPORT, "it must be the memory")),
+            (ENTRYPOINT_EXPORT, ExternalKind::Func) => self.entrypoint = Some(export.index),
+            (ENTRYPOINT_EXPORT, _) => return Err(ValidationError::Export(ENTRYPOINT_EXPORT, "it must be a function")),
+            // Everything else is dropped by instrumentation.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn elements(&mut self, section: &wasmparser::ElementSectionReader<'a>) -> Result<(), ValidationError> {
+        limit("element segments", section.count(), MAX_ELEMENT_SEGMENTS)?;
+        for element in section.clone() {
+            let element = element.map_err(malformed)?;
+            let ElementKind::Active { table_index, offset_expr } = element.kind else {
+                return Err(ValidationError::Feature("passive or declared element segments (bulk memory, reference types)"));
+            };
+            let ElementItems::Functions(functions) = element.items else {
+                return Err(ValidationError::Feature("element segments of expressions (reference types)"));
+            };
+            let size = self.table.filter(|_| table_index.unwrap_or(0) == 0);
+            let size = size.ok_or_else(|| ValidationError::Malformed("an element segment without its table".into()))?;
+            within("element", constant(&offset_expr)?, u64::from(functions.count()), size)?;
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, section: &wasmparser::DataSectionReader<'a>) -> Result<(), ValidationError> {
+        limit("data segments", section.count(), MAX_DATA_SEGMENTS)?;
+        for data in section.clone() {
+            let data = data.map_err(malformed)?;
+            let DataKind::Active { memory_index: 0, offset_expr } = data.kind else {
+                return Err(ValidationError::Feature("passive data segments (bulk memory)"));
+            };
+            let (pages, _) = self.memory.ok_or_else(|| ValidationError::Malformed("a data segment without memory".into()))?;
+            within("data", constant(&offset_expr)?, data.data.len() as u64, u64::from(pages) * 65_536)?;
+        }
+        Ok(())
+    }
+
+    fn function(
+        &mut self,
+        body: &FunctionBody<'a>,
+        validator: &mut wasmparser::FuncValidator<ValidatorResources>,
+    ) -> Result<(), ValidationError> {
+        let index = validator.index();
+        let refuse = |this: &Self, reason: String| ValidationError::Function { place: this.place(index), reason };
+        let parameters = validator.len_locals();
+        let mut locals = 0u32;
+        let mut reader = body.get_locals_reader().map_err(malformed)?;
+        for _ in 0..reader.get_count() {
+            let offset = reader.original_position();
+            let (count, ty) = reader.read().map_err(malformed)?;
+            value_type(ty).map_err(|feature| refuse(self, format!("a local of type {ty}; {feature} are not allowed")))?;
+            locals = locals.saturating_add(count);
+            if locals.saturating_add(parameters) > MAX_LOCALS {
+                return Err(refuse(self, format!("more than {MAX_LOCALS} locals")));
+            }
+            validator.define_locals(offset, count, ty).map_err(malformed)?;
+        }
+        let ty = self.function_types.get(index as usize).and_then(|ty| self.types.get(*ty as usize));
+        let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
+        let mut frame = Frame { parameters, locals, max_operands: 0, result, is_leaf: true };
+        let mut operators = 0u32;
+        let mut joins = 0u64;
+        let mut reader = body.get_operators_reader().map_err(malformed)?;
+        while !reader.eof() {
+            let (operator, offset) = reader.read_with_offset().map_err(malformed)?;
+            self.operator(index, &operator)?;
+            let targets = match &operator {
+                Operator::BrTable { targets } => targets.len(),
+                _ => 0,
+            };
+            operators = operators.saturating_add(1).saturating_add(targets);
+            if operators > MAX_OPERATORS {
+                return Err(refuse(self, format!("more than {MAX_OPERATORS} instructions")));
+            }
+            match &operator {
+                Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::Else | Operator::BrIf { .. } => joins += 1,
+                Operator::BrTable { .. } => joins += 1 + u64::from(targets),
+                Operator::Call { .. } | Operator::CallIndirect { .. } => frame.is_leaf = false,
+                _ => {}
+            }
+            validator.op(offset, &operator).map_err(|error| refuse(self, error.to_string()))?;
+            if validator.control_stack_height() > MAX_NESTING {
+                return Err(refuse(self, format!("more than {MAX_NESTING} nested blocks")));
+            }
+            frame.max_operands = frame.max_operands.max(validator.operand_stack_height());
+            if frame.words() > MAX_FRAME_WORDS {
+                return Err(refuse(self, format!("a frame of more than {MAX_FRAME_WORDS} words")));
+            }
+        }
+        reader.finish().map_err(malformed)?;
+        if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
+            return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn operator(&self, function: u32, operator: &Operator<'_>) -> Result<(), ValidationError> {
+        let refuse = |instruction: String, reason| ValidationError::Instruction { place: self.place(function), instruction, reason };
+        if gas::class(operator).is_none() {
+            let (instruction, reason) = describe(operator);
+            return Err(refuse(instruction, reason));
+        }
+        let block = match operator {
+            Operator::Block { blockty } | Operator::Loop { blockty } | Operator::If { blockty } => *blockty,
+            Operator::MemorySize { mem: 0 } | Operator::MemoryGrow { mem: 0 } | Operator::MemoryFill { mem: 0 } => BlockType::Empty,
+            Operator::MemorySize { .. } | Operator::MemoryGrow { .. } | Operator::MemoryFill { .. } => {
+                return Err(refuse(describe(operator).0, "multi-memory"));
+            }
+            Operator::MemoryCopy { dst_mem, src_mem } if (*dst_mem, *src_mem) != (0, 0) => {
+                return Err(refuse("memory.copy".into(), "multi-memory"));
+            }
+            Operator::CallIndirect { table_index, .. } if *table_index != 0 => {
+                return Err(refuse("call_indirect".into(), "reference types: several tables"));
+            }
+            _ => BlockType::Empty,
+        };
+        match block {
+            BlockType::Empty => Ok(()),
+            BlockType::Type(ty) => value_type(ty).map(drop).map_err(|feature| refuse(describe(operator).0, feature)),
+            BlockType::FuncType(_) => Err(refuse(describe(operator).0, "multi-value: a block with parameters or several results")),
+        }
+    }
+
+    fn finish(mut self) -> Result<Checked<'a>, ValidationError> {
+        let Some((initial_pages, maximum_pages)) = self.memory.take() else {
+            return Err(ValidationError::Export(MEMORY_EXPORT, "the module has no memory"));
+        };
+        if !self.exports_memory {
+            return Err(ValidationError::Export(MEMORY_EXPORT, "the memory must be exported under this name"));
+        }
+        let entrypoint = self.entrypoint.ok_or(ValidationError::Export(ENTRYPOINT_EXPORT, "there is no such function"))?;
+        if entrypoint < self.imported_functions {
+            return Err(ValidationError::Export(ENTRYPOINT_EXPORT, "it must not be an imported function"));
+        }
+        let ty = self.function_types.get(entrypoint as usize).and_then(|ty| self.types.get(*ty as usize));
+        if !ty.is_some_and(|ty| ty.params() == [ValType::I32] && ty.results() == [ValType::I32]) {
+            return Err(ValidationError::Export(ENTRYPOINT_EXPORT, "its type must be (i32) -> i32"));
+        }
+        Ok(Checked {
+            wasm: self.wasm,
+            imported_functions: self.imported_functions,
+            defined_functions: self.defined_functions,
+            types: self.types.len() as u32,
+            globals: self.globals,
+            initial_pages,
+            maximum_pages,
+            frames: self.frames,
+        })
+    }
+}
+
+fn limit(what: &'static str, have: u32, limit: u32) -> Result<(), ValidationError> {
+    if have > limit {
+        return Err(ValidationError::Limit { what, have: have.into(), limit: limit.into() });
+    }
+    Ok(())
+}
+
+fn within(what: &str, offset: u64, length: u64, size: u64) -> Result<(), ValidationError> {
+    if offset + length > size {
+        let text = format!("{what} segment of {length} at {offset} reaches outside of {size}");
+        return Err(ValidationError::Segment(text));
+    }
+    Ok(())
+}
+
+/// The value of an initialiser, which must be a single constant.
+fn constant(expression: &wasmparser::ConstExpr<'_>) -> Result<u64, ValidationError> {
+    let mut reader = expression.get_operators_reader();
+    let value = match reader.read().map_err(malformed)? {
+        Operator::I32Const { value } => u64::from(value as u32),
+        Operator::I64Const { value } => value as u64,
+        Operator::F32Const { .. } | Operator::F64Const { .. } => return Err(ValidationError::Feature("floating-point values")),
+        _ => return Err(ValidationError::Feature("initialisers other than a constant")),
+    };
+    if !matches!(reader.read(), Ok(Operator::End)) {
+        return Err(ValidationError::Feature("initialisers other than a constant (extended constants)"));
+    }
+    Ok(value)
+}
+
+/// `Err` names the feature a refused type belongs to.
+fn value_type(ty: ValType) -> Result<ValueType, &'static str> {
+    match ty {
+        ValType::I32 => Ok(ValueType::I32),
+        ValType::I64 => Ok(ValueType::I64),
+        ValType::F32 | ValType::F64 => Err("floating-point values"),
+        ValType::V128 => Err("vectors (SIMD)"),
+        ValType::Ref(_) => Err("reference types"),
+    }
+}
+
+fn wasm_type(ty: ValueType) -> ValType {
+    match ty {
+        ValueType::I32 => ValType::I32,
+        ValueType::I64 => ValType::I64,
+    }
+}
+
+fn value_text(ty: ValueType) -> String {
+    wasm_type(ty).to_string()
+}
+
+fn signature_text(parameters: impl Iterator<Item = String>, result: Option<String>) -> String {
+    format!("({}) -> ({})", parameters.collect::<Vec<_>>().join(", "), result.unwrap_or_default())
+}
+
+/// The instruction as WebAssembly's text format writes it, and the feature it belongs to.
+fn describe(operator: &Operator<'_>) -> (String, &'static str) {
+    macro_rules! table {
+        ($(@$proposal:ident $operator:ident $({ $($argument:ident: $ty:ty),* })? => $visit:ident ($($arity:tt)*))*) => {
+            match operator {
+                $(Operator::$operator { .. } => (stringify!($proposal), stringify!($visit)),)*
+                _ => ("unknown", "visit_unknown"),
+            }
+        };
+    }
+    let (proposal, visit) = wasmparser::for_each_operator!(table);
+    let name = visit.trim_start_matches("visit_");
+    let prefixes = ["i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2", "memory", "table", "local", "global",
+        "ref", "data", "elem", "struct", "array", "atomic", "i31", "any", "extern", "cont"];
+    let text = match name.split_once('_') {
+        Some((prefix, rest)) if prefixes.contains(&prefix) => format!("{prefix}.{rest}"),
+        _ => name.to_owned(),
+    };
+    let reason = match proposal {
+        _ if ["_f32", "_f64", "f32_", "f64_", "f32.", "f64."].iter().any(|part| text.contains(part)) && proposal != "simd" => "floating point",
+        "mvp" => "floating point",
+        "saturating_float_to_int" => "floating point",
+        "bulk_memory" => "bulk memory: only memory.copy and memory.fill",
+        "reference_types" => "reference types",
+        "function_references" => "typed function references",
+        "tail_call" => "tail calls",
+        "threads" | "shared_everything_threads" => "threads",
+        "simd" => "SIMD",
+        "relaxed_simd" => "relaxed SIMD",
+        "exceptions" | "legacy_exceptions" => "exceptions",
+        "gc" => "garbage collection",
+        "stack_switching" => "stack switching",
+        "wide_arithmetic" => "wide arithmetic",
+        "memory_control" => "memory control",
+        _ => "an extension this chain does not have",
+    };
+    (text, reason)
+}
