@@ -8,6 +8,7 @@ use corniche_api::{RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::StateView;
 use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt};
+use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -54,6 +55,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Wei per gas in the next block.
     fn next_base_fee(&self) -> u64;
+
+    /// For calls and estimates.
+    fn vm(&self) -> &Vm;
 
     /// News from now on. Every height is announced or followed by one that is: a receiver that lags reads the blocks it
     /// missed by height.

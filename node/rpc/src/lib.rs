@@ -1,5 +1,41 @@
-//! The node's JSON-RPC server, in writing; [`Backend`] is what it needs from the node.
+//! The node's JSON-RPC server: Ethereum's methods for wallets and tools, `corniche_*` for what this chain adds, over HTTP
+//! and WebSocket on one port, beside `/health` and `/metrics`.
+//!
+//! ```text
+//!            ┌ POST ───────┐
+//! connection ┤             ├▶ jsonrpc ▶ dispatch ▶ handlers ▶ Backend
+//! (listener) └ websocket ──┘    (framing) (table)      └▶ work: bounded threads for calls and reads
+//!                  ▲ session: what a subscriber has not been told yet
+//! ```
+//!
+//! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
+//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
+//! - [`jsonrpc`]: framing; [`dispatch`]: the table of methods.
+//! - [`call`], [`fees`], [`logs`], [`filters`], [`session`], [`convert`]: the handlers that need more than a line.
+//!
+//! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
+//! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
 
 pub mod backend;
+mod budget;
+mod call;
+mod config;
+mod convert;
+mod dispatch;
+mod fees;
+mod filters;
+mod jsonrpc;
+mod listener;
+mod logs;
+mod metrics;
+mod node;
+mod server;
+mod session;
+mod websocket;
+mod work;
 
 pub use backend::{Backend, ChainBlock, ChainEvent, SyncProgress};
+pub use config::RpcConfig;
+pub use metrics::Metrics;
+pub use node::Clock;
+pub use server::{RpcServer, ServerParts};

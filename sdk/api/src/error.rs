@@ -160,8 +160,8 @@ impl From<SkipReason> for Reason {
     }
 }
 
-impl From<&DecodeError> for RpcError {
-    fn from(error: &DecodeError) -> Self {
+impl From<DecodeError> for RpcError {
+    fn from(error: DecodeError) -> Self {
         // The error's own words start with the phrase.
         Self::new(ErrorCode::Refused, error.to_string())
     }
@@ -241,9 +241,9 @@ mod tests {
 
     #[test]
     fn a_refused_transaction_type_is_worded_as_in_the_table() {
-        let error = RpcError::from(&DecodeError::TypeNotSupported { type_byte: 3 });
+        let error = RpcError::from(DecodeError::TypeNotSupported { type_byte: 3 });
         assert_eq!(error, Reason::TypeNotSupported.error());
-        let error = RpcError::from(&DecodeError::Oversized { size: 200_000 });
+        let error = RpcError::from(DecodeError::Oversized { size: 200_000 });
         assert!(error.message.starts_with(Reason::OversizedData.phrase()));
     }
 }

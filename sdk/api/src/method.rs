@@ -38,7 +38,6 @@ methods! {
     NetVersion = "net_version",
     NetListening = "net_listening",
     NetPeerCount = "net_peerCount",
-    EthProtocolVersion = "eth_protocolVersion",
     EthChainId = "eth_chainId",
     EthSyncing = "eth_syncing",
     EthAccounts = "eth_accounts",

@@ -45,7 +45,10 @@ mod tests {
                 TransactionStatus::Certified { block_hash: hash, block_number: 16 },
                 json!({"status": "certified", "blockHash": hash, "blockNumber": "0x10"}),
             ),
-            (TransactionStatus::Dropped { reason: "nonce too low".into() }, json!({"status": "dropped", "reason": "nonce too low"})),
+            (
+                TransactionStatus::Dropped { reason: "nonce too low".into() },
+                json!({"status": "dropped", "reason": "nonce too low"}),
+            ),
             (TransactionStatus::Replaced { by: hash }, json!({"status": "replaced", "by": hash})),
         ];
         for (status, expected) in table {

@@ -1,0 +1,274 @@
+//! `eth_call` and `eth_estimateGas`: from a client's request to a run of the virtual machine.
+
+use crate::backend::ChainBlock;
+use crate::node::Node;
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::{Address, B256, Bytes, TxKind, keccak256};
+use alloy_rpc_types_eth::TransactionRequest;
+use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
+use corniche_api::{ErrorCode, Reason, RpcError};
+use corniche_state::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY, StateView};
+use corniche_vm::{BlockEnv, Call, CallOutcome, End};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a client asks to try out.
+pub(crate) struct Trial {
+    pub request: TransactionRequest,
+    pub block: BlockId,
+    pub overrides: Option<StateOverride>,
+}
+
+/// `eth_call`: what the call returns.
+pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
+    let prepared = prepare(node, trial)?;
+    let outcome = node.backend.vm().call(&*prepared.view, &prepared.env, &prepared.call);
+    match outcome.end {
+        End::Success => Ok(outcome.output),
+        _ => Err(failure(outcome, prepared.call.gas, false)),
+    }
+}
+
+/// `eth_estimateGas`: a gas limit with which the call succeeds.
+pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
+    let prepared = prepare(node, trial)?;
+    let estimated = node.backend.vm().estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
+    estimated.map_err(|outcome| failure(outcome, prepared.call.gas.min(prepared.env.gas_limit), true))
+}
+
+struct Prepared {
+    view: Arc<dyn StateView>,
+    env: BlockEnv,
+    call: Call,
+}
+
+fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
+    let (height, state) = node.state(trial.block)?;
+    let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    let env = environment(node, &block, trial.block);
+    let call = to_call(node, trial.request, env.base_fee)?;
+    let view: Arc<dyn StateView> = match trial.overrides {
+        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides)?),
+        _ => state,
+    };
+    Ok(Prepared { view, env, call })
+}
+
+/// The block a call runs in: the named one, on the state after it; for `pending` the one to come.
+fn environment(node: &Node, block: &ChainBlock, id: BlockId) -> BlockEnv {
+    let header = &block.header;
+    let mut env = BlockEnv {
+        chain_id: node.backend.chain_id(),
+        number: header.number,
+        timestamp: header.timestamp,
+        base_fee: header.base_fee_per_gas.unwrap_or_default(),
+        coinbase: header.beneficiary,
+        gas_limit: header.gas_limit,
+        randomness: header.mix_hash,
+    };
+    if id == BlockId::Number(BlockNumberOrTag::Pending) {
+        env.number += 1;
+        env.base_fee = node.backend.next_base_fee();
+    }
+    env
+}
+
+fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -> Result<Call, RpcError> {
+    if let (Some(input), Some(data)) = (&request.input.input, &request.input.data)
+        && input != data
+    {
+        return Err(RpcError::invalid_params(
+            "both \"data\" and \"input\" are set and not equal. Please use \"input\" to pass transaction call data",
+        ));
+    }
+    if request.blob_versioned_hashes.is_some() || request.max_fee_per_blob_gas.is_some() || request.authorization_list.is_some()
+    {
+        return Err(Reason::TypeNotSupported.error());
+    }
+    let chain_id = node.backend.chain_id();
+    if let Some(named) = request.chain_id.filter(|named| *named != chain_id) {
+        return Err(RpcError::invalid_params(format!("chainId does not match node's (have={named}, want={chain_id})")));
+    }
+    Ok(Call {
+        gas_price: gas_price(&request, base_fee)?,
+        from: request.from.unwrap_or_default(),
+        to: match request.to {
+            Some(TxKind::Call(to)) => Some(to),
+            Some(TxKind::Create) | None => None,
+        },
+        value: request.value.unwrap_or_default(),
+        gas: request.gas.unwrap_or(u64::MAX).min(node.config.call_gas_cap),
+        access_list: request
+            .access_list
+            .unwrap_or_default()
+            .0
+            .into_iter()
+            .map(|item| (item.address, item.storage_keys))
+            .collect(),
+        input: request.input.into_input().unwrap_or_default(),
+    })
+}
+
+/// Wei per gas the sender names; 0, which needs no balance, when it names none.
+fn gas_price(request: &TransactionRequest, base_fee: u64) -> Result<u128, RpcError> {
+    let (max_fee, tip) = (request.max_fee_per_gas, request.max_priority_fee_per_gas);
+    if let Some(price) = request.gas_price {
+        if max_fee.is_some() || tip.is_some() {
+            return Err(RpcError::invalid_params("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+        }
+        return Ok(price);
+    }
+    let Some(max_fee) = max_fee.filter(|fee| *fee > 0) else { return Ok(0) };
+    if tip.is_some_and(|tip| tip > max_fee) {
+        return Err(Reason::TipAboveFeeCap.error());
+    }
+    if max_fee < u128::from(base_fee) {
+        return Err(Reason::FeeCapBelowBaseFee.with(format!("maxFeePerGas: {max_fee}, baseFee: {base_fee}")));
+    }
+    Ok(max_fee)
+}
+
+/// How a failed run is told. Only a revert by the contract itself has code 3 and data.
+fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
+    match outcome.end {
+        End::Revert => RpcError::reverted(outcome.output.clone(), revert_reason(&outcome.output).as_deref()),
+        End::OutOfGas if estimating => {
+            RpcError::new(ErrorCode::Refused, format!("{} ({gas})", Reason::GasRequiredExceedsAllowance.phrase()))
+        }
+        End::OutOfGas => Reason::OutOfGas.with(format!("gas limit {gas}")),
+        End::Invalid(reason) => Reason::from(reason).error(),
+        End::Fault(fault) => {
+            tracing::error!(%fault, "a call met a fault of this node");
+            RpcError::internal("internal error")
+        }
+        end => Reason::ExecutionFailed.with(end.reason().unwrap_or_default()),
+    }
+}
+
+/// The text in revert data of the form Error(string).
+fn revert_reason(data: &[u8]) -> Option<String> {
+    let body = data.strip_prefix(&[0x08, 0xc3, 0x79, 0xa0])?;
+    let word = |at: usize| -> Option<usize> {
+        let word = body.get(at..at.checked_add(32)?)?;
+        let (high, low) = word.split_at(24);
+        high.iter().all(|byte| *byte == 0).then_some(())?;
+        usize::try_from(u64::from_be_bytes(low.try_into().ok()?)).ok()
+    };
+    let offset = word(0)?;
+    let length = word(offset)?;
+    let start = offset.checked_add(32)?;
+    let text = body.get(start..start.checked_add(length)?)?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// A state with some accounts replaced by what the client supposes.
+struct Overridden {
+    base: Arc<dyn StateView>,
+    accounts: BTreeMap<Address, Supposed>,
+    code: BTreeMap<B256, Bytes>,
+}
+
+struct Supposed {
+    account: Account,
+    /// Slots not listed read as zero.
+    replaces_storage: bool,
+    storage: BTreeMap<B256, B256>,
+}
+
+impl Overridden {
+    fn new(base: Arc<dyn StateView>, overrides: StateOverride) -> Result<Self, RpcError> {
+        let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new() };
+        for (address, supposed) in overrides {
+            overridden.suppose(address, supposed)?;
+        }
+        Ok(overridden)
+    }
+
+    fn suppose(&mut self, address: Address, supposed: AccountOverride) -> Result<(), RpcError> {
+        if supposed.move_precompile_to.is_some() {
+            return Err(RpcError::invalid_params("state override: movePrecompileToAddress is not supported"));
+        }
+        if supposed.state.is_some() && supposed.state_diff.is_some() {
+            return Err(RpcError::invalid_params(format!("account {address} has both 'state' and 'stateDiff'")));
+        }
+        let mut account = self.base.account(&address).unwrap_or_default();
+        account.nonce = supposed.nonce.unwrap_or(account.nonce);
+        account.balance = supposed.balance.unwrap_or(account.balance);
+        if let Some(code) = supposed.code {
+            account.code_hash = if code.is_empty() { KECCAK_EMPTY } else { keccak256(&code) };
+            (account.abi_version, account.gas_version) = if code.is_empty() { (0, 0) } else { (ABI_VERSION, GAS_VERSION) };
+            self.code.insert(account.code_hash, code);
+        }
+        let replaces_storage = supposed.state.is_some();
+        let storage = supposed.state.or(supposed.state_diff).unwrap_or_default().into_iter().collect();
+        self.accounts.insert(address, Supposed { account, replaces_storage, storage });
+        Ok(())
+    }
+}
+
+impl StateView for Overridden {
+    fn account(&self, address: &Address) -> Option<Account> {
+        match self.accounts.get(address) {
+            Some(supposed) => (supposed.account != Account::default()).then(|| supposed.account.clone()),
+            None => self.base.account(address),
+        }
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        let Some(supposed) = self.accounts.get(address) else { return self.base.storage(address, slot) };
+        match supposed.storage.get(slot) {
+            Some(value) => *value,
+            None if supposed.replaces_storage => B256::ZERO,
+            None => self.base.storage(address, slot),
+        }
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.code.get(hash).cloned().or_else(|| self.base.code(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{U256, hex};
+    use corniche_state::EmptyState;
+
+    #[test]
+    fn the_text_of_a_revert_is_read_and_nonsense_is_not() {
+        let data = hex!(
+            "08c379a0"
+            "0000000000000000000000000000000000000000000000000000000000000020"
+            "0000000000000000000000000000000000000000000000000000000000000006"
+            "6e6f206e6f210000000000000000000000000000000000000000000000000000"
+        );
+        assert_eq!(revert_reason(&data).as_deref(), Some("no no!"));
+        for cut in 0..data.len() - 26 {
+            assert_eq!(revert_reason(&data[..cut]), None, "{cut}");
+        }
+        let mut far = data;
+        far[4..36].fill(0xff);
+        assert_eq!(revert_reason(&far), None);
+        far = data;
+        far[36..68].fill(0);
+        far[60..68].fill(0xff);
+        assert_eq!(revert_reason(&far), None);
+    }
+
+    #[test]
+    fn overrides_replace_what_they_name_and_nothing_else() {
+        let address = Address::repeat_byte(1);
+        let slot = |byte| B256::repeat_byte(byte);
+        let supposed = AccountOverride::default()
+            .with_balance(U256::from(5))
+            .with_code(Bytes::from_static(b"\0asm"))
+            .with_state([(slot(1), slot(9))]);
+        let view = Overridden::new(Arc::new(EmptyState), [(address, supposed)].into_iter().collect()).unwrap();
+        let account = view.account(&address).unwrap();
+        assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
+        assert_eq!(view.code(&account.code_hash).unwrap(), Bytes::from_static(b"\0asm"));
+        assert_eq!(account.code_hash, keccak256(b"\0asm"));
+        assert_eq!((view.storage(&address, &slot(1)), view.storage(&address, &slot(2))), (slot(9), B256::ZERO));
+        assert_eq!(view.account(&Address::repeat_byte(2)), None);
+    }
+}

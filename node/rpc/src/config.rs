@@ -1,0 +1,86 @@
+//! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
+
+use std::time::Duration;
+
+/// How much the server does for its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcConfig {
+    /// Open connections, WebSockets included; further ones are closed at once.
+    pub max_connections: usize,
+    /// Open WebSockets.
+    pub max_websockets: usize,
+    /// A connection on which nothing moves in either direction for this long is closed. WebSockets are pinged well before.
+    pub idle_timeout: Duration,
+    /// From the head of an HTTP request to the last byte of its body.
+    pub body_timeout: Duration,
+    /// Bytes of one request body or WebSocket message.
+    pub max_request_bytes: usize,
+    /// Bytes of all request bodies that are being read or answered.
+    pub max_request_bytes_in_flight: usize,
+    /// Bytes of one response.
+    pub max_response_bytes: usize,
+    /// Bytes of all large responses that clients are still fetching.
+    pub max_response_bytes_in_flight: usize,
+    /// Requests in one batch.
+    pub max_batch: usize,
+    /// Requests of one WebSocket that are answered at the same time; reading stops at this number.
+    pub max_requests_per_websocket: usize,
+    pub max_subscriptions_per_websocket: usize,
+    /// Filters of all clients together.
+    pub max_filters: usize,
+    /// A filter nobody asks for this long is dropped.
+    pub filter_lifetime: Duration,
+    /// Gas of one `eth_call` or one try of `eth_estimateGas`.
+    pub call_gas_cap: u64,
+    /// Calls and estimates that run at the same time.
+    pub max_running_calls: usize,
+    /// Calls and estimates that wait for their turn; more are told "server busy".
+    pub max_waiting_calls: usize,
+    /// Block and log readings that run at the same time.
+    pub max_running_reads: usize,
+    pub max_waiting_reads: usize,
+    /// Blocks one log query may span.
+    pub max_log_blocks: u64,
+    /// Logs one query may answer with.
+    pub max_logs: usize,
+    /// Addresses, and topics at one position, of one log filter.
+    pub max_log_criteria: usize,
+    /// Blocks of one `eth_feeHistory`.
+    pub max_fee_history: u64,
+    /// Wei per gas suggested as tip when recent blocks paid less.
+    pub minimum_tip: u64,
+    /// Origins that browsers may call from; `None` admits all. The server holds no keys and no cookies.
+    pub allowed_origins: Option<Vec<String>>,
+}
+
+impl Default for RpcConfig {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            max_connections: 1024,
+            max_websockets: 256,
+            idle_timeout: Duration::from_secs(90),
+            body_timeout: Duration::from_secs(20),
+            max_request_bytes: 2 << 20,
+            max_request_bytes_in_flight: 128 << 20,
+            max_response_bytes: 16 << 20,
+            max_response_bytes_in_flight: 256 << 20,
+            max_batch: 1000,
+            max_requests_per_websocket: 16,
+            max_subscriptions_per_websocket: 32,
+            max_filters: 1024,
+            filter_lifetime: Duration::from_secs(300),
+            call_gas_cap: 50_000_000,
+            max_running_calls: cores,
+            max_waiting_calls: 256,
+            max_running_reads: cores.max(2),
+            max_waiting_reads: 1024,
+            max_log_blocks: 100_000,
+            max_logs: 10_000,
+            max_log_criteria: 1000,
+            max_fee_history: 1024,
+            minimum_tip: 1_000_000,
+            allowed_origins: None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Blocks, transactions, receipts and logs in the form clients expect.
+
+use crate::backend::ChainBlock;
+use alloy_consensus::transaction::Recovered;
+use alloy_consensus::{Eip658Value, ReceiptEnvelope, ReceiptWithBloom};
+use alloy_primitives::U256;
+use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
+use corniche_api::RpcError;
+use corniche_types::Address;
+
+/// The header with its hash; also what `newHeads` announces.
+pub(crate) fn header(block: &ChainBlock) -> Header {
+    Header {
+        hash: block.hash,
+        inner: block.header.clone(),
+        // Difficulty is 0 from the first block on; some clients insist on the field.
+        total_difficulty: Some(U256::ZERO),
+        size: Some(U256::from(block.size)),
+    }
+}
+
+/// The block with its transactions in full or as hashes.
+pub(crate) fn block(block: &ChainBlock, full: bool) -> Result<Block, RpcError> {
+    let transactions = if full {
+        let all = 0..block.transactions.len();
+        BlockTransactions::Full(all.map(|index| transaction(block, index)).collect::<Result<_, _>>()?)
+    } else {
+        BlockTransactions::Hashes(block.receipts.iter().map(|receipt| receipt.transaction_hash).collect())
+    };
+    Ok(Block::new(header(block), transactions))
+}
+
+/// The executed transaction at `index`, which exists.
+pub(crate) fn transaction(block: &ChainBlock, index: usize) -> Result<Transaction, RpcError> {
+    let (Some(raw), Some(receipt)) = (block.transactions.get(index), block.receipts.get(index)) else {
+        return Err(RpcError::internal("block without a receipt for each transaction"));
+    };
+    let decoded = corniche_types::Transaction::decode(raw.clone());
+    let decoded = decoded.map_err(|error| RpcError::internal(format!("stored transaction: {error}")))?;
+    Ok(Transaction {
+        inner: Recovered::new_unchecked(decoded.envelope().clone(), receipt.sender),
+        block_hash: Some(block.hash),
+        block_number: Some(block.header.number),
+        transaction_index: Some(index as u64),
+        effective_gas_price: Some(receipt.effective_gas_price),
+        block_timestamp: Some(block.header.timestamp),
+    })
+}
+
+/// A transaction of the pool: its block is null.
+pub(crate) fn pending_transaction(transaction: &corniche_types::Transaction, sender: Address) -> Transaction {
+    Transaction {
+        inner: Recovered::new_unchecked(transaction.envelope().clone(), sender),
+        block_hash: None,
+        block_number: None,
+        transaction_index: None,
+        effective_gas_price: Some(transaction.max_fee_per_gas()),
+        block_timestamp: None,
+    }
+}
+
+/// The receipt of the executed transaction at `index`, which exists.
+pub(crate) fn receipt(block: &ChainBlock, index: usize) -> Result<TransactionReceipt, RpcError> {
+    let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
+    let first_log = block.receipts[..index].iter().map(|earlier| earlier.logs.len() as u64).sum();
+    let inner = alloy_consensus::Receipt {
+        status: Eip658Value::Eip658(receipt.success),
+        cumulative_gas_used: receipt.cumulative_gas_used,
+        logs: receipt_logs(block, index, first_log).collect(),
+    };
+    let inner = ReceiptWithBloom { receipt: inner, logs_bloom: receipt.logs_bloom() };
+    Ok(TransactionReceipt {
+        inner: match receipt.type_byte {
+            0 => ReceiptEnvelope::Legacy(inner),
+            1 => ReceiptEnvelope::Eip2930(inner),
+            _ => ReceiptEnvelope::Eip1559(inner),
+        },
+        transaction_hash: receipt.transaction_hash,
+        transaction_index: Some(index as u64),
+        block_hash: Some(block.hash),
+        block_number: Some(block.header.number),
+        gas_used: receipt.gas_used,
+        effective_gas_price: receipt.effective_gas_price,
+        blob_gas_used: None,
+        blob_gas_price: None,
+        from: receipt.sender,
+        to: receipt.to,
+        contract_address: receipt.contract_address,
+    })
+}
+
+/// All logs of a block, in order.
+pub(crate) fn logs(block: &ChainBlock) -> impl Iterator<Item = Log> {
+    let mut next_log = 0;
+    (0..block.receipts.len()).flat_map(move |index| {
+        let first_log = next_log;
+        next_log += block.receipts[index].logs.len() as u64;
+        receipt_logs(block, index, first_log)
+    })
+}
+
+fn receipt_logs(block: &ChainBlock, index: usize, first_log: u64) -> impl Iterator<Item = Log> {
+    let receipt = &block.receipts[index];
+    receipt.logs.iter().zip(first_log..).map(move |(log, log_index)| Log {
+        inner: log.into(),
+        block_hash: Some(block.hash),
+        block_number: Some(block.header.number),
+        block_timestamp: Some(block.header.timestamp),
+        transaction_hash: Some(receipt.transaction_hash),
+        transaction_index: Some(index as u64),
+        log_index: Some(log_index),
+        removed: false,
+    })
+}

@@ -1,0 +1,201 @@
+//! Filters: what a polling client has not been told yet.
+//!
+//! A filter holds a position, not results: the height or the pending transaction to go on from. Nothing accumulates for a
+//! client that does not come back, nothing is lost to one that does (pending transactions excepted, of which only the
+//! newest are kept), and a filter that nobody asks for is dropped.
+
+use crate::convert;
+use crate::logs;
+use crate::node::Node;
+use alloy_primitives::{B256, FixedBytes, U128};
+use alloy_rpc_types_eth::Filter;
+use corniche_api::{Reason, RpcError};
+use corniche_types::{Height, TimestampMs};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::jsonrpc::{Json, json};
+
+/// Pending transactions remembered for filters.
+const PENDING_KEPT: usize = 8192;
+/// Block hashes answered at once.
+const MAX_BLOCK_HASHES: u64 = 1024;
+
+/// Random, so that no client can guess another's.
+pub(crate) fn random_id() -> U128 {
+    U128::from_be_bytes(FixedBytes::<16>::random().0)
+}
+
+pub(crate) struct Filters {
+    entries: Mutex<BTreeMap<U128, Entry>>,
+    pending: Mutex<Pending>,
+    max: usize,
+    lifetime: Duration,
+}
+
+struct Entry {
+    kind: Kind,
+    /// Height or number of the pending transaction to go on from.
+    next: u64,
+    used: TimestampMs,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Blocks,
+    Pending { full: bool },
+    Logs(Box<Filter>),
+}
+
+/// The newest pending transactions, counted from the server's start.
+#[derive(Default)]
+struct Pending {
+    hashes: VecDeque<B256>,
+    /// Number of the first one kept.
+    first: u64,
+}
+
+impl Pending {
+    fn next(&self) -> u64 {
+        self.first + self.hashes.len() as u64
+    }
+}
+
+impl Filters {
+    pub fn new(max: usize, lifetime: Duration) -> Self {
+        Self { entries: Mutex::default(), pending: Mutex::default(), max, lifetime }
+    }
+
+    /// A transaction entered the pool.
+    pub fn pending(&self, hash: B256) {
+        let mut pending = self.lock_pending();
+        if pending.hashes.len() == PENDING_KEPT {
+            pending.hashes.pop_front();
+            pending.first += 1;
+        }
+        pending.hashes.push_back(hash);
+    }
+
+    pub fn add(&self, kind: Kind, head: Height, now: TimestampMs) -> Result<U128, RpcError> {
+        let next = match kind {
+            Kind::Blocks | Kind::Logs(_) => head.0 + 1,
+            Kind::Pending { .. } => self.lock_pending().next(),
+        };
+        let mut entries = self.lock();
+        self.expire(&mut entries, now);
+        if entries.len() >= self.max {
+            return Err(Reason::TooManyFilters.with(self.max));
+        }
+        let id = random_id();
+        entries.insert(id, Entry { kind, next, used: now });
+        Ok(id)
+    }
+
+    /// Whether there was one.
+    pub fn remove(&self, id: U128) -> bool {
+        self.lock().remove(&id).is_some()
+    }
+
+    /// What the filter asks for and where it stands; counts as use.
+    pub fn get(&self, id: U128, now: TimestampMs) -> Result<(Kind, u64), RpcError> {
+        let mut entries = self.lock();
+        self.expire(&mut entries, now);
+        let entry = entries.get_mut(&id).ok_or_else(|| Reason::FilterNotFound.error())?;
+        entry.used = now;
+        Ok((entry.kind.clone(), entry.next))
+    }
+
+    fn advance(&self, id: U128, next: u64) {
+        if let Some(entry) = self.lock().get_mut(&id) {
+            entry.next = entry.next.max(next);
+        }
+    }
+
+    fn expire(&self, entries: &mut BTreeMap<U128, Entry>, now: TimestampMs) {
+        let lifetime = self.lifetime.as_millis();
+        entries.retain(|_, entry| u128::from(now.0.saturating_sub(entry.used.0)) <= lifetime);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Entry>> {
+        // Every critical section leaves the map whole.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `eth_getFilterChanges`.
+pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
+    let (kind, from) = node.filters.get(id, (node.clock)())?;
+    let head = node.backend.head().0;
+    match kind {
+        Kind::Blocks => {
+            let end = (head + 1).min(from + MAX_BLOCK_HASHES);
+            let hashes: Vec<B256> =
+                (from..end).filter_map(|height| node.backend.block(Height(height))).map(|block| block.hash).collect();
+            node.filters.advance(id, end);
+            json(&hashes)
+        }
+        Kind::Logs(filter) => {
+            let (logs, next) = logs::follow(node, &filter, from, head);
+            node.filters.advance(id, next);
+            json(&logs)
+        }
+        Kind::Pending { full } => {
+            let (hashes, next) = {
+                let pending = node.filters.lock_pending();
+                let skip = usize::try_from(from.saturating_sub(pending.first)).unwrap_or(usize::MAX);
+                (pending.hashes.iter().skip(skip).copied().collect::<Vec<_>>(), pending.next())
+            };
+            node.filters.advance(id, next);
+            if !full {
+                return json(&hashes);
+            }
+            let waiting = hashes.iter().filter_map(|hash| node.backend.pool_transaction(hash));
+            json(&waiting.map(|tx| convert::pending_transaction(tx.transaction(), tx.sender())).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// `eth_getFilterLogs`: all that a log filter matches, as `eth_getLogs` would answer.
+pub(crate) fn all_logs(node: &Node, id: U128) -> Result<Json, RpcError> {
+    match node.filters.get(id, (node.clock)())?.0 {
+        Kind::Logs(filter) => json(&logs::search(node, &filter)?),
+        Kind::Blocks | Kind::Pending { .. } => Err(Reason::FilterNotFound.error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_bounded_and_forgotten_when_unused() {
+        let filters = Filters::new(2, Duration::from_secs(10));
+        let at = |seconds: u64| TimestampMs(seconds * 1000);
+        let first = filters.add(Kind::Blocks, Height(5), at(0)).unwrap();
+        let second = filters.add(Kind::Blocks, Height(5), at(6)).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(filters.add(Kind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
+        // Ten seconds on, the first is still there, and asking for it keeps it.
+        assert!(filters.get(first, at(10)).is_ok());
+        // The second was last used 11 s ago and makes room.
+        assert!(filters.get(second, at(17)).is_err());
+        assert!(filters.add(Kind::Blocks, Height(5), at(17)).is_ok());
+        assert!(filters.get(first, at(17)).is_ok());
+        assert!(filters.remove(first) && !filters.remove(first));
+    }
+
+    #[test]
+    fn only_the_newest_pending_transactions_are_kept() {
+        let filters = Filters::new(1, Duration::from_secs(1));
+        for index in 0..PENDING_KEPT + 10 {
+            filters.pending(B256::left_padding_from(&(index as u64).to_be_bytes()));
+        }
+        let pending = filters.lock_pending();
+        assert_eq!((pending.hashes.len(), pending.first), (PENDING_KEPT, 10));
+    }
+}

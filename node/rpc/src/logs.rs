@@ -1,0 +1,126 @@
+//! Searching logs, within bounds.
+
+use crate::backend::ChainBlock;
+use crate::convert;
+use crate::node::Node;
+use alloy_eips::BlockId;
+use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
+use corniche_api::{Reason, RpcError};
+use corniche_types::Height;
+use std::ops::RangeInclusive;
+
+/// JSON of one log without its data.
+const LOG_JSON_BYTES: usize = 700;
+
+/// Refuses criteria that are too many to compare with every log.
+pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
+    let most = node.config.max_log_criteria;
+    if filter.address.len() > most {
+        return Err(Reason::TooManyAddresses.with(most));
+    }
+    if filter.topics.iter().any(|alternatives| alternatives.len() > most) {
+        return Err(Reason::TooManyTopics.with(most));
+    }
+    Ok(())
+}
+
+/// `eth_getLogs`.
+pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError> {
+    check(node, filter)?;
+    let mut found = Found::new(node);
+    for height in heights(node, filter)? {
+        if let Some(block) = candidate(node, filter, Height(height)) {
+            found.add(matching(&block, filter))?;
+        }
+    }
+    Ok(found.logs)
+}
+
+/// The blocks a filter names, clipped to those that exist; refuses more than may be searched at once.
+fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError> {
+    let (from, to) = match filter.block_option {
+        FilterBlockOption::AtBlockHash(hash) => {
+            let height = node.backend.height_of(&hash).ok_or_else(|| Reason::HeaderNotFound.error())?;
+            return Ok(height.0..=height.0);
+        }
+        FilterBlockOption::Range { from_block, to_block } => (from_block.unwrap_or_default(), to_block.unwrap_or_default()),
+    };
+    let head = node.backend.head().0;
+    // A number beyond the head is a number all the same; tags always resolve.
+    let number = |block: alloy_eips::BlockNumberOrTag| match block.as_number() {
+        Some(number) => number,
+        None => node.height(BlockId::Number(block)).map_or(head, |height| height.0),
+    };
+    let (from, to) = (number(from), number(to));
+    if from > to {
+        return Err(Reason::InvalidBlockRange.error());
+    }
+    let to = to.min(head);
+    if to.saturating_sub(from) >= node.config.max_log_blocks {
+        return Err(Reason::BlockRangeTooLarge.with(node.config.max_log_blocks));
+    }
+    Ok(from..=to)
+}
+
+/// Logs of the blocks `from..=to` for someone who follows the chain. Ends early, after a whole block, when there are many;
+/// answers with the height to go on from.
+pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> (Vec<Log>, u64) {
+    let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
+    let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
+    let mut logs = Vec::new();
+    let mut next = from;
+    while next <= to && next - from < node.config.max_log_blocks && logs.len() < node.config.max_logs {
+        let wanted = first.is_none_or(|first| next >= first) && last.is_none_or(|last| next <= last);
+        if let Some(block) = wanted.then(|| candidate(node, filter, Height(next))).flatten() {
+            logs.extend(matching(&block, filter));
+        }
+        next += 1;
+    }
+    (logs, next)
+}
+
+/// The block, unless its bloom says that nothing in it matches.
+fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::Arc<ChainBlock>> {
+    let bloom = node.backend.logs_bloom(height)?;
+    // Most blocks of a quiet chain have no log at all, and an empty filter matches every bloom.
+    if bloom.is_zero() || !filter.matches_bloom(bloom) {
+        return None;
+    }
+    node.backend.block(height)
+}
+
+/// Logs of one block that match by address and topics.
+pub(crate) fn matching(block: &ChainBlock, filter: &Filter) -> impl Iterator<Item = Log> {
+    convert::logs(block)
+        .filter(|log| filter.matches_address(log.inner.address) && filter.matches_topics(log.inner.data.topics()))
+}
+
+/// Results so far, within the limits on their number and size.
+struct Found {
+    logs: Vec<Log>,
+    bytes: usize,
+    max_logs: usize,
+    max_bytes: usize,
+}
+
+impl Found {
+    fn new(node: &Node) -> Self {
+        Self { logs: Vec::new(), bytes: 0, max_logs: node.config.max_logs, max_bytes: node.config.max_response_bytes }
+    }
+
+    fn add(&mut self, logs: impl Iterator<Item = Log>) -> Result<(), RpcError> {
+        for log in logs {
+            if self.logs.len() == self.max_logs {
+                let phrase = Reason::TooManyResults.phrase();
+                let message = format!("{phrase} {} results", self.max_logs);
+                return Err(RpcError::new(Reason::TooManyResults.code(), message));
+            }
+            self.bytes += LOG_JSON_BYTES + 2 * log.inner.data.data.len();
+            if self.bytes > self.max_bytes {
+                return Err(Reason::ResponseTooLarge.error());
+            }
+            self.logs.push(log);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What the server counts. Label values come from fixed sets, so that no client can grow them.
+
+use corniche_api::{Method, RpcError};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::time::Duration;
+
+/// The server's metrics; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<MethodLabel, Histogram, fn() -> Histogram>,
+    pub(crate) connections: Gauge,
+    pub(crate) connections_refused: Counter,
+    pub(crate) websockets: Gauge,
+    pub(crate) subscriptions: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    /// A method's name, `unknown`, or `none` where there is no request to name.
+    method: &'static str,
+    /// 0 for an answer.
+    code: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MethodLabel {
+    method: &'static str,
+}
+
+impl Metrics {
+    /// Registers under the prefix `corniche_rpc`.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new([0.0001, 0.001, 0.01, 0.1, 1.0, 10.0])),
+            connections: Gauge::default(),
+            connections_refused: Counter::default(),
+            websockets: Gauge::default(),
+            subscriptions: Gauge::default(),
+        };
+        let registry = registry.sub_registry_with_prefix("corniche_rpc");
+        registry.register("requests", "Requests by method and error code (0: answered)", metrics.requests.clone());
+        registry.register("request_seconds", "Time to answer, by method", metrics.seconds.clone());
+        registry.register("connections", "Open connections", metrics.connections.clone());
+        registry.register("connections_refused", "Connections closed for want of room", metrics.connections_refused.clone());
+        registry.register("websockets", "Open WebSockets", metrics.websockets.clone());
+        registry.register("subscriptions", "Open subscriptions", metrics.subscriptions.clone());
+        metrics
+    }
+
+    /// Counts one answer to a known method.
+    pub(crate) fn answered<T>(&self, method: Method, result: &Result<T, RpcError>, took: Duration) {
+        self.count(method.name(), result.as_ref().err());
+        self.seconds.get_or_create(&MethodLabel { method: method.name() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a request for a method that does not exist.
+    pub(crate) fn unknown_method(&self, error: &RpcError) {
+        self.count("unknown", Some(error));
+    }
+
+    /// Counts what was refused before a method could be named.
+    pub(crate) fn refused(&self, error: &RpcError) {
+        self.count("none", Some(error));
+    }
+
+    fn count(&self, method: &'static str, error: Option<&RpcError>) {
+        let code = error.map_or(0, |error| error.code);
+        self.requests.get_or_create(&RequestLabels { method, code }).inc();
+    }
+}

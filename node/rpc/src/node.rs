@@ -1,0 +1,107 @@
+//! What all method handlers share: the backend, the limits, and how a block is named.
+
+use crate::backend::{Backend, ChainBlock};
+use crate::budget::Budget;
+use crate::config::RpcConfig;
+use crate::fees::TipMemo;
+use crate::filters::Filters;
+use crate::jsonrpc::Json;
+use crate::metrics::Metrics;
+use crate::work::Work;
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use corniche_api::{Reason, RpcError};
+use corniche_state::StateView;
+use corniche_types::{Height, TimestampMs};
+use std::sync::Arc;
+
+/// Tells the time of day; only the age of filters depends on it.
+pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
+
+/// Answers above this are counted against the limit of all large ones, and sent in pieces of this size.
+pub(crate) const LARGE_RESPONSE_BYTES: usize = 64 << 10;
+
+pub(crate) struct Node {
+    pub backend: Arc<dyn Backend>,
+    pub config: RpcConfig,
+    pub metrics: Metrics,
+    pub filters: Filters,
+    pub tip: TipMemo,
+    pub clock: Clock,
+    /// For answers above [`LARGE_RESPONSE_BYTES`], from when they are made until they are sent.
+    pub response_bytes: Budget,
+    calls: Work,
+    reads: Work,
+}
+
+impl Node {
+    pub fn new(config: RpcConfig, backend: Arc<dyn Backend>, metrics: Metrics, clock: Clock) -> Self {
+        Self {
+            filters: Filters::new(config.max_filters, config.filter_lifetime),
+            calls: Work::new(config.max_running_calls, config.max_waiting_calls),
+            reads: Work::new(config.max_running_reads, config.max_waiting_reads),
+            response_bytes: Budget::new(config.max_response_bytes_in_flight),
+            tip: TipMemo::default(),
+            backend,
+            config,
+            metrics,
+            clock,
+        }
+    }
+
+    /// Runs a contract, or something as long, off the threads that serve connections.
+    pub async fn call(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
+    ) -> Result<Json, RpcError> {
+        let node = Arc::clone(self);
+        self.calls.run(move || node.within_limits(job(&node)?)).await
+    }
+
+    /// Reads blocks, likewise. Calls cannot use up its room.
+    pub async fn read(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
+    ) -> Result<Json, RpcError> {
+        let node = Arc::clone(self);
+        self.reads.run(move || node.within_limits(job(&node)?)).await
+    }
+
+    /// Refuses an answer that is too large, now or ever, while it is still the only copy.
+    fn within_limits(&self, mut answer: Json) -> Result<Json, RpcError> {
+        let bytes = answer.text.get().len();
+        if bytes > self.config.max_response_bytes {
+            return Err(Reason::ResponseTooLarge.error());
+        }
+        if bytes > LARGE_RESPONSE_BYTES {
+            answer.reserved = self.response_bytes.reserve(bytes).ok_or_else(|| Reason::ServerBusy.error())?;
+        }
+        Ok(answer)
+    }
+
+    /// The height a client means; `None` when there is no such block. Blocks become final as they are made, so there is no
+    /// pending block: `pending` is the head.
+    pub fn height(&self, id: BlockId) -> Option<Height> {
+        let head = self.backend.head();
+        match id {
+            BlockId::Hash(hash) => self.backend.height_of(&hash.block_hash),
+            BlockId::Number(BlockNumberOrTag::Latest | BlockNumberOrTag::Pending) => Some(head),
+            BlockId::Number(BlockNumberOrTag::Safe | BlockNumberOrTag::Finalized) => Some(self.backend.finalized()),
+            BlockId::Number(BlockNumberOrTag::Earliest) => Some(Height(0)),
+            BlockId::Number(BlockNumberOrTag::Number(number)) => (number <= head.0).then_some(Height(number)),
+        }
+    }
+
+    pub fn block(&self, id: BlockId) -> Option<Arc<ChainBlock>> {
+        self.height(id).and_then(|height| self.backend.block(height))
+    }
+
+    /// State is read at a block that exists and is recent enough; anything else is an error, never zero.
+    pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
+        let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
+        let state = self.backend.state(height);
+        let state = state.ok_or_else(|| {
+            Reason::StateNotAvailable.with(format!("this node does not keep the state of block {height} any more"))
+        })?;
+        Ok((height, state))
+    }
+}

@@ -1,0 +1,293 @@
+//! The HTTP side: one port for JSON-RPC over POST, WebSockets, `/health` and `/metrics`.
+//!
+//! Framing and method tables are our own ([`crate::jsonrpc`], [`crate::dispatch`]) rather than a JSON-RPC server library.
+//! The maintained one, jsonrpsee 0.26, starts an unbounded task for each WebSocket message, answers JSON that is no request
+//! with "parse error", answers `eth_subscribe` over HTTP with "internal error", and runs the elements of a batch past its own
+//! middleware, where we count: clients and the bounds of this node need all four otherwise.
+
+use crate::backend::{Backend, ChainEvent};
+use crate::budget::Budget;
+use crate::config::RpcConfig;
+use crate::dispatch::{Reply, answer};
+use crate::jsonrpc::write_response;
+use crate::listener::BoundedListener;
+use crate::metrics::Metrics;
+use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
+use crate::websocket::{self, News};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use corniche_api::{Reason, RpcError};
+use corniche_types::{B256, Height};
+use prometheus_client::registry::Registry;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::task::JoinHandle;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+/// Pending transactions a WebSocket may be behind before it loses some.
+const PENDING_BUFFER: usize = 1024;
+
+/// Everything a server is made of.
+pub struct ServerParts {
+    pub config: RpcConfig,
+    /// Bound by the caller, who thereby chooses address and port and learns early when they are taken.
+    pub listener: TcpListener,
+    pub backend: Arc<dyn Backend>,
+    /// From [`Metrics::register`].
+    pub metrics: Metrics,
+    /// Served under `/metrics`.
+    pub registry: Arc<Registry>,
+    pub clock: Clock,
+}
+
+/// A running server. Dropping it leaves the server running; [`Self::stop`] ends it.
+#[derive(Debug)]
+pub struct RpcServer {
+    address: SocketAddr,
+    stopping: watch::Sender<bool>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl RpcServer {
+    /// Starts serving; must be called within a tokio runtime.
+    pub fn start(parts: ServerParts) -> io::Result<Self> {
+        let ServerParts { config, listener, backend, metrics, registry, clock } = parts;
+        let address = listener.local_addr()?;
+        let (stopping, stopped) = watch::channel(false);
+        let node = Arc::new(Node::new(config, backend, metrics, clock));
+        let (heads, head) = watch::channel(node.backend.head());
+        let (pending, _) = broadcast::channel(PENDING_BUFFER);
+        let feeder = tokio::spawn(feed(Arc::clone(&node), heads, pending.clone(), stopped.clone()));
+
+        let config = &node.config;
+        let listener = BoundedListener::new(listener, config.max_connections, config.idle_timeout, node.metrics.clone());
+        let server = Arc::new(Server {
+            websockets: Arc::new(Semaphore::new(config.max_websockets)),
+            request_bytes: Budget::new(config.max_request_bytes_in_flight),
+            head,
+            pending,
+            stopped: stopped.clone(),
+            registry,
+            node: Arc::clone(&node),
+        });
+        let serving = axum::serve(listener, router(server)).with_graceful_shutdown(until(stopped));
+        let serving = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "the RPC server ended");
+            }
+        });
+        Ok(Self { address, stopping, tasks: [feeder, serving] })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends open connections, with a moment for answers under way.
+    pub async fn stop(self) {
+        self.stopping.send_replace(true);
+        for mut task in self.tasks {
+            if tokio::time::timeout(Duration::from_secs(3), &mut task).await.is_err() {
+                task.abort();
+            }
+        }
+    }
+}
+
+pub(crate) async fn until(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender is gone without a stop: serve on.
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Passes the backend's news on: the newest head to everyone, pending transactions to filters and those who subscribed.
+async fn feed(node: Arc<Node>, heads: watch::Sender<Height>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
+    let mut events = node.backend.subscribe();
+    // What was announced before the subscription.
+    heads.send_replace(node.backend.head());
+    let stopped = until(stopped);
+    tokio::pin!(stopped);
+    loop {
+        let event = tokio::select! {
+            () = &mut stopped => return,
+            event = events.recv() => event,
+        };
+        match event {
+            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                heads.send_replace(node.backend.head());
+            }
+            Ok(ChainEvent::Pending(hash)) => {
+                node.filters.pending(hash);
+                // An error means that nobody listens.
+                let _ = pending.send(hash);
+            }
+            Ok(ChainEvent::Finalized(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return stopped.await,
+        }
+    }
+}
+
+struct Server {
+    node: Arc<Node>,
+    websockets: Arc<Semaphore>,
+    request_bytes: Budget,
+    head: watch::Receiver<Height>,
+    pending: broadcast::Sender<B256>,
+    stopped: watch::Receiver<bool>,
+    registry: Arc<Registry>,
+}
+
+fn router(server: Arc<Server>) -> Router {
+    let origins = match &server.node.config.allowed_origins {
+        None => AllowOrigin::any(),
+        Some(origins) => AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
+    };
+    let cors = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
+        .allow_headers(AllowHeaders::mirror_request())
+        .max_age(Duration::from_secs(24 * 3600));
+    Router::new()
+        .route("/", any(root))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .layer(cors)
+        .with_state(server)
+}
+
+async fn root(
+    State(server): State<Arc<Server>>,
+    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+    request: Request,
+) -> Response {
+    match upgrade {
+        Ok(upgrade) => server.upgrade(upgrade, request.headers()),
+        Err(_) if request.method() == Method::POST => server.post(request).await,
+        // Load balancers look for a 200 here.
+        Err(_) if request.method() == Method::GET || request.method() == Method::HEAD => {
+            "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response()
+        }
+        Err(_) => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+impl Server {
+    async fn post(self: &Arc<Self>, request: Request) -> Response {
+        let config = &self.node.config;
+        if !is_json(request.headers()) {
+            let message = "invalid content type, only application/json is supported\n";
+            return (StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response();
+        }
+        let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let bytes: usize = declared.unwrap_or(config.max_request_bytes);
+        if bytes > config.max_request_bytes {
+            return self.refuse(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
+        }
+        let Some(_reserved) = self.request_bytes.reserve(bytes) else {
+            return self.refuse(StatusCode::SERVICE_UNAVAILABLE, Reason::ServerBusy.error());
+        };
+        let body = axum::body::to_bytes(request.into_body(), config.max_request_bytes);
+        let body = match tokio::time::timeout(config.body_timeout, body).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error()),
+            Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+        };
+        let reply = answer(&self.node, None, &body).await;
+        respond(reply)
+    }
+
+    /// Answers what cannot be read as JSON-RPC, in JSON-RPC all the same.
+    fn refuse(&self, status: StatusCode, error: RpcError) -> Response {
+        self.node.metrics.refused(&error);
+        let mut text = String::new();
+        write_response(&mut text, "null", &Err(error));
+        (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    }
+
+    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, headers: &HeaderMap) -> Response {
+        if !self.admits_origin(headers) {
+            return StatusCode::FORBIDDEN.into_response();
+        }
+        let Ok(permit) = Arc::clone(&self.websockets).try_acquire_owned() else {
+            return self.refuse(StatusCode::SERVICE_UNAVAILABLE, Reason::ServerBusy.error());
+        };
+        let config = &self.node.config;
+        let news = News { heads: self.head.clone(), pending: self.pending.subscribe(), stopping: self.stopped.clone() };
+        let node = Arc::clone(&self.node);
+        upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
+            move |socket| async move {
+                let _permit = permit;
+                websocket::serve(node, socket, news).await;
+            },
+        )
+    }
+
+    /// Browsers do not ask before they open a WebSocket; they only say where the page is from.
+    fn admits_origin(&self, headers: &HeaderMap) -> bool {
+        let (Some(allowed), Some(origin)) = (&self.node.config.allowed_origins, headers.get(header::ORIGIN)) else {
+            return true;
+        };
+        allowed.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+    }
+}
+
+/// A large answer goes out in pieces, and its reservation with the last of them.
+fn respond(reply: Reply) -> Response {
+    let Reply { text, reserved, .. } = reply;
+    if text.len() <= LARGE_RESPONSE_BYTES {
+        return ([(header::CONTENT_TYPE, "application/json")], text).into_response();
+    }
+    let headers = [(header::CONTENT_TYPE, "application/json".to_string()), (header::CONTENT_LENGTH, text.len().to_string())];
+    let pieces = futures::stream::unfold((Bytes::from(text), reserved), |(mut rest, reserved)| async {
+        if rest.is_empty() {
+            return None;
+        }
+        let piece = rest.split_to(rest.len().min(LARGE_RESPONSE_BYTES));
+        Some((Ok::<_, std::convert::Infallible>(piece), (rest, reserved)))
+    });
+    (headers, Body::from_stream(pieces)).into_response()
+}
+
+/// The types browsers may not send to another origin without asking it first.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(content_type) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    ["application/json", "application/json-rpc", "application/jsonrequest"]
+        .iter()
+        .any(|accepted| media_type.eq_ignore_ascii_case(accepted))
+}
+
+/// 200 when the node answers from the head of the chain, 503 while it catches up.
+async fn health(State(server): State<Arc<Server>>) -> Response {
+    let backend = &server.node.backend;
+    let syncing = backend.syncing().is_some();
+    let status = if syncing { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let body = serde_json::json!({
+        "status": if syncing { "syncing" } else { "ok" },
+        "chainId": backend.chain_id(),
+        "head": backend.head().0,
+        "finalized": backend.finalized().0,
+        "peers": backend.peer_count(),
+    });
+    (status, axum::Json(body)).into_response()
+}
+
+async fn metrics(State(server): State<Arc<Server>>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &server.registry) {
+        Ok(()) => {
+            ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Subscriptions of one WebSocket.
+//!
+//! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due;
+//! a client that reads slowly gets everything later, and nothing queues for it meanwhile.
+
+use crate::convert;
+use crate::filters::random_id;
+use crate::logs;
+use crate::node::Node;
+use alloy_primitives::{B256, U128};
+use alloy_rpc_types_eth::Filter;
+use corniche_api::{Reason, RpcError, SUBSCRIPTION};
+use corniche_types::Height;
+use prometheus_client::metrics::gauge::Gauge;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a subscription is about.
+pub(crate) enum Topic {
+    NewHeads,
+    Logs(Box<Filter>),
+    Pending { full: bool },
+}
+
+pub(crate) struct Session {
+    subscriptions: Mutex<BTreeMap<U128, Subscription>>,
+    max: usize,
+    open: Gauge,
+}
+
+struct Subscription {
+    topic: Topic,
+    /// The first height to tell about.
+    next: u64,
+    /// False until the client has been told the subscription's name.
+    started: bool,
+}
+
+impl Session {
+    pub fn new(max: usize, open: Gauge) -> Self {
+        Self { subscriptions: Mutex::default(), max, open }
+    }
+
+    pub fn subscribe(&self, topic: Topic, head: Height) -> Result<U128, RpcError> {
+        let mut subscriptions = self.lock();
+        if subscriptions.len() >= self.max {
+            return Err(Reason::TooManySubscriptions.with(self.max));
+        }
+        let id = random_id();
+        subscriptions.insert(id, Subscription { topic, next: head.0 + 1, started: false });
+        self.open.inc();
+        Ok(id)
+    }
+
+    /// Whether there was one.
+    pub fn unsubscribe(&self, id: U128) -> bool {
+        let removed = self.lock().remove(&id).is_some();
+        if removed {
+            self.open.dec();
+        }
+        removed
+    }
+
+    /// The client knows these names now.
+    pub fn start(&self, ids: &[U128]) {
+        let mut subscriptions = self.lock();
+        for id in ids {
+            if let Some(subscription) = subscriptions.get_mut(id) {
+                subscription.started = true;
+            }
+        }
+    }
+
+    /// Whether any subscription follows the chain.
+    pub fn follows_heads(&self) -> bool {
+        self.lock().values().any(|subscription| subscription.started && !subscription.topic.is_pending())
+    }
+
+    pub fn follows_pending(&self) -> bool {
+        self.lock().values().any(|subscription| subscription.started && subscription.topic.is_pending())
+    }
+
+    /// The lowest height some subscription has not been told about yet.
+    pub fn next(&self) -> Option<u64> {
+        let subscriptions = self.lock();
+        let started = subscriptions.values().filter(|subscription| subscription.started && !subscription.topic.is_pending());
+        started.map(|subscription| subscription.next).min()
+    }
+
+    /// Messages about the block at `height`, to those that have not had them.
+    pub fn tell_block(&self, node: &Node, height: Height) -> Vec<String> {
+        let mut messages = Vec::new();
+        let Some(block) = node.backend.block(height) else { return messages };
+        for (id, subscription) in self.lock().iter_mut() {
+            if !subscription.started || subscription.next > height.0 {
+                continue;
+            }
+            match &subscription.topic {
+                Topic::NewHeads => messages.push(notification(*id, &convert::header(&block))),
+                Topic::Logs(filter) => {
+                    messages.extend(logs::matching(&block, filter).map(|log| notification(*id, &log)));
+                }
+                Topic::Pending { .. } => continue,
+            }
+            subscription.next = height.0 + 1;
+        }
+        messages
+    }
+
+    /// Messages about a transaction that entered the pool.
+    pub fn tell_pending(&self, node: &Node, hash: B256) -> Vec<String> {
+        let subscriptions = self.lock();
+        let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
+        let messages = started.filter_map(|(id, subscription)| match subscription.topic {
+            Topic::Pending { full: false } => Some(notification(*id, &hash)),
+            Topic::Pending { full: true } => {
+                let waiting = node.backend.pool_transaction(&hash)?;
+                Some(notification(*id, &convert::pending_transaction(waiting.transaction(), waiting.sender())))
+            }
+            Topic::NewHeads | Topic::Logs(_) => None,
+        });
+        messages.collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Subscription>> {
+        // Every critical section leaves the map whole.
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Topic {
+    fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending { .. })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let left = i64::try_from(self.lock().len()).unwrap_or(i64::MAX);
+        self.open.dec_by(left);
+    }
+}
+
+fn notification<T: Serialize>(id: U128, result: &T) -> String {
+    #[derive(Serialize)]
+    struct Notification<'a, T> {
+        jsonrpc: &'static str,
+        method: &'static str,
+        params: Params<'a, T>,
+    }
+    #[derive(Serialize)]
+    struct Params<'a, T> {
+        subscription: U128,
+        result: &'a T,
+    }
+    let params = Params { subscription: id, result };
+    let message = Notification { jsonrpc: "2.0", method: SUBSCRIPTION, params };
+    serde_json::to_string(&message).expect("headers, logs and transactions have string keys only")
+}
