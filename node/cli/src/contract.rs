@@ -248,7 +248,7 @@ fn explain(error: ClientError, abi: &abi::Interface) -> anyhow::Error {
         ClientError::Refused { .. } => Exit::Refused,
         ClientError::Reverted { .. } => Exit::Reverted,
         ClientError::Deadline { .. } => Exit::Deadline,
-        ClientError::Nonsense { .. } | ClientError::Unsignable(_) => Exit::Failure,
+        ClientError::Nonsense { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
     };
     let message = match &error {
         ClientError::Reverted { message, data } => match abi.revert_reason(data) {

@@ -4,6 +4,9 @@ mod contract;
 mod exit;
 mod genesis;
 mod keys;
+mod node;
+mod testnet;
+mod load;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,13 +27,18 @@ enum Command {
     Contract(contract::Args),
     Genesis(genesis::Args),
     Keys(keys::Args),
+    Load(load::Args),
 }
 
 fn main() -> ExitCode {
     let run = match Cli::parse().command {
         Command::Contract(args) => contract::run(args),
+        Command::Dev(args) => node::run_dev(args),
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
+        Command::Node(args) => node::run(args),
+        Command::Testnet(args) => testnet::run(args),
+        Command::Load(args) => load::run(args),
     };
     match run {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,6 @@
 //! Whose fault it was when a call failed.
 
+use corniche_api::ErrorCode;
 use corniche_types::{B256, Bytes};
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,6 +21,9 @@ pub enum ClientError {
     /// A call or an estimate reverted. The data is what the contract returned, usually an ABI-encoded error.
     #[error("{message}")]
     Reverted { message: String, data: Bytes },
+    /// The node's answers do not prove what they claim. It lies, or is on another network than the genesis at hand.
+    #[error("block {number} is not proven: {problem}")]
+    Unproven { number: u64, problem: String },
     /// No receipt within the time given. The transaction may still be executed.
     #[error("transaction {hash} has no receipt after {waited:?}; it may still come")]
     Deadline { hash: B256, waited: Duration },
@@ -38,17 +42,14 @@ pub struct Refusal {
     pub data: Option<Value>,
 }
 
-/// The code Ethereum clients give to reverted calls.
-const REVERTED: i64 = 3;
-
 impl Refusal {
     /// The error that a caller of `method` gets.
     pub(crate) fn into_error(self, method: &str) -> ClientError {
+        let reverted = self.code == i64::from(ErrorCode::Reverted.number());
         let data = self.data.as_ref().and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());
-        match data {
-            Some(data) if self.code == REVERTED => ClientError::Reverted { message: self.message, data },
-            None if self.code == REVERTED => ClientError::Reverted { message: self.message, data: Bytes::new() },
-            _ => ClientError::Refused { method: method.to_owned(), refusal: self },
+        match reverted {
+            true => ClientError::Reverted { message: self.message, data: data.unwrap_or_default() },
+            false => ClientError::Refused { method: method.to_owned(), refusal: self },
         }
     }
 }

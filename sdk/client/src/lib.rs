@@ -20,6 +20,7 @@
 mod client;
 mod draft;
 mod error;
+mod proof;
 mod transport;
 
 pub use client::{Block, Call, Client, Fees, Receipt, Wait};
