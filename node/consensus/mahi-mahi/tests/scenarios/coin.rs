@@ -1,0 +1,100 @@
+//! The coin: closed before a quorum, bad shares found and survived, late shares asked for.
+
+use crate::{
+    cluster::{Cluster, Role, index, quick},
+    crypto::{BadShares, FakeCoin, FakeKeys, committee},
+    drawing::Drawing,
+};
+use corniche_engine::Offence;
+use corniche_mahi_mahi::{
+    Signer,
+    coin::Coins,
+    message::{Context, Round},
+};
+use corniche_types::ValidatorIndex;
+use std::collections::BTreeSet;
+
+const TWO_ROUNDS: &str = "
+    1 | 0:* | 0':* | 1:* | 2:* | 3:*
+";
+
+fn coins() -> Coins {
+    Coins::new(FakeCoin::default().shared(), &committee(4))
+}
+
+#[test]
+fn a_coin_opens_with_a_quorum_of_authors_and_not_before() {
+    let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
+    let mut coins = coins();
+    let mut opened = Vec::new();
+    for block in drawing.blocks() {
+        assert!(coins.add_block(block).is_empty());
+        opened.push(coins.opened(Round(1)).is_some());
+    }
+    // Two siblings of validator 0 count once (C3, P2).
+    assert_eq!(opened, [false, false, false, true, true]);
+}
+
+#[test]
+fn any_quorum_opens_the_same_coin() {
+    let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
+    let blocks: Vec<_> = drawing.blocks().filter(|block| drawing.name(&block.reference()) != "0'@1").collect();
+    let values = (0..4).map(|absent| {
+        let mut coins = coins();
+        blocks.iter().filter(|block| block.author() != index(absent)).for_each(|block| assert!(coins.add_block(block).is_empty()));
+        coins.opened(Round(1)).unwrap().seed
+    });
+    assert_eq!(values.collect::<BTreeSet<_>>().len(), 1);
+}
+
+#[test]
+fn a_late_share_opens_what_blocks_could_not() {
+    let drawing = Drawing::parse(4, 4, TWO_ROUNDS);
+    let context = Context::new(&committee(4));
+    let mut coins = coins();
+    drawing.blocks().take(3).for_each(|block| assert!(coins.add_block(block).is_empty()));
+    let message = context.coin_message(Round(1));
+    let bad = BadShares(ValidatorIndex(3)).coin_share(&message);
+    coins.add_share(Round(1), ValidatorIndex(3), bad);
+    assert!(coins.opened(Round(1)).is_none(), "a late share is checked before it counts");
+    coins.add_share(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_share(&message));
+    assert!(coins.opened(Round(1)).is_some());
+}
+
+#[test]
+fn forged_shares_are_reported_and_do_not_stop_anything() {
+    let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 1);
+    let mut transactions = BTreeSet::new();
+    for number in 0..30 {
+        let transaction = format!("t{number}");
+        cluster.submit(number % 4, &transaction);
+        transactions.insert(transaction);
+        cluster.run_for(10);
+    }
+    let missing = |cluster: &Cluster| !transactions.is_subset(&cluster.delivered(1).into_iter().collect());
+    assert!(cluster.run_while(5_000, missing));
+    cluster.assert_agreement();
+    for (node, state) in cluster.honest_nodes() {
+        assert!(state.accused.contains(&(index(0), Offence::BadCoinShare)), "validator {node} noticed");
+    }
+}
+
+#[test]
+fn rounds_that_an_honest_validator_jumped_past_still_open() {
+    // With 0's shares bad, every coin needs 1, 2 and 3. Validator 3 is cut off, comes back and jumps: it never has blocks
+    // for the rounds between, and the others had none to replace its shares with.
+    let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 2);
+    cluster.run_for(50);
+    cluster.groups[3] = 1;
+    for number in 0..8 {
+        cluster.submit(1, &format!("t{number}"));
+        cluster.run_for(20);
+    }
+    let stuck = cluster.nodes[1].log.len();
+    cluster.run_for(200);
+    assert_eq!(cluster.nodes[1].log.len(), stuck, "two good shares open nothing");
+    cluster.groups[3] = 0;
+    cluster.connect(3);
+    assert!(cluster.run_while(5_000, |cluster| cluster.delivered(3).len() < 8 || cluster.delivered(1).len() < 8));
+    cluster.assert_agreement();
+}

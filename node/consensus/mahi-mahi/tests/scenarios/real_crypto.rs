@@ -1,0 +1,89 @@
+//! The same committee with ed25519 and the BLS threshold coin.
+#![cfg(feature = "real-crypto")]
+
+use crate::{
+    cluster::{Cluster, Keys, Role, quick},
+    crypto::genesis,
+};
+use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
+use corniche_engine::Committee;
+use corniche_mahi_mahi::{
+    Signer,
+    real::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
+};
+use corniche_types::{Address, B256, Bytes, ValidatorInfo};
+use std::{collections::BTreeSet, sync::Arc};
+
+fn keys(size: usize, quorum: usize) -> Keys {
+    let consensus: Vec<_> = (0..size).map(|position| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32])).collect();
+    let validator = |key: &ConsensusKey| ValidatorInfo {
+        consensus_key: key.public(),
+        bls_key: Bytes::new(),
+        bls_proof: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    let deal = deal_coin(size, quorum, [9; 32]);
+    let (public, shares) = deal.public.to_genesis();
+    let genesis = genesis(consensus.iter().map(validator).collect(), shares, public);
+    let committee = Committee::from_genesis(&genesis);
+    assert_eq!(committee.quorum(), quorum);
+    let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
+    let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();
+    let signatures = Arc::new(CommitteeSignatures::new(&committee).unwrap());
+    let coin = Arc::new(ThresholdCoin::new(&committee, CoinPublicKeys::from_genesis(&genesis).unwrap()));
+    Keys { committee, signers, signatures, coin }
+}
+
+/// Signs blocks properly, but shares the coin of another message.
+struct WrongShare(Arc<dyn Signer>);
+
+impl Signer for WrongShare {
+    fn index(&self) -> corniche_types::ValidatorIndex {
+        self.0.index()
+    }
+    fn sign(&self, digest: &B256) -> corniche_mahi_mahi::Signature {
+        self.0.sign(digest)
+    }
+    fn coin_share(&self, message: &[u8]) -> corniche_mahi_mahi::CoinShare {
+        self.0.coin_share(&[message, b"!"].concat())
+    }
+}
+
+fn run(mut cluster: Cluster, users: usize) -> Cluster {
+    let mut transactions = BTreeSet::new();
+    for number in 0..12 {
+        let transaction = format!("t{number}");
+        cluster.submit(number % users, &transaction);
+        transactions.insert(transaction);
+        cluster.run_for(10);
+    }
+    let lacking = |cluster: &Cluster| cluster.honest_nodes().any(|(node, _)| !transactions.is_subset(&cluster.delivered(node).into_iter().collect()));
+    assert!(cluster.run_while(5_000, lacking));
+    cluster.assert_agreement();
+    cluster
+}
+
+#[test]
+fn four_validators_with_real_keys() {
+    let mut cluster = run(Cluster::with_keys(&[Role::Honest; 4], keys(4, 3), quick(), 1), 4);
+    let commits = cluster.nodes[2].log.len();
+    cluster.crash(2);
+    cluster.restart(2, commits / 2);
+    run(cluster, 4);
+}
+
+#[test]
+fn a_real_coin_survives_a_wrong_share() {
+    let mut keys = keys(4, 3);
+    keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
+    let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
+    let cluster = run(Cluster::with_keys(&roles, keys, quick(), 1), 4);
+    assert!(cluster.nodes[1].accused.iter().all(|(validator, _)| validator.0 == 0));
+    assert!(!cluster.nodes[1].accused.is_empty());
+}
+
+#[test]
+fn one_validator_with_real_keys() {
+    run(Cluster::with_keys(&[Role::Honest], keys(1, 1), quick(), 1), 1);
+}

@@ -1,0 +1,110 @@
+//! Power cuts. Whatever was in flight, no round is ever signed twice (the cluster checks every block that leaves) and every
+//! commit comes out again the same.
+
+use crate::cluster::{Cluster, quick};
+use corniche_engine::Resume;
+use std::collections::BTreeSet;
+
+/// A run with a power cut right when validator 0 asks to persist its `cut`-th record.
+fn cut_at(cut: usize, disk_ms: u64, resume_back: usize) -> bool {
+    let mut cluster = Cluster::honest(4, quick(), 21);
+    cluster.disk_ms = disk_ms;
+    cluster.crash_at_persist = Some((0, cut));
+    let mut step = 0;
+    while cluster.crash_at_persist.is_some() && step < 60 {
+        (0..4).for_each(|node| cluster.submit(node, &format!("t{step}-{node}")));
+        cluster.run_for(9);
+        step += 1;
+    }
+    let happened = cluster.crash_at_persist.is_none();
+    cluster.crash_at_persist = None;
+    cluster.run_for(30);
+    let commits = cluster.nodes[0].log.len();
+    if happened {
+        cluster.restart(0, commits.saturating_sub(resume_back));
+    }
+    cluster.submit(0, "after");
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"after".to_owned()));
+    assert!(cluster.run_while(5_000, lacking), "cut {cut}, disk {disk_ms} ms: no progress");
+    cluster.assert_agreement();
+    happened
+}
+
+#[test]
+fn a_power_cut_at_every_persist_point() {
+    for (disk_ms, resume_back) in [(0, 0), (4, 3)] {
+        let cuts = (1..=90).filter(|cut| cut_at(*cut, disk_ms, resume_back)).count();
+        assert!(cuts > 80, "only {cuts} cuts happened");
+    }
+}
+
+#[test]
+fn everybody_loses_power_at_once() {
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    cluster.disk_ms = 3;
+    for cut in 0..10 {
+        (0..4).for_each(|node| cluster.submit(node, &format!("t{cut}-{node}")));
+        cluster.run_for(37);
+        (0..4).for_each(|node| cluster.crash(node));
+        for node in 0..4 {
+            let commits = cluster.nodes[node].log.len().saturating_sub(node);
+            cluster.restart(node, commits);
+        }
+    }
+    (0..4).for_each(|node| cluster.submit(node, &format!("last-{node}")));
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"last-3".to_owned()));
+    assert!(cluster.run_while(10_000, lacking));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn an_empty_disk_does_not_sign_old_rounds_again() {
+    // K2: the peers say what this validator signed before; the cluster would notice a second block for a round.
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    for number in 0..6 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(15);
+    }
+    cluster.crash(2);
+    cluster.nodes[2].disk.clear();
+    cluster.start(2, Resume::default());
+    cluster.submit(2, "reborn");
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"reborn".to_owned()));
+    assert!(cluster.run_while(5_000, lacking));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn a_restored_backup_does_not_sign_old_rounds_again() {
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    cluster.run_for(50);
+    cluster.submit(1, "first");
+    cluster.run_for(100);
+    let (backup, commits) = (cluster.nodes[1].disk.clone(), cluster.nodes[1].log.len());
+    for number in 0..10 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(20);
+    }
+    cluster.crash(1);
+    cluster.nodes[1].disk = backup;
+    cluster.restart(1, commits);
+    cluster.submit(1, "restored");
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"restored".to_owned()));
+    assert!(cluster.run_while(5_000, lacking));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn no_proposal_before_a_quorum_answered() {
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    cluster.run_for(50);
+    (0..4).for_each(|node| cluster.crash(node));
+    cluster.restart(0, 0);
+    cluster.restart(1, 0);
+    let sent: BTreeSet<_> = (0..2).map(|node| cluster.nodes[node].sent_blocks).collect();
+    cluster.submit(0, "t");
+    cluster.run_for(20_000);
+    assert_eq!((0..2).map(|node| cluster.nodes[node].sent_blocks).collect::<BTreeSet<_>>(), sent, "two of four know too little");
+    cluster.restart(2, 0);
+    assert!(cluster.run_while(5_000, |cluster| cluster.delivered(2).is_empty()));
+}

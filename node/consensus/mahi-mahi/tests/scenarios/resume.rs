@@ -1,0 +1,79 @@
+//! Resuming from checkpoints: behind the records, ahead of them, and after the others have forgotten what is missing.
+
+use crate::cluster::{Cluster, quick};
+use corniche_engine::Resume;
+
+fn busy(cluster: &mut Cluster, nodes: &[usize], rounds: usize) {
+    for number in 0..rounds {
+        for node in nodes {
+            let transaction = format!("t{}-{node}-{number}", cluster.now);
+            cluster.submit(*node, &transaction);
+        }
+        cluster.run_for(10);
+    }
+}
+
+#[test]
+fn every_checkpoint_within_the_records_leads_to_the_same_commits() {
+    let mut cluster = Cluster::honest(4, quick(), 31);
+    busy(&mut cluster, &[0, 1, 2, 3], 80);
+    let commits = cluster.nodes[3].log.len();
+    assert!(commits > 100, "{commits}");
+    // The cluster compares each commit that comes out again with the first time, checkpoint included.
+    for back in 0..40 {
+        cluster.crash(3);
+        cluster.restart(3, cluster.nodes[3].log.len() - back);
+        cluster.run_for(15);
+    }
+    busy(&mut cluster, &[0, 3], 5);
+    cluster.run_for(1_000);
+    assert!(cluster.nodes[3].log.len() > commits);
+    cluster.assert_agreement();
+}
+
+#[test]
+fn a_late_joiner_within_the_horizon_catches_up_from_peers() {
+    let mut cluster = Cluster::honest(4, quick(), 32);
+    cluster.crash(3);
+    cluster.nodes[3].disk.clear();
+    busy(&mut cluster, &[0, 1, 2], 20);
+    assert!(cluster.nodes[0].engine.as_ref().unwrap().clock().0 > 15);
+    cluster.start(3, Resume::default());
+    assert!(cluster.run_while(5_000, |cluster| cluster.nodes[3].log.len() < cluster.nodes[0].log.len()));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn below_everybodys_floor_a_newer_resume_rebuilds_the_engine() {
+    let mut cluster = Cluster::honest(4, quick(), 33);
+    busy(&mut cluster, &[0, 1, 2, 3], 5);
+    cluster.crash(3);
+    busy(&mut cluster, &[0, 1, 2], 150);
+    let floor = cluster.nodes[0].engine.as_ref().unwrap().floor();
+    assert!(floor.0 > 60, "the others forgot what 3 lacks: floor {floor}");
+    // With its own, older point it cannot continue …
+    let behind = cluster.nodes[3].log.len();
+    cluster.restart(3, behind);
+    cluster.run_for(3_000);
+    let stuck = cluster.nodes[3].log.len();
+    assert!(stuck < cluster.nodes[0].log.len(), "its missing history is pruned everywhere");
+    // … until the pipeline hands over a later one, from certified blocks.
+    cluster.crash(3);
+    let ahead = cluster.nodes[0].log.len();
+    let (resume, log) = (cluster.resume_after(0, ahead), cluster.nodes[0].log.clone());
+    cluster.nodes[3].log = log;
+    cluster.start(3, resume);
+    cluster.submit(3, "back");
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"back".to_owned()));
+    assert!(cluster.run_while(5_000, lacking));
+    cluster.assert_agreement();
+    assert!(cluster.nodes[3].log.len() > ahead);
+}
+
+#[test]
+fn a_checkpoint_stays_small() {
+    let mut cluster = Cluster::honest(7, quick(), 34);
+    busy(&mut cluster, &[0, 1, 2, 3, 4, 5, 6], 60);
+    let largest = cluster.nodes[0].log.iter().map(|ordered| ordered.checkpoint.len()).max().unwrap();
+    assert!(largest < 40 + 7 * (4 + 30 / 8 + 4), "{largest} bytes");
+}
