@@ -24,12 +24,16 @@ const ESTIMATE_SLACK: u64 = 64;
 impl Vm {
     /// What the call would do in this state.
     pub fn call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
-        self::call(self.machine(), view, env, call)
+        match self.call_permit() {
+            Ok(_permit) => self::call(self.machine(), view, env, call),
+            Err(busy) => CallOutcome::before_running(busy),
+        }
     }
 
     /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all of that, otherwise. Exact for a
     /// plain transfer, up to 1/64 too much for the rest. Runs the call about ten times at most.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
+        let _permit = self.call_permit().map_err(CallOutcome::before_running)?;
         estimate_gas(self.machine(), view, env, call)
     }
 }

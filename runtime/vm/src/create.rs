@@ -48,7 +48,7 @@ impl World<'_> {
         };
         let deployment = match prepared.contract {
             Ok(deployment) => deployment,
-            Err(reason) => return Ended::failed(End::Refused(reason), gas),
+            Err(end) => return Ended::failed(end, gas),
         };
         let Some(gas) = gas.checked_sub(price::CODE_DEPOSIT_BYTE * deployment.code.len() as u64) else {
             return Ended::failed(End::OutOfGas, 0);

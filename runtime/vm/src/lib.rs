@@ -11,10 +11,13 @@ mod journal;
 mod machine;
 mod outcome;
 mod price;
+#[cfg(test)]
+mod tests;
 mod transact;
 mod vm;
 pub mod wasm;
 
 pub use host::BlockEnv;
 pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
-pub use vm::Vm;
+pub use vm::{Vm, VmConfig};
+pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

@@ -2,6 +2,7 @@
 //! scripts in its place.
 
 use crate::host::{Exit, Host, Limits};
+use crate::outcome::End;
 use alloy_primitives::{B256, Bytes};
 use corniche_state::Account;
 
@@ -11,6 +12,11 @@ pub(crate) trait Machine: Send + Sync {
 
     /// Reads creation data and checks the code in it, within `gas`.
     fn prepare(&self, data: &Bytes, gas: u64) -> Prepared;
+
+    /// The right to run something that is not part of a block, until it is dropped. `None`: too much runs already.
+    fn call_permit(&self) -> Option<Box<dyn Send>> {
+        Some(Box::new(()))
+    }
 }
 
 /// What creation data holds.
@@ -19,7 +25,8 @@ pub(crate) struct Prepared {
     /// For reading, checking and compiling; charged whether or not it is accepted. Above the gas offered: out of gas, and
     /// nothing was checked.
     pub gas: u64,
-    pub contract: Result<Deployment, String>,
+    /// Otherwise `Refused`, or a `Fault` of this node.
+    pub contract: Result<Deployment, End>,
 }
 
 /// A contract as it is to be stored.

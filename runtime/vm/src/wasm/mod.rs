@@ -25,6 +25,7 @@ mod engine;
 pub mod gas;
 mod hostcalls;
 pub mod instrument;
+mod machine;
 pub mod validate;
 
 pub use cache::{ModuleCache, NoCache};

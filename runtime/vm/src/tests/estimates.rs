@@ -1,0 +1,107 @@
+//! Trying calls out and estimating their gas.
+
+use super::scripts::*;
+use crate::{Call, End, host::CallKind};
+use alloy_primitives::{Address, Bytes, U256};
+use corniche_types::SkipReason;
+
+const BOB: Address = Address::repeat_byte(0xb0);
+
+fn request(chain: &Chain, to: Address) -> Call {
+    Call { from: chain.sender(), to: Some(to), gas: BLOCK_GAS, ..Call::default() }
+}
+
+#[test]
+fn a_call_answers_and_changes_nothing() {
+    let mut chain = Chain::new();
+    let to = chain.contract("counts", |guest| {
+        let next = guest.load(1)? + 1;
+        guest.store(1, next)?;
+        guest.log(1)?;
+        out(next)
+    });
+    for _ in 0..2 {
+        let outcome = chain.call(request(&chain, to));
+        assert!(outcome.success());
+        assert_eq!((read(&outcome.output), outcome.logs.len()), (1, 1));
+    }
+    let anyone = chain.call(Call { from: Address::repeat_byte(9), ..request(&chain, to) });
+    assert!(anyone.success(), "nobody in particular needs no wei");
+}
+
+#[test]
+fn how_calls_fail() {
+    let mut chain = Chain::new();
+    let reverts = chain.contract("reverts", |_| Err(Stop::Revert(Bytes::from_static(b"no"))));
+    let outcome = chain.call(request(&chain, reverts));
+    assert_eq!((outcome.end, outcome.output), (End::Revert, Bytes::from_static(b"no")));
+    let burns = chain.contract("burns", |guest| guest.pay(u64::MAX).and(out(0)));
+    assert_eq!(chain.call(request(&chain, burns)).end, End::OutOfGas);
+    let poor = Call { value: U256::from(1), from: BOB, ..request(&chain, reverts) };
+    assert_eq!(chain.call(poor).end, End::Invalid(SkipReason::Underfunded));
+    let cannot_pay = Call { gas_price: 1, from: BOB, ..request(&chain, reverts) };
+    assert_eq!(chain.call(cannot_pay).end, End::Invalid(SkipReason::Underfunded));
+    let little = Call { gas: 20_999, ..request(&chain, BOB) };
+    assert_eq!(chain.call(little).end, End::Invalid(SkipReason::IntrinsicGas));
+    let creation = Call { to: None, input: Bytes::from_static(&[0x60]), ..request(&chain, BOB) };
+    assert_eq!(chain.call(creation).end, End::Refused("not a script".into()));
+}
+
+#[test]
+fn a_plain_transfer_is_estimated_exactly() {
+    let chain = Chain::new();
+    assert_eq!(chain.estimate(Call { value: U256::from(1), ..request(&chain, BOB) }), Ok(21_000));
+    assert!(chain.estimate(Call { value: U256::MAX, ..request(&chain, BOB) }).is_err());
+    assert_eq!(
+        chain.estimate(Call { gas: 20_000, ..request(&chain, BOB) }).unwrap_err().end,
+        End::Invalid(SkipReason::IntrinsicGas)
+    );
+}
+
+/// An estimate suffices, and is not far above the least that does.
+#[test]
+fn estimates_suffice_and_are_close() {
+    let mut chain = Chain::new();
+    let simple = chain.contract("simple", |guest| guest.pay(12_345).and(out(0)));
+    let clears = chain.contract("clears", |guest| {
+        for slot in 0..10 {
+            guest.store(slot, 1)?;
+            guest.store(slot, 0)?;
+        }
+        out(0)
+    });
+    // Needs much more than it uses, because the callee checks its gas.
+    let picky = chain.contract("picky", |guest| match guest.gas > 700_000 {
+        true => out(0),
+        false => Err(Stop::Revert(Bytes::new())),
+    });
+    let caller = chain.contract("caller", move |guest| match guest.call(CallKind::Call, picky, 0, u64::MAX, &[])?.status {
+        crate::host::CallStatus::Success => out(0),
+        _ => Err(Stop::Revert(Bytes::new())),
+    });
+    for to in [simple, clears, caller] {
+        let estimate = chain.estimate(request(&chain, to)).unwrap();
+        let works = |gas| chain.call(Call { gas, ..request(&chain, to) }).success();
+        assert!(works(estimate));
+        assert!(!works(estimate - estimate / 50), "{to}: {estimate} is far too much");
+    }
+}
+
+#[test]
+fn an_estimate_reports_why_nothing_suffices() {
+    let mut chain = Chain::new();
+    let reverts = chain.contract("reverts", |_| Err(Stop::Revert(Bytes::from_static(b"no"))));
+    let outcome = chain.estimate(request(&chain, reverts)).unwrap_err();
+    assert_eq!((outcome.end, outcome.output), (End::Revert, Bytes::from_static(b"no")));
+}
+
+#[test]
+fn an_estimate_stays_within_what_the_sender_can_pay() {
+    let mut chain = Chain::new();
+    let works = chain.contract("works", |guest| guest.pay(50_000).and(out(0)));
+    chain.set_balance(BOB, 100_000);
+    let affordable = Call { from: BOB, gas_price: 1, ..request(&chain, works) };
+    assert!(chain.estimate(affordable.clone()).is_ok());
+    let dear = Call { gas_price: 2, ..affordable };
+    assert_eq!(chain.estimate(dear).unwrap_err().end, End::OutOfGas);
+}

@@ -1,0 +1,10 @@
+//! The rules of state, with scripts in the place of WebAssembly: what a contract does is written in the test.
+
+mod calls;
+mod creations;
+mod estimates;
+mod properties;
+mod scripts;
+mod skips;
+mod storage;
+mod transfers;

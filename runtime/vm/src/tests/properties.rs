@@ -1,0 +1,208 @@
+//! What holds for any program.
+
+use super::scripts::*;
+use crate::{host::CallKind, journal::Journal};
+use alloy_primitives::{Address, Bytes, U256};
+use corniche_state::{Account, Changes, EmptyState, Overlay};
+use corniche_types::Log;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One thing a contract does. A list of them is a program, and travels as input: contracts call each other with the rest.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Store(u8, u8),
+    Transient(u8, u8),
+    Log(u8),
+    /// With the rest of the program, to one of the contracts or to an account without code.
+    Call(u8, u8),
+    Delegate(u8),
+    Static(u8),
+    Create(u8),
+    Revert,
+    Burn,
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Act::Store(slot, value)),
+        1 => (0u8..4, 0u8..3).prop_map(|(slot, value)| Act::Transient(slot, value)),
+        2 => (0u8..4).prop_map(Act::Log),
+        4 => (0u8..5, 0u8..40).prop_map(|(to, value)| Act::Call(to, value)),
+        1 => (0u8..3).prop_map(Act::Delegate),
+        1 => (0u8..3).prop_map(Act::Static),
+        1 => (0u8..40).prop_map(Act::Create),
+        1 => Just(Act::Revert),
+        1 => Just(Act::Burn),
+    ]
+}
+
+fn encode(program: &[Act]) -> Bytes {
+    let bytes = program.iter().flat_map(|act| match *act {
+        Act::Store(slot, value) => [0, slot, value],
+        Act::Transient(slot, value) => [1, slot, value],
+        Act::Log(topic) => [2, topic, 0],
+        Act::Call(to, value) => [3, to, value],
+        Act::Delegate(to) => [4, to, 0],
+        Act::Static(to) => [5, to, 0],
+        Act::Create(value) => [6, value, 0],
+        Act::Revert => [7, 0, 0],
+        Act::Burn => [8, 0, 0],
+    });
+    bytes.collect::<Vec<u8>>().into()
+}
+
+fn target(number: u8) -> Address {
+    match number {
+        0 => contract("a"),
+        1 => contract("b"),
+        2 => contract("c"),
+        other => Address::repeat_byte(other),
+    }
+}
+
+fn interpret(guest: &mut Guest<'_>) -> Result<Bytes, Stop> {
+    let program = guest.input.clone();
+    for (index, act) in program.chunks_exact(3).enumerate() {
+        let rest = &program[(index + 1) * 3..];
+        match *act {
+            [0, slot, value] => guest.store(slot.into(), value.into())?,
+            [1, slot, value] => guest.transient_store(slot.into(), value.into())?,
+            [2, topic, _] => guest.log(topic.into())?,
+            [3, to, value] => drop(guest.call(CallKind::Call, target(to), value.into(), 200_000, rest)?),
+            [4, to, _] => drop(guest.call(CallKind::Delegate, target(to), 0, 200_000, rest)?),
+            [5, to, _] => drop(guest.call(CallKind::Static, target(to), 0, 200_000, rest)?),
+            [6, value, _] => drop(guest.create(&[b"a|", rest].concat(), value.into(), None)?),
+            [7, ..] => return Err(Stop::Revert(Bytes::from_static(b"reverted"))),
+            _ => return Err(Stop::OutOfGas),
+        }
+    }
+    out(guest.transient_load(0)?)
+}
+
+fn chain() -> Chain {
+    let mut chain = Chain::new();
+    for name in ["a", "b", "c"] {
+        let address = chain.contract(name, interpret);
+        chain.set_balance(address, 50);
+    }
+    chain
+}
+
+proptest! {
+    /// Any program: [`Chain::send`] checks that wei leaves only as base fee; running twice gives the same; what failed left
+    /// nothing but the fee.
+    #[test]
+    fn any_program_keeps_the_books(programs in prop::collection::vec(prop::collection::vec(any_act(), 0..7), 1..4), value in 0u64..100) {
+        let mut chain = chain();
+        for program in programs {
+            let mut draft = chain.draft(contract("a"));
+            draft.input = encode(&program);
+            draft.value = U256::from(value);
+            let first = chain.run(draft.clone()).unwrap();
+            let executed = chain.send(draft);
+            prop_assert_eq!(&first, &executed, "the same twice");
+            prop_assert!(executed.receipt.gas_used <= 1_000_000);
+            if !executed.receipt.success {
+                let touched: Vec<Address> = executed.changes.accounts.keys().copied().collect();
+                let expected: BTreeSet<Address> = [chain.sender(), TIP_TO].into();
+                prop_assert_eq!(touched, expected.into_iter().collect::<Vec<_>>());
+                prop_assert!(executed.changes.storage.is_empty() && executed.changes.code.is_empty());
+                prop_assert!(executed.receipt.logs.is_empty());
+            }
+        }
+    }
+
+    /// Reverting to a checkpoint gives back everything, and nothing that was done before it. The model is a plain copy.
+    #[test]
+    fn a_revert_gives_back_everything(steps in prop::collection::vec(any_step(), 0..60)) {
+        let base = Changes {
+            accounts: [(Address::with_last_byte(1), Some(Account { balance: U256::from(5), ..Account::default() }))].into(),
+            storage: [((Address::with_last_byte(1), word(1)), word(1))].into(),
+            ..Changes::default()
+        };
+        let view = Overlay { base: &EmptyState, changes: &base };
+        let mut journal = Journal::new(&view);
+        let mut model = Model::default();
+        let mut checkpoints = Vec::new();
+        for step in steps {
+            match step {
+                Step::Checkpoint => checkpoints.push((journal.checkpoint(), model.clone())),
+                Step::Revert(index) if !checkpoints.is_empty() => {
+                    let index = index.index(checkpoints.len());
+                    let (checkpoint, before) = checkpoints[index].clone();
+                    checkpoints.truncate(index);
+                    journal.revert(checkpoint);
+                    model = before;
+                }
+                Step::Revert(_) => {}
+                Step::Credit(who, wei) => {
+                    journal.credit(&who, U256::from(wei));
+                    *model.credited.entry(who).or_default() += wei;
+                }
+                Step::Store(who, slot, value) => {
+                    journal.store(&who, &word(slot), word(value));
+                    model.storage.insert((who, slot), value);
+                }
+                Step::Transient(who, slot, value) => {
+                    journal.store_transient(&who, &word(slot), word(value));
+                    model.transient.insert((who, slot), value);
+                }
+                Step::Warm(who, slot) => {
+                    prop_assert_eq!(journal.warm_slot(&who, &word(slot)), model.warm.insert((who, slot)));
+                }
+                Step::Log(number) => {
+                    journal.log(Log { address: Address::ZERO, topics: vec![word(number)], data: Bytes::new() });
+                    model.logs.push(number);
+                }
+            }
+        }
+        for who in (0..3).map(Address::with_last_byte) {
+            let first = if who == Address::with_last_byte(1) { 5 } else { 0 };
+            let credited = model.credited.get(&who).copied().unwrap_or_default();
+            prop_assert_eq!(journal.account(&who).balance, U256::from(first + credited));
+            for slot in 0..3 {
+                let first = u64::from(who == Address::with_last_byte(1) && slot == 1);
+                let stored = model.storage.get(&(who, slot)).copied().unwrap_or(first);
+                prop_assert_eq!(number(journal.storage(&who, &word(slot))), stored);
+                let transient = model.transient.get(&(who, slot)).copied().unwrap_or_default();
+                prop_assert_eq!(number(journal.transient(&who, &word(slot))), transient);
+            }
+        }
+        let (_, logs) = journal.finish();
+        prop_assert_eq!(logs.iter().map(|log| number(log.topics[0])).collect::<Vec<_>>(), model.logs);
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Model {
+    credited: BTreeMap<Address, u64>,
+    storage: BTreeMap<(Address, u64), u64>,
+    transient: BTreeMap<(Address, u64), u64>,
+    warm: BTreeSet<(Address, u64)>,
+    logs: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Checkpoint,
+    Revert(prop::sample::Index),
+    Credit(Address, u64),
+    Store(Address, u64, u64),
+    Transient(Address, u64, u64),
+    Warm(Address, u64),
+    Log(u64),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let who = || (0u8..3).prop_map(Address::with_last_byte);
+    prop_oneof![
+        2 => Just(Step::Checkpoint),
+        2 => any::<prop::sample::Index>().prop_map(Step::Revert),
+        1 => (who(), 0u64..5).prop_map(|(who, wei)| Step::Credit(who, wei)),
+        2 => (who(), 0u64..3, 0u64..3).prop_map(|(who, slot, value)| Step::Store(who, slot, value)),
+        1 => (who(), 0u64..3, 0u64..3).prop_map(|(who, slot, value)| Step::Transient(who, slot, value)),
+        2 => (who(), 0u64..3).prop_map(|(who, slot)| Step::Warm(who, slot)),
+        1 => (0u64..9).prop_map(Step::Log),
+    ]
+}

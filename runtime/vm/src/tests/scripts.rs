@@ -1,0 +1,309 @@
+//! A machine whose contracts are closures, and a small chain to run them on.
+
+use crate::{
+    Call, CallOutcome, Executed, NotExecuted,
+    call::{call, estimate_gas},
+    host::{
+        BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Exit, ExitStatus, Host,
+        HostError, Limits, Trap,
+    },
+    machine::{Deployment, Machine, Prepared},
+    outcome::End,
+    transact::transact,
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use corniche_crypto::{EthereumKey, VerifiedTransaction};
+use corniche_state::{Account, Changes, EmptyState, Overlay, StateView};
+use corniche_types::Transaction;
+use std::{collections::BTreeMap, sync::Arc};
+
+pub const CHAIN_ID: u64 = 7;
+pub const BASE_FEE: u64 = 10;
+pub const BLOCK_GAS: u64 = 30_000_000;
+/// What reading and checking any creation data costs here.
+pub const PREPARE_GAS: u64 = 1_000;
+pub const TIP_TO: Address = Address::repeat_byte(0xf0);
+pub const COINBASE: Address = Address::repeat_byte(0xc0);
+
+/// What a contract does.
+pub type Script = Arc<dyn Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync>;
+
+/// How a script ends before its end.
+#[derive(Debug)]
+pub enum Stop {
+    Revert(Bytes),
+    OutOfGas,
+    Trap(Trap),
+    Fault(String),
+}
+
+impl From<HostError> for Stop {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::OutOfGas => Self::OutOfGas,
+            HostError::StaticViolation => Self::Trap(Trap::StaticViolation),
+            HostError::Fault(text) => Self::Fault(text),
+        }
+    }
+}
+
+/// The world as a script sees it: the host, with gas paid as it goes.
+pub struct Guest<'h> {
+    pub host: &'h mut dyn Host,
+    pub gas: u64,
+    pub limits: Limits,
+    pub input: Bytes,
+}
+
+impl Guest<'_> {
+    pub fn pay(&mut self, gas: u64) -> Result<(), Stop> {
+        self.gas = self.gas.checked_sub(gas).ok_or(Stop::OutOfGas)?;
+        Ok(())
+    }
+
+    pub fn load(&mut self, slot: u64) -> Result<u64, Stop> {
+        let loaded = self.host.storage_load(&word(slot), self.gas)?;
+        self.pay(loaded.gas)?;
+        Ok(number(loaded.value))
+    }
+
+    pub fn store(&mut self, slot: u64, value: u64) -> Result<(), Stop> {
+        let stored = self.host.storage_store(&word(slot), &word(value), self.gas)?;
+        self.pay(stored.gas)
+    }
+
+    pub fn transient_load(&mut self, slot: u64) -> Result<u64, Stop> {
+        let loaded = self.host.transient_load(&word(slot), self.gas)?;
+        self.pay(loaded.gas)?;
+        Ok(number(loaded.value))
+    }
+
+    pub fn transient_store(&mut self, slot: u64, value: u64) -> Result<(), Stop> {
+        let stored = self.host.transient_store(&word(slot), &word(value), self.gas)?;
+        self.pay(stored.gas)
+    }
+
+    pub fn log(&mut self, topic: u64) -> Result<(), Stop> {
+        let logged = self.host.emit_log(vec![word(topic)], Bytes::from_static(b"data"), self.gas)?;
+        self.pay(logged.gas)
+    }
+
+    pub fn call(&mut self, kind: CallKind, to: Address, value: u64, gas: u64, input: &[u8]) -> Result<CallReturn, Stop> {
+        let request = CallRequest {
+            kind,
+            to,
+            value: U256::from(value),
+            input: Bytes::copy_from_slice(input),
+            gas_wanted: gas,
+            gas_left: self.gas,
+            limits: self.limits,
+        };
+        let returned = self.host.call(request)?;
+        self.pay(returned.gas)?;
+        Ok(returned)
+    }
+
+    /// A plain call with all gas, which must succeed.
+    pub fn must_call(&mut self, to: Address, input: &[u8]) -> Result<Bytes, Stop> {
+        let returned = self.call(CallKind::Call, to, 0, u64::MAX, input)?;
+        assert_eq!(returned.status, CallStatus::Success);
+        Ok(returned.output)
+    }
+
+    pub fn create(&mut self, code: &[u8], value: u64, salt: Option<B256>) -> Result<CreateReturn, Stop> {
+        let request = CreateRequest {
+            value: U256::from(value),
+            code: Bytes::copy_from_slice(code),
+            salt,
+            gas_left: self.gas,
+            limits: self.limits,
+        };
+        let created = self.host.create(request)?;
+        self.pay(created.gas)?;
+        Ok(created)
+    }
+
+    pub fn balance(&mut self, address: Address) -> Result<u64, Stop> {
+        let balance = self.host.balance(&address, self.gas)?;
+        self.pay(balance.gas)?;
+        Ok(balance.value.to())
+    }
+}
+
+pub fn word(number: u64) -> B256 {
+    U256::from(number).into()
+}
+
+pub fn number(word: B256) -> u64 {
+    U256::from_be_bytes(word.0).to()
+}
+
+/// Number as output.
+pub fn out(number: u64) -> Result<Bytes, Stop> {
+    Ok(word(number).0.into())
+}
+
+pub fn read(output: &Bytes) -> u64 {
+    number(B256::from_slice(output))
+}
+
+#[derive(Clone, Default)]
+pub struct Scripts(BTreeMap<Bytes, Script>);
+
+impl Machine for Scripts {
+    fn run(&self, _: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit {
+        let mut guest = Guest { host, gas, limits, input: Bytes::copy_from_slice(input) };
+        let result = self.0[code](&mut guest);
+        let gas_left = guest.gas;
+        match result {
+            Ok(output) => Exit { status: ExitStatus::Return, output, gas_left },
+            Err(Stop::Revert(output)) => Exit { status: ExitStatus::Revert, output, gas_left },
+            Err(Stop::OutOfGas) => Exit::failed(ExitStatus::OutOfGas),
+            Err(Stop::Trap(trap)) => Exit::failed(ExitStatus::Trap(trap)),
+            Err(Stop::Fault(text)) => Exit::failed(ExitStatus::Fault(text)),
+        }
+    }
+
+    /// Creation data is the name of a script, and after a `|` the constructor's input.
+    fn prepare(&self, data: &Bytes, _: u64) -> Prepared {
+        let mut parts = data.splitn(2, |byte| *byte == b'|');
+        let code = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+        let constructor_input = parts.next().map(Bytes::copy_from_slice);
+        let contract = match self.0.contains_key(&code) {
+            true => Ok(Deployment { code_hash: keccak256(&code), code, abi_version: 1, gas_version: 1, constructor_input }),
+            false => Err(End::Refused("not a script".into())),
+        };
+        Prepared { gas: PREPARE_GAS, contract }
+    }
+}
+
+/// A state, scripts and one rich sender.
+pub struct Chain {
+    pub scripts: Scripts,
+    pub state: Changes,
+    pub env: BlockEnv,
+    pub key: EthereumKey,
+}
+
+impl Chain {
+    pub fn new() -> Self {
+        let key = EthereumKey::from_bytes(&[1; 32]).unwrap();
+        let env = BlockEnv {
+            chain_id: CHAIN_ID,
+            number: 1,
+            timestamp: 1,
+            base_fee: BASE_FEE,
+            coinbase: COINBASE,
+            gas_limit: BLOCK_GAS,
+            randomness: B256::ZERO,
+        };
+        let mut chain = Self { scripts: Scripts::default(), state: Changes::default(), env, key };
+        chain.set_balance(chain.sender(), 1_000_000_000_000);
+        chain
+    }
+
+    pub fn sender(&self) -> Address {
+        self.key.address()
+    }
+
+    /// Makes it known to creations.
+    pub fn script(&mut self, name: &str, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) {
+        self.scripts.0.insert(Bytes::copy_from_slice(name.as_bytes()), Arc::new(script));
+    }
+
+    /// A contract that exists from the start; its address follows from its name.
+    pub fn contract(
+        &mut self,
+        name: &str,
+        script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static,
+    ) -> Address {
+        self.script(name, script);
+        let code = Bytes::copy_from_slice(name.as_bytes());
+        let address = contract(name);
+        let code_hash = keccak256(&code);
+        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: 1, ..Account::default() };
+        self.state.code.insert(code_hash, code);
+        self.state.accounts.insert(address, Some(account));
+        address
+    }
+
+    pub fn set_balance(&mut self, address: Address, wei: u64) {
+        let account = self.state.accounts.entry(address).or_default();
+        account.get_or_insert_default().balance = U256::from(wei);
+    }
+
+    pub fn view(&self) -> Overlay<'_> {
+        Overlay { base: &EmptyState, changes: &self.state }
+    }
+
+    pub fn account(&self, address: Address) -> Account {
+        self.view().account(&address).unwrap_or_default()
+    }
+
+    pub fn balance(&self, address: Address) -> u64 {
+        self.account(address).balance.to()
+    }
+
+    pub fn slot(&self, address: Address, slot: u64) -> u64 {
+        number(self.view().storage(&address, &word(slot)))
+    }
+
+    /// All wei there is.
+    pub fn supply(&self) -> U256 {
+        self.state.accounts.values().flatten().map(|account| account.balance).sum()
+    }
+
+    /// A transaction from the sender, to be adapted: its nonce, plenty of gas, a tip of 1 wei.
+    pub fn draft(&self, to: impl Into<TxKind>) -> TxEip1559 {
+        TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce: self.account(self.sender()).nonce,
+            gas_limit: 1_000_000,
+            max_fee_per_gas: 100,
+            max_priority_fee_per_gas: 1,
+            to: to.into(),
+            ..TxEip1559::default()
+        }
+    }
+
+    pub fn sign(&self, draft: TxEip1559) -> VerifiedTransaction {
+        let raw = self.key.sign(draft);
+        VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN_ID).unwrap()
+    }
+
+    /// Runs it without keeping anything.
+    pub fn run(&self, draft: TxEip1559) -> Result<Executed, NotExecuted> {
+        let transaction = self.sign(draft);
+        transact(&self.scripts, &self.view(), &self.env, transaction.transaction(), transaction.sender(), TIP_TO)
+    }
+
+    /// Runs it and keeps what it did. Checks what holds for every transaction.
+    pub fn send(&mut self, draft: TxEip1559) -> Executed {
+        let (before, nonce) = (self.supply(), self.account(self.sender()).nonce);
+        let executed = self.run(draft).expect("valid");
+        assert_eq!(self.account(self.sender()).nonce, nonce, "running changes nothing");
+        self.state.merge(executed.changes.clone());
+        let burned = U256::from(executed.receipt.gas_used) * U256::from(BASE_FEE);
+        assert_eq!(self.supply() + burned, before, "only the base fee leaves the world");
+        assert_eq!(self.account(self.sender()).nonce, nonce + 1, "the nonce moves by one, always");
+        executed
+    }
+
+    /// Sends a plain call with plenty of gas.
+    pub fn send_to(&mut self, to: Address) -> Executed {
+        self.send(self.draft(to))
+    }
+
+    pub fn call(&self, request: Call) -> CallOutcome {
+        call(&self.scripts, &self.view(), &self.env, &request)
+    }
+
+    pub fn estimate(&self, request: Call) -> Result<u64, CallOutcome> {
+        estimate_gas(&self.scripts, &self.view(), &self.env, &request)
+    }
+}
+
+pub fn contract(name: &str) -> Address {
+    Address::from_word(keccak256(name))
+}

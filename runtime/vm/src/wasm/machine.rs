@@ -1,0 +1,50 @@
+//! The engine as the rules of state see it.
+
+use super::engine::{CompileError, Entry, WasmEngine};
+use super::{creation, gas};
+use crate::host::{Exit, ExitStatus, Host, Limits};
+use crate::machine::{Deployment, Machine, Prepared};
+use crate::outcome::{End, Fault};
+use alloy_primitives::{Bytes, keccak256};
+use corniche_abi::ABI_VERSION;
+use corniche_state::Account;
+
+impl Machine for WasmEngine {
+    fn run(&self, account: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit {
+        let contract = match self.contract(&account.code_hash, code) {
+            Ok(contract) => contract,
+            // Code is checked before it is stored, so this is no one's fault but ours.
+            Err(error) => return Exit::failed(ExitStatus::Fault(format!("stored code {} cannot run: {error}", account.code_hash))),
+        };
+        WasmEngine::run(self, &contract, host, Entry { input: Bytes::copy_from_slice(input), gas, limits })
+    }
+
+    fn prepare(&self, data: &Bytes, gas: u64) -> Prepared {
+        // Reading is covered by what every creation costs (its work is bounded by `MAX_MODULE_BYTES`); checking and compiling are paid first.
+        let parsed = match creation::parse_creation(data) {
+            Ok(parsed) => parsed,
+            Err(error) => return Prepared { gas: 0, contract: Err(End::Refused(error.to_string())) },
+        };
+        let price = gas::compile_gas(parsed.wasm.len());
+        if price > gas {
+            return Prepared { gas: price, contract: Err(End::OutOfGas) };
+        }
+        let code_hash = keccak256(&parsed.stored_code);
+        let contract = match self.compile(&code_hash, &parsed.wasm) {
+            Ok(_) => Ok(Deployment {
+                code: parsed.stored_code,
+                code_hash,
+                abi_version: ABI_VERSION,
+                gas_version: gas::GAS_VERSION,
+                constructor_input: parsed.constructor_input,
+            }),
+            Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => Err(End::Refused(error.to_string())),
+            Err(CompileError::Fault(text)) => Err(End::Fault(Fault(text))),
+        };
+        Prepared { gas: price, contract }
+    }
+
+    fn call_permit(&self) -> Option<Box<dyn Send>> {
+        WasmEngine::call_permit(self).map(|permit| Box::new(permit) as Box<dyn Send>)
+    }
+}
