@@ -34,11 +34,23 @@ enum Command {
     Send(Send),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
     ///
-    /// ABI-encoded constructor arguments may be appended to it.
-    Pack {
-        #[arg(value_name = "FILE.wasm")]
-        file: PathBuf,
-    },
+    /// Without ARGs it is what those tools call bytecode: they append the ABI-encoded constructor arguments themselves.
+    Pack(Pack),
+}
+
+#[derive(clap::Args, Debug)]
+struct Pack {
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// Constructor arguments
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
+    arguments: Vec<String>,
+    /// The constructor's signature, for instance 'constructor(string,uint256)'; not needed with --abi
+    #[arg(long, value_name = "SIGNATURE")]
+    constructor: Option<String>,
+    /// The contract's ABI as JSON
+    #[arg(long, value_name = "FILE")]
+    abi: Option<PathBuf>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -134,10 +146,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Deploy(deploy) => deploy.run(),
         Command::Call(call) => call.run(),
         Command::Send(send) => send.run(),
-        Command::Pack { file } => {
-            exit::result(Bytes::from(creation::with_arguments(&creation::read_wasm(&file)?, &[])?));
-            Ok(())
-        }
+        Command::Pack(pack) => pack.run(),
     }
 }
 
@@ -157,6 +166,20 @@ impl Deploy {
             true => format!("{:#}", receipt_json(&receipt)),
             false => address.to_checksum(None),
         });
+        Ok(())
+    }
+}
+
+impl Pack {
+    fn run(&self) -> anyhow::Result<()> {
+        let wasm = creation::read_wasm(&self.file)?;
+        let abi = abi::Interface::open(self.abi.as_deref())?;
+        let arguments = Arguments(&self.arguments);
+        let encoded = match arguments.0.is_empty() && abi.takes_arguments(self.constructor.as_deref())? {
+            true => Vec::new(),
+            false => abi.constructor_arguments(self.constructor.as_deref(), arguments)?.unwrap_or_default(),
+        };
+        exit::result(Bytes::from(creation::with_arguments(&wasm, &encoded)?));
         Ok(())
     }
 }

@@ -3,9 +3,12 @@
 use alloy_dyn_abi::{DynSolType, DynSolValue, FunctionExt, JsonAbiExt, Specifier};
 use alloy_json_abi::{Constructor, Function, JsonAbi, Param};
 use anyhow::{Context, bail, ensure};
-use corniche_types::Bytes;
+use corniche_types::{Bytes, keccak256};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
+
+/// The function that a contract's constructor is, by the name its selector is made of.
+const CONSTRUCTOR: &str = "stylus_constructor()";
 
 /// Arguments as the user typed them.
 #[derive(Clone, Copy)]
@@ -39,16 +42,31 @@ impl Interface {
         }
     }
 
-    /// The encoded constructor arguments, or `None` for a contract without a constructor.
+    /// What follows the code in creation data so that the constructor runs, or `None` for a contract without one. A
+    /// constructor without arguments is asked for by its selector, because no bytes at all mean that nothing runs.
     pub fn constructor_arguments(&self, signature: Option<&str>, arguments: Arguments<'_>) -> anyhow::Result<Option<Vec<u8>>> {
-        let constructor = match (signature, self.0.constructor()) {
-            (Some(text), _) => Constructor::parse(text).with_context(|| format!("'{text}' is not a constructor signature"))?,
-            (None, Some(constructor)) => constructor.clone(),
-            (None, None) if arguments.0.is_empty() => return Ok(None),
-            (None, None) => bail!("constructor arguments need their types: --constructor 'constructor(...)' or --abi"),
+        let Some(constructor) = self.constructor(signature)? else {
+            ensure!(
+                arguments.0.is_empty(),
+                "constructor arguments need their types: --constructor 'constructor(...)' or --abi"
+            );
+            return Ok(None);
         };
         let values = parse_arguments(&constructor.inputs, arguments)?;
+        if values.is_empty() {
+            return Ok(Some(keccak256(CONSTRUCTOR)[..4].to_vec()));
+        }
         Ok(Some(constructor.abi_encode_input_raw(&values)?))
+    }
+
+    /// Whether there is a constructor and it takes any.
+    pub fn takes_arguments(&self, signature: Option<&str>) -> anyhow::Result<bool> {
+        Ok(self.constructor(signature)?.is_some_and(|constructor| !constructor.inputs.is_empty()))
+    }
+
+    fn constructor(&self, signature: Option<&str>) -> anyhow::Result<Option<Constructor>> {
+        let Some(text) = signature else { return Ok(self.0.constructor().cloned()) };
+        Constructor::parse(text).map(Some).with_context(|| format!("'{text}' is not a constructor signature"))
     }
 
     /// What revert data means: `Error(string)`, `Panic(uint256)`, an error of the ABI, or its bytes. `None` when empty.
@@ -177,6 +195,15 @@ mod tests {
         assert!(none.constructor_arguments(None, Arguments(&arguments(&["5"]))).is_err());
         let own = none.constructor_arguments(Some("constructor(uint8)"), Arguments(&arguments(&["5"])));
         assert_eq!(own.unwrap().unwrap().len(), 32);
+    }
+
+    #[test]
+    fn a_constructor_without_arguments_is_asked_for_by_its_selector() {
+        let none = Interface(JsonAbi::new());
+        let encoded = none.constructor_arguments(Some("constructor()"), Arguments(&[])).unwrap();
+        assert_eq!(encoded.unwrap(), hex!("5585258d"));
+        assert!(interface().takes_arguments(None).unwrap());
+        assert!(!none.takes_arguments(Some("constructor()")).unwrap());
     }
 
     #[test]

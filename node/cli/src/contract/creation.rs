@@ -65,7 +65,7 @@ mod tests {
 
     fn unpack(compressed: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        brotli_decompressor::Decompressor::new(compressed, 4096).read_to_end(&mut out).unwrap();
+        brotli::Decompressor::new(compressed, 4096).read_to_end(&mut out).unwrap();
         out
     }
 
