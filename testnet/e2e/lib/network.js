@@ -17,15 +17,15 @@ const repository = fileURLToPath(new URL('../../..', import.meta.url));
 /** The binary under test. */
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 
-/** Ports one node may use; the runner deals them from the base port upwards. */
-const PORTS_PER_NODE = 4;
+/** The runner counts RPC ports up from the base port, and peers' ports from this far above it. */
+const PEERS_ABOVE = 1000;
 
 export class Network {
   /** Starts a network and waits until every node answers. */
   static async up({ validators, fullNodes = 0 }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
-    const port = await freePorts((validators + fullNodes) * PORTS_PER_NODE);
+    const port = await freePorts(validators + fullNodes);
     const flags = ['--validators', validators, '--full-nodes', fullNodes, '--dir', directory, '--base-port', port, '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
@@ -138,14 +138,18 @@ export class Node {
   }
 }
 
-/** The first of `count` neighbouring ports that nobody listens on. */
+/**
+ * A base port for so many nodes. Below the range that the system gives to outgoing connections, so that nobody takes the port
+ * of a node that was killed.
+ */
 async function freePorts(count) {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const base = 20_000 + Math.floor(Math.random() * 10_000);
-    const free = await Promise.all(Array.from({ length: count }, (_, offset) => isFree(base + offset)));
+    const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEERS_ABOVE]).flat();
+    const free = await Promise.all(offsets.map((offset) => isFree(base + offset)));
     if (free.every(Boolean)) return base;
   }
-  throw new Error(`no ${count} neighbouring ports are free`);
+  throw new Error(`no ports are free for ${count} nodes`);
 }
 
 function isFree(port) {

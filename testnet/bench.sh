@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The figures of docs/performance.md, one line of JSON or text each. With arguments only those: dev, 1, 4, idle.
+#
+# Environment: CORNICHE_BIN, COUNT (transfers per run), RATE (paced run, transfers per second), IDLE_SECONDS.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bin=${CORNICHE_BIN:-target/debug/corniche}
+count=${COUNT:-10000}
+rate=${RATE:-200}
+idle_seconds=${IDLE_SECONDS:-30}
+[ -x "$bin" ] || { echo "$bin is missing: make build" >&2; exit 1; }
+
+directory=$(mktemp -d "${TMPDIR:-/tmp}/corniche-bench.XXXXXX")
+dev=""
+cleanup() {
+    [ -z "$dev" ] || kill "$dev" 2>/dev/null || true
+    for network in "$directory"/*/testnet.json; do
+        [ -e "$network" ] && "$bin" testnet down --dir "$(dirname "$network")" >/dev/null 2>&1 || true
+    done
+    rm -rf "$directory"
+}
+trap cleanup EXIT
+
+# up VALIDATORS: starts a network, leaves its description in $network.
+up() { network=$("$bin" testnet up --validators "$1" --dir "$directory/$1" --base-port 0 --json); }
+down() { "$bin" testnet down --dir "$directory/$1" >&2; }
+rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
+pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }
+
+# Processor time of these processes so far, in clock ticks.
+ticks() { for pid in "$@"; do sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $12 + $13 }'; done | awk '{ sum += $1 } END { print sum }'; }
+
+bench_dev() {
+    local started ended
+    started=$(date +%s%N)
+    "$bin" dev --port 0 --json >"$directory/dev.json" 2>/dev/null &
+    dev=$!
+    until [ -s "$directory/dev.json" ]; do kill -0 "$dev" && sleep 0.005; done
+    ended=$(date +%s%N)
+    kill "$dev" && wait "$dev" || true
+    dev=""
+    echo "dev: ready after $(((ended - started) / 1000000)) ms"
+}
+
+bench_load() {
+    up "$1"
+    # shellcheck disable=SC2046
+    echo "$1 validators, one request a transfer, saturated:" && "$bin" load $(rpcs) --count "$count" --senders 16
+    # shellcheck disable=SC2046
+    echo "$1 validators, $rate transfers/s:" && "$bin" load $(rpcs) --count $((rate * 15)) --senders 16 --rate "$rate"
+    down "$1"
+}
+
+bench_idle() {
+    up 4
+    local before after
+    # What starting left to do is done once the load of one transfer is through.
+    # shellcheck disable=SC2046
+    "$bin" load $(rpcs) --count 1 --senders 1 >/dev/null
+    # shellcheck disable=SC2046
+    before=$(ticks $(pids))
+    sleep "$idle_seconds"
+    # shellcheck disable=SC2046
+    after=$(ticks $(pids))
+    down 4
+    awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v seconds="$idle_seconds" \
+        'BEGIN { printf "idle: four validators use %.2f %% of one core\n", 100 * ticks / hertz / seconds }'
+}
+
+uptime >&2
+[ $# -gt 0 ] || set -- dev 1 4 idle
+for what in "$@"; do
+    case $what in
+        dev) bench_dev ;;
+        1 | 4) bench_load "$what" ;;
+        idle) bench_idle ;;
+        *) echo "unknown: $what (dev, 1, 4, idle)" >&2; exit 2 ;;
+    esac
+done
