@@ -4,9 +4,9 @@ mod contract;
 mod exit;
 mod genesis;
 mod keys;
+mod load;
 mod node;
 mod testnet;
-mod load;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,9 +25,12 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Contract(contract::Args),
+    Dev(node::DevArgs),
     Genesis(genesis::Args),
     Keys(keys::Args),
     Load(load::Args),
+    Node(node::Args),
+    Testnet(testnet::Args),
 }
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@
 use crate::{
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
-    keys::{self, NetworkKey, ValidatorKeys},
+    keys::{self, NetworkKey},
     node::NodeConfig,
 };
 use anyhow::{Context, bail, ensure};
@@ -161,12 +161,8 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let total = up.validators + up.full_nodes;
     let ports = Ports::choose(up.base_port, total)?;
     let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
-    let addresses: Vec<String> = network
-        .validators
-        .iter()
-        .zip(&ports.peers)
-        .map(|(keys, port)| peer_address(&keys.network, *port))
-        .collect();
+    let addresses: Vec<String> =
+        network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();
     let mut nodes = Vec::new();
     for index in 0..total {
         let validator = network.validators.get(index);
@@ -220,7 +216,8 @@ impl Ports {
             // All listeners are held until all ports are known, so that they differ.
             let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
             let listeners = (0..2 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
-            let mut ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
+            let mut ports =
+                listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
             let peers = ports.split_off(count);
             return Ok(Self { rpc: ports, peers });
         }
@@ -270,7 +267,8 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
         let nodes: Vec<_> = rows
             .iter()
             .map(|(member, answer)| {
-                let (height, finalized, peers) = answer.as_ref().map_or((None, None, None), |a| (Some(a.height), Some(a.finalized), Some(a.peers)));
+                let (height, finalized, peers) =
+                    answer.as_ref().map_or((None, None, None), |a| (Some(a.height), Some(a.finalized), Some(a.peers)));
                 json!({
                     "name": member.name, "role": member.role, "rpc": member.rpc, "pid": member.pid,
                     "running": member.is_running(), "height": height, "finalized": finalized, "peers": peers,
@@ -344,7 +342,8 @@ impl Member {
         let client = Client::new(&self.rpc);
         let number = |text: String| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         let height = number(client.transport().request("eth_blockNumber", json!([])).ok()?)?;
-        let finalized: serde_json::Value = client.transport().request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
+        let finalized: serde_json::Value =
+            client.transport().request("eth_getBlockByNumber", json!(["finalized", false])).ok()?;
         let finalized = number(finalized["number"].as_str()?.to_owned())?;
         let peers = number(client.transport().request("net_peerCount", json!([])).ok()?)?;
         Some(Answer { height, finalized, peers })

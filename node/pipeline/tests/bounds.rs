@@ -19,7 +19,7 @@ fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
     node.connect(&other, Some(1));
     node.slow_disk = true;
     node.submit(transfer(0));
-    assert_eq!(node.blocks.len(), 1, "executed and handed to the disk");
+    assert_eq!(node.disk.blocks.len(), 1, "executed and handed to the disk");
     assert_eq!(shares(&node), 0);
     assert_eq!(node.pipeline.pending_nonce(&common::user().address()), 1);
     assert!(node.pipeline.pool().get(&transfer(0).hash()).is_some(), "still pending for users");
@@ -36,7 +36,7 @@ fn execution_waits_for_certificates() {
         node.submit(transfer(nonce));
     }
     assert_eq!(node.executed_plans as u64, AHEAD_OF_CERTIFICATION);
-    assert!(node.certificates.is_empty());
+    assert!(node.disk.certificates.is_empty());
 }
 
 #[test]
@@ -46,11 +46,11 @@ fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
     let early = transfer(1);
     node.script.lock().unwrap().push_back(vec![early.transaction().raw().clone()]);
     node.wait(1);
-    assert_eq!(node.blocks.len(), 1);
-    let block = &node.blocks[0];
+    assert_eq!(node.disk.blocks.len(), 1);
+    let block = &node.disk.blocks[0];
     assert!(block.receipts.is_empty() && block.block.ordering.skipped.len() == 1);
     node.submit(transfer(0));
-    let executed: Vec<_> = node.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
+    let executed: Vec<_> = node.disk.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
     assert_eq!(executed, [transfer(0).hash(), early.hash()]);
-    assert_eq!(node.certificates.keys().last(), Some(&Height(node.blocks.len() as u64)));
+    assert_eq!(node.disk.certificates.keys().last(), Some(&Height(node.disk.blocks.len() as u64)));
 }

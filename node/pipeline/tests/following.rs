@@ -24,9 +24,9 @@ fn a_users_transaction_at_a_full_node_is_executed_by_both_to_the_same_block() {
     exchange(&mut validator, &mut full);
     full.wait(1);
     exchange(&mut validator, &mut full);
-    assert_eq!(validator.blocks.iter().map(|block| block.receipts.len()).sum::<usize>(), 5);
+    assert_eq!(validator.disk.blocks.iter().map(|block| block.receipts.len()).sum::<usize>(), 5);
     assert_eq!(full.hashes(), validator.hashes());
-    assert_eq!(full.certificates.keys().last(), Some(&Height(validator.blocks.len() as u64)));
+    assert_eq!(full.disk.certificates.keys().last(), Some(&Height(validator.disk.blocks.len() as u64)));
     assert!(full.pipeline.pool().get(&transfer(0).hash()).is_none(), "executed transactions leave the pool");
 }
 
@@ -41,7 +41,7 @@ fn a_late_follower_gets_everything() {
     validator.connect(&late, None);
     late.connect(&validator, Some(0));
     exchange(&mut validator, &mut late);
-    assert_eq!(validator.blocks.len(), 300);
+    assert_eq!(validator.disk.blocks.len(), 300);
     assert_eq!(late.hashes(), validator.hashes());
 }
 
@@ -88,5 +88,5 @@ fn a_certificate_for_another_header_than_ours_halts_and_appends_nothing() {
     exchange(&mut validator, &mut broken);
     let reason = broken.halted.clone().expect("the node halts");
     assert!(reason.contains("divergence at height 1"), "{reason}");
-    assert!(broken.blocks.is_empty());
+    assert!(broken.disk.blocks.is_empty());
 }

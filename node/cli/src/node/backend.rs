@@ -2,13 +2,14 @@
 
 use super::core::Shared;
 use corniche_admission::Refusal;
-use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_api::{ErrorCode, Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
 use corniche_network::NetworkHandle;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, SyncProgress};
 use corniche_state::{State, StateView};
 use corniche_store::Reader;
-use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Height, Transaction};
+use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Height};
+use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::broadcast;
@@ -21,6 +22,7 @@ pub struct NodeBackend {
     pub state: State,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
+    pub vm: Vm,
     pub starting: Height,
 }
 
@@ -68,10 +70,15 @@ impl Backend for NodeBackend {
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
-            let transaction = Transaction::decode(raw)?;
             // A signature check costs 35 µs: less than handing it to another thread and back.
-            let verified = VerifiedTransaction::verify(transaction, chain_id).map_err(signature_error)?;
-            let answer = shared.submit(verified).await;
+            let checked = corniche_admission::check(raw, chain_id);
+            let answer = match checked {
+                Ok(verified) => shared.submit(verified).await,
+                Err(refusal) => {
+                    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    return Err(refusal_error(refusal));
+                }
+            };
             answer.unwrap_or_else(|_| Err(Reason::NotAccepting.with("the node is stopping")))
         })
     }
@@ -89,6 +96,10 @@ impl Backend for NodeBackend {
 
     fn next_base_fee(&self) -> u64 {
         self.shared.next_base_fee.load(Ordering::Relaxed)
+    }
+
+    fn vm(&self) -> &Vm {
+        &self.vm
     }
 
     fn subscribe(&self) -> broadcast::Receiver<ChainEvent> {
@@ -119,4 +130,9 @@ impl Backend for NodeBackend {
             TransactionStatus::Executed { block_hash, block_number }
         })
     }
+}
+
+/// Admission's refusal as clients get it: geth's code for every transaction it does not take, and its words.
+pub fn refusal_error(refusal: Refusal) -> RpcError {
+    RpcError::new(ErrorCode::Refused, refusal.to_string())
 }

@@ -12,13 +12,12 @@ use super::{
     inbox::{Inbox, Received},
     mirror::Mirror,
 };
-use corniche_admission::Refusal;
 use corniche_api::{Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Ticket, Verifier};
 use corniche_executor::verify_ordered;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{ExecutionStage, Executed, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
+use corniche_pipeline::{Executed, ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::Store;
@@ -40,10 +39,28 @@ use tokio::sync::{Notify, broadcast, oneshot};
 /// Answer to a user's transaction.
 pub type Submitted = Result<B256, RpcError>;
 
+/// Numbers for `/metrics`.
+#[derive(Default)]
+pub struct Counters {
+    pub head: AtomicU64,
+    pub finalized: AtomicU64,
+    pub executed: AtomicU64,
+    pub skipped: AtomicU64,
+    pub refused: AtomicU64,
+    pub accusations: AtomicU64,
+    pub inbox_dropped: AtomicU64,
+    pub peer_faults: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}
+
 /// What the threads and the RPC server share.
 pub struct Shared {
     pub inbox: Inbox<Input>,
     pub mirror: Mirror,
+    pub counters: Counters,
     pub events: broadcast::Sender<ChainEvent>,
     /// Users waiting for admission's answer, by ticket.
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
@@ -63,6 +80,7 @@ impl Shared {
         Self {
             inbox: Inbox::new(inbox),
             mirror: Mirror::default(),
+            counters: Counters::default(),
             events: broadcast::channel(4_096).0,
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),
@@ -131,7 +149,10 @@ enum Write {
     Certificate(Certificate),
     Progress(Resume),
     /// The last thing this node does.
-    Divergence { reason: String, certificate: Certificate },
+    Divergence {
+        reason: String,
+        certificate: Certificate,
+    },
 }
 
 /// Starts the pipeline, execution and writer threads. They end when the inbox is closed.
@@ -195,12 +216,16 @@ impl Ports {
     fn carry_out(&self, output: Output) {
         let shared = &self.shared;
         match output {
-            Output::Submitted { reply, result } => shared.answer(reply, result.map_err(refusal)),
+            Output::Submitted { reply, result } => {
+                count(&shared.counters.refused, usize::from(result.is_err()));
+                shared.answer(reply, result.map_err(super::backend::refusal_error));
+            }
             Output::Send { to, message } => self.send(to, &message),
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {
                 if let Some((network, _)) = &self.network {
                     tracing::debug!(fault = fault.0, "a peer broke the rules");
+                    count(&shared.counters.peer_faults, 1);
                     network.penalise(PeerKey(peer.into()), Fault::NeverValid);
                 }
             }
@@ -222,7 +247,12 @@ impl Ports {
             }
             Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status)),
             Output::Accuse { validator, offence, .. } => {
-                tracing::warn!(validator = validator.0, ?offence, "a validator broke the rules; evidence is in the log of this node");
+                count(&shared.counters.accusations, 1);
+                tracing::warn!(
+                    validator = validator.0,
+                    ?offence,
+                    "a validator broke the rules; evidence is in the log of this node"
+                );
             }
             Output::Trace(event) => tracing::debug!(detail = event.detail, "{}", event.name),
             Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
@@ -265,10 +295,6 @@ fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatu
     }
 }
 
-fn refusal(refusal: Refusal) -> RpcError {
-    super::backend::refusal_error(&refusal)
-}
-
 // ---- execution ---------------------------------------------------------------------------------------------------------
 
 fn run_execution(mut stage: ExecutionStage, plans: &mpsc::Receiver<Plan>, shared: &Shared) {
@@ -280,10 +306,7 @@ fn run_execution(mut stage: ExecutionStage, plans: &mpsc::Receiver<Plan>, shared
 }
 
 /// Signature checks of one block on two threads when there are enough to pay for it.
-fn verify_in_parallel(
-    ordered: &[OrderedTransaction],
-    chain_id: u64,
-) -> Vec<Result<VerifiedTransaction, SkipReason>> {
+fn verify_in_parallel(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<VerifiedTransaction, SkipReason>> {
     const WORTH_A_THREAD: usize = 32;
     let check = |part: &[OrderedTransaction]| -> Vec<_> {
         part.iter().map(|transaction| verify_ordered(&transaction.raw, chain_id)).collect()
@@ -345,12 +368,16 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     for block in &appended {
         let height = block.block.height();
         shared.mirror.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+        shared.counters.head.store(height.0, Ordering::Relaxed);
+        count(&shared.counters.executed, block.receipts.len());
+        count(&shared.counters.skipped, block.block.ordering.skipped.len());
         let _ = shared.events.send(ChainEvent::Head(height));
     }
     if let Some(block) = appended.last() {
         shared.inbox.answer(Input::Appended(block.block.height()));
     }
     if let Some(height) = finalized {
+        shared.counters.finalized.store(height.0, Ordering::Relaxed);
         let _ = shared.events.send(ChainEvent::Finalized(height));
     }
     // Only what is durable makes a record unnecessary, so this comes after the sync.
@@ -389,10 +416,11 @@ impl Verifiers {
                     match check(peer, validator, &bytes, chain_id, verifier.as_deref()) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| {
                             // A full inbox drops peers' messages; whoever lacks something asks for it.
-                            let _ = shared.inbox.offer(input);
+                            count(&shared.counters.inbox_dropped, usize::from(shared.inbox.offer(input).is_err()));
                         }),
                         Err(fault) => {
                             tracing::debug!(%peer, fault, "a peer broke the rules");
+                            count(&shared.counters.peer_faults, 1);
                             network.penalise(peer, Fault::NeverValid);
                         }
                     }

@@ -5,6 +5,7 @@ mod clock;
 mod config;
 mod core;
 mod inbox;
+mod metrics;
 mod mirror;
 mod open;
 
@@ -111,10 +112,8 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
 fn announce(json: bool, chain_id: u64, rpc: std::net::SocketAddr) {
     let accounts = genesis::dev_accounts();
     if json {
-        let accounts: Vec<_> = accounts
-            .iter()
-            .map(|account| serde_json::json!({"address": account.address, "key": account.secret}))
-            .collect();
+        let accounts: Vec<_> =
+            accounts.iter().map(|account| serde_json::json!({"address": account.address, "key": account.secret})).collect();
         exit::result(serde_json::json!({"chainId": chain_id, "rpc": format!("http://{rpc}"), "accounts": accounts}));
         return;
     }

@@ -5,27 +5,32 @@ use super::{
     backend::NodeBackend,
     clock,
     core::{self, Shared, Verifiers},
+    metrics::NodeMetrics,
 };
 use crate::{
-    exit::{self, Exit, Failed},
+    exit::{Exit, Failed},
     keys::{self, NetworkKey, ValidatorKeys},
 };
 use anyhow::{Context, ensure};
 use corniche_admission::PoolConfig;
+use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
-use corniche_mahi_mahi as mahi_mahi;
+use corniche_mahi_mahi::{self as mahi_mahi, real};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
 use corniche_pipeline::{
     EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
 };
+use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
 use corniche_types::{B256, Bytes, Genesis, Header, Height, TimestampMs, ValidatorIndex, header_hash, wire};
-use corniche_vm::{Vm, wasm::ModuleCache};
+use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
+use prometheus_client::registry::Registry;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
+use tokio::net::TcpListener;
 
 /// Everything `run` needs.
 pub struct Job {
@@ -58,6 +63,7 @@ fn start_logging() {
 async fn serve(job: Job) -> anyhow::Result<()> {
     let Job { config, genesis, keys, data, rebuild, ready } = job;
     let genesis = Arc::new(genesis);
+    let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
     let own = own_place(&genesis, keys.as_ref())?;
     let options = Options { rebuild, ..Options::default() };
     let (store, recovered) = Store::open(&data, &genesis, options)?;
@@ -72,11 +78,12 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         return Err(Failed::new(Exit::Halted, message).into());
     }
     let reader = store.reader();
-    let vm = Vm::new(Arc::new(CodeOnDisk(store.code_cache())))?;
+    let vm = Vm::new(&VmConfig::default(), Arc::new(CodeOnDisk(store.code_cache())))?;
 
-    let engine = own.zip(keys.clone()).map(|(index, keys)| MahiMahiParts::new(&genesis, index, &keys)).transpose()?;
-    let verifier = engine.as_ref().map(MahiMahiParts::verifier);
-    let start = Start::new(&reader, &recovered);
+    let engine = keys.clone().map(|keys| MahiMahiParts::new(&genesis, keys)).transpose()?;
+    let verifier = engine.as_ref().map(MahiMahiParts::verifier).transpose()?;
+    let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+    let start = Start::new(&reader, &recovered, certified);
     let state = recovered.state.clone();
     let stage = ExecutionStage::new(
         genesis.clone(),
@@ -90,6 +97,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     );
     let base_fee = stage.base_fee_at(clock::now().0 / 1000);
     let shared = Arc::new(Shared::new(config.limits.inbox, base_fee));
+    shared.counters.head.store(start.height.0, Ordering::Relaxed);
+    shared.counters.finalized.store(certified.0, Ordering::Relaxed);
     let pipeline = Pipeline::new(Setup {
         genesis: genesis.clone(),
         validator: own.zip(keys.as_ref().map(|keys| keys.bls.clone())),
@@ -111,8 +120,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Handle::current();
     let threads = core::spawn(pipeline, stage, store, shared.clone(), handle.clone().map(|handle| (handle, runtime)));
     if let Some((handle, events)) = network {
-        let verifiers =
-            Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
+        let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), reader.clone()));
     }
 
@@ -123,11 +131,19 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         state,
         shared: shared.clone(),
         network: handle.clone(),
+        vm,
         starting: start.height,
     };
-    let server = corniche_rpc::Server::start(config.rpc, corniche_rpc::RpcConfig::default(), Arc::new(backend), vm)
-        .await
-        .with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+    let mut registry = Registry::default();
+    let parts = ServerParts {
+        metrics: Metrics::register(&mut registry),
+        registry: Arc::new(NodeMetrics::register(registry, &shared, handle.as_ref())),
+        config: RpcConfig::default(),
+        listener,
+        backend: Arc::new(backend),
+        clock: Arc::new(clock::now),
+    };
+    let server = RpcServer::start(parts)?;
     let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
     tracing::info!(rpc = %server.address(), height = start.height.0, chain_id = genesis.chain_id, "{role} is up");
     ready(server.address());
@@ -151,8 +167,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
 /// Which validator of the genesis the keys belong to.
 fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
     let Some(keys) = keys else { return Ok(None) };
-    let index = keys.index_in(genesis).context("these keys are of no validator in this genesis; without keys the node is a full node")?;
-    ensure!(keys.coin.is_some(), "coin.key is missing; whoever made the genesis dealt it to this validator");
+    let index = keys.index_in(genesis)?;
+    let index = index.context("these keys are of no validator in this genesis; without keys the node is a full node")?;
     Ok(Some(index))
 }
 
@@ -175,7 +191,7 @@ struct Start {
 }
 
 impl Start {
-    fn new(reader: &Reader, recovered: &Recovered) -> Self {
+    fn new(reader: &Reader, recovered: &Recovered, certified: Height) -> Self {
         let height = recovered.head.height();
         let head = header_at(reader, height);
         let mut gas_in_second = 0;
@@ -188,7 +204,6 @@ impl Start {
             gas_in_second += header.gas_used;
             below = Height(below.0 - 1);
         }
-        let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let uncertified = (certified.0 + 1..=height.0)
             .filter_map(|number| reader.block(Height(number)).map(|stored| (Height(number), stored.hash)))
             .collect();
@@ -210,44 +225,38 @@ fn genesis_header(reader: &Reader) -> Header {
 struct MahiMahiParts {
     config: mahi_mahi::Config,
     committee: Committee,
-    index: ValidatorIndex,
     signer: Arc<dyn mahi_mahi::Signer>,
     coin: Arc<dyn mahi_mahi::Coin>,
-    signatures: Arc<dyn mahi_mahi::Signatures>,
-    seed: u64,
 }
 
 impl MahiMahiParts {
-    fn new(genesis: &Genesis, index: ValidatorIndex, keys: &ValidatorKeys) -> anyhow::Result<Self> {
+    fn new(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Self> {
         ensure!(genesis.engine.name == "mahi-mahi", "this build has no engine named {}", genesis.engine.name);
         let config = mahi_mahi::Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
         let committee = Committee::from_genesis(genesis);
-        let coin_share = keys.coin.clone().context("coin.key is missing")?;
-        Ok(Self {
-            signer: Arc::new(mahi_mahi::real::Keys::new(&committee, index, keys.consensus.clone(), coin_share)),
-            coin: Arc::new(mahi_mahi::real::PublicCoin::from_genesis(genesis)),
-            signatures: Arc::new(mahi_mahi::real::PublicKeys::new(&committee)),
-            seed: u64::from(index.0),
-            config,
-            committee,
-            index,
-        })
+        let coin_share = keys.coin.context("coin.key is missing; whoever made the genesis dealt it to this validator")?;
+        let signer = real::ValidatorKeys::new(&committee, keys.consensus, coin_share);
+        let signer = signer.context("coin.key is the share of another validator")?;
+        let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
+        let coin = real::ThresholdCoin::new(&committee, public_coin);
+        Ok(Self { config, committee, signer: Arc::new(signer), coin: Arc::new(coin) })
     }
 
-    fn verifier(&self) -> Arc<dyn Verifier> {
-        Arc::new(mahi_mahi::MahiVerifier::new(self.config.clone(), self.committee.clone(), self.signatures.clone()))
+    fn verifier(&self) -> anyhow::Result<Arc<dyn Verifier>> {
+        let signatures = real::CommitteeSignatures::new(&self.committee).context("the genesis' consensus keys are damaged")?;
+        Ok(Arc::new(mahi_mahi::MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures))))
     }
 
     fn factory(self) -> EngineFactory {
         Box::new(move |records: Vec<(Ticket, Bytes)>, resume: Resume, now: TimestampMs| {
-            let _ = self.index;
+            let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
             Box::new(mahi_mahi::MahiMahi::new(mahi_mahi::Setup {
                 config: self.config.clone(),
                 committee: self.committee.clone(),
-                signer: self.signer.clone(),
-                signatures: self.signatures.clone(),
+                signer: Some(self.signer.clone()),
                 coin: self.coin.clone(),
-                seed: self.seed,
+                // Different at every start: old answers to "what did I sign last?" must not be taken for new ones.
+                seed: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
                 records,
                 resume,
                 now,

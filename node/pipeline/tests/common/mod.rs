@@ -14,7 +14,7 @@ use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
     TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
 };
-use corniche_vm::Vm;
+use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex},
@@ -132,37 +132,36 @@ pub struct Node {
     pub pipeline: Pipeline,
     stage: ExecutionStage,
     pub script: Script,
-    pub blocks: Vec<Arc<CommittedBlock>>,
-    pub certificates: BTreeMap<Height, Certificate>,
+    pub disk: Disk,
     pub sent: Vec<(NodeKey, PeerMessage)>,
     pub requests: Vec<(NodeKey, Request)>,
     pub executed_plans: usize,
     pub penalties: Vec<(NodeKey, String)>,
     pub halted: Option<String>,
-    pub released: Vec<Ticket>,
-    /// Appends wait here while `slow_disk`.
+    pub traces: Vec<&'static str>,
+    /// Appends wait while this is set.
     pub slow_disk: bool,
-    pub waiting_appends: VecDeque<Height>,
-    /// Execution wanders off: another balance than everybody else's.
+    waiting_appends: VecDeque<Height>,
     pub now: TimestampMs,
 }
 
+/// What survives a crash.
+#[derive(Clone, Default)]
+pub struct Disk {
+    pub records: BTreeMap<Ticket, Bytes>,
+    pub blocks: Vec<Arc<CommittedBlock>>,
+    pub certificates: BTreeMap<Height, Certificate>,
+    pub progress: Option<Resume>,
+}
+
 impl Node {
-    /// A validator with an engine, or a full node (`None`).
+    /// A validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
         Self::with_state_of(number, genesis, genesis, validator)
     }
 
     /// The same, but executing on top of another genesis' accounts: a node whose state has gone wrong.
     pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
-        let genesis = Arc::new(genesis.clone());
-        let (state, mut tree) = (State::default(), Tree::default());
-        let changes = genesis_changes(accounts);
-        state.apply(Height(0), &changes);
-        let root = tree.apply(&changes);
-        let honest_root = Tree::default().apply(&genesis_changes(&genesis));
-        let head: Header = genesis.header(honest_root);
-        let _ = root;
         let script = Script::default();
         let engine_script = script.clone();
         let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
@@ -174,36 +173,66 @@ impl Node {
                 script: engine_script.clone(),
             })
         });
-        let now = TimestampMs(2_000_000);
+        let own = validator.map(|index| (index, factory));
+        Self { script, ..Self::start(number, genesis, accounts, own, Disk::default(), TimestampMs(2_000_000)) }
+    }
+
+    /// Starts from what is on disk.
+    pub fn start(
+        number: u8,
+        genesis: &Genesis,
+        accounts: &Genesis,
+        validator: Option<(u16, EngineFactory)>,
+        disk: Disk,
+        now: TimestampMs,
+    ) -> Self {
+        let genesis = Arc::new(genesis.clone());
+        let (state, mut tree) = (State::default(), Tree::default());
+        let changes = genesis_changes(accounts);
+        state.apply(Height(0), &changes);
+        tree.apply(&changes);
+        for block in &disk.blocks {
+            state.apply(block.block.height(), &block.changes);
+            tree.apply(&block.changes);
+        }
+        let genesis_header = genesis.header(Tree::default().apply(&genesis_changes(&genesis)));
+        let newest = disk.blocks.last().map(|block| block.block.clone());
+        let head: Header = newest.as_ref().map_or(genesis_header, |block| block.header.clone());
+        let of_second = disk.blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
+        let gas_in_second = of_second.map(|header| header.gas_used).sum();
+        let stored = newest.as_ref().and(disk.blocks.last()).map(|block| block.resume.clone()).unwrap_or_default();
+        let resume = disk.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored);
+        let certificate = disk.certificates.values().next_back().cloned();
+        let certified = certificate.as_ref().map_or(0, |certificate| certificate.height.0);
+        let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            validator: validator.map(|index| (ValidatorIndex(index), bls_key(usize::from(index)))),
-            engine_factory: validator.map(|_| factory),
-            records: Vec::new(),
+            validator: own,
+            engine_factory: validator.map(|(_, factory)| factory),
+            records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
-            head: None,
+            head: newest,
             head_hash: header_hash(&head),
             base_fee: 1_000,
-            resume: Resume::default(),
-            certificate: None,
-            uncertified: Vec::new(),
+            resume,
+            certificate,
+            uncertified: disk.blocks[certified as usize..].iter().map(|block| (block.block.height(), block.block.hash())).collect(),
             pool: PoolConfig::from_genesis(&genesis),
             now,
         });
-        let start = ExecutionStart { state, tree, head, gas_in_second: 0 };
+        let start = ExecutionStart { state, tree, head, gas_in_second };
         Self {
             key: [number; 32],
             pipeline,
-            stage: ExecutionStage::new(genesis, Vm::in_memory(), start),
-            script,
-            blocks: Vec::new(),
-            certificates: BTreeMap::new(),
+            stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
+            script: Script::default(),
+            disk,
             sent: Vec::new(),
             requests: Vec::new(),
             executed_plans: 0,
             penalties: Vec::new(),
             halted: None,
-            released: Vec::new(),
+            traces: Vec::new(),
             slow_disk: false,
             waiting_appends: VecDeque::new(),
             now,
@@ -229,21 +258,29 @@ impl Node {
                 }
                 Output::Append(block) => {
                     let height = block.block.height();
-                    self.blocks.push(block);
+                    self.disk.blocks.push(block);
                     self.waiting_appends.push_back(height);
                     if !self.slow_disk {
                         self.finish_appends();
                     }
                 }
                 Output::AppendCertificate(certificate) => {
-                    self.certificates.insert(certificate.height, certificate);
+                    self.disk.certificates.insert(certificate.height, certificate);
                 }
                 Output::Send { to, message } => self.sent.push((to, message)),
                 Output::Request { to, request } => self.requests.push((to, request)),
                 Output::Penalise { peer, fault } => self.penalties.push((peer, fault.0)),
-                Output::Persist(ticket, _) => self.pipeline.handle(self.now, Input::Durable(ticket)),
-                Output::ReleaseBelow(ticket) => self.released.push(ticket),
-                Output::ReadSafetyLog => self.pipeline.handle(self.now, Input::SafetyLog(Vec::new())),
+                Output::Persist(ticket, record) => {
+                    self.disk.records.insert(ticket, record);
+                    self.pipeline.handle(self.now, Input::Durable(ticket));
+                }
+                Output::AppendProgress(resume) => self.disk.progress = Some(resume),
+                Output::Trace(event) => self.traces.push(event.name),
+                Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
+                Output::ReadSafetyLog => {
+                    let records = self.disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();
+                    self.pipeline.handle(self.now, Input::SafetyLog(records));
+                }
                 Output::Halt { reason, .. } => self.halted = Some(reason),
                 _ => {}
             }
@@ -266,14 +303,14 @@ impl Node {
     /// What this node answers a follower.
     pub fn answer(&self, from: Height) -> Response {
         let block = |height: Height| {
-            let committed = self.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?)?;
+            let committed = self.disk.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?)?;
             Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
         };
-        answer_blocks(from, block, |height| self.certificates.get(&height).cloned())
+        answer_blocks(from, block, |height| self.disk.certificates.get(&height).cloned())
     }
 
     pub fn hashes(&self) -> Vec<B256> {
-        self.blocks.iter().map(|committed| committed.block.hash()).collect()
+        self.disk.blocks.iter().map(|committed| committed.block.hash()).collect()
     }
 
     pub fn connect(&mut self, other: &Self, validator: Option<u16>) {

@@ -1,0 +1,76 @@
+//! What `/metrics` says of the node besides its RPC server.
+
+use super::core::Shared;
+use corniche_network::NetworkHandle;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    registry::Registry,
+};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// Reads the node's own numbers whenever somebody scrapes.
+pub struct NodeMetrics {
+    shared: Arc<Shared>,
+    network: Option<NetworkHandle>,
+}
+
+impl NodeMetrics {
+    pub fn register(mut registry: Registry, shared: &Arc<Shared>, network: Option<&NetworkHandle>) -> Registry {
+        registry.register_collector(Box::new(Self { shared: shared.clone(), network: network.cloned() }));
+        registry
+    }
+}
+
+impl fmt::Debug for NodeMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeMetrics")
+    }
+}
+
+impl Collector for NodeMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let counters = &self.shared.counters;
+        let gauge = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
+            let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let counter = |encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64| {
+            let metric = ConstCounter::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let read = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        gauge(&mut encoder, "corniche_head_height", "Newest durable block", read(&counters.head))?;
+        gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;
+        gauge(&mut encoder, "corniche_pool_transactions", "Transactions in the pool", self.shared.mirror.len() as u64)?;
+        counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
+        counter(
+            &mut encoder,
+            "corniche_transactions_skipped",
+            "Ordered transactions that were not valid",
+            read(&counters.skipped),
+        )?;
+        counter(&mut encoder, "corniche_transactions_refused", "Transactions admission refused", read(&counters.refused))?;
+        counter(
+            &mut encoder,
+            "corniche_accusations",
+            "Times a validator was seen breaking the rules",
+            read(&counters.accusations),
+        )?;
+        counter(
+            &mut encoder,
+            "corniche_inbox_dropped",
+            "Messages dropped because the inbox was full",
+            read(&counters.inbox_dropped),
+        )?;
+        counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
+        if let Some(network) = &self.network {
+            gauge(&mut encoder, "corniche_peers", "Connected peers", network.peers().len() as u64)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,315 @@
+//! Four validators on Mahi-Mahi with real signatures, coins and certificates, on a virtual network: they agree; one that was
+//! away for long follows and then votes again; after a crash of all of them everything executed is still there.
+
+mod common;
+
+use common::{CHAIN, Disk, Node, bls_key, genesis as plain_genesis, transfer};
+use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
+use corniche_engine::{Committee, Engine, Verifier};
+use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, real};
+use corniche_pipeline::{EngineFactory, Input, PeerMessage, Request};
+use corniche_types::{Genesis, TimestampMs, ValidatorIndex};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, BTreeMap},
+    sync::Arc,
+};
+
+const VALIDATORS: usize = 4;
+/// One way, ms.
+const LATENCY: u64 = 2;
+
+/// Validators on a virtual network.
+struct Cluster {
+    genesis: Genesis,
+    deal: CoinDeal,
+    verifier: MahiVerifier,
+    nodes: BTreeMap<usize, Node>,
+    disks: BTreeMap<usize, Disk>,
+    now: u64,
+    /// (arrival, order of sending, from, to, message)
+    wire: BinaryHeap<Reverse<(u64, u64, usize, usize, Vec<u8>)>>,
+    sent: u64,
+    starts: u64,
+}
+
+fn consensus_key(index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed([80 + index as u8; 32])
+}
+
+impl Cluster {
+    fn new(parameters: &[(&str, u64)]) -> Self {
+        let deal = deal_coin(VALIDATORS, 3, [9; 32]);
+        let mut genesis = plain_genesis(VALIDATORS);
+        genesis.engine.name = "mahi-mahi".into();
+        genesis.engine.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        genesis.block_ms = 50;
+        for (index, member) in genesis.validators.iter_mut().enumerate() {
+            member.consensus_key = consensus_key(index).public();
+        }
+        (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
+        corniche_crypto::verify_genesis(&genesis).unwrap();
+        let committee = Committee::from_genesis(&genesis);
+        let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
+        let verifier = MahiVerifier::new(Config::from_genesis(&genesis).unwrap(), committee, signatures);
+        let mut cluster = Self {
+            genesis,
+            deal,
+            verifier,
+            nodes: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            now: 2_000_000,
+            wire: BinaryHeap::new(),
+            sent: 0,
+            starts: 0,
+        };
+        (0..VALIDATORS).for_each(|index| cluster.start(index));
+        cluster
+    }
+
+    fn factory(&mut self, index: usize) -> EngineFactory {
+        let committee = Committee::from_genesis(&self.genesis);
+        let config = Config::from_genesis(&self.genesis).unwrap();
+        let signer = real::ValidatorKeys::new(&committee, consensus_key(index), self.deal.shares[index].clone()).unwrap();
+        let public = CoinPublicKeys::from_genesis(&self.genesis).unwrap();
+        let (signer, coin) = (Arc::new(signer), Arc::new(real::ThresholdCoin::new(&committee, public)));
+        self.starts += 1;
+        let seed = self.starts;
+        Box::new(move |records, resume, now| {
+            Box::new(MahiMahi::new(Setup {
+                config: config.clone(),
+                committee: committee.clone(),
+                signer: Some(signer.clone()),
+                coin: coin.clone(),
+                seed: seed * 1_000 + now.0,
+                records,
+                resume,
+                now,
+            })) as Box<dyn Engine>
+        })
+    }
+
+    /// Starts a validator on its disk and connects it to all that run.
+    fn start(&mut self, index: usize) {
+        let factory = self.factory(index);
+        let disk = self.disks.remove(&index).unwrap_or_default();
+        let genesis = self.genesis.clone();
+        let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        for (&other_index, other) in &mut self.nodes {
+            other.now = TimestampMs(self.now);
+            node.connect(other, Some(other_index as u16));
+            other.connect(&node, Some(index as u16));
+        }
+        self.nodes.insert(index, node);
+        self.collect();
+    }
+
+    /// Kills a validator: what it had in memory and on the wire is gone.
+    fn kill(&mut self, index: usize) {
+        let node = self.nodes.remove(&index).unwrap();
+        self.disks.insert(index, node.disk.clone());
+        self.wire = std::mem::take(&mut self.wire).into_iter().filter(|Reverse((_, _, from, to, _))| *from != index && *to != index).collect();
+        for other in self.nodes.values_mut() {
+            other.now = TimestampMs(self.now);
+            other.handle(Input::PeerDown { peer: node.key });
+        }
+        self.collect();
+    }
+
+    /// Puts everything the nodes have to say on the wire, and answers requests.
+    fn collect(&mut self) {
+        let indices: Vec<usize> = self.nodes.keys().copied().collect();
+        for index in indices {
+            loop {
+                let node = self.nodes.get_mut(&index).unwrap();
+                for (to, message) in std::mem::take(&mut node.sent) {
+                    self.sent += 1;
+                    let arrival = self.now + LATENCY;
+                    self.wire.push(Reverse((arrival, self.sent, index, usize::from(to[0]), message.encode().to_vec())));
+                }
+                let requests = std::mem::take(&mut node.requests);
+                if requests.is_empty() {
+                    break;
+                }
+                for (to, Request::Blocks { from }) in requests {
+                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from));
+                    let node = self.nodes.get_mut(&index).unwrap();
+                    node.handle(Input::Response { from: to, response });
+                }
+            }
+        }
+    }
+
+    /// Advances to the next thing that happens, at most to `end`; false when nothing does before.
+    fn step(&mut self, end: u64) -> bool {
+        let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
+        let due = self.nodes.values().filter_map(|node| node.pipeline.deadline()).map(|at| at.0).min();
+        let Some(next) = [arrival, due].into_iter().flatten().min().filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = self.now.max(next);
+        for node in self.nodes.values_mut() {
+            node.now = TimestampMs(self.now);
+        }
+        while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
+            let Reverse((_, _, from, to, bytes)) = self.wire.pop().unwrap();
+            self.deliver(from, to, &bytes);
+        }
+        let now = TimestampMs(self.now);
+        for node in self.nodes.values_mut() {
+            if node.pipeline.deadline().is_some_and(|deadline| deadline <= now) {
+                node.handle(Input::Deadline);
+            }
+        }
+        self.collect();
+        true
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&to) else { return };
+        let author = ValidatorIndex(from as u16);
+        match PeerMessage::decode(bytes).unwrap() {
+            PeerMessage::Engine(bytes) => {
+                let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
+                node.handle(Input::Engine { from: author, message });
+            }
+            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
+            PeerMessage::Certificate(certificate) => node.handle(Input::Certificate { from: [from as u8; 32], certificate }),
+            PeerMessage::Transactions(_) => {}
+        }
+    }
+
+    fn run_for(&mut self, ms: u64) {
+        let end = self.now + ms;
+        while self.step(end) {}
+    }
+
+    /// Runs until `done`, at most `ms` of virtual time.
+    fn run_until(&mut self, ms: u64, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = self.now + ms;
+        while !done(self) {
+            assert!(self.step(end), "not within {ms} ms: {what}; heights {:?}", self.heights());
+        }
+    }
+
+    fn heights(&self) -> Vec<usize> {
+        self.nodes.values().map(|node| node.disk.blocks.len()).collect()
+    }
+
+    fn submit(&mut self, to: usize, nonces: std::ops::Range<u64>) {
+        for nonce in nonces {
+            let node = self.nodes.get_mut(&to).unwrap();
+            node.now = TimestampMs(self.now);
+            node.submit(transfer(nonce));
+        }
+        self.collect();
+    }
+
+    fn executed(&self, index: usize) -> usize {
+        self.nodes[&index].disk.blocks.iter().map(|block| block.receipts.len()).sum()
+    }
+
+    /// Everyone has executed `transactions`, to the same certified chain.
+    fn settled(&self, transactions: usize) -> bool {
+        self.nodes.keys().all(|index| self.executed(*index) == transactions)
+            && self.nodes.values().all(|node| node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64))
+    }
+
+    fn assert_agreement(&self) {
+        let mut chains: Vec<_> = self.nodes.values().map(Node::hashes).collect();
+        chains.sort_by_key(Vec::len);
+        for pair in chains.windows(2) {
+            assert_eq!(pair[0][..], pair[1][..pair[0].len()], "chains are prefixes of each other");
+        }
+        assert!(self.nodes.values().all(|node| node.halted.is_none()));
+    }
+}
+
+#[test]
+fn four_validators_agree_and_are_quiet_when_idle() {
+    let mut cluster = Cluster::new(&[]);
+    cluster.submit(0, 0..40);
+    cluster.run_until(5_000, "40 transfers executed and certified everywhere", |cluster| cluster.settled(40));
+    cluster.assert_agreement();
+    cluster.run_for(2_000);
+    let before = cluster.sent;
+    cluster.run_for(60_000);
+    // Twelve heartbeats in a minute, each a round or a few of one small message to each peer.
+    let messages = cluster.sent - before;
+    assert!(messages < 1_500, "{messages} messages in an idle minute");
+    cluster.submit(2, 40..41);
+    cluster.run_until(1_000, "an idle network wakes up", |cluster| cluster.settled(41));
+}
+
+#[test]
+fn one_that_was_away_for_longer_than_the_dag_remembers_catches_up_and_votes_again() {
+    let mut cluster = Cluster::new(&[("gc_depth", 10), ("retain_rounds", 0)]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", |cluster| cluster.settled(10));
+    cluster.kill(3);
+    for step in 1..=8 {
+        cluster.submit(0, step * 10..step * 10 + 10);
+        cluster.run_for(500);
+    }
+    cluster.run_until(5_000, "three go on", |cluster| cluster.settled(90));
+    cluster.start(3);
+    cluster.run_until(10_000, "the fourth has caught up", |cluster| cluster.settled(90));
+    assert!(cluster.nodes[&3].traces.contains(&"following"), "it was below the others' horizon");
+    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.contains(&"rejoined"));
+    // Now it is needed: without it the other two are no quorum.
+    cluster.kill(1);
+    cluster.submit(2, 90..100);
+    cluster.run_until(10_000, "three, the returned one among them, go on", |cluster| cluster.settled(100));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn a_short_absence_is_repaired_from_the_dag() {
+    let mut cluster = Cluster::new(&[]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", |cluster| cluster.settled(10));
+    cluster.kill(2);
+    cluster.submit(1, 10..20);
+    cluster.run_for(600);
+    cluster.start(2);
+    cluster.run_until(10_000, "all four agree", |cluster| cluster.settled(20));
+    cluster.kill(0);
+    cluster.submit(2, 20..30);
+    cluster.run_until(10_000, "the restarted one proposes and votes", |cluster| cluster.settled(30));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on() {
+    // Every few milliseconds of the life of a transaction, and under load.
+    for moment in (0..120).step_by(7) {
+        let mut cluster = Cluster::new(&[]);
+        cluster.submit(0, 0..5);
+        cluster.submit(0, 5..20);
+        cluster.run_for(moment);
+        let before: Vec<_> = cluster.nodes.values().map(Node::hashes).collect();
+        let executed = (0..VALIDATORS).map(|index| cluster.executed(index)).max().unwrap();
+        (0..VALIDATORS).for_each(|index| cluster.kill(index));
+        (0..VALIDATORS).for_each(|index| cluster.start(index));
+        // What was only in a pool is gone with it; wallets send it again.
+        cluster.submit(1, 0..20);
+        cluster.run_until(10_000, "the chain goes on", |cluster| cluster.settled(20));
+        for (hashes, node) in before.iter().zip(cluster.nodes.values()) {
+            assert_eq!(hashes[..], node.hashes()[..hashes.len()], "killed after {moment} ms, {executed} executed");
+        }
+        cluster.assert_agreement();
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_chain() {
+    let run = || {
+        let mut cluster = Cluster::new(&[]);
+        cluster.submit(0, 0..15);
+        cluster.run_until(5_000, "executed", |cluster| cluster.settled(15));
+        cluster.nodes[&0].hashes()
+    };
+    assert_eq!(run(), run());
+    let _ = (CHAIN, bls_key(0));
+}
