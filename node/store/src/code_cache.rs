@@ -162,3 +162,69 @@ impl std::fmt::Debug for CodeCache {
         f.debug_struct("CodeCache").field("directory", &self.shared.directory).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(directory: &Path, limit: u64) -> CodeCache {
+        CodeCache::open(directory.into(), limit).unwrap()
+    }
+
+    fn files(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn what_was_put_is_got_also_after_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = open(directory.path(), 1000);
+        assert_eq!(cache.get(&[1; 32]), None);
+        cache.put(&[1; 32], b"one");
+        cache.put(&[2; 32], b"");
+        cache.put(&[1; 32], b"one again");
+        assert_eq!(cache.get(&[1; 32]).as_deref(), Some(b"one again".as_slice()));
+        let cache = open(directory.path(), 1000);
+        assert_eq!(cache.get(&[1; 32]).as_deref(), Some(b"one again".as_slice()));
+        assert_eq!(cache.get(&[2; 32]).as_deref(), Some(b"".as_slice()));
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = open(directory.path(), 3 * 132);
+        (1..=3).for_each(|key| cache.put(&[key; 32], &[key; 100]));
+        cache.get(&[1; 32]);
+        cache.put(&[4; 32], &[4; 100]);
+        assert_eq!((1..=4).filter(|&key| cache.get(&[key; 32]).is_some()).collect::<Vec<_>>(), [1, 3, 4]);
+        assert_eq!(files(directory.path()), 3);
+        cache.put(&[5; 32], &[5; 1000]);
+        assert_eq!(cache.get(&[5; 32]), None, "larger than the whole cache");
+        drop(open(directory.path(), 140));
+        assert_eq!(files(directory.path()), 1, "a smaller limit holds from the start");
+    }
+
+    /// Every byte of a file counts, its name included: nothing but what was put is ever returned.
+    #[test]
+    fn damaged_files_are_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = open(directory.path(), 1000);
+        for byte in 0..SUM_BYTES + 4 {
+            cache.put(&[1; 32], b"code");
+            let path = cache.path(&[1; 32]);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[byte] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(cache.get(&[1; 32]), None);
+            assert!(!path.exists());
+        }
+        cache.put(&[1; 32], b"code");
+        fs::rename(cache.path(&[1; 32]), cache.path(&[2; 32])).unwrap();
+        assert_eq!(cache.get(&[2; 32]), None);
+        fs::write(cache.path(&[3; 32]), "short").unwrap();
+        assert_eq!(cache.get(&[3; 32]), None);
+        fs::write(directory.path().join("half-written.new"), "x").unwrap();
+        drop(open(directory.path(), 1000));
+        assert_eq!(files(directory.path()), 0);
+    }
+}

@@ -422,3 +422,6 @@ fn cut_tail(settings: &Settings, path: &Path, key: &Key) -> Result<u64, StoreErr
     file.sync_all().map_err(StoreError::io("sync", path))?;
     Ok(cut)
 }
+
+#[cfg(test)]
+mod tests;

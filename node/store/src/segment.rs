@@ -222,3 +222,38 @@ fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(MARKER.len()).position(|window| window == MARKER).map(|at| from + at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The format on disk, frozen: a change here is a new schema.
+    #[test]
+    fn the_bytes_of_a_segment_are_frozen() {
+        let header = Header {
+            kind: LogKind::Blocks,
+            chain_id: 1,
+            genesis_hash: B256::repeat_byte(2),
+            sequence: 3,
+            base: 4,
+            history_lost: false,
+            nonce: 5,
+        };
+        let (mut segment, key) = header.encode();
+        assert_eq!(segment.len(), HEADER_BYTES);
+        let mut group = vec![0; RECORD_HEADER_BYTES];
+        group.extend_from_slice(b"one");
+        seal_record(&key, &mut group, HEADER_BYTES as u64, 0);
+        let second = group.len();
+        group.resize(second + RECORD_HEADER_BYTES, 0);
+        seal_record(&key, &mut group, HEADER_BYTES as u64, second);
+        segment.extend_from_slice(&group);
+        assert_eq!(Header::decode(&segment).unwrap(), (header, key));
+        let first = record_at(&key, &segment, HEADER_BYTES).unwrap();
+        assert_eq!(&segment[first.payload.clone()], b"one");
+        let last = record_at(&key, &segment, first.payload.end).unwrap();
+        assert_eq!((last.payload.len(), last.group_start), (0, HEADER_BYTES as u64));
+        let fixture = "FIXTURE";
+        assert_eq!(blake3::hash(&segment).to_hex().as_str(), fixture);
+    }
+}

@@ -1,0 +1,280 @@
+//! The crash suite: every backend loses, damages or forgets its files, and the store answers as before.
+
+use crate::support::*;
+use corniche_store::{Backend, Options};
+use corniche_types::Height;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// A chain with a checkpoint well above genesis and blocks above it.
+fn sample(directory: &Path, backend: Backend) -> Chain {
+    let (mut store, _) = open(directory, options(backend)).unwrap();
+    append(&mut store, &Chain::of(20));
+    store.checkpoint();
+    let chain = Chain::of(30);
+    append(&mut store, &chain);
+    chain
+}
+
+/// Opens and checks everything; returns why the checkpoint was built again, if it was.
+fn reopen(directory: &Path, chain: &Chain, options: Options) -> Option<String> {
+    let (store, recovered) = open(directory, options).unwrap();
+    assert_holds(chain, &store, &recovered);
+    recovered.rebuilt
+}
+
+#[test]
+fn killed_at_any_moment() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut chain = Chain::new();
+        let (mut store, _) = open(directory.path(), options(backend)).unwrap();
+        for height in 1..=30 {
+            chain.extend();
+            append(&mut store, &chain);
+            if height % 4 == 0 {
+                store.checkpoint();
+            }
+            if height % 3 == 0 {
+                let killed = tempfile::tempdir().unwrap();
+                copy(directory.path(), killed.path());
+                reopen(killed.path(), &chain, options(backend));
+            }
+        }
+    }
+}
+
+/// The copy is taken while the background thread writes the checkpoint, so its files are torn as a power cut tears them.
+#[test]
+fn killed_while_the_checkpoint_moves() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut busy = options(backend);
+        busy.checkpoint_lag = 0;
+        busy.checkpoint_blocks = 1;
+        busy.checkpoint_interval = Some(Duration::from_secs(3600));
+        let (mut store, _) = open(directory.path(), busy).unwrap();
+        let mut chain = Chain::new();
+        chain.transactions_per_block = 20;
+        for height in 1..=40 {
+            chain.extend();
+            append(&mut store, &chain);
+            if height % 5 == 0 {
+                let killed = tempfile::tempdir().unwrap();
+                copy(directory.path(), killed.path());
+                reopen(killed.path(), &chain, options(backend));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_whole_checkpoint_is_deleted() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = sample(directory.path(), backend);
+        fs::remove_dir_all(directory.path().join("state")).unwrap();
+        fs::remove_dir_all(directory.path().join("code")).unwrap();
+        reopen(directory.path(), &chain, options(backend));
+        assert_eq!(reopen(directory.path(), &chain, options(backend)), None, "built once");
+    }
+}
+
+#[test]
+fn each_file_is_deleted_emptied_halved_or_garbled() {
+    for backend in BACKENDS {
+        let pristine = tempfile::tempdir().unwrap();
+        let chain = sample(pristine.path(), backend);
+        let mut rebuilt = 0;
+        for file in files_under(&pristine.path().join("state")) {
+            let relative = file.strip_prefix(pristine.path()).unwrap();
+            for damage in ["delete", "empty", "halve", "garble", "zero the head", "garble the middle"] {
+                let directory = tempfile::tempdir().unwrap();
+                copy(pristine.path(), directory.path());
+                let target = directory.path().join(relative);
+                let mut bytes = fs::read(&target).unwrap();
+                let (length, garbage) = (bytes.len(), |at: usize| (at * 31 % 251) as u8);
+                match damage {
+                    "delete" => fs::remove_file(&target).unwrap(),
+                    "empty" => fs::write(&target, "").unwrap(),
+                    "halve" => fs::write(&target, &bytes[..length / 2]).unwrap(),
+                    "garble" => fs::write(&target, (0..length).map(garbage).collect::<Vec<_>>()).unwrap(),
+                    "zero the head" => {
+                        bytes[..length.min(4096)].fill(0);
+                        fs::write(&target, bytes).unwrap();
+                    }
+                    _ => {
+                        let middle = length / 3..length / 3 + length.min(2000) / 3;
+                        middle.for_each(|at| bytes[at] = garbage(at));
+                        fs::write(&target, bytes).unwrap();
+                    }
+                }
+                rebuilt += u32::from(reopen(directory.path(), &chain, options(backend)).is_some());
+            }
+        }
+        assert!(rebuilt > 0, "{backend:?}: no damage was noticed");
+    }
+}
+
+/// Single bytes, spread over all files.
+#[test]
+fn bytes_are_flipped_everywhere() {
+    for backend in BACKENDS {
+        let pristine = tempfile::tempdir().unwrap();
+        let chain = sample(pristine.path(), backend);
+        for file in files_under(&pristine.path().join("state")) {
+            let bytes = fs::read(&file).unwrap();
+            // Sparse files are mostly zeros, which nothing reads.
+            let used: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
+            for &at in used.iter().step_by(used.len().div_ceil(40).max(1)) {
+                let directory = tempfile::tempdir().unwrap();
+                copy(pristine.path(), directory.path());
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x55;
+                fs::write(directory.path().join(file.strip_prefix(pristine.path()).unwrap()), flipped).unwrap();
+                let (store, recovered) = open(directory.path(), options(backend)).unwrap();
+                assert_state(&chain, &recovered);
+                assert_eq!(*recovered.head.committed, *chain.head());
+                // An index that lies is caught where it is used: a wrong block is never served.
+                for (height, committed) in (0..).map(Height).zip(&chain.blocks) {
+                    assert_eq!(*store.reader().block(height).unwrap().committed, *committed, "byte {at} of {file:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_in_the_place_of_the_checkpoint() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = sample(directory.path(), backend);
+        let place = directory.path().join("state").join(backend.name());
+        fs::remove_dir_all(&place).unwrap();
+        fs::write(&place, "not a directory").unwrap();
+        assert!(reopen(directory.path(), &chain, options(backend)).is_some());
+    }
+}
+
+#[test]
+fn a_rebuild_that_was_asked_for() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = sample(directory.path(), backend);
+        let rebuild = Options { rebuild: true, ..options(backend) };
+        assert_eq!(reopen(directory.path(), &chain, rebuild).as_deref(), Some("asked for"));
+        assert_eq!(reopen(directory.path(), &chain, options(backend)), None);
+    }
+}
+
+/// Opening a backend may end the whole process, or never return: then it is not tried a second time.
+#[test]
+fn an_opening_that_did_not_end() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = sample(directory.path(), backend);
+        fs::write(directory.path().join("state").join(format!("{}.opening", backend.name())), "").unwrap();
+        let reason = reopen(directory.path(), &chain, options(backend)).unwrap();
+        assert!(reason.contains("did not end"), "{reason}");
+        assert_eq!(reopen(directory.path(), &chain, options(backend)), None);
+    }
+}
+
+/// A log that lost its end is shorter than the checkpoint, which must then not be believed.
+#[test]
+fn a_checkpoint_ahead_of_the_log() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = Chain::of(20);
+        let (mut store, _) = open(directory.path(), options(backend)).unwrap();
+        append(&mut store, &Chain::of(12));
+        let saved = tempfile::tempdir().unwrap();
+        copy(&directory.path().join("blocks"), saved.path());
+        append(&mut store, &chain);
+        store.checkpoint();
+        drop(store);
+        fs::remove_dir_all(directory.path().join("blocks")).unwrap();
+        copy(saved.path(), &directory.path().join("blocks"));
+        let shorter = Chain::of(12);
+        assert!(reopen(directory.path(), &shorter, options(backend)).is_some());
+    }
+}
+
+/// A checkpoint whose accounts were tampered with has another root than the header says.
+#[test]
+fn a_checkpoint_with_another_root() {
+    use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
+    for backend in BACKENDS {
+        for value in [None, Some(vec![1u8; 32])] {
+            let directory = tempfile::tempdir().unwrap();
+            let chain = sample(directory.path(), backend);
+            let files = directory.path().join("state").join(backend.name());
+            let kv: Box<dyn Kv> = match backend {
+                Backend::Sled => Box::new(SledKv::open(&files, 1 << 20).unwrap()),
+                Backend::Redb => Box::new(RedbKv::open(&files, 1 << 20).unwrap()),
+            };
+            let (slot, _) = kv.next(b"s").unwrap().unwrap();
+            assert_eq!(slot[0], b's');
+            kv.apply(&Batch::from([(slot, value)])).unwrap();
+            drop(kv);
+            let reason = reopen(directory.path(), &chain, options(backend)).unwrap();
+            assert!(reason.contains("root"), "{reason}");
+        }
+    }
+}
+
+/// Indices of recent blocks that went missing are noticed; the root says nothing about them.
+#[test]
+fn a_checkpoint_without_an_index() {
+    use corniche_store::kv::{Batch, Kv, RedbKv};
+    for prefix in [b'b', b'h', b't'] {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = sample(directory.path(), Backend::Redb);
+        let kv = RedbKv::open(&directory.path().join("state/redb"), 1 << 20).unwrap();
+        let mut keys = Vec::new();
+        kv.scan(prefix, &mut |key, _| {
+            keys.push(key.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        // Genesis' own entry is never asked for.
+        let key = keys.into_iter().find(|key| key[1..] != chain.hash(0)[..]).unwrap();
+        kv.apply(&Batch::from([(key, None)])).unwrap();
+        drop(kv);
+        let reason = reopen(directory.path(), &chain, options(Backend::Redb)).unwrap();
+        assert!(reason.contains("indices"), "{reason}");
+    }
+}
+
+/// The other backend's files may be there; each is built from the log when it is first used.
+#[test]
+fn changing_the_backend_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut chain = sample(directory.path(), Backend::Sled);
+    for backend in [Backend::Redb, Backend::Sled, Backend::Redb] {
+        let (mut store, recovered) = open(directory.path(), options(backend)).unwrap();
+        assert_holds(&chain, &store, &recovered);
+        (0..10).for_each(|_| drop(chain.extend()));
+        append(&mut store, &chain);
+        store.checkpoint();
+    }
+}
+
+/// The background thread alone brings the checkpoint up to its lag behind the head.
+#[test]
+fn the_checkpoint_follows_by_itself() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { checkpoint_interval: Some(Duration::from_millis(1)), ..options(backend) };
+        let (mut store, _) = open(directory.path(), options).unwrap();
+        append(&mut store, &Chain::of(30));
+        let reader = store.reader();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while reader.checkpoint_height() < Height(26) {
+            assert!(std::time::Instant::now() < deadline, "still at {}", reader.checkpoint_height());
+            std::thread::yield_now();
+        }
+        assert_reader(&Chain::of(30), &reader);
+    }
+}

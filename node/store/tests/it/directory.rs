@@ -1,0 +1,135 @@
+//! Whose directory it is, and who may use it.
+
+use corniche_store::{Backend, DataDirectory, SCHEMA, Space, Store, StoreError};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use crate::support::*;
+
+fn refusal(directory: &std::path::Path) -> StoreError {
+    open(directory, options(Backend::Redb)).err().expect("refused")
+}
+
+#[test]
+fn the_layout() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("made/for/us");
+    let (store, _) = open(&root, options(Backend::Redb)).unwrap();
+    let genesis = genesis();
+    let version = fs::read_to_string(root.join("VERSION")).unwrap();
+    assert_eq!(version, format!("schema {SCHEMA}\nchain_id 77\ngenesis {}\n", genesis.hash()));
+    for part in ["safety", "blocks", "state", "code", "keys"] {
+        assert!(root.join(part).is_dir(), "{part}");
+    }
+    assert_eq!(fs::metadata(root.join("keys")).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read_to_string(root.join("LOCK")).unwrap(), std::process::id().to_string());
+    assert_eq!(*store.directory(), DataDirectory::new(&root));
+}
+
+#[test]
+fn keys_open_to_others_are_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = DataDirectory::new(directory.path()).keys();
+    fs::create_dir(&keys).unwrap();
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(keys.join("consensus"), "secret").unwrap();
+    let (_store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert_eq!(fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(!recovered.safety_lost, "keys made before the first start are no sign of a lost history");
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    let error = refusal(directory.path());
+    assert!(matches!(error, StoreError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    // A reader that outlives the store still reads the files.
+    let reader = store.reader();
+    drop((store, recovered));
+    assert!(matches!(refusal(directory.path()), StoreError::InUse { .. }));
+    drop(reader);
+    open(directory.path(), options(Backend::Redb)).unwrap();
+}
+
+#[test]
+fn a_foreign_directory_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("thesis.tex"), "mine").unwrap();
+    let error = refusal(directory.path());
+    assert!(matches!(&error, StoreError::Foreign { entry, .. } if entry == "thesis.tex"), "{error}");
+    assert_eq!(files_under(directory.path()).len(), 1, "nothing was written");
+}
+
+#[test]
+fn configuration_beside_the_data_is_no_foreigner() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["node.toml", "genesis.json", "node.log", "node.pid"] {
+        fs::write(directory.path().join(name), "").unwrap();
+    }
+    open(directory.path(), options(Backend::Redb)).unwrap();
+}
+
+#[test]
+fn another_genesis_is_refused_naming_both() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path(), options(Backend::Redb)).unwrap());
+    let mut other = genesis();
+    other.chain_id = 78;
+    let error = Store::open(directory.path(), &other, options(Backend::Redb)).err().unwrap();
+    assert!(matches!(error, StoreError::OtherChain { .. }));
+    let text = error.to_string();
+    for side in ["chain 77", "chain 78", &genesis().hash().to_string(), &other.hash().to_string()] {
+        assert!(text.contains(side), "{text}");
+    }
+    // Also when VERSION is gone: the segments know.
+    fs::remove_file(directory.path().join("VERSION")).unwrap();
+    let error = Store::open(directory.path(), &other, options(Backend::Redb)).err().unwrap();
+    assert!(matches!(error, StoreError::OtherChain { .. }), "{error}");
+}
+
+#[test]
+fn a_newer_schema_is_refused_whatever_else_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path(), options(Backend::Redb)).unwrap());
+    fs::write(directory.path().join("VERSION"), "schema 9\nsomething new\n").unwrap();
+    let error = refusal(directory.path());
+    assert!(matches!(error, StoreError::NewerSchema { found: 9, supported: SCHEMA, .. }), "{error}");
+    for damaged in ["", "schema x", "schema 1\nchain_id 77\n", "hello"] {
+        fs::write(directory.path().join("VERSION"), damaged).unwrap();
+        assert!(matches!(refusal(directory.path()), StoreError::BadVersion { .. }), "{damaged:?}");
+    }
+}
+
+#[test]
+fn a_missing_block_log_is_refused_with_a_way_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let chain = Chain::of(5);
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    append(&mut store, &chain);
+    drop(store);
+    fs::remove_dir_all(directory.path().join("blocks")).unwrap();
+    let error = refusal(directory.path());
+    assert!(matches!(error, StoreError::BlocksMissing { .. }), "{error}");
+    // The way out that the sentence names: the chain is fetched again, what was signed is still known.
+    fs::remove_dir_all(directory.path().join("state")).unwrap();
+    fs::remove_file(directory.path().join("VERSION")).unwrap();
+    let (store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert_holds(&Chain::new(), &store, &recovered);
+    assert_eq!(recovered.safety.len(), 5);
+    assert!(!recovered.safety_lost);
+}
+
+#[test]
+fn free_space_has_two_marks() {
+    let directory = tempfile::tempdir().unwrap();
+    for (low, exhausted, expected) in
+        [(0, 0, Space::Enough), (u64::MAX, 0, Space::Low), (u64::MAX, u64::MAX, Space::Exhausted)]
+    {
+        let mut options = options(Backend::Redb);
+        (options.low_space_bytes, options.exhausted_space_bytes) = (low, exhausted);
+        let (store, _) = open(directory.path(), options).unwrap();
+        assert_eq!(store.space().unwrap(), expected);
+        assert!(store.free_space().unwrap() > 0);
+    }
+}

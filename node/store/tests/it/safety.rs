@@ -1,0 +1,138 @@
+//! What the engine must find again, until it releases it.
+
+use crate::support::*;
+use corniche_engine::Ticket;
+use corniche_store::Backend;
+use corniche_types::Bytes;
+use std::fs;
+
+fn big(ticket: u64) -> Bytes {
+    Bytes::from(vec![ticket as u8; 300])
+}
+
+#[test]
+fn released_segments_are_deleted_and_nothing_else_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let safety = directory.path().join("safety");
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    for ticket in 1..=40 {
+        store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+        store.sync().unwrap();
+    }
+    let before = files_under(&safety).len();
+    assert!(before > 8, "{before} segments of 1 kB");
+    store.release_safety_below(Ticket(20)).unwrap();
+    assert_eq!(files_under(&safety).len(), before, "deleted with the next sync, not before");
+    store.sync().unwrap();
+    let after = files_under(&safety).len();
+    assert!(after <= before / 2 + 2, "{after} of {before} segments are left");
+    store.sync().unwrap();
+    drop(store);
+    let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    let expected: Vec<_> = (20..=40).map(|ticket| (Ticket(ticket), big(ticket))).collect();
+    assert_eq!(recovered.safety, expected);
+    assert!(!recovered.safety_lost);
+    store.release_safety_below(Ticket(1000)).unwrap();
+    store.sync().unwrap();
+    store.sync().unwrap();
+    assert_eq!(files_under(&safety).len(), 1);
+    drop((store, recovered));
+    let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert!(recovered.safety.is_empty() && !recovered.safety_lost);
+}
+
+/// The log stays small for ever when records are released as they come.
+#[test]
+fn the_log_does_not_grow_when_records_are_released() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    for ticket in 1..=300 {
+        store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+        store.release_safety_below(Ticket(ticket)).unwrap();
+        store.sync().unwrap();
+    }
+    let segments = files_under(&directory.path().join("safety"));
+    assert!(segments.len() <= 2, "{segments:?}");
+    drop(store);
+    let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert_eq!(recovered.safety.last().unwrap().0, Ticket(300));
+    assert!(recovered.safety.len() <= 2);
+}
+
+/// A release takes effect only when what it may rest on is durable.
+#[test]
+fn a_release_before_a_crash_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    for ticket in 1..=10 {
+        store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+        store.sync().unwrap();
+    }
+    store.append_safety(Ticket(11), &big(11)).unwrap();
+    store.release_safety_below(Ticket(11)).unwrap();
+    let killed = tempfile::tempdir().unwrap();
+    copy(directory.path(), killed.path());
+    let (_, recovered) = open(killed.path(), options(Backend::Redb)).unwrap();
+    let expected: Vec<_> = (1..=10).map(|ticket| (Ticket(ticket), big(ticket))).collect();
+    assert_eq!(recovered.safety, expected);
+}
+
+#[test]
+fn a_lost_safety_log_is_reported_until_the_history_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let chain = Chain::of(6);
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    append(&mut store, &chain);
+    drop(store);
+    fs::remove_dir_all(directory.path().join("safety")).unwrap();
+    // The loss is reported at every start, however many records and segments follow it.
+    for round in 0..5u64 {
+        let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert!(recovered.safety_lost, "round {round}");
+        assert_reader(&chain, &store.reader());
+        for ticket in round * 10 + 100..round * 10 + 110 {
+            store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+            store.sync().unwrap();
+        }
+        store.release_safety_below(Ticket(round * 10 + 105)).unwrap();
+        store.sync().unwrap();
+    }
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    store.append_history_known().unwrap();
+    drop(store);
+    let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert!(recovered.safety_lost, "that was never synced");
+    store.append_history_known().unwrap();
+    store.sync().unwrap();
+    for ticket in 500..520 {
+        drop(store);
+        let recovered;
+        (store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert!(!recovered.safety_lost);
+        store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+        store.sync().unwrap();
+        store.release_safety_below(Ticket(ticket)).unwrap();
+        store.sync().unwrap();
+    }
+}
+
+/// Also when only its segments are gone, or the only one is torn in its header, or VERSION is gone as well.
+#[test]
+fn a_safety_log_without_segments_is_a_lost_one() {
+    for (version, torn) in [(true, false), (true, true), (false, false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+        append(&mut store, &Chain::of(2));
+        drop(store);
+        let segments = files_under(&directory.path().join("safety"));
+        segments.iter().for_each(|segment| fs::remove_file(segment).unwrap());
+        if torn {
+            fs::write(&segments[0], "corn").unwrap();
+        }
+        if !version {
+            fs::remove_file(directory.path().join("VERSION")).unwrap();
+        }
+        let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert!(recovered.safety_lost, "version {version}, torn {torn}");
+    }
+}
