@@ -174,13 +174,18 @@ impl CoinPublicKeys {
         verify_under(COIN_SUITE, &self.whole, message, signature)
     }
 
-    /// Whether all keys lie on one polynomial of degree below `threshold`, with the whole key at 0: that is, whether every
-    /// `threshold` valid shares combine to a valid coin.
+    /// Whether all keys lie on one polynomial of degree exactly `threshold` − 1, with the whole key at 0: that is, whether
+    /// every `threshold` valid shares combine to a valid coin, and no fewer do.
+    pub(crate) fn is_consistent(&self, threshold: usize) -> bool {
+        self.degree_is_below(threshold) && !self.degree_is_below(threshold - 1)
+    }
+
+    /// Whether all keys lie on one polynomial of degree below `threshold`.
     ///
     /// The values of such polynomials at 0..=n form a linear code. A word is in it exactly if it is orthogonal to the dual
     /// code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One word drawn after the keys were
     /// fixed (its g is a hash of them) catches any other keys, up to the odds of hitting one scalar.
-    pub(crate) fn is_consistent(&self, threshold: usize) -> bool {
+    fn degree_is_below(&self, threshold: usize) -> bool {
         let n = self.shares.len();
         if !(1..=n).contains(&threshold) {
             return false;

@@ -1,0 +1,79 @@
+//! Certificates: what a light client refuses.
+
+mod common;
+
+use common::{certify, genesis};
+use corniche_crypto::{CertificateError, CommitteeKeys, verify_certificate};
+use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, SignerBitmap};
+
+const HEADER: B256 = B256::repeat_byte(0xaa);
+
+#[test]
+fn a_quorum_certifies_and_one_less_does_not() {
+    let genesis = genesis(4);
+    let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+    for signers in [&[0, 1, 2][..], &[1, 2, 3], &[0, 1, 2, 3]] {
+        assert_eq!(keys.verify(&certify(&genesis, signers, 5, HEADER)), Ok(()), "{signers:?}");
+    }
+    let short = certify(&genesis, &[0, 1], 5, HEADER);
+    assert_eq!(keys.verify(&short), Err(CertificateError::NoQuorum { signers: 2, quorum: 3 }));
+}
+
+#[test]
+fn claiming_a_signer_who_did_not_sign_is_found() {
+    let genesis = genesis(4);
+    let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+    let signers = SignerBitmap(Bytes::from_static(&[0b0111]));
+    let padded = Certificate { signers, ..certify(&genesis, &[0, 1], 5, HEADER) };
+    assert_eq!(keys.verify(&padded), Err(CertificateError::Invalid));
+}
+
+#[test]
+fn every_field_is_part_of_what_was_signed_or_of_what_is_expected() {
+    let genesis = genesis(4);
+    let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+    let good = certify(&genesis, &[0, 1, 2], 5, HEADER);
+    let other_hash = B256::repeat_byte(1);
+    let changed = [
+        (Certificate { height: Height(6), ..good.clone() }, CertificateError::Invalid),
+        (Certificate { header_hash: other_hash, ..good.clone() }, CertificateError::Invalid),
+        (Certificate { epoch: Epoch(1), ..good.clone() }, CertificateError::Epoch { expected: Epoch(0), found: Epoch(1) }),
+        (
+            Certificate { committee_hash: other_hash, ..good.clone() },
+            CertificateError::Committee { expected: genesis.committee_hash(), found: other_hash },
+        ),
+        (
+            Certificate { fault_model: FaultModel::Crash, ..good.clone() },
+            CertificateError::FaultModel { expected: FaultModel::Byzantine, found: FaultModel::Crash },
+        ),
+        (Certificate { signature: Bytes::new(), ..good.clone() }, CertificateError::Malformed),
+        (Certificate { signature: vec![0xab; 48].into(), ..good.clone() }, CertificateError::Malformed),
+    ];
+    for (certificate, error) in changed {
+        assert_eq!(keys.verify(&certificate), Err(error), "{certificate:?}");
+    }
+    let by_key =
+        |chain_id| verify_certificate(&good, chain_id, keys.keys(), genesis.committee_hash(), FaultModel::Byzantine, 3);
+    assert_eq!(by_key(77), Ok(()));
+    assert_eq!(by_key(78), Err(CertificateError::Invalid), "another chain");
+}
+
+#[test]
+fn bitmaps_have_one_form() {
+    let genesis = genesis(4);
+    let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+    let good = certify(&genesis, &[0, 1, 2], 5, HEADER);
+    for bytes in [vec![], vec![0b0111, 0], vec![0b1_0111]] {
+        let changed = Certificate { signers: SignerBitmap(bytes.clone().into()), ..good.clone() };
+        assert_eq!(keys.verify(&changed), Err(CertificateError::Bitmap { committee_size: 4 }), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_quorum_of_zero_still_needs_a_signer() {
+    let genesis = genesis(4);
+    let keys = CommitteeKeys::from_genesis(&genesis).unwrap();
+    let nobody = certify(&genesis, &[], 5, HEADER);
+    let result = verify_certificate(&nobody, 77, keys.keys(), genesis.committee_hash(), FaultModel::Byzantine, 0);
+    assert_eq!(result, Err(CertificateError::NoQuorum { signers: 0, quorum: 0 }));
+}

@@ -1,0 +1,147 @@
+//! The threshold coin: who can toss it, and that everyone sees the same side.
+
+use corniche_crypto::{CoinDeal, CoinSecretShare, CoinShare, deal_coin};
+use corniche_types::ValidatorIndex;
+use proptest::{prelude::*, sample::subsequence};
+
+fn shares_of(deal: &CoinDeal, signers: &[usize], message: &[u8]) -> Vec<(ValidatorIndex, CoinShare)> {
+    signers.iter().map(|&i| (deal.shares[i].index(), deal.shares[i].sign(message))).collect()
+}
+
+#[test]
+fn every_subset_of_threshold_shares_makes_the_same_coin() {
+    let deal = deal_coin(4, 3, [1; 32]);
+    let subsets: [&[usize]; 5] = [&[0, 1, 2], &[0, 1, 3], &[0, 2, 3], &[3, 2, 1], &[3, 0, 1, 2]];
+    let coins: Vec<_> =
+        subsets.map(|subset| deal.public.combine(3, &shares_of(&deal, subset, b"round 5")).expect("enough shares")).to_vec();
+    assert!(deal.public.verify(b"round 5", &coins[0]));
+    assert!(!deal.public.verify(b"round 6", &coins[0]));
+    assert!(coins.iter().all(|coin| coin == &coins[0]), "{coins:?}");
+}
+
+#[test]
+fn one_share_too_few_makes_nothing() {
+    let deal = deal_coin(4, 3, [1; 32]);
+    let two = shares_of(&deal, &[1, 2], b"round");
+    assert_eq!(deal.public.combine(3, &two), None);
+    // Ignoring the threshold gives a point, and it is not the coin.
+    let lower = deal.public.combine(2, &two).unwrap();
+    assert!(!deal.public.verify(b"round", &lower));
+    // The same share twice is one share, whatever it is called.
+    let twice = [two.clone(), two[..1].to_vec()].concat();
+    assert_eq!(deal.public.combine(3, &twice), None);
+    let renamed = [two.clone(), vec![(ValidatorIndex(3), two[0].1)]].concat();
+    assert!(!deal.public.verify(b"round", &deal.public.combine(3, &renamed).unwrap()));
+    let outsider = [two, vec![(ValidatorIndex(4), CoinShare([0; 48]))]].concat();
+    assert_eq!(deal.public.combine(3, &outsider), None);
+}
+
+#[test]
+fn a_forged_share_spoils_the_coin_and_is_found_singly() {
+    let deal = deal_coin(4, 3, [1; 32]);
+    let message = b"round";
+    let other_deal = deal_coin(4, 3, [2; 32]);
+    let forgeries = [
+        ("of another round", deal.shares[2].sign(b"another")),
+        ("of another validator", deal.shares[1].sign(message)),
+        ("of another deal", other_deal.shares[2].sign(message)),
+    ];
+    for (what, forged) in forgeries {
+        let mut shares = shares_of(&deal, &[0, 1], message);
+        shares.push((ValidatorIndex(2), forged));
+        let coin = deal.public.combine(3, &shares).expect("points they are");
+        assert!(!deal.public.verify(message, &coin), "{what}");
+        let false_ones: Vec<_> =
+            shares.iter().filter(|(index, share)| !deal.public.verify_share(*index, message, share)).collect();
+        assert_eq!(false_ones.len(), 1, "{what}");
+        assert_eq!(false_ones[0].0, ValidatorIndex(2), "{what}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_point_are_passed_over() {
+    let deal = deal_coin(4, 3, [1; 32]);
+    let mut shares = vec![(ValidatorIndex(0), CoinShare([0xab; 48]))];
+    shares.extend(shares_of(&deal, &[1, 2, 3], b"round"));
+    assert!(deal.public.verify(b"round", &deal.public.combine(3, &shares).unwrap()));
+    assert!(!deal.public.verify_share(ValidatorIndex(0), b"round", &shares[0].1));
+    assert!(!deal.public.verify_share(ValidatorIndex(9), b"round", &shares[1].1), "nobody's index");
+}
+
+#[test]
+fn shares_that_are_points_outside_of_the_group_make_no_coin() {
+    let off_group = (0u8..=255)
+        .find_map(|x| {
+            let mut bytes = [0u8; 48];
+            (bytes[0], bytes[47]) = (0x80, x);
+            let point = blst::min_sig::Signature::uncompress(&bytes).ok()?;
+            point.validate(true).is_err().then_some(bytes)
+        })
+        .expect("most points are outside");
+    let deal = deal_coin(4, 3, [1; 32]);
+    let mut shares = shares_of(&deal, &[0, 1], b"round");
+    shares.push((ValidatorIndex(2), CoinShare(off_group)));
+    assert!(deal.public.combine(3, &shares).is_none_or(|coin| !deal.public.verify(b"round", &coin)));
+    assert!(!deal.public.verify_share(ValidatorIndex(2), b"round", &shares[2].1));
+}
+
+#[test]
+fn a_single_validator_tosses_alone() {
+    let deal = deal_coin(1, 1, [1; 32]);
+    let coin = deal.public.combine(1, &shares_of(&deal, &[0], b"round")).unwrap();
+    assert!(deal.public.verify(b"round", &coin));
+}
+
+#[test]
+fn a_share_is_not_a_header_signature() {
+    let deal = deal_coin(1, 1, [1; 32]);
+    let text = deal.shares[0].to_hex();
+    let same_scalar = corniche_crypto::BlsSecretKey::from_hex(&text[4..]).unwrap();
+    assert_ne!(same_scalar.sign(b"round").to_bytes(), deal.shares[0].sign(b"round").0);
+}
+
+#[test]
+fn shares_survive_as_text_and_are_not_printed() {
+    let share = &deal_coin(4, 3, [1; 32]).shares[2];
+    let text = share.to_hex();
+    let read = CoinSecretShare::from_hex(&text).unwrap();
+    assert_eq!((read.index(), read.sign(b"x")), (share.index(), share.sign(b"x")));
+    assert_eq!(format!("{share:?}"), "CoinSecretShare(2)");
+    assert!(CoinSecretShare::from_hex(&text[2..]).is_err());
+}
+
+#[test]
+fn the_keys_of_different_seeds_share_nothing() {
+    let (one, two) = (deal_coin(4, 3, [1; 32]), deal_coin(4, 3, [2; 32]));
+    assert_ne!(one.public.to_genesis().0, two.public.to_genesis().0);
+    assert_eq!(one.public, deal_coin(4, 3, [1; 32]).public, "and the same seed deals the same");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_threshold_of_any_committee_agrees(
+        (n, threshold, first, second) in (1usize..=13).prop_flat_map(|n| {
+            let all: Vec<usize> = (0..n).collect();
+            (1..=n).prop_flat_map(move |threshold| {
+                (Just(n), Just(threshold), subsequence(all.clone(), threshold).prop_shuffle(), subsequence(all.clone(), threshold))
+            })
+        }),
+        seed: [u8; 32],
+        message: Vec<u8>,
+    ) {
+        let deal = deal_coin(n, threshold, seed);
+        let first = deal.public.combine(threshold, &shares_of(&deal, &first, &message)).unwrap();
+        let second = deal.public.combine(threshold, &shares_of(&deal, &second, &message)).unwrap();
+        prop_assert_eq!(first, second);
+        prop_assert!(deal.public.verify(&message, &first));
+        if threshold > 1 {
+            let fewer: Vec<usize> = (0..threshold - 1).collect();
+            let shares = shares_of(&deal, &fewer, &message);
+            prop_assert_eq!(deal.public.combine(threshold, &shares), None);
+            let pretended = deal.public.combine(threshold - 1, &shares).unwrap();
+            prop_assert!(!deal.public.verify(&message, &pretended), "{} of {} shares were enough", threshold - 1, threshold);
+        }
+    }
+}

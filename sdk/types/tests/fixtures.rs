@@ -1,0 +1,96 @@
+//! Frozen hashes of our own encodings. A change here is a new protocol version: nodes of before and after would disagree.
+
+mod common;
+
+use alloy_primitives::{B256, b256, hex, keccak256};
+use common::{block, certificate, genesis, header, ordering, receipt};
+use corniche_types::{Certificate, Epoch, FaultModel, Height, Receipt, Resume, wire};
+
+#[track_caller]
+fn frozen(bytes: impl AsRef<[u8]>, expected: &str) {
+    assert_eq!(hex::encode(bytes), expected);
+}
+
+#[test]
+fn ordering_record() {
+    assert_eq!(keccak256(ordering().encode()), ordering().hash());
+    frozen(ordering().hash(), "8e87a3828a69dd6a05085b07b98807991807cc425eba39085324840319f239de");
+    assert_eq!(ordering().extra_data().len(), 32);
+}
+
+#[test]
+fn block_and_header() {
+    frozen(block().hash(), "c90f5a3ae8e6dd4f08e1eff8e71c91152104818bf0b567d71a236e646e2528e0");
+    frozen(keccak256(block().encode()), "4612deb3b2b93a7f3a34aad0a11cea2bfaf24e5e405f71cfe1da7a031e924a68");
+}
+
+/// The header is the list of London's 16 fields, written here by hand, and nothing after them.
+#[test]
+fn a_header_is_sixteen_fields_of_rlp() {
+    let string = |bytes: &[u8]| match bytes {
+        [byte] if *byte < 0x80 => vec![*byte],
+        bytes if bytes.len() < 56 => [&[0x80 + bytes.len() as u8], bytes].concat(),
+        bytes => [&[0xb9], (bytes.len() as u16).to_be_bytes().as_slice(), bytes].concat(),
+    };
+    let number = |value: u64| {
+        let bytes = value.to_be_bytes();
+        string(&bytes[bytes.iter().take_while(|&&byte| byte == 0).count()..])
+    };
+    let header = header();
+    let fields = [
+        string(header.parent_hash.as_slice()),
+        // keccak-256 of the empty list: no ommers.
+        string(&hex!("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")),
+        string(header.beneficiary.as_slice()),
+        string(header.state_root.as_slice()),
+        string(header.transactions_root.as_slice()),
+        string(header.receipts_root.as_slice()),
+        string(header.logs_bloom.as_slice()),
+        number(0),
+        number(header.number),
+        number(header.gas_limit),
+        number(header.gas_used),
+        number(header.timestamp),
+        string(&header.extra_data),
+        string(header.mix_hash.as_slice()),
+        string(&[0; 8]),
+        number(12),
+    ];
+    let body = fields.concat();
+    let rlp = [&[0xf9], (body.len() as u16).to_be_bytes().as_slice(), &body].concat();
+    assert_eq!(corniche_types::header_hash(&header), keccak256(rlp));
+}
+
+#[test]
+fn certificate_bytes() {
+    let bytes =
+        Certificate::signed_bytes(7, Epoch(1), B256::repeat_byte(2), Height(3), B256::repeat_byte(4), FaultModel::Byzantine);
+    frozen(
+        bytes,
+        "0114000000636f726e696368652d63657274696669636174650700000000000000010000000000000002020202020202020202020202020202020202020202020202020202020202020300000000000000040404040404040404040404040404040404040404040404040404040404040401",
+    );
+    frozen(keccak256(wire::encode(&certificate())), "f5fb8915ffc91d14e8dd5aaa7a5229b98dbd7a1c83ae60a4d52600a63f0305f7");
+}
+
+#[test]
+fn genesis_hash_and_committee() {
+    frozen(genesis().hash(), "ce120cca3963aaeba59ce970724d9b21181b6ec87e0302dcc9059f74157aab30");
+    frozen(genesis().committee_hash(), "0332108379c56591adaf818e9aea8b88b100c8d675df92bde6f5cf347ddcaa4b");
+    frozen(
+        corniche_types::header_hash(&genesis().header(B256::repeat_byte(1))),
+        "598e850f002b7cbe38b95a5bab21dd8fc58af9a67a149b33da901cc4413ee296",
+    );
+}
+
+#[test]
+fn receipts() {
+    frozen(keccak256(wire::encode(&receipt())), "74fc94624168fa7a5b2fbdd5ae2bc3ac1d1bed4b577510151299661aac2fbf5a");
+    frozen(Receipt::root(&[receipt(), receipt()]), "dcb8842c0e3ab15be120400fdf714abeb6427ed7a088bc8b37680c46e45668e4");
+    assert_eq!(Receipt::root(&[]), b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"));
+}
+
+#[test]
+fn resume_point() {
+    let resume = Resume { index: corniche_types::CommitIndex(9), checkpoint: vec![1, 2, 3].into() };
+    frozen(wire::encode(&resume), "01090000000000000003000000010203");
+}

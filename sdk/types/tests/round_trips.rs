@@ -1,0 +1,337 @@
+//! Everything that travels or is stored comes back as it was, has one encoding only, and never brings a reader down.
+
+mod common;
+
+use alloy_consensus::{Signed, TxEip1559, TxEip2930, TxEnvelope, TxLegacy};
+use alloy_eips::{
+    eip2718::Encodable2718,
+    eip2930::{AccessList, AccessListItem},
+};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_types::{
+    Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, Height, MAX_TRANSACTION_BYTES, OrderingRecord,
+    Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex,
+    wire::{self, WireError},
+};
+use proptest::{collection::vec, prelude::*, sample::Index};
+
+/// Round trip, and strictness: a changed version, a missing and a surplus byte are refused.
+#[track_caller]
+fn travels<T: BorshSerialize + BorshDeserialize + PartialEq + std::fmt::Debug>(value: &T) {
+    let bytes = wire::encode(value);
+    assert_eq!(wire::decode::<T>(&bytes).as_ref(), Ok(value));
+    let surplus = [bytes.as_slice(), &[0]].concat();
+    assert!(matches!(wire::decode::<T>(&surplus), Err(WireError::Malformed(_))));
+    assert!(wire::decode::<T>(&bytes[..bytes.len() - 1]).is_err());
+    let mut other_version = bytes.clone();
+    other_version[0] += 1;
+    assert_eq!(wire::decode::<T>(&other_version), Err(WireError::Version { found: Some(2) }));
+    assert_eq!(wire::decode::<T>(&[]), Err(WireError::Version { found: None }));
+}
+
+/// Whatever a bit flip makes of the bytes, reading them gives an error or a value with exactly these bytes.
+fn has_one_encoding<T: BorshSerialize + BorshDeserialize>(value: &T, bit: Index) {
+    let mut bytes = wire::encode(value);
+    let bit = bit.index(bytes.len() * 8);
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    if let Ok(decoded) = wire::decode::<T>(&bytes) {
+        assert_eq!(wire::encode(&decoded), bytes, "two encodings of one value");
+    }
+}
+
+#[test]
+fn one_of_each_travels() {
+    travels(&common::block());
+    travels(&common::ordering());
+    travels(&common::certificate());
+    travels(&common::receipt());
+    travels(&common::genesis());
+    travels(&Resume { index: CommitIndex(3), checkpoint: vec![1, 2].into() });
+}
+
+#[test]
+fn a_genesis_file_reads_back_and_its_hash_ignores_formatting() {
+    let genesis = common::genesis();
+    let text = genesis.to_json();
+    assert_eq!(Genesis::from_json(&text).unwrap(), genesis);
+    let dense: String = text.split_whitespace().collect();
+    assert_eq!(Genesis::from_json(&dense).unwrap().hash(), genesis.hash());
+    let unknown = text.replacen("\"currency\"", "\"colour\": \"red\", \"currency\"", 1);
+    assert!(Genesis::from_json(&unknown).is_err(), "an unknown field is a misunderstanding");
+}
+
+#[test]
+fn the_genesis_hash_covers_every_field() {
+    type Change = fn(&mut Genesis);
+    let changes: [Change; 16] = [
+        |g| g.protocol_version = 2,
+        |g| g.chain_id += 1,
+        |g| g.currency.push('X'),
+        |g| g.timestamp_ms.0 += 1,
+        |g| g.block_ms += 1,
+        |g| g.block_gas_limit += 1,
+        |g| g.batch_bytes += 1,
+        |g| g.batch_gas += 1,
+        |g| g.epoch_blocks += 1,
+        |g| g.fees.initial_base_fee += 1,
+        |g| g.fees.target_gas_per_second += 1,
+        |g| g.engine.parameters.clear(),
+        |g| g.validators[0].fee_address = Address::ZERO,
+        |g| g.coin_shares[0] = Bytes::new(),
+        |g| g.coin_public_key = Bytes::new(),
+        |g| g.accounts.clear(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut changed = common::genesis();
+        change(&mut changed);
+        assert_ne!(changed.hash(), common::genesis().hash(), "change {number}");
+    }
+}
+
+#[test]
+fn senseless_genesis_files_are_refused_by_field() {
+    type Change = fn(&mut Genesis);
+    let changes: [(&str, Change); 8] = [
+        ("protocol_version", |g| g.protocol_version = 2),
+        ("validators", |g| g.validators.clear()),
+        ("coin_shares", |g| g.coin_shares.clear()),
+        ("block_gas_limit", |g| g.block_gas_limit = 1),
+        ("batch_gas", |g| g.batch_gas = g.block_gas_limit + 1),
+        ("batch_bytes", |g| g.batch_bytes = 1_000),
+        ("fees", |g| g.fees.initial_base_fee = 0),
+        ("epoch_blocks", |g| g.epoch_blocks = 0),
+    ];
+    for (field, change) in changes {
+        let mut changed = common::genesis();
+        change(&mut changed);
+        let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("genesis: {field} ")), "{field}: {error}");
+    }
+}
+
+#[test]
+fn the_executed_transactions_are_the_ones_not_skipped() {
+    let block = common::block();
+    let executed: Vec<&[u8]> = block.executed().map(|transaction| transaction.raw.as_ref()).collect();
+    assert_eq!(executed, [b"first".as_slice(), b"third"]);
+}
+
+#[test]
+fn bytes_that_are_no_transaction_of_this_chain_are_named() {
+    let decode = |bytes: &[u8]| Transaction::decode(Bytes::copy_from_slice(bytes)).unwrap_err();
+    assert!(matches!(decode(&[]), DecodeError::Malformed(_)));
+    for type_byte in [0u8, 3, 4, 0x7f, 0xbf] {
+        let error = decode(&[type_byte, 0xc0]);
+        assert_eq!(error, DecodeError::TypeNotSupported { type_byte });
+        assert_eq!(error.to_string(), "transaction type not supported");
+    }
+    assert!(matches!(decode(&[0xc0]), DecodeError::Malformed(_)));
+    assert!(matches!(decode(&[2, 0xc0]), DecodeError::Malformed(_)));
+    let oversized = decode(&vec![0xf8; MAX_TRANSACTION_BYTES + 1]);
+    assert_eq!(oversized, DecodeError::Oversized { size: MAX_TRANSACTION_BYTES + 1 });
+    assert!(oversized.to_string().starts_with("oversized data"));
+}
+
+#[test]
+fn bytes_after_a_transaction_are_refused() {
+    let raw = envelope(2, 1, 2, 3, 4, 5, true, vec![], vec![]).encoded_2718();
+    assert!(Transaction::decode(raw.clone().into()).is_ok());
+    assert!(Transaction::decode([raw.as_slice(), &[0]].concat().into()).is_err());
+}
+
+#[test]
+fn a_number_with_a_leading_zero_is_refused() {
+    // Nonce 9 written as 0x820009.
+    let raw = envelope(0, 9, 2, 3, 4, 5, true, vec![], vec![]).encoded_2718();
+    let at = raw.iter().position(|&byte| byte == 9).expect("the nonce");
+    let mut padded = raw.clone();
+    padded.splice(at..=at, [0x82, 0x00, 0x09]);
+    padded[0] += 2;
+    assert!(padded[0] < 0xf8, "the list's length is in its first byte");
+    assert!(Transaction::decode(padded.into()).is_err());
+}
+
+/// The same as the property below, exhaustively for one byte replaced anywhere.
+#[test]
+fn no_byte_can_be_replaced_without_changing_the_transaction() {
+    for type_byte in 0..3 {
+        let original = envelope(type_byte, 9, 200, 3, 4, 5, true, vec![0, 1, 200], vec![(1, 1)]).encoded_2718();
+        for at in 0..original.len() {
+            for byte in 0..=255 {
+                let mut raw = original.clone();
+                raw[at] = byte;
+                if let Ok(decoded) = Transaction::decode(raw.clone().into()) {
+                    assert_eq!(decoded.envelope().encoded_2718(), raw, "type {type_byte}, byte {at} as {byte:#x}");
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "a transaction has that many fields")]
+fn envelope(
+    type_byte: u8,
+    nonce: u64,
+    fee: u128,
+    gas_limit: u64,
+    value: u128,
+    chain_id: u32,
+    call: bool,
+    input: Vec<u8>,
+    access: Vec<(u8, u8)>,
+) -> TxEnvelope {
+    let to = if call { TxKind::Call(Address::repeat_byte(9)) } else { TxKind::Create };
+    let (value, input, chain_id) = (U256::from(value), Bytes::from(input), u64::from(chain_id));
+    let items = access.into_iter().map(|(address, keys)| AccessListItem {
+        address: Address::repeat_byte(address),
+        storage_keys: (0..keys % 4).map(B256::repeat_byte).collect(),
+    });
+    let access_list = AccessList(items.collect());
+    let signature = Signature::new(U256::from(fee) + U256::from(1), U256::from(nonce) + U256::from(1), nonce % 2 == 1);
+    match type_byte {
+        0 => {
+            let chain_id = Some(chain_id);
+            Signed::new_unhashed(TxLegacy { chain_id, nonce, gas_price: fee, gas_limit, to, value, input }, signature).into()
+        }
+        1 => {
+            let transaction = TxEip2930 { chain_id, nonce, gas_price: fee, gas_limit, to, value, access_list, input };
+            Signed::new_unhashed(transaction, signature).into()
+        }
+        _ => {
+            let (max_fee_per_gas, max_priority_fee_per_gas) = (fee, fee / 2);
+            let transaction = TxEip1559 {
+                chain_id,
+                nonce,
+                gas_limit,
+                max_fee_per_gas,
+                max_priority_fee_per_gas,
+                to,
+                value,
+                access_list,
+                input,
+            };
+            Signed::new_unhashed(transaction, signature).into()
+        }
+    }
+}
+
+fn any_envelope() -> impl Strategy<Value = TxEnvelope> {
+    let fields = (0u8..3, any::<u64>(), any::<u128>(), any::<u64>(), any::<u128>(), any::<u32>(), any::<bool>());
+    let lists = (vec(any::<u8>(), 0..300), vec(any::<(u8, u8)>(), 0..4));
+    (fields, lists).prop_map(|((t, nonce, fee, gas, value, chain, call), (input, access))| {
+        envelope(t, nonce, fee, gas, value, chain, call, input, access)
+    })
+}
+
+fn bytes32() -> impl Strategy<Value = B256> {
+    any::<[u8; 32]>().prop_map(B256::new)
+}
+
+proptest! {
+    #[test]
+    fn transactions_decode_to_what_was_encoded(envelope in any_envelope()) {
+        let raw = Bytes::from(envelope.encoded_2718());
+        let transaction = Transaction::decode(raw.clone()).unwrap();
+        prop_assert_eq!(transaction.envelope(), &envelope);
+        prop_assert_eq!(transaction.raw(), &raw);
+        prop_assert_eq!(transaction.hash(), *envelope.tx_hash());
+    }
+
+    /// Two different byte strings are never the same transaction: otherwise one payment would have two hashes.
+    #[test]
+    fn transactions_have_one_encoding(envelope in any_envelope(), at in any::<Index>(), byte: u8, kind in 0u8..3) {
+        let mut raw = envelope.encoded_2718();
+        let at = at.index(raw.len());
+        match kind {
+            0 => raw[at] = byte,
+            1 => raw.insert(at, byte),
+            _ => drop(raw.remove(at)),
+        }
+        if let Ok(decoded) = Transaction::decode(raw.clone().into()) {
+            prop_assert_eq!(decoded.envelope().encoded_2718(), raw);
+        }
+    }
+
+    #[test]
+    fn noise_is_never_a_panic(bytes in vec(any::<u8>(), 0..400)) {
+        let _ = Transaction::decode(bytes.clone().into());
+        let _ = wire::decode::<Block>(&bytes);
+        let _ = wire::decode::<Certificate>(&bytes);
+        let _ = wire::decode::<Receipt>(&bytes);
+        let _ = wire::decode::<OrderingRecord>(&bytes);
+        let _ = wire::decode::<Genesis>(&bytes);
+    }
+
+    #[test]
+    fn a_bit_flip_gives_an_error_or_another_value(bit in any::<Index>()) {
+        has_one_encoding(&common::block(), bit);
+        has_one_encoding(&common::ordering(), bit);
+        has_one_encoding(&common::certificate(), bit);
+        has_one_encoding(&common::receipt(), bit);
+        has_one_encoding(&common::genesis(), bit);
+    }
+
+    #[test]
+    fn certificates_travel(
+        epoch: u64, height: u64, hash in bytes32(), committee in bytes32(), byzantine: bool,
+        signers in vec(0u16..100, 0..100), signature: Vec<u8>,
+    ) {
+        travels(&Certificate {
+            epoch: Epoch(epoch),
+            committee_hash: committee,
+            height: Height(height),
+            header_hash: hash,
+            fault_model: if byzantine { FaultModel::Byzantine } else { FaultModel::Crash },
+            signers: SignerBitmap::from_signers(signers.into_iter().map(ValidatorIndex), 100),
+            signature: signature.into(),
+        });
+    }
+
+    #[test]
+    fn bitmaps_name_exactly_their_signers(size in 1usize..200, chosen in vec(any::<Index>(), 0..200)) {
+        let mut signers: Vec<ValidatorIndex> =
+            chosen.iter().map(|index| ValidatorIndex(index.index(size) as u16)).collect();
+        let bitmap = SignerBitmap::from_signers(signers.iter().copied(), size);
+        signers.sort();
+        signers.dedup();
+        prop_assert_eq!(bitmap.signers(size), Some(signers));
+        prop_assert_eq!(bitmap.signers(size + 8), None);
+    }
+
+    #[test]
+    fn what_validators_sign_differs_in_every_field(
+        a in (any::<u64>(), any::<u64>(), bytes32(), any::<u64>(), bytes32(), any::<bool>()),
+        b in (any::<u64>(), any::<u64>(), bytes32(), any::<u64>(), bytes32(), any::<bool>()),
+        which in 0usize..6,
+    ) {
+        let bytes = |f: (u64, u64, B256, u64, B256, bool)| {
+            let model = if f.5 { FaultModel::Byzantine } else { FaultModel::Crash };
+            Certificate::signed_bytes(f.0, Epoch(f.1), f.2, Height(f.3), f.4, model)
+        };
+        let mut changed = a;
+        match which {
+            0 => changed.0 = b.0,
+            1 => changed.1 = b.1,
+            2 => changed.2 = b.2,
+            3 => changed.3 = b.3,
+            4 => changed.4 = b.4,
+            _ => changed.5 = !a.5,
+        }
+        prop_assert_eq!(bytes(a) == bytes(changed), a == changed);
+    }
+
+    #[test]
+    fn ordering_records_travel(positions in vec((any::<u32>(), bytes32(), 0usize..13), 0..20), consumed: u32) {
+        use SkipReason::*;
+        let reasons = [
+            Undecodable, BadSignature, WrongChain, NonceTooLow, NonceTooHigh, Underfunded, Underpriced, IntrinsicGas, GasLimit,
+            TipAboveFee, SenderNotEoa, InitCodeSize, NonceMax,
+        ];
+        let skipped = positions
+            .into_iter()
+            .map(|(position, hash, reason)| Skipped { position, hash, reason: reasons[reason] })
+            .collect();
+        travels(&OrderingRecord { skipped, last_commit_consumed: consumed, ..common::ordering() });
+    }
+}
