@@ -54,6 +54,9 @@ pub struct Limits {
     pub pending_inbound: usize,
     pub votes: ChannelLimits,
     pub bulk: ChannelLimits,
+    /// Largest message of a sender outside the committee, on either channel. Both ends must know it, so nodes of one network
+    /// should not lower it on their own.
+    pub guest_frame_bytes: usize,
     pub request_bytes: usize,
     pub response_bytes: usize,
     /// Per peer, and in each direction.
@@ -87,6 +90,12 @@ impl Limits {
             Channel::Bulk => &self.bulk,
         }
     }
+
+    /// Largest message on `channel` from a sender that is, or is not, of the committee.
+    pub fn frame_bytes(&self, channel: Channel, from_validator: bool) -> usize {
+        let limit = self.channel(channel).frame_bytes;
+        if from_validator { limit } else { limit.min(self.guest_frame_bytes) }
+    }
 }
 
 impl Default for Limits {
@@ -98,6 +107,7 @@ impl Default for Limits {
             pending_inbound: 128,
             votes: ChannelLimits { frame_bytes: MIB, queue_frames: 8192, queue_bytes: 4 * MIB, inbox_bytes: 2 * MIB },
             bulk: ChannelLimits { frame_bytes: 8 * MIB, queue_frames: 8192, queue_bytes: 32 * MIB, inbox_bytes: 16 * MIB },
+            guest_frame_bytes: MIB,
             request_bytes: 64 * KIB,
             response_bytes: 16 * MIB,
             requests_in_flight: 8,

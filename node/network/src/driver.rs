@@ -19,9 +19,10 @@
 use crate::{
     Channel, Fault, NetworkError, PeerKey, Transport,
     dial::Dialer,
+    event::EventSender,
     fetch,
     gate::Gate,
-    handshake::{self, HandshakeError, Hello},
+    handshake::{self, HandshakeError, Hello, Mismatch},
     link::{self, Link, LinkEnd},
     shared::Shared,
     streams::{self, Accepted, OpenError, Opener, Protocol},
@@ -81,6 +82,11 @@ enum Report {
         connection: ConnectionId,
         error: HandshakeError,
     },
+    /// The same for a mismatch that the peer has yet to read about: the connection is still needed for a moment.
+    Mismatch {
+        connection: ConnectionId,
+        mismatch: Mismatch,
+    },
     LinkEnded {
         connection: ConnectionId,
         end: LinkEnd,
@@ -124,7 +130,20 @@ pub(crate) struct Driver {
     /// Chooser: connections chosen and not yet ready, with the peer's instance.
     chosen: BTreeMap<PeerKey, (ConnectionId, u64)>,
     instance: u64,
-    ended: watch::Sender<bool>,
+    ending: Ending,
+}
+
+/// Tells consumer and handles that the network has ended, also when the runtime drops the driver half way.
+pub(crate) struct Ending {
+    pub events: EventSender,
+    pub ended: watch::Sender<bool>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.events.end();
+        self.ended.send_replace(true);
+    }
 }
 
 impl Driver {
@@ -132,7 +151,7 @@ impl Driver {
         swarm: Swarm<Behaviour>,
         shared: Arc<Shared>,
         commands: mpsc::UnboundedReceiver<Command>,
-        ended: watch::Sender<bool>,
+        ending: Ending,
     ) -> Self {
         let config = &shared.config;
         let mut dialer = Dialer::new(config.preferred_transport, config.timing.redial_min, config.timing.redial_max);
@@ -153,7 +172,7 @@ impl Driver {
             chosen: BTreeMap::new(),
             // Needs to differ between starts, not to be secret.
             instance: RandomState::new().hash_one(Instant::now()),
-            ended,
+            ending,
         }
     }
 
@@ -233,7 +252,7 @@ impl Driver {
         };
         let _ = timeout(std::time::Duration::from_secs(1), hung_up).await;
         drop(self.swarm);
-        self.ended.send_replace(true);
+        drop(self.ending);
     }
 
     fn dial(&mut self) {
@@ -244,9 +263,9 @@ impl Driver {
                 continue;
             }
             self.shared.counters.general.dials.one();
-            // A new port each time: reusing the listening port makes two nodes that dial each other at once collide in TCP.
+            // A connection that is still closing does not count as one, hence the condition. A new port each time: reusing the listening port makes two nodes that dial each other at once collide in TCP.
             let options = DialOpts::peer_id(peer.to_peer_id())
-                .condition(PeerCondition::DisconnectedAndNotDialing)
+                .condition(PeerCondition::NotDialing)
                 .addresses(addresses)
                 .allocate_new_port()
                 .build();
@@ -350,7 +369,8 @@ impl Driver {
         } else {
             entry.accepted = Some(accepted);
             let shared = self.shared.clone();
-            let answer = answer(connection, arriving, move || Hello { linked: shared.link(&peer).is_some(), ..hello });
+            let hello = move || Hello { linked: shared.link(&peer).is_some(), ..hello };
+            let answer = answer(connection, arriving, hello, self.reporter.clone());
             self.spawn_handshake(&mut entry.tasks, connection, answer);
         }
         self.connections.insert(connection, entry);
@@ -417,6 +437,7 @@ impl Driver {
             Report::Greeted { connection, votes, theirs } => self.choose(connection, votes, theirs),
             Report::Ready { connection, votes, bulk, instance } => self.bring_up(connection, votes, bulk, instance),
             Report::HandshakeFailed { connection, error } => self.handshake_failed(connection, error),
+            Report::Mismatch { connection, mismatch } => self.mention_mismatch(connection, &mismatch),
             Report::LinkEnded { connection, end } => self.link_ended(connection, end),
             Report::AskerFault { connection, fault, detail } => self.blame(connection, fault, &detail),
         }
@@ -484,21 +505,20 @@ impl Driver {
     }
 
     fn handshake_failed(&mut self, connection: ConnectionId, error: HandshakeError) {
+        match error {
+            HandshakeError::Mismatch(mismatch) => self.mention_mismatch(connection, &mismatch),
+            HandshakeError::Garbage(detail) => self.blame(connection, Fault::Garbage, &detail),
+            HandshakeError::Broken(detail) => tracing::debug!(%connection, detail, "no handshake"),
+        }
+        self.close(connection);
+    }
+
+    fn mention_mismatch(&self, connection: ConnectionId, mismatch: &Mismatch) {
         let Some(entry) = self.connections.get(&connection) else { return };
         let peer = self.shared.peer(entry.peer);
-        match error {
-            HandshakeError::Mismatch(mismatch) => {
-                self.shared.counters.general.handshakes_refused.one();
-                if self.shared.first_mention(Instant::now(), &peer.id) {
-                    tracing::warn!(%peer, "not the same network, disconnecting: {mismatch}");
-                }
-                self.close(connection);
-            }
-            HandshakeError::Garbage(detail) => self.blame(connection, Fault::Garbage, &detail),
-            HandshakeError::Broken(detail) => {
-                tracing::debug!(%peer, %connection, detail, "no handshake");
-                self.close(connection);
-            }
+        self.shared.counters.general.handshakes_refused.one();
+        if self.shared.first_mention(Instant::now(), &peer.id) {
+            tracing::warn!(%peer, "not the same network, disconnecting: {mismatch}");
         }
     }
 
@@ -508,9 +528,9 @@ impl Driver {
             LinkEnd::Oversized { .. } => self.blame(connection, Fault::Oversized, &detail),
             LinkEnd::Closed(_) | LinkEnd::Failed(..) | LinkEnd::Stalled(_) => {
                 tracing::debug!(%connection, detail, "link ended");
-                self.close(connection);
             }
         }
+        self.close(connection);
     }
 
     fn blame(&mut self, connection: ConnectionId, fault: Fault, detail: &str) {
@@ -576,12 +596,20 @@ async fn answer(
     connection: ConnectionId,
     mut arriving: mpsc::Receiver<(Channel, Stream)>,
     hello: impl FnOnce() -> Hello,
+    reporter: mpsc::UnboundedSender<Report>,
 ) -> Result<Report, HandshakeError> {
     let gone = || HandshakeError::Broken("the connection has ended".into());
     let (Channel::Votes, mut votes) = arriving.recv().await.ok_or_else(gone)? else {
         return Err(HandshakeError::Garbage("the first stream must be the one of votes".into()));
     };
-    let theirs = handshake::answer(&mut votes, &hello()).await?;
+    let theirs = match handshake::answer(&mut votes, &hello()).await {
+        Err(HandshakeError::Mismatch(mismatch)) => {
+            let _ = reporter.send(Report::Mismatch { connection, mismatch });
+            handshake::linger(&mut votes).await;
+            return Err(HandshakeError::Broken("not the same network".into()));
+        }
+        outcome => outcome?,
+    };
     let (Channel::Bulk, bulk) = arriving.recv().await.ok_or_else(gone)? else {
         return Err(HandshakeError::Garbage("the second stream must be the one of bulk".into()));
     };

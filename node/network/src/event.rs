@@ -86,7 +86,8 @@ pub struct Events(mpsc::UnboundedReceiver<Queued>);
 
 #[derive(Debug)]
 struct Queued {
-    event: Event,
+    /// `None`: the network has ended. Handles keep the queue alive, so it has to be said.
+    event: Option<Event>,
     /// Returned when the event is taken.
     _inbox: Option<OwnedSemaphorePermit>,
 }
@@ -94,21 +95,32 @@ struct Queued {
 impl Events {
     /// The next event; `None` after the network ended.
     pub async fn recv(&mut self) -> Option<Event> {
-        self.0.recv().await.map(|queued| queued.event)
+        let queued = self.0.recv().await;
+        self.take(queued)
     }
 
     /// The next event if there is one already.
     pub fn try_recv(&mut self) -> Option<Event> {
-        self.0.try_recv().ok().map(|queued| queued.event)
+        let queued = self.0.try_recv().ok();
+        self.take(queued)
     }
 
     /// The next event, blocking the thread; `None` after the network ended. Not for use inside a runtime.
     pub fn blocking_recv(&mut self) -> Option<Event> {
-        self.0.blocking_recv().map(|queued| queued.event)
+        let queued = self.0.blocking_recv();
+        self.take(queued)
     }
 
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.0.poll_recv(context).map(|queued| queued.map(|queued| queued.event))
+        self.0.poll_recv(context).map(|queued| self.take(queued))
+    }
+
+    fn take(&mut self, queued: Option<Queued>) -> Option<Event> {
+        let queued = queued?;
+        if queued.event.is_none() {
+            self.0.close();
+        }
+        queued.event
     }
 }
 
@@ -119,7 +131,12 @@ pub(crate) struct EventSender(mpsc::UnboundedSender<Queued>);
 impl EventSender {
     pub fn send(&self, event: Event, inbox: Option<OwnedSemaphorePermit>) {
         // A consumer that has gone ends the whole network, see `closed`.
-        let _ = self.0.send(Queued { event, _inbox: inbox });
+        let _ = self.0.send(Queued { event: Some(event), _inbox: inbox });
+    }
+
+    /// Nothing follows.
+    pub fn end(&self) {
+        let _ = self.0.send(Queued { event: None, _inbox: None });
     }
 
     /// Waits until the consumer dropped its end.

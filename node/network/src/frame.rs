@@ -1,7 +1,8 @@
 //! Messages on a stream: a length of four bytes, little-endian, then so many bytes.
 
 use futures::{AsyncRead, AsyncReadExt};
-use std::io;
+use std::{io, time::Duration};
+use tokio::time::timeout;
 
 /// Bytes in front of every message.
 pub(crate) const HEADER_BYTES: usize = 4;
@@ -41,51 +42,52 @@ pub(crate) async fn read_length(reader: &mut (impl AsyncRead + Unpin), limit: us
     if length > limit { Err(FrameError::Oversized { length, limit }) } else { Ok(length) }
 }
 
-/// Reads a body into memory of its own, which the reader's buffer would otherwise stay pinned for.
-pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usize) -> io::Result<Vec<u8>> {
+/// Reads a body into memory of its own, which the reader's buffer would otherwise stay pinned for. Each step of
+/// [`TRUST_BYTES`] must arrive within `stall`.
+pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usize, stall: Duration) -> io::Result<Vec<u8>> {
     let mut body = Vec::with_capacity(length.min(TRUST_BYTES));
     while body.len() < length {
         let start = body.len();
         body.resize(length.min(start + TRUST_BYTES), 0);
-        reader.read_exact(&mut body[start..]).await?;
+        timeout(stall, reader.read_exact(&mut body[start..])).await??;
     }
     Ok(body)
 }
 
-/// Reads one whole message.
+/// Reads one whole message. The caller bounds the time.
 pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin), limit: usize) -> Result<Vec<u8>, FrameError> {
     let length = read_length(reader, limit).await?;
-    Ok(read_body(reader, length).await?)
+    Ok(read_body(reader, length, Duration::MAX).await?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::{executor::block_on, io::Cursor};
+    use futures::io::Cursor;
 
-    fn read_from(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
-        block_on(read(&mut Cursor::new(bytes), limit))
+    async fn read_from(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
+        read(&mut Cursor::new(bytes), limit).await
     }
 
-    #[test]
-    fn a_message_comes_back() {
+    #[tokio::test]
+    async fn a_message_comes_back() {
         for length in [0, 1, TRUST_BYTES, TRUST_BYTES + 1, 3 * TRUST_BYTES] {
             let body: Vec<u8> = (0..length).map(|position| position as u8).collect();
             let bytes = [header(length).as_slice(), &body].concat();
-            assert_eq!(read_from(&bytes, length).expect("whole"), body);
+            assert_eq!(read_from(&bytes, length).await.expect("whole"), body);
         }
     }
 
-    #[test]
-    fn the_end_of_the_stream_is_told_from_a_torn_message() {
-        assert!(matches!(read_from(&[], 10), Err(FrameError::Closed)));
-        assert!(matches!(read_from(&[1, 0], 10), Err(FrameError::Io(_))));
-        assert!(matches!(read_from(&[2, 0, 0, 0, 7], 10), Err(FrameError::Io(_))));
+    #[tokio::test]
+    async fn the_end_of_the_stream_is_told_from_a_torn_message() {
+        assert!(matches!(read_from(&[], 10).await, Err(FrameError::Closed)));
+        assert!(matches!(read_from(&[1, 0], 10).await, Err(FrameError::Io(_))));
+        assert!(matches!(read_from(&[2, 0, 0, 0, 7], 10).await, Err(FrameError::Io(_))));
     }
 
-    #[test]
-    fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
-        let refused = read_from(&[0xff; 4], 10);
+    #[tokio::test]
+    async fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
+        let refused = read_from(&[0xff; 4], 10).await;
         assert!(matches!(refused, Err(FrameError::Oversized { length: 0xffff_ffff, limit: 10 })));
     }
 }

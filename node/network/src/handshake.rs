@@ -99,13 +99,15 @@ pub(crate) async fn greet(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ou
 pub(crate) async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: &Hello) -> Result<Hello, HandshakeError> {
     let theirs = read(stream).await?;
     write(stream, ours).await?;
-    if let Err(mismatch) = ours.check(&theirs) {
-        // The answer must arrive before the connection goes: wait until the other one has read it and hung up.
-        stream.close().await?;
-        let _ = frame::read_length(stream, 0).await;
-        return Err(mismatch.into());
-    }
+    ours.check(&theirs)?;
     Ok(theirs)
+}
+
+/// Waits until the other side has read our answer and hung up: closing the connection any earlier might overtake it.
+pub(crate) async fn linger(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+    if stream.close().await.is_ok() {
+        let _ = frame::read_length(stream, 0).await;
+    }
 }
 
 async fn write(stream: &mut (impl AsyncWrite + Unpin), hello: &Hello) -> Result<(), HandshakeError> {

@@ -49,7 +49,7 @@ pub use libp2p::Multiaddr;
 pub use link::Sent;
 pub use stats::{ChannelStats, GeneralStats, Stats};
 
-use driver::{Behaviour, Driver};
+use driver::{Behaviour, Driver, Ending};
 use libp2p::{Swarm, identify, ping, swarm};
 use shared::Shared;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ impl Network {
 
         let (commands, command_receiver) = mpsc::unbounded_channel();
         let (ended_sender, ended) = watch::channel(false);
-        let mut driver = Driver::new(swarm, shared.clone(), command_receiver, ended_sender);
+        let ending = Ending { events: shared.events.clone(), ended: ended_sender };
+        let mut driver = Driver::new(swarm, shared.clone(), command_receiver, ending);
         driver.listen().await?;
         tokio::spawn(driver.run());
         Ok((NetworkHandle { shared, commands, ended }, events))

@@ -56,7 +56,7 @@ pub(crate) enum LinkEnd {
     Failed(Channel, io::Error),
     #[error("a {channel:?} message of {length} bytes, the limit is {limit}")]
     Oversized { channel: Channel, length: usize, limit: usize },
-    #[error("it took nothing on the {0:?} stream for too long")]
+    #[error("no progress within a message on the {0:?} stream for too long")]
     Stalled(Channel),
 }
 
@@ -106,10 +106,10 @@ impl Link {
 
     /// Queues a message, or drops it: never waits.
     pub fn send(&self, channel: Channel, bytes: Bytes) -> Sent {
-        let limits = self.shared.config.limits.channel(channel);
-        if bytes.len() > limits.frame_bytes {
+        if bytes.len() > self.shared.sending_limit(channel) {
             return Sent::Oversized;
         }
+        let limits = self.shared.config.limits.channel(channel);
         let queue = &self.queues[channel.index()];
         let cost = bytes.len() + MESSAGE_OVERHEAD;
         let before = queue.bytes.fetch_add(cost, Ordering::Relaxed);
@@ -175,7 +175,8 @@ pub(crate) async fn run_channel(link: Arc<Link>, channel: Channel, stream: Strea
 }
 
 async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + Unpin) -> LinkEnd {
-    let limit = link.shared.config.limits.channel(channel).frame_bytes;
+    let limit = link.shared.config.limits.frame_bytes(channel, link.peer.validator.is_some());
+    let stall = link.shared.config.timing.stall;
     let counters = link.shared.counters.channel(channel);
     let mut reader = BufReader::with_capacity(READ_BYTES, reader);
     loop {
@@ -190,11 +191,13 @@ async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + U
         {
             link.shared.counters.general.throttled.one();
         }
-        let share = link.inbox_share(channel, length).await;
-        let bytes = match frame::read_body(&mut reader, length).await {
+        let bytes = match frame::read_body(&mut reader, length, stall).await {
             Ok(body) => Bytes::from(body),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return LinkEnd::Stalled(channel),
             Err(error) => return LinkEnd::Failed(channel, error),
         };
+        // Only a whole message takes room in the inbox, or slow guests could occupy the one they share.
+        let share = link.inbox_share(channel, length).await;
         counters.frames_received.one();
         counters.bytes_received.add(length + HEADER_BYTES);
         link.report(Event::Message { from: link.peer, channel, bytes }, Some(share));

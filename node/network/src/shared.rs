@@ -1,7 +1,7 @@
 //! What the driver, its tasks and the handles share.
 
 use crate::{
-    Fault, NetworkConfig, Peer, PeerKey,
+    Channel, Fault, NetworkConfig, Peer, PeerKey,
     event::EventSender,
     fault::{Scores, Verdict},
     link::{INBOX_BYTES_LIMIT, Link},
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub fn new(config: NetworkConfig, events: EventSender) -> Self {
         let validators = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
-        let inboxes = crate::Channel::ALL.map(|channel| {
+        let inboxes = Channel::ALL.map(|channel| {
             let limits = config.limits.channel(channel);
             let size = limits.inbox_bytes.clamp(1, INBOX_BYTES_LIMIT);
             (0..=config.validators.len()).map(|_| Arc::new(Semaphore::new(size))).collect()
@@ -53,11 +53,17 @@ impl Shared {
         self.validators.get(key).copied()
     }
 
+    /// Largest message this node may send.
+    pub fn sending_limit(&self, channel: Channel) -> usize {
+        let own = self.config.identity.key();
+        self.config.limits.frame_bytes(channel, self.validator(&own).is_some())
+    }
+
     pub fn peer(&self, id: PeerKey) -> Peer {
         Peer { id, validator: self.validator(&id) }
     }
 
-    pub fn inbox(&self, peer: &Peer, channel: crate::Channel) -> Arc<Semaphore> {
+    pub fn inbox(&self, peer: &Peer, channel: Channel) -> Arc<Semaphore> {
         let inboxes = &self.inboxes[channel.index()];
         let place = peer.validator.map_or(inboxes.len() - 1, ValidatorIndex::as_usize);
         inboxes[place].clone()

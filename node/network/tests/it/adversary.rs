@@ -1,0 +1,119 @@
+//! A peer that does on the streams whatever a test wants. Built on `libp2p-stream`, so it is also an independent check of
+//! what our streams look like from outside.
+
+use crate::support::{CHAIN, Node, identity, within};
+use corniche_network::PeerKey;
+use futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
+use libp2p::{Multiaddr, PeerId, Stream, StreamProtocol, Swarm, core::upgrade::Version, noise, ping, swarm, tcp, yamux};
+use libp2p::{Transport as _, swarm::NetworkBehaviour};
+use libp2p_stream::{Control, IncomingStreams};
+
+#[derive(NetworkBehaviour)]
+struct Behaviour {
+    streams: libp2p_stream::Behaviour,
+    ping: ping::Behaviour,
+}
+
+pub struct Adversary {
+    pub key: PeerKey,
+    control: Control,
+    /// Votes streams that the node opens.
+    votes: IncomingStreams,
+    bulk: IncomingStreams,
+    victim: PeerId,
+    /// Runs the swarm; dropping it cuts all connections.
+    _swarm: tokio::task::JoinSet<()>,
+}
+
+/// A hello as bytes, written down by hand: version 1, protocol, chain, genesis, instance, linked.
+pub fn hello(instance: u64, linked: bool) -> Vec<u8> {
+    let mut hello = vec![1];
+    hello.extend(1u32.to_le_bytes());
+    hello.extend(CHAIN.chain_id.to_le_bytes());
+    hello.extend(CHAIN.genesis_hash);
+    hello.extend(instance.to_le_bytes());
+    hello.push(linked.into());
+    hello
+}
+
+pub fn framed(body: &[u8]) -> Vec<u8> {
+    [&(body.len() as u32).to_le_bytes(), body].concat()
+}
+
+impl Adversary {
+    /// Connects with the node, and does nothing else yet.
+    pub async fn connect(number: u8, node: &Node) -> Self {
+        let key = identity(number).key();
+        let keypair = libp2p::identity::Keypair::ed25519_from_bytes([number; 32]).unwrap();
+        let transport = tcp::tokio::Transport::default()
+            .upgrade(Version::V1)
+            .authenticate(noise::Config::new(&keypair).unwrap())
+            .multiplex(yamux::Config::default())
+            .boxed();
+        let streams = libp2p_stream::Behaviour::new();
+        let mut control = streams.new_control();
+        let votes = control.accept(StreamProtocol::new("/corniche/votes/1")).unwrap();
+        let bulk = control.accept(StreamProtocol::new("/corniche/bulk/1")).unwrap();
+        let behaviour = Behaviour { streams, ping: ping::Behaviour::default() };
+        let config = swarm::Config::with_tokio_executor().with_idle_connection_timeout(crate::support::DEADLINE);
+        let mut swarm = Swarm::new(transport, behaviour, keypair.public().to_peer_id(), config);
+        swarm.dial(node.address().parse::<Multiaddr>().unwrap()).unwrap();
+        within("the adversary connects", async {
+            while !matches!(swarm.next().await, Some(swarm::SwarmEvent::ConnectionEstablished { .. })) {}
+        })
+        .await;
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { while swarm.next().await.is_some() {} });
+        Self { key, control, votes, bulk, victim: node.key.to_peer_id(), _swarm: tasks }
+    }
+
+    pub async fn open(&mut self, protocol: &'static str) -> Result<Stream, libp2p_stream::OpenStreamError> {
+        within("a stream opens", self.control.open_stream(self.victim, StreamProtocol::new(protocol))).await
+    }
+
+    /// As the chooser: opens votes, says `first`, hears the node's hello.
+    pub async fn greet(&mut self, first: &[u8]) -> std::io::Result<(Stream, Vec<u8>)> {
+        let mut votes = self.open("/corniche/votes/1").await.unwrap();
+        votes.write_all(&framed(first)).await?;
+        votes.flush().await?;
+        let theirs = read_message(&mut votes).await?;
+        Ok((votes, theirs))
+    }
+
+    /// As the chooser: the whole handshake, properly.
+    pub async fn link(&mut self) -> (Stream, Stream) {
+        let (votes, _) = self.greet(&hello(1, false)).await.unwrap();
+        (votes, self.open("/corniche/bulk/1").await.unwrap())
+    }
+
+    /// As the one who is chosen: answers the node's hello.
+    pub async fn answer(&mut self, hello: &[u8]) -> Stream {
+        let (_, mut votes) = within("the node greets", self.votes.next()).await.unwrap();
+        read_message(&mut votes).await.unwrap();
+        votes.write_all(&framed(hello)).await.unwrap();
+        votes.flush().await.unwrap();
+        votes
+    }
+
+    /// As the one who is chosen: the node opens the second stream.
+    pub async fn chosen(&mut self) -> Stream {
+        within("the node chooses", self.bulk.next()).await.unwrap().1
+    }
+}
+
+pub async fn read_message(stream: &mut Stream) -> std::io::Result<Vec<u8>> {
+    let reading = async {
+        let mut header = [0; 4];
+        stream.read_exact(&mut header).await?;
+        let mut body = vec![0; u32::from_le_bytes(header) as usize];
+        stream.read_exact(&mut body).await?;
+        Ok(body)
+    };
+    within("a message arrives", reading).await
+}
+
+/// Waits until the stream ends, in whatever way.
+pub async fn ended(stream: &mut Stream) {
+    let mut buffer = [0; 1024];
+    within("the stream ends", async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;
+}

@@ -1,0 +1,12 @@
+//! Nodes on real loopback sockets. Every wait is for a condition and has a deadline.
+
+#![allow(clippy::unwrap_used)]
+
+mod adversary;
+mod bans;
+mod channels;
+mod handshake;
+mod limits;
+mod links;
+mod requests;
+mod support;

@@ -1,0 +1,156 @@
+//! Questions and answers.
+
+use crate::support::{config, eventually, key, pair, tcp, within};
+use corniche_network::{NetworkConfig, RequestError, Transport};
+use futures::future::join_all;
+use std::time::Duration;
+
+async fn answered(transport: Transport) {
+    let (mut first, mut second) = pair(config(1, transport), config(2, transport)).await;
+    // Each asks the other, several at once, with small and large answers.
+    for (asker, answerer) in [(&first.handle, &mut second)] {
+        let asking =
+            [0usize, 1, 5_000_000].map(|size| asker.request(answerer.key, (size as u64).to_le_bytes().to_vec().into()));
+        let answering = async {
+            for _ in 0..3 {
+                let (from, bytes, reply) = answerer.request().await;
+                assert_eq!(from.id, asker.key());
+                let size = u64::from_le_bytes(bytes[..].try_into().unwrap());
+                reply.send(vec![9; size as usize].into());
+            }
+        };
+        let (answers, ()) = within("all answers", futures::future::join(join_all(asking), answering)).await;
+        let sizes: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().len()).collect();
+        assert_eq!(sizes, [0, 1, 5_000_000]);
+    }
+    let asking = second.handle.request(first.key, b"back".to_vec().into());
+    let answering = async {
+        let (_, bytes, reply) = first.request().await;
+        reply.send(bytes);
+    };
+    assert_eq!(within("the answer", futures::future::join(asking, answering)).await.0.unwrap().to_vec(), b"back".as_slice());
+    eventually("all is counted", || second.handle.stats().general.requests_served == 3).await;
+}
+
+#[tokio::test]
+async fn a_request_is_answered_over_tcp() {
+    answered(Transport::Tcp).await;
+}
+
+#[tokio::test]
+async fn a_request_is_answered_over_quic() {
+    answered(Transport::Quic).await;
+}
+
+#[tokio::test]
+async fn a_dropped_reply_is_a_refusal() {
+    let (first, mut second) = pair(tcp(1), tcp(2)).await;
+    let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    drop(second.request().await);
+    assert_eq!(within("the refusal", asking).await.unwrap(), Err(RequestError::Refused));
+}
+
+#[tokio::test]
+async fn an_answer_above_the_answerers_limit_is_a_refusal() {
+    let mut modest = tcp(2);
+    modest.limits.response_bytes = 1000;
+    let (first, mut second) = pair(tcp(1), modest).await;
+    let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    second.request().await.2.send(vec![0; 1001].into());
+    assert_eq!(within("the refusal", asking).await.unwrap(), Err(RequestError::Refused));
+    assert!(first.handle.is_up(&second.key));
+}
+
+#[tokio::test]
+async fn an_answer_above_the_askers_limit_is_a_fault() {
+    let mut modest = tcp(1);
+    modest.limits.response_bytes = 1000;
+    let (mut first, mut second) = pair(modest, tcp(2)).await;
+    let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    second.request().await.2.send(vec![0; 1001].into());
+    let error = within("the error", asking).await.unwrap().unwrap_err();
+    assert_eq!(error, RequestError::AnswerTooLarge { length: 1001, limit: 1000 });
+    first.down(second.key).await;
+    assert_eq!(first.handle.stats().general.faults, 1);
+}
+
+#[tokio::test]
+async fn a_request_above_the_answerers_limit_is_a_fault_of_the_asker() {
+    let mut modest = tcp(2);
+    modest.limits.request_bytes = 1000;
+    let (first, mut second) = pair(tcp(1), modest).await;
+    let error = within("the error", first.handle.request(second.key, vec![0; 1001].into())).await.unwrap_err();
+    assert!(matches!(error, RequestError::Refused | RequestError::Failed(_)), "{error:?}");
+    second.down(first.key).await;
+    assert_eq!(second.handle.stats().general.faults, 1);
+}
+
+#[tokio::test]
+async fn a_request_above_the_own_limit_is_not_sent() {
+    let (first, second) = pair(tcp(1), tcp(2)).await;
+    let limit = tcp(1).limits.request_bytes;
+    let error = first.handle.request(second.key, vec![0; limit + 1].into()).await.unwrap_err();
+    assert_eq!(error, RequestError::RequestTooLarge { length: limit + 1, limit });
+    assert_eq!(first.handle.request(key(3), vec![].into()).await, Err(RequestError::NotConnected));
+    assert_eq!(first.handle.stats().general.requests_sent, 0);
+}
+
+fn impatient(config: NetworkConfig) -> NetworkConfig {
+    let mut config = config;
+    config.timing.request = Duration::from_millis(200);
+    config
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_is_a_timeout() {
+    let (first, mut second) = pair(impatient(tcp(1)), tcp(2)).await;
+    let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    let (_, _, reply) = second.request().await;
+    assert_eq!(within("the timeout", asking).await.unwrap(), Err(RequestError::TimedOut));
+    reply.send(vec![1].into());
+    assert!(first.handle.is_up(&second.key));
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_bounded_and_freed() {
+    let (first, mut second) = pair(tcp(1), tcp(2)).await;
+    let limit = tcp(1).limits.requests_in_flight;
+    let asking: Vec<_> = (0..limit).map(|_| tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()))).collect();
+    let mut replies = Vec::new();
+    for _ in 0..limit {
+        replies.push(second.request().await.2);
+    }
+    assert_eq!(first.handle.request(second.key, b"?".to_vec().into()).await, Err(RequestError::Busy));
+    replies.into_iter().for_each(|reply| reply.send(vec![1].into()));
+    for answer in asking {
+        assert_eq!(within("the answer", answer).await.unwrap().unwrap().to_vec(), [1].as_slice());
+    }
+    let again = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    second.request().await.2.send(vec![2].into());
+    assert_eq!(within("the answer", again).await.unwrap().unwrap().to_vec(), [2].as_slice());
+}
+
+#[tokio::test]
+async fn a_peer_that_asks_more_than_it_may_is_refused_the_rest() {
+    let mut modest = tcp(2);
+    modest.limits.requests_in_flight = 1;
+    let (first, mut second) = pair(tcp(1), modest).await;
+    let one = tokio::spawn(first.handle.request(second.key, b"1".to_vec().into()));
+    let (_, _, reply) = second.request().await;
+    let error = within("the refusal", first.handle.request(second.key, b"2".to_vec().into())).await.unwrap_err();
+    assert!(matches!(error, RequestError::Refused | RequestError::Failed(_)), "{error:?}");
+    reply.send(vec![1].into());
+    assert_eq!(within("the answer", one).await.unwrap().unwrap().to_vec(), [1].as_slice());
+    assert!(second.handle.stats().general.requests_refused >= 1);
+}
+
+#[tokio::test]
+async fn a_request_ends_with_its_link() {
+    let (first, mut second) = pair(tcp(1), tcp(2)).await;
+    let asking = tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()));
+    let held = second.request().await;
+    second.handle.shutdown().await;
+    let error = within("the error", asking).await.unwrap().unwrap_err();
+    assert!(matches!(error, RequestError::Refused | RequestError::Failed(_) | RequestError::NotConnected), "{error:?}");
+    drop(held);
+}
