@@ -334,6 +334,8 @@ fn wasmtime_config(instances: u32) -> Config {
     config.consume_fuel(false);
     config.epoch_interruption(false);
     config.max_wasm_stack(WASM_STACK_BYTES);
+    // No fiber is ever made, but the engine wants this to be at least as large.
+    config.async_stack_size(WASM_STACK_BYTES);
     // Neither tables for unwinding, whose registration grows quadratic with loaded modules, nor backtraces on every trap.
     config.native_unwind_info(false);
     config.wasm_backtrace_max_frames(None);
