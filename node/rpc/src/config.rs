@@ -32,7 +32,8 @@ pub struct RpcConfig {
     pub filter_lifetime: Duration,
     /// Gas of one `eth_call` or one try of `eth_estimateGas`.
     pub call_gas_cap: u64,
-    /// Calls and estimates that run at the same time.
+    /// Calls and estimates that run at the same time. The virtual machine keeps room for a few beside block execution;
+    /// see `corniche_vm::wasm::EngineConfig::callers`.
     pub max_running_calls: usize,
     /// Calls and estimates that wait for their turn; more are told "server busy".
     pub max_waiting_calls: usize,
@@ -71,7 +72,7 @@ impl Default for RpcConfig {
             max_filters: 1024,
             filter_lifetime: Duration::from_secs(300),
             call_gas_cap: 50_000_000,
-            max_running_calls: cores,
+            max_running_calls: cores.min(4),
             max_waiting_calls: 256,
             max_running_reads: cores.max(2),
             max_waiting_reads: 1024,

@@ -1,0 +1,202 @@
+//! `eth_call` and `eth_estimateGas`, with a real virtual machine behind them.
+
+mod common;
+
+use common::{ECHO, FUNDED, Fixture, transfer};
+use corniche_rpc::RpcConfig;
+use serde_json::{Value, json};
+
+const ERROR_STRING: &str = "0x08c379a0\
+    0000000000000000000000000000000000000000000000000000000000000020\
+    0000000000000000000000000000000000000000000000000000000000000006\
+    6e6f206e6f210000000000000000000000000000000000000000000000000000";
+
+#[tokio::test]
+async fn a_call_returns_what_the_contract_returns() {
+    let fixture = Fixture::start().await;
+    let echoed = fixture.client.result("eth_call", json!([{"to": ECHO, "input": "0x0102ff"}])).await;
+    assert_eq!(echoed, "0x0102ff");
+    let nothing = fixture.client.result("eth_call", json!([{"to": FUNDED, "input": "0x0102ff"}])).await;
+    assert_eq!(nothing, "0x");
+}
+
+#[tokio::test]
+async fn a_revert_is_code_3_with_hex_data_and_status_200() {
+    let fixture = Fixture::start().await;
+    for method in ["eth_call", "eth_estimateGas"] {
+        let error = fixture.client.call(method, json!([{"to": ECHO, "data": ERROR_STRING}])).await["error"].clone();
+        assert_eq!(error, json!({"code": 3, "message": "execution reverted: no no!", "data": ERROR_STRING}), "{method}");
+        let error = fixture.client.call(method, json!([{"to": ECHO, "data": "0x08"}])).await["error"].clone();
+        assert_eq!(error, json!({"code": 3, "message": "execution reverted", "data": "0x08"}), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_transfer_is_estimated_at_exactly_21000() {
+    let fixture = Fixture::start().await;
+    let call = json!({"from": FUNDED, "to": "0x2222222222222222222222222222222222222222", "value": "0x1"});
+    for params in [json!([call]), json!([call, "latest"]), json!([call, "pending", {}]), json!([call, null, null])] {
+        assert_eq!(fixture.client.result("eth_estimateGas", params).await, "0x5208");
+    }
+}
+
+#[tokio::test]
+async fn data_and_input_are_both_taken_unless_they_differ() {
+    let fixture = Fixture::start().await;
+    for call in [
+        json!({"to": ECHO, "data": "0x01"}),
+        json!({"to": ECHO, "input": "0x01"}),
+        json!({"to": ECHO, "input": "0x01", "data": "0x01"}),
+        json!({"to": ECHO, "data": "0x01", "type": "0x2", "chainId": "0x1e61", "nonce": "0x5", "accessList": []}),
+    ] {
+        assert_eq!(fixture.client.result("eth_call", json!([call, "latest"])).await, "0x01");
+    }
+    for call in [
+        json!({"to": ECHO, "input": "0x01", "data": "0x02"}),
+        json!({"to": ECHO, "gasPrice": "0x1", "maxFeePerGas": "0x1"}),
+        json!({"to": ECHO, "chainId": "0x1"}),
+        json!({"to": "0x12"}),
+        json!({"to": ECHO, "data": "0xabc"}),
+        json!({"to": ECHO, "gas": "-1"}),
+        json!("0x"),
+        json!(7),
+    ] {
+        assert_eq!(fixture.client.error("eth_call", json!([call, "latest"])).await.0, -32602, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn supposed_state_is_seen_by_the_call_and_by_nobody_else() {
+    let fixture = Fixture::start().await;
+    let poor = "0x00000000000000000000000000000000000000b0";
+    let call = json!({"from": poor, "to": ECHO, "value": "0x5", "data": "0x01"});
+    let refused = fixture.client.error("eth_call", json!([call, "latest"])).await;
+    assert!(refused.1.contains("insufficient funds"), "{refused:?}");
+    let supposed = json!({poor: {"balance": "0x5", "nonce": "0x7"}});
+    assert_eq!(fixture.client.result("eth_call", json!([call, "latest", supposed])).await, "0x01");
+    assert_eq!(fixture.client.result("eth_getBalance", json!([poor])).await, "0x0");
+    // The echo contract's code under another address, as tools that check a contract before deployment do it.
+    let code = fixture.client.result("eth_getCode", json!([ECHO])).await;
+    let elsewhere = "0x00000000000000000000000000000000000000c0";
+    let call = json!({"to": elsewhere, "data": "0x0102"});
+    assert_eq!(fixture.client.result("eth_call", json!([call])).await, "0x");
+    let supposed = json!({elsewhere: {"code": code, "state": {}}});
+    assert_eq!(fixture.client.result("eth_call", json!([call, "latest", supposed])).await, "0x0102");
+    let slot = format!("0x{}", "00".repeat(32));
+    for bad in [
+        json!({poor: {"balance": "lots"}}),
+        json!({poor: {"nonsense": 1}}),
+        json!({poor: {"state": {&slot: &slot}, "stateDiff": {&slot: &slot}}}),
+        json!({poor: {"movePrecompileToAddress": ECHO}}),
+    ] {
+        assert_eq!(fixture.client.error("eth_call", json!([call, "latest", bad])).await.0, -32602, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
+    let fixture = Fixture::start().await;
+    let evm = json!({"from": FUNDED, "data": "0x6080604052348015600e575f5ffd5b50"});
+    let table: [(&str, Value, &str); 6] = [
+        ("eth_call", json!([{"to": ECHO, "gas": "0x100"}]), "intrinsic gas too low"),
+        ("eth_call", json!([{"to": ECHO, "maxFeePerGas": "0x1"}]), "max fee per gas less than block base fee"),
+        (
+            "eth_call",
+            json!([{"to": ECHO, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2"}]),
+            "max priority fee per gas higher than max fee per gas",
+        ),
+        ("eth_estimateGas", json!([{"from": ECHO, "to": FUNDED, "value": "0x1"}]), "insufficient funds"),
+        ("eth_call", json!([evm]), "execution failed"),
+        ("eth_estimateGas", json!([evm]), "execution failed"),
+    ];
+    for (method, params, phrase) in table {
+        let (code, message) = fixture.client.error(method, params.clone()).await;
+        assert_eq!(code, -32000, "{params}: {message}");
+        assert!(message.contains(phrase), "{params}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn state_is_read_at_blocks_named_in_every_way_and_never_guessed() {
+    let fixture = Fixture::start().await;
+    let block = fixture.chain.mine(&[(transfer(0), vec![])]);
+    fixture.chain.mine(&[(transfer(1), vec![])]);
+    let nonce = |block: Value| fixture.client.call("eth_getTransactionCount", json!([FUNDED, block]));
+    for (block, expected) in [
+        (json!("latest"), "0x2"),
+        (json!("pending"), "0x2"),
+        (json!("safe"), "0x0"),
+        (json!("finalized"), "0x0"),
+        (json!("earliest"), "0x0"),
+        (json!("0x1"), "0x1"),
+        (json!(block.hash), "0x1"),
+        (json!({"blockHash": block.hash}), "0x1"),
+        (json!({"blockHash": block.hash, "requireCanonical": true}), "0x1"),
+        (json!({"blockNumber": "0x1"}), "0x1"),
+        (json!(null), "0x2"),
+    ] {
+        assert_eq!(nonce(block.clone()).await["result"], expected, "{block}");
+    }
+    let unknown = alloy_primitives::B256::repeat_byte(7);
+    for block in [json!("0x3"), json!("0xffffffffffffffff"), json!(unknown), json!({"blockHash": unknown})] {
+        let error = &nonce(block.clone()).await["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!(-32000), &json!("header not found")), "{block}");
+    }
+    for block in [json!("newest"), json!("12"), json!("0x"), json!("0x10000000000000000"), json!({}), json!([])] {
+        assert_eq!(nonce(block.clone()).await["error"]["code"], -32602, "{block}");
+    }
+    fixture.chain.forget_states_below(2);
+    for (method, params) in [
+        ("eth_getTransactionCount", json!([FUNDED, "0x1"])),
+        ("eth_getBalance", json!([FUNDED, "earliest"])),
+        ("eth_call", json!([{"to": ECHO}, "0x1"])),
+    ] {
+        let (code, message) = fixture.client.error(method, params).await;
+        assert_eq!(code, -32000);
+        assert!(message.starts_with("state not available"), "{message}");
+    }
+    assert_eq!(nonce(json!("0x2")).await["result"], "0x2");
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_on() {
+    let config = RpcConfig { max_running_calls: 1, max_waiting_calls: 1, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    fixture.chain.mine(&[]);
+    fixture.chain.hold();
+    let slow = || {
+        let client = fixture.client;
+        tokio::spawn(async move { client.call("eth_call", json!([{"to": ECHO, "data": "0x01"}, "0x0"])).await })
+    };
+    let mut calls = vec![slow()];
+    while fixture.chain.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // One runs. Of these, one may wait and two are refused, in whichever order they arrive.
+    calls.extend([slow(), slow(), slow()]);
+    let mut refused = 0;
+    while refused < 2 {
+        let (first, at, rest) = futures::future::select_all(calls).await;
+        let error = &first.unwrap()["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!(-32005), &json!("server busy")), "call {at}");
+        refused += 1;
+        calls = rest;
+    }
+    assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x1");
+    assert!(fixture.client.result("eth_getBlockByNumber", json!(["0x1", true])).await.is_object());
+    fixture.chain.release();
+    for call in calls {
+        assert_eq!(call.await.unwrap()["result"], "0x01");
+    }
+}
+
+#[tokio::test]
+async fn gas_is_capped() {
+    let config = RpcConfig { call_gas_cap: 21_000, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let (code, message) = fixture.client.error("eth_call", json!([{"to": ECHO, "gas": "0xffffffffff", "data": "0x01"}])).await;
+    assert_eq!((code, message.as_str()), (-32000, "intrinsic gas too low"));
+    let call = json!([{"from": FUNDED, "to": ECHO}]);
+    let (code, message) = fixture.client.error("eth_estimateGas", call).await;
+    assert_eq!((code, message.as_str()), (-32000, "gas required exceeds allowance (21000)"));
+}

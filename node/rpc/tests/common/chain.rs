@@ -1,0 +1,379 @@
+//! A chain in memory whose blocks are whatever the test says.
+
+use alloy_consensus::TxEip1559;
+use alloy_consensus::proofs::calculate_transaction_root;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
+use corniche_api::{RpcError, TransactionStatus};
+use corniche_crypto::{EthereumKey, VerifiedTransaction};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, SyncProgress};
+use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, State, StateView};
+use corniche_types::{
+    Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord, Receipt,
+    SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
+};
+use corniche_vm::wasm::NoCache;
+use corniche_vm::{Vm, VmConfig};
+use futures::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+use tokio::sync::broadcast;
+
+pub const CHAIN_ID: u64 = 7777;
+pub const BASE_FEE: u64 = 1_000_000_000;
+/// Returns what it is sent; reverts with it when that starts with byte 8, as ABI-encoded Error(string) does.
+pub const ECHO: Address = address!("00000000000000000000000000000000000000ec");
+/// The account with the private key of 32 bytes 1.
+pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1");
+
+pub struct TestChain {
+    blocks: RwLock<Vec<Arc<ChainBlock>>>,
+    state: State,
+    pool: Mutex<BTreeMap<B256, VerifiedTransaction>>,
+    finalized: AtomicU64,
+    events: broadcast::Sender<ChainEvent>,
+    vm: Vm,
+    pub syncing: Mutex<Option<SyncProgress>>,
+    /// What the next submission is refused with.
+    pub refusal: Mutex<Option<RpcError>>,
+    /// While true, reading the state of block 0 waits.
+    held: Mutex<bool>,
+    released: Condvar,
+    waiting: Mutex<u32>,
+}
+
+pub fn key() -> EthereumKey {
+    EthereumKey::from_bytes(&[1; 32]).unwrap()
+}
+
+/// A signed transfer of 1 wei.
+pub fn transfer(nonce: u64) -> Bytes {
+    key().sign(TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: u128::from(BASE_FEE) * 2,
+        max_priority_fee_per_gas: 5_000_000,
+        to: TxKind::Call(Address::repeat_byte(0x22)),
+        value: U256::from(1),
+        access_list: Default::default(),
+        input: Bytes::new(),
+    })
+}
+
+/// A log with the given topics' first bytes.
+pub fn log(address: Address, topics: &[u8]) -> Log {
+    Log { address, topics: topics.iter().map(|byte| B256::repeat_byte(*byte)).collect(), data: Bytes::from_static(&[1, 2]) }
+}
+
+impl TestChain {
+    /// Genesis only.
+    pub fn new() -> Self {
+        let state = State::default();
+        let code = echo_module();
+        let mut genesis = Changes::default();
+        let funded = Account { balance: U256::from(10).pow(U256::from(20)), ..Account::default() };
+        let echo = Account {
+            nonce: 1,
+            code_hash: keccak256(&code),
+            abi_version: ABI_VERSION,
+            gas_version: GAS_VERSION,
+            ..Account::default()
+        };
+        genesis.code.insert(echo.code_hash, code);
+        genesis.accounts.insert(FUNDED, Some(funded));
+        genesis.accounts.insert(ECHO, Some(echo));
+        genesis.storage.insert((ECHO, B256::with_last_byte(3)), B256::repeat_byte(0x55));
+        state.apply(Height(0), &genesis);
+        let header = Header { gas_limit: 30_000_000, base_fee_per_gas: Some(BASE_FEE), ..Header::default() };
+        Self {
+            blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
+            state,
+            pool: Mutex::default(),
+            finalized: AtomicU64::new(0),
+            events: broadcast::channel(1024).0,
+            vm: Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(),
+            syncing: Mutex::default(),
+            refusal: Mutex::default(),
+            held: Mutex::new(false),
+            released: Condvar::new(),
+            waiting: Mutex::new(0),
+        }
+    }
+
+    /// Adds a block of these transactions, each with its logs, and announces it.
+    pub fn mine(&self, transactions: &[(Bytes, Vec<Log>)]) -> Arc<ChainBlock> {
+        let block = self.add(transactions);
+        let _ = self.events.send(ChainEvent::Head(block.height()));
+        block
+    }
+
+    /// Adds a block without telling anyone.
+    pub fn add(&self, transactions: &[(Bytes, Vec<Log>)]) -> Arc<ChainBlock> {
+        let mut blocks = self.blocks.write().unwrap();
+        let parent = blocks.last().unwrap().clone();
+        let height = parent.height().next();
+        let decoded: Vec<_> = transactions
+            .iter()
+            .map(|(raw, _)| VerifiedTransaction::verify(Transaction::decode(raw.clone()).unwrap(), CHAIN_ID).unwrap())
+            .collect();
+        let mut gas_used = 0;
+        let receipts: Vec<Receipt> = decoded
+            .iter()
+            .zip(transactions)
+            .map(|(transaction, (_, logs))| {
+                let used = 21_000 + 1_000 * logs.len() as u64;
+                gas_used += used;
+                Receipt {
+                    transaction_hash: transaction.hash(),
+                    type_byte: transaction.transaction().type_byte(),
+                    success: true,
+                    gas_used: used,
+                    cumulative_gas_used: gas_used,
+                    effective_gas_price: transaction.transaction().effective_gas_price(BASE_FEE),
+                    sender: transaction.sender(),
+                    to: transaction.transaction().to(),
+                    contract_address: None,
+                    logs: logs.clone(),
+                    output: Bytes::new(),
+                }
+            })
+            .collect();
+        let ordered: Vec<_> =
+            transactions.iter().map(|(raw, _)| OrderedTransaction { author: ValidatorIndex(2), raw: raw.clone() }).collect();
+        let ordering = ordering(height, &ordered);
+        let envelopes: Vec<_> = decoded.iter().map(|transaction| transaction.transaction().envelope().clone()).collect();
+        let header = Header {
+            parent_hash: parent.hash,
+            number: height.0,
+            beneficiary: Address::repeat_byte(0xfe),
+            state_root: B256::repeat_byte(height.0 as u8),
+            transactions_root: calculate_transaction_root(&envelopes),
+            receipts_root: Receipt::root(&receipts),
+            logs_bloom: receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
+            gas_limit: 30_000_000,
+            gas_used,
+            timestamp: 1_700_000_000 + height.0,
+            extra_data: ordering.extra_data(),
+            mix_hash: B256::repeat_byte(0x99),
+            base_fee_per_gas: Some(BASE_FEE),
+            ..Header::default()
+        };
+        let block = Block { header, ordering, ordered };
+        let block = Arc::new(ChainBlock::new(&block, block.hash(), receipts));
+        self.state.apply(height, &self.nonces_after(&decoded));
+        let mut pool = self.pool.lock().unwrap();
+        for receipt in &block.receipts {
+            pool.remove(&receipt.transaction_hash);
+        }
+        drop(pool);
+        blocks.push(block.clone());
+        block
+    }
+
+    fn nonces_after(&self, transactions: &[VerifiedTransaction]) -> Changes {
+        let mut changes = Changes::default();
+        for transaction in transactions {
+            let mut account = self.state.latest().account(&transaction.sender()).unwrap_or_default();
+            account.nonce = transaction.transaction().nonce() + 1;
+            changes.accounts.insert(transaction.sender(), Some(account));
+        }
+        changes
+    }
+
+    pub fn finalize(&self, height: u64) {
+        self.finalized.store(height, Ordering::Relaxed);
+        let _ = self.events.send(ChainEvent::Finalized(Height(height)));
+    }
+
+    pub fn announce_head(&self) {
+        let _ = self.events.send(ChainEvent::Head(self.head()));
+    }
+
+    pub fn forget_states_below(&self, height: u64) {
+        self.state.prune_below(Height(height));
+    }
+
+    /// From now on, reading the state of block 0 waits for [`Self::release`].
+    pub fn hold(&self) {
+        *self.held.lock().unwrap() = true;
+    }
+
+    pub fn release(&self) {
+        *self.held.lock().unwrap() = false;
+        self.released.notify_all();
+    }
+
+    /// How many readers wait.
+    pub fn waiting(&self) -> u32 {
+        *self.waiting.lock().unwrap()
+    }
+}
+
+fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
+    OrderingRecord {
+        engine: "mahi-mahi".into(),
+        epoch: Epoch(0),
+        committee_hash: B256::repeat_byte(0xc0),
+        next_committee_hash: B256::repeat_byte(0xc0),
+        first_commit: CommitIndex(height.0 * 3),
+        last_commit: CommitIndex(height.0 * 3 + 1),
+        last_commit_consumed: ordered.len() as u32,
+        leader: ValidatorIndex(1),
+        time: TimestampMs((1_700_000_000 + height.0) * 1000),
+        randomness: B256::repeat_byte(0x99),
+        batches: vec![],
+        transactions_hash: Block::transactions_hash(ordered),
+        skipped: vec![],
+        resume_hash: B256::ZERO,
+    }
+}
+
+impl Backend for TestChain {
+    fn chain_id(&self) -> u64 {
+        CHAIN_ID
+    }
+
+    fn client_version(&self) -> String {
+        "corniche/test".into()
+    }
+
+    fn head(&self) -> Height {
+        self.blocks.read().unwrap().last().unwrap().height()
+    }
+
+    fn finalized(&self) -> Height {
+        Height(self.finalized.load(Ordering::Relaxed))
+    }
+
+    fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
+        self.blocks.read().unwrap().get(height.0 as usize).cloned()
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Option<Height> {
+        self.blocks.read().unwrap().iter().find(|block| block.hash == *block_hash).map(|block| block.height())
+    }
+
+    fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
+        self.blocks.read().unwrap().iter().find_map(|block| {
+            let index = block.receipts.iter().position(|receipt| receipt.transaction_hash == *hash)?;
+            Some((block.height(), index as u32))
+        })
+    }
+
+    fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        if height == Height(0) {
+            let mut held = self.held.lock().unwrap();
+            *self.waiting.lock().unwrap() += 1;
+            while *held {
+                held = self.released.wait(held).unwrap();
+            }
+            *self.waiting.lock().unwrap() -= 1;
+        }
+        self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+    }
+
+    fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
+        if let Some(refusal) = self.refusal.lock().unwrap().take() {
+            return Box::pin(async { Err(refusal) });
+        }
+        let verified = Transaction::decode(raw).map_err(RpcError::from).and_then(|transaction| {
+            VerifiedTransaction::verify(transaction, CHAIN_ID)
+                .map_err(|error| RpcError::new(corniche_api::ErrorCode::Refused, error.to_string()))
+        });
+        let answer = verified.map(|transaction| {
+            let hash = transaction.hash();
+            self.pool.lock().unwrap().insert(hash, transaction);
+            let _ = self.events.send(ChainEvent::Pending(hash));
+            hash
+        });
+        Box::pin(async { answer })
+    }
+
+    fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
+        self.pool.lock().unwrap().get(hash).cloned()
+    }
+
+    fn pending_nonce(&self, address: &Address) -> u64 {
+        let waiting = self.pool.lock().unwrap().values().filter(|transaction| transaction.sender() == *address).count();
+        self.state.latest().account(address).unwrap_or_default().nonce + waiting as u64
+    }
+
+    fn next_base_fee(&self) -> u64 {
+        BASE_FEE
+    }
+
+    fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<ChainEvent> {
+        self.events.subscribe()
+    }
+
+    fn peer_count(&self) -> usize {
+        3
+    }
+
+    fn syncing(&self) -> Option<SyncProgress> {
+        *self.syncing.lock().unwrap()
+    }
+
+    fn certificate(&self, height: Height) -> Option<Certificate> {
+        let certified = self.finalized();
+        let block = self.block(certified).filter(|_| height <= certified && certified.0 > 0)?;
+        Some(Certificate {
+            epoch: Epoch(0),
+            committee_hash: B256::repeat_byte(0xc0),
+            height: certified,
+            header_hash: block.hash,
+            fault_model: FaultModel::Byzantine,
+            signers: SignerBitmap::from_signers([0, 1, 2].map(ValidatorIndex), 4),
+            signature: Bytes::from(vec![0xaa; 48]),
+        })
+    }
+
+    fn status(&self, hash: &B256) -> Option<TransactionStatus> {
+        let Some((height, _)) = self.transaction(hash) else {
+            return self.pool_transaction(hash).map(|_| TransactionStatus::Pending);
+        };
+        let (block_hash, block_number) = (self.block(height)?.hash, height.0);
+        Some(if height <= self.finalized() {
+            TransactionStatus::Certified { block_hash, block_number }
+        } else {
+            TransactionStatus::Executed { block_hash, block_number }
+        })
+    }
+}
+
+/// The smallest contract that shows both ends of a call.
+fn echo_module() -> Bytes {
+    use wasm_encoder::{
+        CodeSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection, MemArg, MemorySection,
+        MemoryType, Module, TypeSection, ValType,
+    };
+    let mut types = TypeSection::new();
+    types.ty().function([ValType::I32], []);
+    types.ty().function([ValType::I32, ValType::I32], []);
+    types.ty().function([ValType::I32], [ValType::I32]);
+    let mut imports = ImportSection::new();
+    imports.import("vm_hooks", "read_args", EntityType::Function(0));
+    imports.import("vm_hooks", "write_result", EntityType::Function(1));
+    let mut functions = FunctionSection::new();
+    functions.function(2);
+    let mut memories = MemorySection::new();
+    memories.memory(MemoryType { minimum: 1, maximum: Some(1), memory64: false, shared: false, page_size_log2: None });
+    let mut exports = ExportSection::new();
+    exports.export("memory", ExportKind::Memory, 0);
+    exports.export("user_entrypoint", ExportKind::Func, 2);
+    let mut body = Function::new([]);
+    let byte_at = MemArg { offset: 0, align: 0, memory_index: 0 };
+    let mut code = body.instructions();
+    code.i32_const(0).call(0).i32_const(0).local_get(0).call(1);
+    code.i32_const(0).i32_load8_u(byte_at).i32_const(8).i32_eq().end();
+    let mut codes = CodeSection::new();
+    codes.function(&body);
+    let mut module = Module::new();
+    module.section(&types).section(&imports).section(&functions).section(&memories).section(&exports).section(&codes);
+    module.finish().into()
+}

@@ -1,0 +1,86 @@
+//! One or more good requests for each method.
+
+use super::{ECHO, FUNDED, Fixture, log, transfer};
+use corniche_api::Method;
+use serde_json::{Value, json};
+
+/// Mines a small chain (block 1 with a transfer and logs, empty block 2 is the head, one transaction pending) and answers
+/// requests about it that must all succeed. Every method but the two of subscriptions occurs.
+pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
+    let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![])]);
+    fixture.chain.mine(&[]);
+    fixture.chain.finalize(1);
+    let pending = fixture.client.result("eth_sendRawTransaction", json!([transfer(2)])).await;
+    let (hash, transaction) = (block.hash, block.receipts[0].transaction_hash);
+    let filter = fixture.client.result("eth_newFilter", json!([{"fromBlock": "0x0"}])).await;
+    let blocks = fixture.client.result("eth_newBlockFilter", json!([])).await;
+    let pool = fixture.client.result("eth_newPendingTransactionFilter", json!([])).await;
+    let nothing = json!([]);
+    let unknown = alloy_primitives::B256::repeat_byte(0xdd);
+    let mut all = vec![
+        (Method::EthGetBalance, json!([FUNDED, "latest"])),
+        (Method::EthGetTransactionCount, json!([FUNDED, "pending"])),
+        (Method::EthGetCode, json!([ECHO, "0x1"])),
+        (Method::EthGetCode, json!([FUNDED, "latest"])),
+        (Method::EthGetStorageAt, json!([ECHO, "0x3", "latest"])),
+        (Method::EthCall, json!([{"to": ECHO, "data": "0x01020304"}, "latest"])),
+        (Method::EthEstimateGas, json!([{"from": FUNDED, "to": unknown.to_string()[..42], "value": "0x1"}])),
+        (Method::EthFeeHistory, json!(["0x2", "latest", [10.0, 50.0]])),
+        (Method::EthFeeHistory, json!([2, "0x1"])),
+        (Method::EthSendRawTransaction, json!([transfer(3)])),
+        (Method::EthGetTransactionByHash, json!([transaction])),
+        (Method::EthGetTransactionByHash, json!([pending])),
+        (Method::EthGetTransactionByHash, json!([unknown])),
+        (Method::EthGetTransactionByBlockHashAndIndex, json!([hash, "0x0"])),
+        (Method::EthGetTransactionByBlockNumberAndIndex, json!(["0x1", "0x1"])),
+        (Method::EthGetTransactionByBlockNumberAndIndex, json!(["0x1", "0x2"])),
+        (Method::EthGetTransactionReceipt, json!([transaction])),
+        (Method::EthGetTransactionReceipt, json!([unknown])),
+        (Method::EthGetBlockByHash, json!([hash, false])),
+        (Method::EthGetBlockByHash, json!([unknown, false])),
+        (Method::EthGetBlockReceipts, json!(["0x1"])),
+        (Method::EthGetBlockReceipts, json!([hash])),
+        (Method::EthGetBlockTransactionCountByNumber, json!(["0x1"])),
+        (Method::EthGetBlockTransactionCountByHash, json!([hash])),
+        (Method::EthGetUncleCountByBlockNumber, json!(["latest"])),
+        (Method::EthGetUncleCountByBlockHash, json!([hash])),
+        (Method::EthGetUncleByBlockNumberAndIndex, json!(["latest", "0x0"])),
+        (Method::EthGetUncleByBlockHashAndIndex, json!([hash, "0x0"])),
+        (Method::EthGetLogs, json!([{"fromBlock": "earliest", "toBlock": "latest"}])),
+        (Method::EthGetLogs, json!([{"blockHash": hash}])),
+        (Method::EthNewFilter, json!([{"address": ECHO, "topics": [null, [unknown]]}])),
+        (Method::EthNewBlockFilter, nothing.clone()),
+        (Method::EthNewPendingTransactionFilter, nothing.clone()),
+        (Method::EthGetFilterChanges, json!([filter])),
+        (Method::EthGetFilterChanges, json!([blocks])),
+        (Method::EthGetFilterChanges, json!([pool])),
+        (Method::EthGetFilterLogs, json!([filter])),
+        (Method::EthUninstallFilter, json!([filter])),
+        (Method::CornicheGetOrdering, json!(["0x1"])),
+        (Method::CornicheGetOrdering, json!(["0x0"])),
+        (Method::CornicheGetCertificate, json!(["0x1"])),
+        (Method::CornicheGetCertificate, json!(["0x2"])),
+        (Method::CornicheGetTransactionStatus, json!([transaction])),
+        (Method::CornicheGetTransactionStatus, json!([unknown])),
+        (Method::Web3Sha3, json!(["0x68656c6c6f20776f726c64"])),
+    ];
+    for block in ["0x0", "0x1", "0x2", "0xffff", "earliest", "latest", "pending", "safe", "finalized"] {
+        all.push((Method::EthGetBlockByNumber, json!([block, false])));
+        all.push((Method::EthGetBlockByNumber, json!([block, true])));
+    }
+    for plain in [
+        Method::Web3ClientVersion,
+        Method::NetVersion,
+        Method::NetListening,
+        Method::NetPeerCount,
+        Method::EthChainId,
+        Method::EthSyncing,
+        Method::EthAccounts,
+        Method::EthBlockNumber,
+        Method::EthGasPrice,
+        Method::EthMaxPriorityFeePerGas,
+    ] {
+        all.push((plain, nothing.clone()));
+    }
+    all
+}

@@ -1,0 +1,52 @@
+//! A node made of memory, and clients that speak HTTP and WebSocket by hand so that tests see every byte of an answer.
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+
+mod chain;
+mod client;
+mod examples;
+
+pub use chain::{ECHO, FUNDED, TestChain, log, transfer};
+pub use client::{Client, HttpAnswer, WebSocket};
+pub use examples::examples;
+
+use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
+use corniche_types::TimestampMs;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::net::TcpListener;
+
+/// A server on a free port of the loopback interface.
+pub struct Fixture {
+    pub chain: Arc<TestChain>,
+    pub client: Client,
+    pub server: RpcServer,
+    /// The server's clock, in ms.
+    pub now: Arc<AtomicU64>,
+}
+
+impl Fixture {
+    pub async fn start() -> Self {
+        Self::with(RpcConfig::default()).await
+    }
+
+    pub async fn with(config: RpcConfig) -> Self {
+        let chain = Arc::new(TestChain::new());
+        let now = Arc::new(AtomicU64::new(0));
+        let mut registry = Registry::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = RpcServer::start(ServerParts {
+            config,
+            listener,
+            backend: chain.clone(),
+            metrics: Metrics::register(&mut registry),
+            registry: Arc::new(registry),
+            clock: {
+                let now = now.clone();
+                Arc::new(move || TimestampMs(now.load(Ordering::Relaxed)))
+            },
+        })
+        .unwrap();
+        Self { chain, client: Client::new(server.address()), server, now }
+    }
+}

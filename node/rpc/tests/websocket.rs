@@ -1,0 +1,172 @@
+//! Subscriptions, and what a WebSocket may cost.
+
+mod common;
+
+use common::{ECHO, FUNDED, Fixture, log, transfer};
+use corniche_rpc::RpcConfig;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn new_heads_come_in_order_and_none_is_missed() {
+    let fixture = Fixture::start().await;
+    fixture.chain.mine(&[]);
+    let mut socket = fixture.client.websocket().await;
+    let heads = socket.subscribe(json!(["newHeads"])).await;
+    // Many at once, most of them never announced.
+    for nonce in 0..50 {
+        fixture.chain.add(&[(transfer(nonce), vec![])]);
+    }
+    fixture.chain.announce_head();
+    for number in 2..=51 {
+        let head = socket.notification(&heads).await;
+        assert_eq!(head["number"], format!("{number:#x}"));
+        let header: alloy_rpc_types_eth::Header = serde_json::from_value(head.clone()).unwrap();
+        assert_eq!(header.inner.hash_slow(), header.hash);
+        let block = fixture.client.result("eth_getBlockByNumber", json!([head["number"], false])).await;
+        for (name, value) in head.as_object().unwrap() {
+            assert_eq!(*value, block[name], "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn logs_are_told_to_those_whose_filter_matches() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let ours = socket.subscribe(json!(["logs", {"address": ECHO}])).await;
+    let mut other = fixture.client.websocket().await;
+    let all = other.subscribe(json!(["logs", {}])).await;
+    fixture.chain.mine(&[(transfer(0), vec![log(FUNDED, &[1]), log(ECHO, &[2])])]);
+    let told = socket.notification(&ours).await;
+    assert_eq!((&told["logIndex"], &told["removed"]), (&json!("0x1"), &json!(false)));
+    let found = fixture.client.result("eth_getLogs", json!([{}])).await;
+    assert_eq!(told, found[1]);
+    assert_eq!(other.notification(&all).await, found[0]);
+    assert_eq!(other.notification(&all).await, found[1]);
+}
+
+#[tokio::test]
+async fn pending_transactions_are_told_as_hashes_or_in_full() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let hashes = socket.subscribe(json!(["newPendingTransactions"])).await;
+    let mut other = fixture.client.websocket().await;
+    let full = other.subscribe(json!(["newPendingTransactions", true])).await;
+    let sent = fixture.client.result("eth_sendRawTransaction", json!([transfer(0)])).await;
+    assert_eq!(socket.notification(&hashes).await, sent);
+    let told = other.notification(&full).await;
+    assert_eq!((&told["hash"], &told["blockHash"], &told["from"]), (&sent, &Value::Null, &json!(FUNDED)));
+}
+
+#[tokio::test]
+async fn subscriptions_end_are_bounded_and_need_a_websocket() {
+    let fixture = Fixture::with(RpcConfig { max_subscriptions_per_websocket: 2, ..RpcConfig::default() }).await;
+    let mut socket = fixture.client.websocket().await;
+    let first = socket.subscribe(json!(["newHeads"])).await;
+    let second = socket.subscribe(json!(["newHeads"])).await;
+    assert_ne!(first, second);
+    assert_eq!(socket.call("eth_subscribe", json!(["newHeads"])).await["error"]["code"], -32005);
+    assert_eq!(socket.call("eth_unsubscribe", json!([first])).await["result"], true);
+    assert_eq!(socket.call("eth_unsubscribe", json!([first])).await["error"]["message"], "subscription not found");
+    fixture.chain.mine(&[]);
+    assert_eq!(socket.notification(&second).await["number"], "0x1");
+    let error = &socket.call("eth_subscribe", json!(["syncing"])).await["error"];
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32601), &json!("no \"syncing\" subscription in eth namespace")));
+    for params in [json!([]), json!([7]), json!(["logs", {"topics": 5}]), json!(["newHeads", 1, 2])] {
+        assert_eq!(socket.call("eth_subscribe", params.clone()).await["error"]["code"], -32602, "{params}");
+    }
+    for method in ["eth_subscribe", "eth_unsubscribe"] {
+        let error = fixture.client.error(method, json!(["newHeads"])).await;
+        assert_eq!(error, (-32601, "notifications not supported".to_string()));
+    }
+    // Another connection's subscription is none of ours.
+    let mut other = fixture.client.websocket().await;
+    assert_eq!(other.call("eth_unsubscribe", json!([second])).await["error"]["message"], "subscription not found");
+}
+
+#[tokio::test]
+async fn one_socket_answers_many_requests_and_binary_frames() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    for id in 0..200 {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "eth_call", "params": [{"to": ECHO, "data": "0x01"}]});
+        socket.send(&call.to_string()).await;
+    }
+    let mut answered = std::collections::BTreeSet::new();
+    while answered.len() < 200 {
+        let answer = socket.next().await.unwrap();
+        assert_eq!(answer["result"], "0x01", "{answer}");
+        answered.insert(answer["id"].as_u64().unwrap());
+    }
+    socket.send_binary(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#).await;
+    assert_eq!(socket.next().await.unwrap()["result"], "0x1e61");
+    socket.send_binary(&[0xff, 0xfe]).await;
+    assert_eq!(socket.next().await.unwrap()["error"]["code"], -32700);
+}
+
+#[tokio::test]
+async fn subscribing_in_a_batch_answers_before_it_notifies() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "eth_call", "params": [{"to": ECHO, "data": "0x01"}, "0x0"]});
+    fixture.chain.hold();
+    socket.send(&json!([subscribe, call]).to_string()).await;
+    while fixture.chain.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The subscription exists, its name is not told yet, and a block comes.
+    fixture.chain.mine(&[]);
+    let mut other = fixture.client.websocket().await;
+    other.call("eth_chainId", json!([])).await;
+    fixture.chain.release();
+    let answer = socket.next().await.unwrap();
+    let name = answer[0]["result"].as_str().unwrap().to_string();
+    assert_eq!(socket.notification(&name).await["number"], "0x1");
+}
+
+#[tokio::test]
+async fn connections_and_websockets_are_bounded() {
+    let fixture = Fixture::with(RpcConfig { max_connections: 4, max_websockets: 2, ..RpcConfig::default() }).await;
+    let mut sockets = Vec::new();
+    for _ in 0..2 {
+        sockets.push(fixture.client.websocket().await);
+    }
+    let upgrade = [
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("connection", "upgrade"),
+    ];
+    let answer = fixture.client.http("GET", "/", &upgrade, b"").await;
+    assert_eq!((answer.status, answer.code()), (503, -32005));
+    // Closing one makes room for another.
+    drop(sockets.pop());
+    loop {
+        let answer = fixture.client.http("GET", "/metrics", &[], b"").await;
+        if answer.body.contains("corniche_rpc_websockets 1\n") {
+            break;
+        }
+    }
+    sockets.push(fixture.client.websocket().await);
+    // Two connections more, and the next is closed without a word.
+    let mut idle = [fixture.client.connect().await, fixture.client.connect().await];
+    sockets[0].call("eth_chainId", json!([])).await;
+    let mut surplus = fixture.client.connect().await;
+    let mut buffer = [0; 1];
+    use tokio::io::AsyncReadExt;
+    assert_eq!(surplus.read(&mut buffer).await.unwrap_or(0), 0);
+    // Those inside are still served.
+    use tokio::io::AsyncWriteExt;
+    idle[0].write_all(b"GET /health HTTP/1.1\r\nhost: node\r\n\r\n").await.unwrap();
+    idle[0].read_exact(&mut buffer).await.unwrap();
+}
+
+#[tokio::test]
+async fn stopping_closes_what_is_open() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    socket.subscribe(json!(["newHeads"])).await;
+    fixture.server.stop().await;
+    assert_eq!(socket.next().await, None);
+}
