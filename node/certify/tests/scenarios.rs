@@ -1,0 +1,275 @@
+//! Stories of one certifier: who signs, who lies, who is late.
+
+mod common;
+
+use common::*;
+use corniche_certify::{Output, SHARES_AHEAD};
+use corniche_types::{B256, Bytes, Certificate, FaultModel, Height, ValidatorIndex};
+
+const V1: ValidatorIndex = ValidatorIndex(1);
+const V2: ValidatorIndex = ValidatorIndex(2);
+const V3: ValidatorIndex = ValidatorIndex(3);
+const OTHER: B256 = B256::repeat_byte(0xee);
+
+/// A certificate by validators 1, 2 and 3 of four.
+fn certificate(height: u64, header_hash: B256) -> Certificate {
+    let mut others = full_node(4);
+    others.executed(Height(height), header_hash);
+    for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
+        others.share(from, share(4, signer, height, header_hash));
+    }
+    certified(4, &drain(&mut others)).remove(0)
+}
+
+/// Height, our header and the certified one, if divergence is the only thing that was said.
+fn diverged(outputs: &[Output]) -> Option<(Height, B256, B256)> {
+    match outputs {
+        [Output::Diverged { ours, certificate }] => Some((certificate.height, *ours, certificate.header_hash)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_quorum_of_shares_becomes_a_certificate() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    assert_eq!(drain(&mut certifier), [Output::Broadcast(share(4, 0, 1, header(1)))]);
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    assert_eq!(drain(&mut certifier), [], "two of four are no quorum");
+    certifier.share(V3, share(4, 3, 1, header(1)));
+    let certificates = certified(4, &drain(&mut certifier));
+    assert_eq!(certificates.len(), 1);
+    assert_eq!((certificates[0].height, certificates[0].header_hash), (Height(1), header(1)));
+    assert_eq!(certifier.certified(), Height(1));
+    certifier.share(V1, share(4, 1, 1, header(1)));
+    assert_eq!(drain(&mut certifier), [], "a late share changes nothing");
+}
+
+#[test]
+fn shares_that_come_before_the_block_is_executed_count() {
+    let mut certifier = validator(4, 0);
+    for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
+        certifier.share(from, share(4, signer, 1, header(1)));
+    }
+    assert_eq!(drain(&mut certifier), [], "nothing is certified that we have not executed");
+    certifier.executed(Height(1), header(1));
+    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1);
+}
+
+#[test]
+fn a_single_validator_certifies_alone() {
+    let mut certifier = validator(1, 0);
+    certifier.executed(Height(1), header(1));
+    assert_eq!(certified(1, &drain(&mut certifier)).len(), 1);
+}
+
+#[test]
+fn a_later_certificate_covers_the_ones_before() {
+    let mut certifier = validator(4, 0);
+    for height in 1..=3 {
+        certifier.executed(Height(height), header(height));
+    }
+    drain(&mut certifier);
+    for (from, signer) in [(V1, 1), (V2, 2)] {
+        certifier.share(from, share(4, signer, 3, header(3)));
+    }
+    assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(3));
+    for (from, signer) in [(V1, 1), (V2, 2)] {
+        certifier.share(from, share(4, signer, 2, header(2)));
+    }
+    assert_eq!(drain(&mut certifier), []);
+    assert!(certifier.own_shares().is_empty());
+}
+
+#[test]
+fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    let lie = false_share(4, 1, 1, header(1));
+    certifier.share(V1, lie.clone());
+    drain(&mut certifier);
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    assert_eq!(
+        drain(&mut certifier),
+        [Output::Accuse { validator: V1, evidence: lie }],
+        "the aggregate failed, so each was looked at"
+    );
+    certifier.share(V3, share(4, 3, 1, header(1)));
+    let certificates = certified(4, &drain(&mut certifier));
+    assert_eq!(certificates[0].signers.signers(4).unwrap(), [ValidatorIndex(0), V2, V3]);
+}
+
+#[test]
+fn who_lied_once_is_checked_on_arrival() {
+    let mut certifier = validator(4, 0);
+    for height in 1..=2 {
+        certifier.executed(Height(height), header(height));
+    }
+    certifier.share(V1, false_share(4, 1, 1, header(1)));
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    drain(&mut certifier);
+    let lie = false_share(4, 1, 2, header(2));
+    certifier.share(V1, lie.clone());
+    assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V1, evidence: lie }], "before it can spoil an aggregate");
+    // And a true one from the same validator still counts.
+    certifier.share(V1, share(4, 1, 2, header(2)));
+    certifier.share(V2, share(4, 2, 2, header(2)));
+    assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(2));
+}
+
+#[test]
+fn one_validator_cannot_count_twice() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    certifier.share(V1, share(4, 1, 1, header(1)));
+    certifier.share(V1, share(4, 1, 1, header(1)));
+    // Under another's name it does not verify.
+    let borrowed = share(4, 1, 1, header(1));
+    certifier.share(V2, borrowed.clone());
+    assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V2, evidence: borrowed }]);
+    // Our own share from the network says nothing.
+    certifier.share(ValidatorIndex(0), share(4, 0, 1, header(1)));
+    certifier.share(ValidatorIndex(4), share(4, 3, 1, header(1)));
+    assert_eq!(drain(&mut certifier), []);
+}
+
+#[test]
+fn a_minority_that_signs_another_header_is_outvoted() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    certifier.share(V1, share(4, 1, 1, OTHER));
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    certifier.share(V3, share(4, 3, 1, header(1)));
+    let outputs = drain(&mut certifier);
+    assert_eq!(certified(4, &outputs)[0].header_hash, header(1));
+}
+
+#[test]
+fn a_quorum_for_another_header_stops_us() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
+        certifier.share(from, share(4, signer, 1, OTHER));
+    }
+    assert_eq!(diverged(&drain(&mut certifier)), Some((Height(1), header(1), OTHER)));
+    // Once and for all.
+    certifier.certificate(certificate(1, header(1)));
+    certifier.executed(Height(2), header(2));
+    certifier.share(V1, share(4, 1, 2, header(2)));
+    assert_eq!(drain(&mut certifier), []);
+    assert_eq!(certifier.certified(), Height(0));
+}
+
+#[test]
+fn a_learned_certificate_is_compared_with_what_we_executed() {
+    for (hash, agrees) in [(header(1), true), (OTHER, false)] {
+        let mut certifier = full_node(4);
+        certifier.executed(Height(1), header(1));
+        certifier.certificate(certificate(1, hash));
+        let outputs = drain(&mut certifier);
+        match agrees {
+            true => assert_eq!(certified(4, &outputs).len(), 1),
+            false => assert_eq!(diverged(&outputs), Some((Height(1), header(1), OTHER))),
+        }
+    }
+}
+
+#[test]
+fn a_certificate_for_a_block_to_come_waits_for_it() {
+    for (hash, agrees) in [(header(2), true), (OTHER, false)] {
+        let mut certifier = full_node(4);
+        certifier.executed(Height(1), header(1));
+        certifier.certificate(certificate(2, hash));
+        assert_eq!(drain(&mut certifier), []);
+        assert_eq!(certifier.certified(), Height(0));
+        certifier.executed(Height(2), header(2));
+        let outputs = drain(&mut certifier);
+        assert_eq!(certified(4, &outputs).len(), usize::from(agrees));
+        assert_eq!(matches!(outputs[..], [Output::Diverged { .. }]), !agrees);
+    }
+}
+
+#[test]
+fn certificates_that_do_not_verify_are_ignored() {
+    let mut certifier = full_node(4);
+    certifier.executed(Height(1), header(1));
+    let good = certificate(1, header(1));
+    for bad in [
+        Certificate { header_hash: OTHER, ..good.clone() },
+        Certificate { fault_model: FaultModel::Crash, ..good.clone() },
+        Certificate { committee_hash: OTHER, ..good.clone() },
+        Certificate { signature: Bytes::new(), ..good.clone() },
+    ] {
+        certifier.certificate(bad);
+    }
+    assert_eq!(drain(&mut certifier), []);
+    certifier.certificate(good);
+    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1);
+}
+
+#[test]
+fn garbage_is_accused() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    let no_point = {
+        let mut share = corniche_certify::Share::decode(&share(4, 1, 1, header(1))).unwrap();
+        share.signature = [0xab; 48];
+        share.encode()
+    };
+    for bytes in [Bytes::new(), Bytes::from_static(b"garbage"), no_point] {
+        certifier.share(V1, bytes.clone());
+        assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V1, evidence: bytes }]);
+    }
+}
+
+#[test]
+fn shares_far_ahead_and_long_past_are_dropped_unread() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    let far = 1 + SHARES_AHEAD + 1;
+    for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
+        certifier.share(from, share(4, signer, far, header(far)));
+        certifier.share(from, share(4, signer, far - 1, header(far - 1)));
+        certifier.share(from, share(4, signer, u64::MAX, header(far)));
+    }
+    assert_eq!(drain(&mut certifier), []);
+    for height in 2..=far {
+        certifier.executed(Height(height), header(height));
+    }
+    let heights: Vec<_> = certified(4, &drain(&mut certifier)).iter().map(|certificate| certificate.height).collect();
+    assert_eq!(heights, [Height(far - 1)], "the nearer ones were kept, the farther ones were not");
+}
+
+#[test]
+fn after_a_restart_the_uncertified_blocks_are_signed_again() {
+    let mut certifier = validator(4, 0);
+    certifier.certificate(certificate(5, header(5)));
+    assert_eq!(drain(&mut certifier), [], "the store's own certificate is not news");
+    assert_eq!(certifier.certified(), Height(5));
+    certifier.executed(Height(6), header(6));
+    certifier.executed(Height(7), header(7));
+    let shares = [share(4, 0, 6, header(6)), share(4, 0, 7, header(7))];
+    assert_eq!(drain(&mut certifier), shares.clone().map(Output::Broadcast));
+    assert_eq!(certifier.own_shares(), shares, "for a validator that connects later");
+}
+
+#[test]
+fn a_full_node_signs_nothing() {
+    let mut certifier = full_node(4);
+    certifier.executed(Height(1), header(1));
+    assert_eq!(drain(&mut certifier), []);
+    assert!(certifier.own_shares().is_empty());
+}
+
+#[test]
+fn a_height_executed_twice_is_signed_once() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    certifier.executed(Height(1), OTHER);
+    assert_eq!(drain(&mut certifier), [], "two headers of one height never carry our signature");
+}
