@@ -64,6 +64,26 @@ export class Network {
   }
 }
 
+/**
+ * A network for one test, and `step` for the parts of its story. The network ends with the test; when a step failed, its
+ * directory stays, for the logs.
+ */
+export async function story(t, options) {
+  const network = await Network.up(options);
+  let failed = false;
+  t.after(() => network.down({ failed }));
+  const step = (name, run) =>
+    t.test(name, async () => {
+      try {
+        await run();
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    });
+  return { network, step };
+}
+
 /** One process, seen from outside. */
 export class Node {
   constructor({ name, role, rpc, pid, dataDir, log }, network) {

@@ -5,14 +5,12 @@ import test from 'node:test';
 import { Contract, ContractFactory, JsonRpcProvider, Wallet, isError } from 'ethers';
 import { createPublicClient, keccak256, numberToHex, toRlp, webSocket } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
-import { Network } from '../lib/network.js';
+import { story } from '../lib/network.js';
 
 const token = abi('erc20');
 
 test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
-  const network = await Network.up({ validators: 1 });
-  let failed = true;
-  t.after(() => network.down({ failed }));
+  const { network, step } = await story(t, { validators: 1 });
   const [node] = network.nodes;
   const [, friend] = network.accounts;
 
@@ -21,7 +19,7 @@ test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
   const wallet = new Wallet(network.keys[0], provider);
   let deployed;
 
-  await t.test('deploys, transfers and finds the event', async () => {
+  await step('deploys, transfers and finds the event', async () => {
     deployed = await new ContractFactory(token, bytecode('erc20'), wallet).deploy('Cornice', 'CRN', 1_000_000n);
     await deployed.waitForDeployment();
     const sent = await deployed.getFunction('transfer')(friend.address, 1000n);
@@ -32,7 +30,7 @@ test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
     assert.equal(event.args.value, 1000n);
   });
 
-  await t.test('names what the contract and the node refuse', async () => {
+  await step('names what the contract and the node refuse', async () => {
     const reader = new Contract(await deployed.getAddress(), token, provider);
     await assert.rejects(reader.getFunction('transfer').staticCall(friend.address, 1n), (error) => {
       assert.ok(isError(error, 'CALL_EXCEPTION'));
@@ -44,7 +42,7 @@ test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
     await assert.rejects(wallet.sendTransaction({ to: friend.address, value: 1n, nonce: 0 }), (error) => isError(error, 'NONCE_EXPIRED'));
   });
 
-  await t.test('new heads arrive over a WebSocket', async () => {
+  await step('new heads arrive over a WebSocket', async () => {
     const client = createPublicClient({ chain: network.chain, transport: webSocket(node.rpc.replace(/^http/, 'ws')) });
     let unwatch;
     const head = new Promise((resolve, reject) => {
@@ -59,7 +57,7 @@ test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
     (await client.transport.getRpcClient()).close();
   });
 
-  await t.test('the block hash is the hash of the header, recomputed from what the node answers', async () => {
+  await step('the block hash is the hash of the header, recomputed from what the node answers', async () => {
     const { result: block } = await node.call('eth_getBlockByNumber', 'latest', false);
     const scalar = (value) => (BigInt(value) === 0n ? '0x' : evenHex(BigInt(value)));
     const fields = [
@@ -69,8 +67,6 @@ test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
     ];
     assert.equal(keccak256(toRlp(fields)), block.hash);
   });
-
-  failed = false;
 });
 
 function evenHex(value) {

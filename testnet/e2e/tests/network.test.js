@@ -5,16 +5,14 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { parseEther, parseEventLogs } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
-import { Network } from '../lib/network.js';
+import { story } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
 const token = abi('erc20');
 const supply = parseEther('1000000');
 
 test('four validators and a full node', { timeout: 600_000 }, async (t) => {
-  const network = await Network.up({ validators: 4, fullNodes: 1 });
-  let failed = true;
-  t.after(() => network.down({ failed }));
+  const { network, step } = await story(t, { validators: 4, fullNodes: 1 });
 
   const [first, , , last] = network.validators;
   const [owner, friend, stranger] = network.accounts;
@@ -49,12 +47,12 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     return balances[0];
   };
 
-  await t.test('all nodes have the same genesis', async () => {
+  await step('all nodes have the same genesis', async () => {
     const blocks = await Promise.all(network.nodes.map((node) => node.block(0n)));
     for (const block of blocks) assert.equal(block.hash, blocks[0].hash);
   });
 
-  await t.test('a wallet deploys a token written in Rust, constructor included', async () => {
+  await step('a wallet deploys a token written in Rust, constructor included', async () => {
     const hash = await first.wallet(owner).deployContract({ abi: token, bytecode: bytecode('erc20'), args: ['Cornice', 'CRN', supply] });
     const receipt = await first.client.waitForTransactionReceipt({ hash, timeout: 60_000 });
     assert.equal(receipt.status, 'success');
@@ -65,7 +63,7 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     assert.equal(await read(first, 'balanceOf', [owner.address]), supply);
   });
 
-  await t.test('a transfer moves tokens and leaves an event', async () => {
+  await step('a transfer moves tokens and leaves an event', async () => {
     const receipt = await transfer(first, friend, 1000n);
     const [event] = parseEventLogs({ abi: token, logs: receipt.logs, eventName: 'Transfer' });
     assert.deepEqual(event.args, { from: owner.address, to: friend.address, value: 1000n });
@@ -81,7 +79,7 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     assert.equal(found[0].blockHash, receipt.blockHash);
   });
 
-  await t.test('what a contract refuses comes with the name of its error', async () => {
+  await step('what a contract refuses comes with the name of its error', async () => {
     const attempt = first.client.simulateContract({
       account: stranger,
       address,
@@ -95,12 +93,12 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     });
   });
 
-  await t.test('every node sees the same balances, block hashes and state roots', async () => {
+  await step('every node sees the same balances, block hashes and state roots', async () => {
     const balances = await agree(network.nodes, receipts.at(-1).blockNumber);
     assert.deepEqual(balances, [supply - 1000n, 1000n, 0n]);
   });
 
-  await t.test('a quorum certifies what was executed', async () => {
+  await step('a quorum certifies what was executed', async () => {
     const { blockNumber } = receipts.at(-1);
     for (const node of network.nodes) {
       await until(`${node.name} to see block ${blockNumber} finalized`, async () => {
@@ -110,13 +108,13 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     }
   });
 
-  await t.test('a transaction given to a full node reaches the validators', async () => {
+  await step('a transaction given to a full node reaches the validators', async () => {
     const [follower] = network.fullNodes;
     const receipt = await transfer(follower, stranger, 5n);
     await agree(network.nodes, receipt.blockNumber);
   });
 
-  await t.test('three go on without the fourth, which catches up from its disk and its peers', async () => {
+  await step('three go on without the fourth, which catches up from its disk and its peers', async () => {
     last.kill();
     await last.gone();
     const others = network.nodes.filter((node) => node !== last);
@@ -128,7 +126,7 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     await agree(network.nodes, receipt.blockNumber);
   });
 
-  await t.test('all four killed at once: every receipt anyone was given is still there, and the chain goes on', async () => {
+  await step('all four killed at once: every receipt anyone was given is still there, and the chain goes on', async () => {
     // Some transactions are on their way when the power goes.
     const nonce = await first.client.getTransactionCount({ address: friend.address, blockTag: 'pending' });
     const wallet = first.wallet(friend);
@@ -155,6 +153,4 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     assert.ok(receipt.blockNumber > receipts.at(-2).blockNumber);
     await agree(network.nodes, receipt.blockNumber);
   });
-
-  failed = false;
 });
