@@ -8,10 +8,11 @@
 //! block; here a quorum of shares is combined first and the one result verified, and single shares are checked only when that
 //! fails. This is safe because the combined signature is unique: no choice of shares gives a second valid value, so
 //! nodes that excluded different shares still open the same coin. It is live because every honest validator gives its share
-//! when asked ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried bad ones.
+//! when asked ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried bad ones; a value that somebody
+//! opened can also be passed on and checked as it is.
 
 use crate::{
-    keys::{Coin, CoinShare},
+    keys::{Coin, CoinShare, CoinValue},
     message::{Block, Context, Round},
 };
 use corniche_engine::Committee;
@@ -47,7 +48,9 @@ struct RoundCoin {
 /// An open coin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Hash of the combined signature (C4).
+    /// The combined signature, for validators that cannot open the coin themselves.
+    pub value: CoinValue,
+    /// Its hash (C4).
     pub seed: B256,
     /// All validators, in the order in which they lead; ranks are the first ℓ.
     pub order: Vec<ValidatorIndex>,
@@ -94,6 +97,14 @@ impl Coins {
         entry.unchecked.remove(&author);
         entry.checked.insert(author, share);
         self.try_open(round)
+    }
+
+    /// A value that a peer opened, checked at once. The caller bounds the rounds.
+    pub fn add_value(&mut self, round: Round, value: &CoinValue) {
+        let entry = self.rounds.entry(round).or_default();
+        if entry.opened.is_none() && self.coin.verify(&self.context.coin_message(round), value) {
+            *entry = RoundCoin { opened: Some(elect(value, self.committee_size)), ..RoundCoin::default() };
+        }
     }
 
     /// Forgets the coins of rounds up to `floor`.
@@ -165,7 +176,7 @@ impl Coins {
 
 /// C4: the seed, and a Fisher–Yates shuffle driven by it: a uniform order without replacement, unlike "seed + rank mod n"
 /// (P5).
-pub fn elect(value: &[u8], committee_size: usize) -> Opened {
+pub fn elect(value: &CoinValue, committee_size: usize) -> Opened {
     let seed = *blake3::hash(value).as_bytes();
     let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
     let mut below = |bound: u64| {
@@ -186,18 +197,24 @@ pub fn elect(value: &[u8], committee_size: usize) -> Opened {
         let rest = u64::from(members) - u64::try_from(place).expect("a committee has at most 1000 members");
         order.swap(place, place + below(rest));
     }
-    Opened { seed: B256::from(seed), order }
+    Opened { value: *value, seed: B256::from(seed), order }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn stretched(bytes: &[u8]) -> CoinValue {
+        let mut value = [0; 48];
+        value[..bytes.len()].copy_from_slice(bytes);
+        value
+    }
+
     #[test]
     fn every_validator_leads_equally_often_at_every_rank() {
         let mut counts = [[0u32; 7]; 7];
         for value in 0u32..7_000 {
-            let order = elect(&value.to_le_bytes(), 7).order;
+            let order = elect(&stretched(&value.to_le_bytes()), 7).order;
             for (rank, author) in order.iter().enumerate() {
                 counts[rank][author.as_usize()] += 1;
             }
@@ -208,9 +225,9 @@ mod tests {
 
     #[test]
     fn the_order_of_a_value_is_frozen() {
-        let order: Vec<_> = elect(b"corniche", 10).order.iter().map(|author| author.0).collect();
+        let order: Vec<_> = elect(&stretched(b"corniche"), 10).order.iter().map(|author| author.0).collect();
         assert_eq!(order, FROZEN);
     }
 
-    const FROZEN: [u16; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    const FROZEN: [u16; 10] = [6, 9, 4, 1, 5, 8, 7, 2, 3, 0];
 }

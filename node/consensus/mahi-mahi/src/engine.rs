@@ -24,6 +24,8 @@ use std::{
     sync::Arc,
 };
 
+/// With undecided slots this many floor depths back, rounds go on at the heartbeat only.
+const MAX_OPEN_DEPTHS: u64 = 4;
 /// Blocks held because of their timestamp, per author.
 const MAX_EARLY_BLOCKS: usize = 8;
 
@@ -184,7 +186,7 @@ impl MahiMahi {
             Checked::Welcome { nonce, latest } => self.take_welcome(from, *nonce, latest.clone()),
             Checked::Fetch(fetch) => self.take_fetch(from, fetch),
             Checked::Found { blocks, missing } => self.take_found(from, blocks, missing),
-            Checked::Shares(shares) => self.take_shares(from, shares),
+            Checked::Coins(help) => self.take_coin_help(from, help),
         }
     }
 
@@ -216,6 +218,7 @@ impl MahiMahi {
     fn take_durable(&mut self, ticket: Ticket) {
         let Some((_, block)) = self.in_flight.take_if(|(expected, _)| *expected == ticket) else { return };
         let message = Message::Block(block.signed().clone()).encode();
+        let before = self.proposer.as_ref().map_or(Round(0), |proposer| proposer.tip().round);
         if block.round() > self.sequence.floor() {
             self.place(block.author(), block, Origin::Recorded);
         } else if !block.content().batch.is_empty() {
@@ -223,6 +226,7 @@ impl MahiMahi {
         }
         if self.committee.size() > 1 {
             self.outputs.push_back(Output::Send { to: Recipients::All, message });
+            self.send_skipped_shares(before);
         }
     }
 
@@ -379,7 +383,6 @@ impl MahiMahi {
         }
         self.early.retain(|(_, reference), _| reference.round > floor);
         self.accused = self.accused.split_off(&(floor + 1, ValidatorIndex(0)));
-        self.coins.prune(floor);
         if let Some(proposer) = &mut self.proposer {
             proposer.raise_floor(floor);
         }
@@ -388,6 +391,7 @@ impl MahiMahi {
         }
         let retained = floor - self.config.retain_rounds;
         self.dag.prune(retained);
+        self.coins.prune(retained);
         if let Some(ticket) = self.journal.release(retained) {
             self.outputs.push_back(Output::ReleaseBelow(ticket));
         }
@@ -422,7 +426,10 @@ impl MahiMahi {
             return None;
         }
         let proposer = self.proposer.as_ref()?;
-        proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())
+        let at = proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())?;
+        // Chance leaves no slot open for so long. More validators are faulty than may be: do not fill the memory meanwhile.
+        let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
+        Some(if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at })
     }
 
     /// Something is waiting to be ordered: rounds must go on.

@@ -30,6 +30,8 @@ pub trait Coin: Send + Sync {
     /// Combines exactly a threshold of shares of distinct validators and verifies the result. `None` when it does not
     /// verify: then at least one share is bad.
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue>;
+    /// Checks a value that somebody else combined.
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool;
     /// Checks a single share.
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool;
 }

@@ -1,9 +1,9 @@
 //! Blocks and the few messages that repair what the network lost.
 //!
 //! The block is the only consensus message: proposing, voting, certifying and the coin all ride on it. The others
-//! (`Hello`, `Welcome`, `Fetch`, `Found`, `Shares`) never carry a decision.
+//! (`Hello`, `Welcome`, `Fetch`, `Found`, `Coins`) never carry a decision.
 
-use crate::keys::{CoinShare, Signature};
+use crate::keys::{CoinShare, CoinValue, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
@@ -17,17 +17,18 @@ use std::{
 pub const BLOCK_TAG: &str = "corniche-mahi-mahi-block";
 /// Domain tag of a round's coin.
 pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
-/// Rounds above this are refused, so that arithmetic on them cannot overflow.
+/// Blocks of rounds above this are refused, so that arithmetic on them is exact.
 pub const MAX_ROUND: Round = Round(1 << 48);
 
 /// A round of the DAG; 0 holds the genesis blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Round(pub u64);
 
+/// Stops at the last number: questions of peers may name any round.
 impl Add<u64> for Round {
     type Output = Self;
     fn add(self, rounds: u64) -> Self {
-        Self(self.0 + rounds)
+        Self(self.0.saturating_add(rounds))
     }
 }
 
@@ -169,8 +170,7 @@ pub enum Message {
     Welcome(Welcome),
     Fetch(Fetch),
     Found(Found),
-    /// Own shares of coins that the receiver cannot open from blocks alone.
-    Shares(Vec<(Round, CoinShare)>),
+    Coins(CoinHelp),
 }
 
 /// "Here I am": asks the receiver for its later blocks, and for what it remembers of mine.
@@ -182,7 +182,7 @@ pub struct Hello {
     pub after: Round,
     /// The highest round of its own blocks that the sender knows: tell it of a higher one.
     pub own: Round,
-    /// Coins that the sender cannot open: send own shares of them.
+    /// Coins that the sender cannot open from blocks: send help.
     pub coins: Vec<Round>,
 }
 
@@ -210,6 +210,15 @@ pub struct Found {
     pub blocks: Vec<SignedBlock>,
     /// Asked for, but unknown here or pruned: ask somebody else.
     pub missing: Vec<BlockRef>,
+}
+
+/// Help with coins that cannot be opened from blocks alone.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct CoinHelp {
+    /// Coins that are open at the sender.
+    pub values: Vec<(Round, CoinValue)>,
+    /// The sender's own shares of coins that are not.
+    pub shares: Vec<(Round, CoinShare)>,
 }
 
 impl Message {

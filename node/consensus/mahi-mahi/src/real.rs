@@ -4,7 +4,7 @@ use crate::{
     keys::{Coin, CoinShare, CoinValue, Signature, Signatures, Signer},
     message::BLOCK_TAG,
 };
-use corniche_crypto::{CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed};
+use corniche_crypto::{BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKey, ConsensusPublicKey, Domain, Signed};
 use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
 
@@ -83,6 +83,10 @@ impl Coin for ThresholdCoin {
         let shares: Vec<_> = shares.iter().map(|(author, share)| (*author, corniche_crypto::CoinShare(*share))).collect();
         let value = self.keys.combine(self.threshold, &shares)?;
         self.keys.verify(message, &value).then(|| value.to_bytes())
+    }
+
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        BlsSignature::from_bytes(value).is_some_and(|value| self.keys.verify(message, &value))
     }
 
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {

@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     engine::MahiMahi,
     keys::CoinShare,
-    message::{Block, BlockRef, Fetch, Found, Hello, Message, Round, Welcome},
+    message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
     verify::MAX_COINS,
 };
@@ -96,9 +96,9 @@ impl MahiMahi {
         let latest = self.latest_known(from).filter(|block| block.round() > hello.own).map(|block| block.signed().clone());
         self.send(from, &Message::Welcome(Welcome { nonce: hello.nonce, latest }));
         self.push_own(from, hello.after);
-        let shares = self.own_shares(&hello.coins);
-        if !shares.is_empty() {
-            self.send(from, &Message::Shares(shares));
+        let help = self.coin_help(&hello.coins);
+        if !(help.values.is_empty() && help.shares.is_empty()) {
+            self.send(from, &Message::Coins(help));
         }
     }
 
@@ -112,11 +112,29 @@ impl MahiMahi {
         }
     }
 
+    /// What can be said about coins that somebody cannot open.
+    fn coin_help(&self, coins: &[Round]) -> CoinHelp {
+        let open = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value)));
+        let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
+        CoinHelp { values: open.collect(), shares: self.own_shares(&closed) }
+    }
+
     /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
     fn own_shares(&self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
-        let due = coins.iter().filter(|round| **round <= tip.round && **round > self.sequence.floor());
+        let due = coins.iter().filter(|round| **round <= tip.round);
         due.map(|round| (*round, signer.coin_share(&self.context.coin_message(*round)))).collect()
+    }
+
+    /// The own block before the newest one was of round `before`. Where coins of the rounds between are still closed, although
+    /// a quorum has blocks there, somebody's shares are bad and ours are needed, without a block to carry them.
+    pub(crate) fn send_skipped_shares(&mut self, before: Round) {
+        let skipped: Vec<_> = self.stuck_coins().into_iter().filter(|round| *round > before).collect();
+        let shares = self.own_shares(&skipped);
+        if !shares.is_empty() {
+            let message = Message::Coins(CoinHelp { values: Vec::new(), shares }).encode();
+            self.outputs.push_back(Output::Send { to: Recipients::All, message });
+        }
     }
 
     pub(crate) fn take_welcome(&mut self, from: ValidatorIndex, nonce: u64, latest: Option<Arc<Block>>) {
@@ -180,15 +198,17 @@ impl MahiMahi {
         }
     }
 
-    pub(crate) fn take_shares(&mut self, from: ValidatorIndex, shares: &[(Round, CoinShare)]) {
-        for (round, share) in shares {
-            if *round <= self.sequence.floor() || *round > self.dag.top() {
-                continue;
-            }
+    pub(crate) fn take_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {
+        let (floor, top) = (self.sequence.floor(), self.dag.top());
+        let useful = |round: &Round| *round > floor && *round <= top;
+        for (round, value) in help.values.iter().filter(|(round, _)| useful(round)) {
+            self.coins.add_value(*round, value);
+        }
+        for (round, share) in help.shares.iter().filter(|(round, _)| useful(round)) {
             let refused = self.coins.add_share(*round, from, *share);
             self.accuse_of_bad_shares(refused);
-            self.note_change();
         }
+        self.note_change();
     }
 
     /// Rounds with blocks of a quorum whose coin is closed all the same: some of the shares are bad.
@@ -200,22 +220,27 @@ impl MahiMahi {
         stuck.take(MAX_COINS).collect()
     }
 
-    fn needs_repair(&self) -> bool {
-        self.committee.size() > 1
+    /// A lone validator has nobody to ask.
+    fn stall_deadline(&self) -> Option<TimestampMs> {
+        (self.committee.size() > 1).then(|| self.repair.due(&self.config, self.is_busy()))
     }
 
     pub(crate) fn repair_deadline(&self) -> Option<TimestampMs> {
-        let due = self.needs_repair().then(|| self.repair.due(&self.config, self.is_busy()));
-        [due, self.repair.coins_at].into_iter().flatten().min()
+        [self.stall_deadline(), self.repair.coins_at].into_iter().flatten().min()
     }
 
     /// Called at every deadline.
     pub(crate) fn repair_if_due(&mut self) {
-        let stalled = self.repair_deadline().is_some_and(|at| at <= self.now);
+        let stalled = self.stall_deadline().is_some_and(|at| at <= self.now);
+        let closed = self.repair.coins_at.is_some_and(|at| at <= self.now);
         if stalled {
-            self.repair.coins_at = None;
             self.repair.progress_at = self.now;
             self.repair.attempts = self.repair.attempts.saturating_add(1);
+        }
+        if closed {
+            self.repair.coins_at = Some(TimestampMs(self.now.0 + self.config.fetch_retry_ms));
+        }
+        if stalled || closed {
             self.greet_all();
         }
     }
@@ -225,7 +250,7 @@ impl MahiMahi {
         if self.stuck_coins().is_empty() {
             self.repair.coins_at = None;
         } else if self.repair.coins_at.is_none() {
-            self.repair.coins_at = Some(TimestampMs(self.now.0 + self.config.fetch_retry_ms));
+            self.repair.coins_at = Some(TimestampMs(self.now.0 + self.config.fetch_delay_ms));
         }
     }
 }

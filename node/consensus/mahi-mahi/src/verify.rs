@@ -5,15 +5,15 @@
 
 use crate::{
     config::Config,
-    keys::{CoinShare, Signatures},
-    message::{Block, BlockRef, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock},
+    keys::Signatures,
+    message::{Block, BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock},
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Most coins asked for or answered in one message.
-pub const MAX_COINS: usize = 16;
+pub const MAX_COINS: usize = 64;
 
 /// The stateless half of the engine.
 pub struct MahiVerifier {
@@ -31,7 +31,7 @@ pub enum Checked {
     Welcome { nonce: u64, latest: Option<Arc<Block>> },
     Fetch(Fetch),
     Found { blocks: Vec<Arc<Block>>, missing: Vec<BlockRef> },
-    Shares(Vec<(Round, CoinShare)>),
+    Coins(CoinHelp),
 }
 
 impl Verifier for MahiVerifier {
@@ -66,8 +66,8 @@ impl MahiVerifier {
                 Ok(Checked::Fetch(fetch))
             }
             Message::Found(found) => self.check_found(found),
-            Message::Shares(shares) if shares.len() > MAX_COINS => Err(format!("{} coin shares", shares.len())),
-            Message::Shares(shares) => Ok(Checked::Shares(shares)),
+            Message::Coins(help) if help.values.len() + help.shares.len() > MAX_COINS => Err("too much help with coins".into()),
+            Message::Coins(help) => Ok(Checked::Coins(help)),
         }
     }
 

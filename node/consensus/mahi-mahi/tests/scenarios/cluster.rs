@@ -104,6 +104,8 @@ pub struct Cluster {
     pub random: Random,
     /// Messages between different groups are lost.
     pub groups: Vec<u8>,
+    /// Nobody hears these.
+    pub muted: BTreeSet<usize>,
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     verifier: MahiVerifier,
@@ -166,6 +168,7 @@ impl Cluster {
             disk_ms: 0,
             random: Random::new(seed),
             groups: vec![0; roles.len()],
+            muted: BTreeSet::new(),
             events: BTreeMap::new(),
             sequence: 0,
             verifier,
@@ -369,7 +372,7 @@ impl Cluster {
     }
 
     pub fn transmit(&mut self, from: usize, to: usize, bytes: Bytes) {
-        let lost = self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to];
+        let lost = self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from);
         let delay = self.link.min_ms + self.random.below(self.link.max_ms - self.link.min_ms + 1);
         if !lost {
             let life = self.nodes[to].life;
@@ -471,7 +474,7 @@ impl Cluster {
     pub fn delivered(&self, node: usize) -> Vec<String> {
         let batches = self.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
         let text = batches.map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
-        text.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).filter(|word| word != "sibling").collect()
+        text.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).filter(|word| !word.is_empty() && word != "sibling").collect()
     }
 
     /// Each of `transactions` came out once at every honest validator.

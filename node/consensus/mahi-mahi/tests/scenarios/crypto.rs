@@ -101,6 +101,10 @@ impl FakeCoin {
         self.dictated.insert(message, value.expect("a few leaders come first in one of many orders"));
     }
 
+    fn value(&self, message: &[u8]) -> CoinValue {
+        self.dictated.get(message).copied().unwrap_or_else(|| stretch("coin", 0, message))
+    }
+
     pub fn shared(self) -> Arc<dyn Coin> {
         Arc::new(self)
     }
@@ -109,8 +113,11 @@ impl FakeCoin {
 impl Coin for FakeCoin {
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
         let good = shares.iter().all(|(author, share)| self.verify_share(*author, message, share));
-        let value = || self.dictated.get(message).copied().unwrap_or_else(|| stretch("coin", 0, message));
-        good.then(value)
+        good.then(|| self.value(message))
+    }
+
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        self.value(message) == *value
     }
 
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::{cluster::Random, drawing::Drawing, votes::random_dag};
 use corniche_mahi_mahi::{
+    CoinValue,
     coin::elect,
     dag::Dag,
     message::{BlockRef, Round},
@@ -111,9 +112,16 @@ fn votes_of_older_rounds_do_not_count_as_certificates() {
     assert_eq!(dag.certificate(&drawing.reference("1@5"), ValidatorIndex(3)), Some(drawing.reference("3@2")));
 }
 
+fn value(seed: u64, round: u64) -> CoinValue {
+    let mut value = [0; 48];
+    value[..8].copy_from_slice(&seed.to_le_bytes());
+    value[8..16].copy_from_slice(&round.to_le_bytes());
+    value
+}
+
 /// What a validator with this part of the DAG decides.
 fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, Verdict> {
-    let orders: Vec<_> = (0..40u64).map(|round| elect(&[seed.to_le_bytes(), round.to_le_bytes()].concat(), size).order).collect();
+    let orders: Vec<_> = (0..40u64).map(|round| elect(&value(seed, round), size).order).collect();
     let opened = |round: Round| {
         let coin_round = round + (dag.wave_length() - 1);
         (dag.authors_at(coin_round) >= dag.quorum()).then(|| &orders[usize::try_from(round.0).unwrap()][..])

@@ -8,7 +8,7 @@ use crate::{
 use corniche_engine::Verifier;
 use corniche_mahi_mahi::{
     Config, MahiVerifier, Signer,
-    message::{BlockRef, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock, Welcome},
+    message::{BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock, Welcome},
 };
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn oversized_lists_are_refused() {
         Message::Fetch(Fetch { wanted: vec![reference; count], above: Round(0) }),
         Message::Found(Found { blocks: vec![], missing: vec![reference; count] }),
         Message::Hello(Hello { nonce: 0, after: Round(0), own: Round(0), coins: vec![Round(1); 100] }),
-        Message::Shares(vec![(Round(1), [0; 48]); 100]),
+        Message::Coins(CoinHelp { values: vec![], shares: vec![(Round(1), [0; 48]); 100] }),
     ];
     for message in messages {
         assert!(verifier().verify(ValidatorIndex(1), &message.encode()).is_err());
@@ -124,7 +124,9 @@ fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
         let context = Context::new(&cluster.keys.committee);
         let signature = cluster.keys.signers[0].sign(&context.digest(&content));
         let block = SignedBlock { content, signature };
-        let message = match step % 5 {
+        let help = vec![(Round(step), [3; 48]), (Round(u64::MAX), [3; 48])];
+        let message = match step % 6 {
+            5 => Message::Coins(CoinHelp { values: help.clone(), shares: help }),
             0 => Message::Found(Found { blocks: vec![block], missing: vec![unknown(2, 3)] }),
             1 => Message::Welcome(Welcome { nonce: step, latest: Some(block) }),
             2 => Message::Fetch(Fetch { wanted: vec![unknown(1, 1); 200], above: Round(u64::MAX) }),
