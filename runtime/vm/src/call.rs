@@ -5,6 +5,7 @@ use crate::{
     Vm,
     frame::World,
     host::BlockEnv,
+    journal::Journal,
     machine::Machine,
     outcome::{Call, CallOutcome, End},
     price,
@@ -31,7 +32,7 @@ impl Vm {
     }
 
     /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all of that, otherwise. Exact for a
-    /// plain transfer, up to 1/64 too much for the rest. Runs the call about ten times at most.
+    /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
         let _permit = self.call_permit().map_err(CallOutcome::before_running)?;
         estimate_gas(self.machine(), view, env, call)
@@ -47,7 +48,7 @@ pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, 
     if call.to.is_none() && call.input.len() > MAX_INIT_CODE_BYTES {
         return refused(SkipReason::InitCodeSize);
     }
-    let mut world = World::new(machine, view, env, call.from, call.gas_price);
+    let mut world = World::new(machine, Journal::new(view), env, call.from, call.gas_price);
     let nonce = world.journal.account(&call.from).nonce;
     let fee = U256::from(call.gas) * U256::from(call.gas_price);
     if !world.journal.debit(&call.from, fee) || world.journal.account(&call.from).balance < call.value {

@@ -49,11 +49,12 @@ pub(crate) fn transact(
     let gas_limit = transaction.gas_limit();
     let access_list = transaction.access_list();
     let intrinsic = intrinsic_gas(transaction.to().is_none(), transaction.input(), &access_list);
-    let account = view.account(&sender).unwrap_or_default();
-    check(transaction, &account, env, intrinsic).map_err(NotExecuted::Skipped)?;
+    // Everything is read through the journal and so only once: the checks and what relies on them see the same account.
+    let mut journal = Journal::new(view);
+    check(transaction, journal.account(&sender), env, intrinsic).map_err(NotExecuted::Skipped)?;
 
     let gas_price = transaction.effective_gas_price(env.base_fee);
-    let mut world = World::new(machine, view, env, sender, gas_price);
+    let mut world = World::new(machine, journal, env, sender, gas_price);
     let paid = world.journal.debit(&sender, wei(gas_limit, gas_price)) && world.journal.bump_nonce(&sender);
     assert!(paid, "the checks cover the gas limit at the effective price and the nonce");
     world.warm(transaction.to(), &access_list);
@@ -139,14 +140,8 @@ impl Run<'_> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(
-        machine: &'a dyn Machine,
-        view: &'a dyn StateView,
-        block: &'a BlockEnv,
-        origin: Address,
-        gas_price: u128,
-    ) -> Self {
-        Self { machine, journal: Journal::new(view), block, origin, gas_price, open: BTreeMap::new() }
+    pub fn new(machine: &'a dyn Machine, journal: Journal<'a>, block: &'a BlockEnv, origin: Address, gas_price: u128) -> Self {
+        Self { machine, journal, block, origin, gas_price, open: BTreeMap::new() }
     }
 
     /// What is warm from the start (EIP-2929, 2930, 3651).
