@@ -150,8 +150,9 @@ test('bad input', { timeout: 300_000 }, async (t) => {
 
   await step('refusals are counted, and browsers may ask', async () => {
     const metrics = await (await fetch(new URL('/metrics', node.rpc))).text();
-    assert.match(metrics, /^# (HELP|TYPE) /m);
-    assert.match(metrics, /refus|reject|error/i);
+    assert.match(metrics, /^corniche_transactions_refused_total [1-9]/m);
+    assert.match(metrics, /^corniche_rpc_requests_total\{method="unknown",code="-32601"\} [1-9]/m);
+    assert.match(metrics, /^corniche_rpc_requests_total\{method="eth_getBalance",code="-32602"\} [1-9]/m);
     assert.equal((await fetch(new URL('/health', node.rpc))).status, 200);
     const preflight = await fetch(node.rpc, {
       method: 'OPTIONS',
