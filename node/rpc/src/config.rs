@@ -72,7 +72,7 @@ impl Default for RpcConfig {
             max_filters: 1024,
             filter_lifetime: Duration::from_secs(300),
             call_gas_cap: 50_000_000,
-            max_running_calls: cores.min(4),
+            max_running_calls: (cores - 1).clamp(1, 4),
             max_waiting_calls: 256,
             max_running_reads: cores.max(2),
             max_waiting_reads: 1024,
