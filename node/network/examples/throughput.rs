@@ -1,6 +1,6 @@
 //! Messages per second and round trips between two nodes of this process over loopback, per transport and size.
 //!
-//! `cargo run --release -p corniche-network --example throughput [SECONDS]`. Both nodes share the machine's cores, each on a
+//! `cargo run -p corniche-network --example throughput [SECONDS]`. Both nodes share the machine's cores, each on a
 //! runtime of its own with one worker thread; the processor time is that of the whole process. The last line is the
 //! processor time of an idle link.
 

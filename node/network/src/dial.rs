@@ -11,9 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most addresses kept per target; the configured ones come first.
-const ADDRESSES_LIMIT: usize = 8;
-
 #[derive(Debug)]
 pub(crate) struct Dialer {
     targets: BTreeMap<PeerKey, Target>,
@@ -24,7 +21,8 @@ pub(crate) struct Dialer {
 
 #[derive(Debug)]
 struct Target {
-    addresses: Vec<Multiaddr>,
+    configured: Vec<Multiaddr>,
+    learned: Vec<Multiaddr>,
     pause: Duration,
     state: State,
     /// Whether the next dial goes to the addresses of the other transport.
@@ -45,18 +43,26 @@ impl Dialer {
         Self { targets: BTreeMap::new(), preferred, pause_min, pause_max: pause_max.max(pause_min) }
     }
 
-    /// A peer to stay connected with, at one more address. A new target is dialled at once.
-    pub fn add(&mut self, now: Instant, peer: PeerKey, address: Multiaddr, connected: bool) {
-        let state = if connected { State::Connected } else { State::Waiting(now) };
-        let target = self.targets.entry(peer).or_insert_with(|| Target {
-            addresses: Vec::new(),
-            pause: self.pause_min,
-            state,
-            second_choice: false,
-        });
-        if target.addresses.len() < ADDRESSES_LIMIT && !target.addresses.contains(&address) {
-            target.addresses.push(address);
+    /// A peer to stay connected with, at one more configured address. Dialled at once.
+    pub fn add(&mut self, now: Instant, peer: PeerKey, address: Multiaddr) {
+        let target = self.target(peer, State::Waiting(now));
+        if !target.configured.contains(&address) {
+            target.configured.push(address);
         }
+    }
+
+    /// Where a peer to stay connected with says it listens, instead of what it said before.
+    pub fn learn(&mut self, now: Instant, peer: PeerKey, addresses: Vec<Multiaddr>, connected: bool) {
+        if !addresses.is_empty() {
+            self.target(peer, if connected { State::Connected } else { State::Waiting(now) }).learned = addresses;
+        }
+    }
+
+    /// The target for this peer; a new one starts in `state`.
+    fn target(&mut self, peer: PeerKey, state: State) -> &mut Target {
+        let pause = self.pause_min;
+        let new = || Target { configured: Vec::new(), learned: Vec::new(), pause, state, second_choice: false };
+        self.targets.entry(peer).or_insert_with(new)
     }
 
     /// The earliest time at which [`Self::due`] has something.
@@ -134,15 +140,19 @@ impl Dialer {
 }
 
 impl Target {
+    fn addresses(&self) -> impl Iterator<Item = &Multiaddr> {
+        self.configured.iter().chain(self.learned.iter().filter(|address| !self.configured.contains(address)))
+    }
+
     fn choice(&self, preferred: Transport) -> Vec<Multiaddr> {
         let wanted = |address: &&Multiaddr| (Transport::of(address) == preferred) != self.second_choice;
-        let chosen: Vec<_> = self.addresses.iter().filter(wanted).cloned().collect();
-        if chosen.is_empty() { self.addresses.clone() } else { chosen }
+        let chosen: Vec<_> = self.addresses().filter(wanted).cloned().collect();
+        if chosen.is_empty() { self.addresses().cloned().collect() } else { chosen }
     }
 
     fn has_second_choice(&self, preferred: Transport) -> bool {
-        let first = self.addresses.iter().filter(|address| Transport::of(address) == preferred).count();
-        first > 0 && first < self.addresses.len()
+        let is_first = |address: &&Multiaddr| Transport::of(address) == preferred;
+        self.addresses().any(|address| is_first(&address)) && !self.addresses().all(|address| is_first(&address))
     }
 }
 
@@ -170,7 +180,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_limit_and_a_link_resets_them() {
         let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
-        dialer.add(now, peer(), tcp(), false);
+        dialer.add(now, peer(), tcp());
         for pause in [1, 2, 4, 8, 8, 8].map(Duration::from_secs) {
             assert_eq!(dialer.due(now), [(peer(), vec![tcp()])]);
             assert_eq!(dialer.due(now), [], "one dial at a time");
@@ -190,7 +200,7 @@ mod tests {
     #[test]
     fn a_peer_that_connects_but_never_links_is_left_alone_ever_longer() {
         let (mut dialer, mut now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
-        dialer.add(now, peer(), tcp(), false);
+        dialer.add(now, peer(), tcp());
         for pause in [1, 2, 4, 8, 8].map(Duration::from_secs) {
             assert_eq!(dialer.due(now).len(), 1);
             dialer.connected(&peer());
@@ -204,8 +214,8 @@ mod tests {
     fn the_other_transport_is_tried_at_once() {
         for (preferred, first, second) in [(Transport::Tcp, tcp(), quic()), (Transport::Quic, quic(), tcp())] {
             let (mut dialer, now) = (Dialer::new(preferred, MIN, MAX), Instant::now());
-            dialer.add(now, peer(), tcp(), false);
-            dialer.add(now, peer(), quic(), false);
+            dialer.add(now, peer(), tcp());
+            dialer.add(now, peer(), quic());
             assert_eq!(dialer.due(now), [(peer(), vec![first.clone()])]);
             dialer.failed(now, &peer());
             assert_eq!(dialer.due(now), [(peer(), vec![second])]);
@@ -217,9 +227,21 @@ mod tests {
     #[test]
     fn a_banned_target_waits_for_the_end_of_the_ban() {
         let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
-        dialer.add(now, peer(), tcp(), false);
+        dialer.add(now, peer(), tcp());
         dialer.banned(&peer(), now + MAX);
         assert_eq!(dialer.deadline(), Some(now + MAX));
+    }
+
+    #[test]
+    fn what_a_peer_says_replaces_what_it_said_but_not_what_is_configured() {
+        let (mut dialer, now) = (Dialer::new(Transport::Tcp, MIN, MAX), Instant::now());
+        let elsewhere = |port: u16| format!("/ip4/5.6.7.8/tcp/{port}").parse::<Multiaddr>().expect("valid");
+        dialer.add(now, peer(), tcp());
+        for port in 1..100 {
+            dialer.learn(now, peer(), vec![elsewhere(port), tcp()], false);
+        }
+        dialer.learn(now, peer(), Vec::new(), false);
+        assert_eq!(dialer.due(now), [(peer(), vec![tcp(), elsewhere(99)])]);
     }
 
     #[test]

@@ -296,8 +296,7 @@ impl Throttle {
         let bytes = Duration::from_nanos((length as u64).saturating_mul(self.nanos_per_kib) / 1024);
         let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
         *earned = (*earned).max(now) + self.per_frame.max(bytes);
-        let until = earned.checked_sub(BURST).filter(|until| *until > now);
-        until
+        earned.checked_sub(BURST).filter(|until| *until > now)
     }
 }
 

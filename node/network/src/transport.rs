@@ -2,7 +2,7 @@
 
 use crate::{NetworkConfig, NetworkError};
 use libp2p::{
-    PeerId, Transport,
+    Multiaddr, PeerId, Transport,
     core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},
     dns,
     multiaddr::Protocol,
@@ -43,4 +43,28 @@ pub(crate) fn build(config: &NetworkConfig) -> Result<Boxed<(PeerId, StreamMuxer
     }
     let named = dns::tokio::Transport::system(both).map_err(|error| NetworkError::Transport(error.to_string()))?;
     Ok(named.boxed())
+}
+
+/// Whether this crate can dial there, as far as the address tells.
+pub(crate) fn is_usable(address: &Multiaddr) -> bool {
+    let relayed = address.iter().any(|part| matches!(part, Protocol::P2pCircuit));
+    !relayed && address.iter().any(|part| matches!(part, Protocol::Tcp(_) | Protocol::QuicV1))
+}
+
+/// Binds a TCP address for a moment: libp2p shares listening ports between processes, so a second node on the same port
+/// would start without complaint and take half of the first one's connections.
+pub(crate) fn probe(address: &Multiaddr) -> Result<(), NetworkError> {
+    let mut parts = address.iter();
+    let ip = match parts.next() {
+        Some(Protocol::Ip4(ip)) => std::net::IpAddr::V4(ip),
+        Some(Protocol::Ip6(ip)) => std::net::IpAddr::V6(ip),
+        _ => return Ok(()),
+    };
+    match parts.next() {
+        Some(Protocol::Tcp(port)) if port != 0 => {
+            let bound = std::net::TcpListener::bind((ip, port));
+            bound.map(drop).map_err(|error| NetworkError::Listen { address: address.clone(), reason: error.to_string() })
+        }
+        _ => Ok(()),
+    }
 }
