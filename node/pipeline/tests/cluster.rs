@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CHAIN, Disk, Node, bls_key, genesis as plain_genesis, transfer};
+use common::{Disk, Node, genesis as plain_genesis, transfer};
 use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::{Committee, Engine, Verifier};
 use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, real};
@@ -46,6 +46,7 @@ impl Cluster {
         genesis.block_ms = 50;
         for (index, member) in genesis.validators.iter_mut().enumerate() {
             member.consensus_key = consensus_key(index).public();
+            member.network_key = consensus_key(index + 50).public();
         }
         (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
         corniche_crypto::verify_genesis(&genesis).unwrap();
@@ -311,5 +312,4 @@ fn the_same_seed_gives_the_same_chain() {
         cluster.nodes[&0].hashes()
     };
     assert_eq!(run(), run());
-    let _ = (CHAIN, bls_key(0));
 }

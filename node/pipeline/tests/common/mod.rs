@@ -122,7 +122,7 @@ impl Engine for Scripted {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        None
+        (!self.script.lock().unwrap().is_empty()).then_some(self.now)
     }
 }
 
