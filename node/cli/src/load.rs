@@ -130,9 +130,9 @@ fn fund(
     amount: U256,
     fees: Fees,
 ) -> anyhow::Result<()> {
-    let mut nonce = client.nonce(funder.address())?;
+    let first_nonce = client.nonce(funder.address())?;
     let mut sent = Vec::new();
-    for address in to {
+    for (nonce, address) in (first_nonce..).zip(to) {
         let draft = Draft {
             nonce: Some(nonce),
             gas_limit: Some(TRANSFER_GAS),
@@ -141,7 +141,6 @@ fn fund(
             ..Draft::transfer(address, amount)
         };
         sent.push(client.send(funder, &draft).context("funding the senders")?);
-        nonce += 1;
     }
     for hash in sent {
         let receipt = client.wait(hash, Wait::default()).context("funding the senders")?;

@@ -1,12 +1,14 @@
 //! A light check of finality: what a node double claims is believed only as far as a quorum signed it.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
 use corniche_client::{Client, ClientError};
 use corniche_crypto::{BlsSecretKey, CommitteeKeys, bls_aggregate};
 use corniche_types::{
-    Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, SignerBitmap, TimestampMs, ValidatorIndex,
-    ValidatorInfo,
+    Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, SignerBitmap, TimestampMs,
+    ValidatorIndex, ValidatorInfo,
 };
 use serde_json::{Value, json};
 use std::{
