@@ -15,11 +15,16 @@
 //! bytes, per sender and in nonces ahead is bounded; whatever leaves without being executed is named by an [`Event`].
 
 pub mod batch;
+mod event;
+mod order;
 mod pool;
 mod refusal;
 mod sender;
+#[cfg(test)]
+mod tests;
 
-pub use pool::{DropReason, Event, Pool, PoolConfig};
+pub use event::{DropReason, Event};
+pub use pool::{Pool, PoolConfig};
 pub use refusal::Refusal;
 
 use corniche_crypto::VerifiedTransaction;

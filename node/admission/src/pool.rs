@@ -1,20 +1,23 @@
 //! The pool: who waits, in which order they go, and who leaves when there is no room.
 
 use crate::{
-    Refusal, batch,
+    DropReason, Event, Refusal, batch,
+    order::{CutKey, Cutting, EvictKey, Worth},
     sender::{Entry, SenderQueue, tip},
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
 use corniche_state::{Account, StateView};
-use corniche_types::{Address, B256, Bytes, Genesis, TimestampMs, U256, intrinsic_gas, keccak256};
+use corniche_types::{Address, B256, Genesis, TimestampMs, U256, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas, keccak256};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, VecDeque},
 };
 
 /// A transaction that was cut this many blocks ago and neither executed nor returned waits again: its batch was lost.
-const IN_FLIGHT_BLOCKS: u64 = 64;
+const IN_FLIGHT_BLOCKS: u64 = 256;
+/// A transaction whose batches were lost so many times is dropped.
+const MOST_LOST: u32 = 3;
 /// Senders whose account is looked at again with every block, besides the ones the block names.
 const SWEEP_PER_BLOCK: usize = 64;
 /// The same, with every admission.
@@ -54,65 +57,6 @@ impl PoolConfig {
             queued_lifetime_ms: 3 * 3_600 * 1_000,
         }
     }
-}
-
-/// A transaction left the pool without being executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    Dropped { hash: B256, reason: DropReason },
-    Replaced { hash: B256, by: B256 },
-}
-
-impl Event {
-    pub fn hash(&self) -> B256 {
-        match self {
-            Self::Dropped { hash, .. } | Self::Replaced { hash, .. } => *hash,
-        }
-    }
-}
-
-/// Why a transaction was dropped.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum DropReason {
-    #[error("another transaction with nonce {nonce} was executed")]
-    Superseded { nonce: u64 },
-    #[error("insufficient funds for gas * price + value")]
-    InsufficientFunds,
-    #[error("sender not an eoa")]
-    SenderNotEoa,
-    #[error("txpool is full of transactions that pay more")]
-    Evicted,
-    #[error("account limit exceeded")]
-    AccountLimit,
-    #[error("waited too long for the nonces before it")]
-    Expired,
-    /// It came back from a block and could not be taken again.
-    #[error(transparent)]
-    Refused(Refusal),
-}
-
-/// Order of cutting: highest tip, then earliest arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct CutKey {
-    tip: Reverse<u128>,
-    arrival: u64,
-    sender: Address,
-    nonce: u64,
-}
-
-/// How much a transaction is worth keeping: queued before ready, underpriced before priced, cheap before dear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Worth {
-    ready: bool,
-    tip: Option<u128>,
-}
-
-/// Order of eviction: least worth, then latest arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct EvictKey {
-    worth: Worth,
-    arrival: Reverse<u64>,
-    sender: Address,
 }
 
 /// What the indices hold about a sender, to be taken out before anything about it changes.
@@ -302,6 +246,10 @@ impl Pool {
             return Err(Refusal::TipAboveFee { tip, max_fee });
         }
         let creation = transaction.kind().is_create();
+        let (size, limit) = (transaction.input().len(), MAX_INIT_CODE_BYTES);
+        if creation && size > limit {
+            return Err(Refusal::InitCodeSize { size, limit });
+        }
         let needed = intrinsic_gas(creation, transaction.input(), &transaction.access_list());
         if gas < needed {
             return Err(Refusal::IntrinsicGas { gas, needed });
@@ -343,7 +291,7 @@ impl Pool {
         self.next_arrival += 1;
         let queue = self.senders.entry(sender).or_default();
         queue.nonce = account.nonce;
-        queue.entries.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None });
+        queue.entries.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None, lost: 0 });
         self.reindex(sender);
         Ok(())
     }
@@ -471,7 +419,8 @@ impl Pool {
         let raw = entry.transaction.transaction().raw();
         let (bytes, gas) = (raw.len() + batch::ENTRY_OVERHEAD, entry.transaction.gas_limit());
         if bytes > cutting.bytes_left || gas > cutting.gas_left {
-            cutting.misfits += 1;
+            // One that fits no batch of this size must not keep the others out.
+            cutting.misfits += usize::from(bytes <= cutting.bytes && gas <= cutting.gas);
             return cutting.misfits < MOST_MISFITS;
         }
         cutting.bytes_left -= bytes;
@@ -479,7 +428,7 @@ impl Pool {
         *spendable -= entry.cost;
         cutting.raw.push(raw.clone());
         entry.in_flight_since = Some(self.blocks);
-        let follower = queue.next_waiting(key.nonce + 1).and_then(|entry| cut_key(key.sender, entry, self.base_fee));
+        let follower = queue.next_waiting(key.nonce + 1).and_then(|entry| CutKey::of(key.sender, entry, self.base_fee));
         cutting.followers.extend(follower);
         true
     }
@@ -492,8 +441,10 @@ impl Pool {
         queue.nonce = account.nonce;
         let (blocks, now, lifetime) = (self.blocks, self.now.0, self.config.queued_lifetime_ms);
         for entry in queue.entries.values_mut() {
-            let lost = entry.in_flight_since.is_some_and(|since| since + IN_FLIGHT_BLOCKS <= blocks);
-            entry.in_flight_since = entry.in_flight_since.filter(|_| !lost);
+            if entry.in_flight_since.is_some_and(|since| since + IN_FLIGHT_BLOCKS <= blocks) {
+                entry.in_flight_since = None;
+                entry.lost += 1;
+            }
         }
         let next_nonce = queue.next_nonce();
         let leaving = |(&nonce, entry): (&u64, &Entry)| {
@@ -506,6 +457,8 @@ impl Pool {
                 DropReason::SenderNotEoa
             } else if entry.cost > account.balance {
                 DropReason::InsufficientFunds
+            } else if entry.lost >= MOST_LOST {
+                DropReason::Lost
             } else if expired {
                 DropReason::Expired
             } else {
@@ -578,36 +531,11 @@ impl Pool {
             arrival: Reverse(tail.arrival),
             sender,
         });
-        let new = Indexed { cut: next.and_then(|entry| cut_key(sender, entry, self.base_fee)), evict, ready };
+        let new = Indexed { cut: next.and_then(|entry| CutKey::of(sender, entry, self.base_fee)), evict, ready };
         self.cut_order.extend(new.cut);
         self.evict_order.extend(new.evict);
         self.ready += new.ready;
         self.indexed.insert(sender, new);
-    }
-}
-
-/// One batch in the making.
-struct Cutting {
-    bytes_left: usize,
-    gas_left: u64,
-    raw: Vec<Bytes>,
-    /// What each sender looked at can still spend, its transactions in flight taken off.
-    spendable: BTreeMap<Address, U256>,
-    /// Next ones of senders that have some in the batch already.
-    followers: BTreeSet<CutKey>,
-    misfits: usize,
-}
-
-impl Cutting {
-    fn new(bytes: u32, gas: u64) -> Self {
-        Self {
-            bytes_left: (bytes as usize).saturating_sub(batch::BATCH_OVERHEAD),
-            gas_left: gas,
-            raw: Vec::new(),
-            spendable: BTreeMap::new(),
-            followers: BTreeSet::new(),
-            misfits: 0,
-        }
     }
 }
 
@@ -621,12 +549,42 @@ fn entry_bytes(transaction: &VerifiedTransaction) -> usize {
     transaction.transaction().raw().len() + ENTRY_BYTES
 }
 
-fn cut_key(sender: Address, entry: &Entry, base_fee: u64) -> Option<CutKey> {
-    let tip = Reverse(entry.tip(base_fee)?);
-    Some(CutKey { tip, arrival: entry.arrival, sender, nonce: entry.transaction.nonce() })
-}
-
 /// At least a tenth more, and at least one wei.
 fn raised(fee: u128) -> u128 {
     fee.saturating_add((fee / REPLACEMENT_PART + u128::from(!fee.is_multiple_of(REPLACEMENT_PART))).max(1))
+}
+
+#[cfg(test)]
+impl Pool {
+    /// Everything kept twice says the same twice, and every bound holds.
+    pub(crate) fn assert_consistent(&mut self) {
+        let (indexed, cut, evict) = (self.indexed.len(), self.cut_order.clone(), self.evict_order.clone());
+        let (ready, parked) = (self.ready, self.parked.clone());
+        assert_eq!(indexed, self.senders.len(), "one index entry a sender");
+        let entries =
+            || self.senders.iter().flat_map(|(sender, queue)| queue.entries.iter().map(move |e| (*sender, *e.0, e.1)));
+        assert_eq!(self.by_hash.len(), entries().count());
+        for (sender, nonce, entry) in entries() {
+            assert_eq!(self.by_hash.get(&entry.transaction.hash()), Some(&(sender, nonce)));
+            assert_eq!((entry.transaction.sender(), entry.transaction.nonce()), (sender, nonce));
+        }
+        assert_eq!(self.bytes, entries().map(|(_, _, entry)| entry.size()).sum::<usize>());
+        assert!(self.by_hash.len() <= self.config.max_transactions, "too many");
+        assert!(self.bytes <= self.config.max_bytes, "too large");
+        assert!(parked.iter().all(|sender| self.senders.contains_key(sender)));
+        for queue in self.senders.values() {
+            assert!(!queue.entries.is_empty() && queue.entries.len() <= self.config.max_per_sender);
+            assert!(queue.entries.keys().all(|&nonce| nonce >= queue.nonce));
+        }
+        for sender in self.senders.keys().copied().collect::<Vec<_>>() {
+            self.reindex(sender);
+        }
+        assert_eq!((&self.cut_order, &self.evict_order, self.ready), (&cut, &evict, ready), "an index was stale");
+    }
+
+    /// Transactions that are cut and not yet back.
+    pub(crate) fn in_flight(&self) -> Vec<&VerifiedTransaction> {
+        let entries = self.senders.values().flat_map(|queue| queue.entries.values());
+        entries.filter(|entry| !entry.waits()).map(|entry| &entry.transaction).collect()
+    }
 }

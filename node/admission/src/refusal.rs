@@ -18,6 +18,9 @@ pub enum Refusal {
     GasLimit { gas: u64, limit: u64 },
     #[error("max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {tip}, maxFeePerGas: {max_fee}")]
     TipAboveFee { tip: u128, max_fee: u128 },
+    /// EIP-3860 with our number.
+    #[error("max initcode size exceeded: code size {size}, limit {limit}")]
+    InitCodeSize { size: usize, limit: usize },
     /// EIP-2681.
     #[error("nonce has max value: address {sender}, nonce: {nonce}")]
     NonceMax { sender: Address, nonce: u64 },

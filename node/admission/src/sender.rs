@@ -15,6 +15,8 @@ pub(crate) struct Entry {
     pub cost: U256,
     /// The count of blocks when it was cut into a batch; `None` while it waits.
     pub in_flight_since: Option<u64>,
+    /// How many times its batch was given up for lost.
+    pub lost: u32,
 }
 
 impl Entry {

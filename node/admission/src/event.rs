@@ -1,0 +1,41 @@
+//! What becomes of transactions that leave the pool without being executed.
+
+use crate::Refusal;
+use corniche_types::B256;
+
+/// A transaction left the pool without being executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Dropped { hash: B256, reason: DropReason },
+    Replaced { hash: B256, by: B256 },
+}
+
+impl Event {
+    pub fn hash(&self) -> B256 {
+        match self {
+            Self::Dropped { hash, .. } | Self::Replaced { hash, .. } => *hash,
+        }
+    }
+}
+
+/// Why a transaction was dropped.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DropReason {
+    #[error("another transaction with nonce {nonce} was executed")]
+    Superseded { nonce: u64 },
+    #[error("insufficient funds for gas * price + value")]
+    InsufficientFunds,
+    #[error("sender not an eoa")]
+    SenderNotEoa,
+    #[error("txpool is full of transactions that pay more")]
+    Evicted,
+    #[error("account limit exceeded")]
+    AccountLimit,
+    #[error("waited too long for the nonces before it")]
+    Expired,
+    #[error("proposed several times without being ordered")]
+    Lost,
+    /// It came back from a block and could not be taken again.
+    #[error(transparent)]
+    Refused(Refusal),
+}

@@ -1,0 +1,7 @@
+//! Tests of the pool: refusals, stories, and random operations.
+
+mod batches;
+mod operations;
+mod refusals;
+mod stories;
+mod world;

@@ -1,0 +1,84 @@
+//! Batches: everyone reads the same bytes the same way, also those of a proposer who means harm.
+
+use crate::batch::{MIN_TRANSACTION_BYTES, decode, encode};
+use alloy_primitives::{hex, keccak256};
+use corniche_types::Bytes;
+use proptest::{collection::vec, prelude::*};
+
+fn transaction(byte: u8, length: usize) -> Bytes {
+    vec![byte; length].into()
+}
+
+#[test]
+fn an_empty_batch_is_no_bytes() {
+    assert_eq!(encode(&[]), Bytes::new());
+    assert!(decode(&Bytes::new()).is_empty());
+}
+
+#[test]
+fn the_format_is_frozen() {
+    let bytes = encode(&[transaction(0xaa, 64), transaction(0xbb, 65)]);
+    assert_eq!(hex::encode(&bytes[..6]), "0140000000aa");
+    assert_eq!(bytes.len(), 1 + 4 + 64 + 4 + 65);
+    assert_eq!(hex::encode(keccak256(&bytes)), "1d0d659b5a7a131129a9139fe43d33302a645a0ddf68b350712179fdd2652471");
+}
+
+#[test]
+fn what_is_no_batch_is_one_transaction_that_will_be_skipped() {
+    let good = encode(&[transaction(0xaa, 64)]);
+    let mut other_version = good.to_vec();
+    other_version[0] = 2;
+    let malformed: [Vec<u8>; 7] = [
+        vec![1],
+        vec![0],
+        other_version,
+        good[..good.len() - 1].to_vec(),
+        [&good, &[0u8][..]].concat(),
+        [&good, &[64, 0, 0, 0][..]].concat(),
+        [&good, &[0xff; 4][..]].concat(),
+    ];
+    for bytes in malformed {
+        let bytes = Bytes::from(bytes);
+        assert_eq!(decode(&bytes), [bytes.clone()], "{bytes}");
+    }
+}
+
+#[test]
+fn entries_shorter_than_any_transaction_cannot_multiply() {
+    let dust: Vec<u8> = std::iter::once(1).chain(std::iter::repeat_n([1, 0, 0, 0, 7], 1_000).flatten()).collect();
+    let empty: Vec<u8> = std::iter::once(1).chain(std::iter::repeat_n([0, 0, 0, 0], 1_000).flatten()).collect();
+    for bytes in [dust, empty] {
+        assert_eq!(decode(&bytes.into()).len(), 1);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_goes_in_comes_out(transactions in vec(vec(any::<u8>(), MIN_TRANSACTION_BYTES..300), 0..20)) {
+        let transactions: Vec<Bytes> = transactions.into_iter().map(Bytes::from).collect();
+        prop_assert_eq!(decode(&encode(&transactions)), transactions);
+    }
+
+    /// Any bytes decode, to entries that are bounded by the bytes, and in only one way.
+    #[test]
+    fn any_bytes_decode(bytes in vec(any::<u8>(), 1..600), version: bool) {
+        let mut bytes = bytes;
+        bytes[0] = if version { 1 } else { bytes[0] };
+        let bytes = Bytes::from(bytes);
+        let transactions = decode(&bytes);
+        prop_assert!(!transactions.is_empty());
+        prop_assert!(transactions.len() <= 1 + bytes.len() / MIN_TRANSACTION_BYTES);
+        prop_assert!(transactions == [bytes.clone()] || encode(&transactions) == bytes);
+    }
+
+    #[test]
+    fn a_changed_length_never_loses_a_byte(lengths in vec(MIN_TRANSACTION_BYTES..200, 1..6), at: prop::sample::Index, byte: u8) {
+        let transactions: Vec<Bytes> = lengths.into_iter().map(|length| transaction(0xaa, length)).collect();
+        let mut bytes = encode(&transactions).to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let bytes = Bytes::from(bytes);
+        let decoded = decode(&bytes);
+        prop_assert!(decoded == [bytes.clone()] || encode(&decoded) == bytes);
+    }
+}

@@ -1,0 +1,235 @@
+//! Random operations on a small pool beside a small chain. After each one the indices agree with the queues and the bounds
+//! hold ([`crate::Pool::assert_consistent`]); over the whole run:
+//!
+//! - a transaction is cut only when it is not in flight already, in nonce order, paying the base fee, covered;
+//! - every transaction that was taken is pending, or was executed, or was named by exactly one event;
+//! - the same operations give the same batches and events.
+
+use super::world::*;
+use crate::{Event, PoolConfig, Refusal};
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::Batch;
+use corniche_types::{B256, TimestampMs, U256};
+use proptest::{collection::vec, prelude::*};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Admit {
+        from: u8,
+        ahead: u64,
+        tip: u128,
+        max_fee: u128,
+        value: u128,
+        gas: u64,
+    },
+    Cut {
+        transactions: u32,
+        gas: u64,
+    },
+    /// A batch under way is executed: each transaction as the executor would.
+    Order {
+        batch: usize,
+    },
+    Requeue {
+        batch: usize,
+    },
+    /// A batch is forgotten, as by an engine that is built anew.
+    LoseAll,
+    /// Another validator's block used the sender's next nonce.
+    UsedElsewhere {
+        from: u8,
+    },
+    Balance {
+        from: u8,
+        transfers: u64,
+    },
+    BaseFee(u64),
+    Wait(u64),
+    EmptyBlock,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, prop_oneof![Just(21_000u64), Just(90_000)])
+        .prop_map(|(from, ahead, tip, max_fee, value, gas)| Operation::Admit { from, ahead, tip, max_fee, value, gas });
+    prop_oneof![
+        10 => admit,
+        4 => (0u32..6, 0u64..200_000).prop_map(|(transactions, gas)| Operation::Cut { transactions, gas }),
+        3 => (0usize..3).prop_map(|batch| Operation::Order { batch }),
+        1 => (0usize..3).prop_map(|batch| Operation::Requeue { batch }),
+        1 => Just(Operation::LoseAll),
+        1 => (1u8..5).prop_map(|from| Operation::UsedElsewhere { from }),
+        1 => (1u8..5, 0u64..30).prop_map(|(from, transfers)| Operation::Balance { from, transfers }),
+        1 => (80u64..150).prop_map(Operation::BaseFee),
+        1 => (0u64..600).prop_map(Operation::Wait),
+        1 => Just(Operation::EmptyBlock),
+    ]
+}
+
+/// The world with a memory of everything that happened.
+struct Run {
+    world: World,
+    under_way: Vec<Batch>,
+    in_flight: BTreeSet<B256>,
+    taken: BTreeMap<B256, VerifiedTransaction>,
+    executed: BTreeSet<B256>,
+    left: BTreeMap<B256, Event>,
+    log: Vec<String>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let config = PoolConfig { max_transactions: 12, max_bytes: 16_000, max_per_sender: 5, max_nonces_ahead: 8, ..config() };
+        let mut world = World::with(config);
+        (1..5).for_each(|from| world.account(from).balance = U256::from(20 * 21_000 * 200));
+        Self {
+            world,
+            under_way: Vec::new(),
+            in_flight: BTreeSet::new(),
+            taken: BTreeMap::new(),
+            executed: BTreeSet::new(),
+            left: BTreeMap::new(),
+            log: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        match *operation {
+            Operation::Admit { from, ahead, tip, max_fee, value, gas } => {
+                let nonce = self.world.account(from).nonce + ahead;
+                self.admit(draft(from, nonce).max_fee(max_fee).tip(tip.min(max_fee)).value(value).gas(gas));
+            }
+            Operation::Cut { transactions, gas } => self.cut(transactions * 130, gas),
+            Operation::Order { batch } => self.order(batch),
+            Operation::Requeue { batch } => {
+                if let Some(batch) = self.take_batch(batch) {
+                    self.forget_flight(&batch);
+                    self.world.pool.requeue(batch);
+                }
+            }
+            Operation::LoseAll => {
+                self.under_way.clear();
+                self.in_flight.clear();
+                self.world.pool.requeue_all();
+            }
+            Operation::UsedElsewhere { from } => {
+                self.world.account(from).nonce += 1;
+                self.world.on_block(&[], &[]);
+            }
+            Operation::Balance { from, transfers } => {
+                self.world.account(from).balance = U256::from(transfers * 21_000 * 150);
+                self.world.on_block(&[], &[]);
+            }
+            Operation::BaseFee(base_fee) => {
+                self.world.base_fee = base_fee;
+                self.world.on_block(&[], &[]);
+            }
+            Operation::Wait(ms) => self.world.now = TimestampMs(self.world.now.0 + ms),
+            Operation::EmptyBlock => self.world.on_block(&[], &[]),
+        }
+        self.world.pool.assert_consistent();
+        self.record_events();
+    }
+
+    fn admit(&mut self, draft: Draft) {
+        let (transaction, hash) = (draft.signed(), draft.hash());
+        let result = self.world.admit(&draft);
+        self.log.push(format!("{result:?}"));
+        match result {
+            Ok(()) => {
+                // The same bytes may come again after they were dropped.
+                self.left.remove(&hash);
+                self.taken.insert(hash, transaction);
+            }
+            Err(Refusal::AlreadyKnown { .. }) => assert!(self.world.pool.get(&hash).is_some()),
+            Err(_) => {}
+        }
+    }
+
+    fn cut(&mut self, bytes: u32, gas: u64) {
+        let Some(batch) = self.world.cut_at_most(bytes, gas) else { return };
+        self.log.push(format!("{:?}", contents(&batch)));
+        assert!(batch.bytes.len() <= bytes as usize);
+        let mut spent: BTreeMap<u8, U256> = BTreeMap::new();
+        let mut declared = 0;
+        for raw in crate::batch::decode(&batch.bytes) {
+            let transaction = crate::check(raw, CHAIN_ID).unwrap();
+            let (from, nonce) = (number_of(transaction.sender()), transaction.nonce());
+            let before = (self.world.account(from).nonce..nonce).map(|nonce| self.taken_in_flight(from, nonce));
+            assert!(before.into_iter().all(|in_flight| in_flight), "{from} {nonce}: one before it is not under way");
+            assert!(self.in_flight.insert(transaction.hash()), "cut twice");
+            assert!(transaction.max_fee_per_gas() >= u128::from(self.world.base_fee), "underpriced");
+            *spent.entry(from).or_default() += transaction.max_cost().unwrap();
+            assert!(spent[&from] <= self.world.account(from).balance, "not covered");
+            declared += transaction.gas_limit();
+        }
+        assert!(declared <= gas);
+        self.under_way.push(batch);
+    }
+
+    fn taken_in_flight(&self, from: u8, nonce: u64) -> bool {
+        self.in_flight.iter().any(|hash| self.taken[hash].sender() == address(from) && self.taken[hash].nonce() == nonce)
+    }
+
+    /// Executes a batch by the executor's rules: valid ones use their nonce and pay, others return or are skipped.
+    fn order(&mut self, batch: usize) {
+        let Some(batch) = self.take_batch(batch) else { return };
+        self.forget_flight(&batch);
+        let (mut executed, mut returned) = (Vec::new(), Vec::new());
+        for raw in crate::batch::decode(&batch.bytes) {
+            let transaction = crate::check(raw, CHAIN_ID).unwrap();
+            let base_fee = u128::from(self.world.base_fee);
+            let account = self.world.account(number_of(transaction.sender()));
+            let cost = transaction.max_cost().unwrap();
+            if transaction.nonce() == account.nonce && cost <= account.balance && transaction.max_fee_per_gas() >= base_fee {
+                account.nonce += 1;
+                account.balance -= U256::from(21_000 * base_fee);
+                executed.push(transaction.hash());
+            } else if transaction.nonce() >= account.nonce {
+                returned.push(transaction);
+            }
+        }
+        self.executed.extend(&executed);
+        self.world.on_block(&executed, &returned);
+    }
+
+    fn take_batch(&mut self, number: usize) -> Option<Batch> {
+        (number < self.under_way.len()).then(|| self.under_way.remove(number))
+    }
+
+    fn forget_flight(&mut self, batch: &Batch) {
+        for raw in crate::batch::decode(&batch.bytes) {
+            self.in_flight.remove(&alloy_primitives::keccak256(&raw));
+        }
+    }
+
+    fn record_events(&mut self) {
+        for event in self.world.events() {
+            self.log.push(format!("{event:?}"));
+            let hash = event.hash();
+            // One that a block returned may be one that had left before.
+            let known = self.left.insert(hash, event).is_some();
+            assert!(self.taken.contains_key(&hash) && !self.executed.contains(&hash) && !known, "{hash} left twice");
+            self.in_flight.remove(&hash);
+        }
+        for hash in self.taken.keys() {
+            let places = [self.world.pool.get(hash).is_some(), self.executed.contains(hash), self.left.contains_key(hash)];
+            assert_eq!(places.into_iter().filter(|&place| place).count(), 1, "{hash}: pending, executed, left: {places:?}");
+        }
+        assert_eq!(self.world.pool.in_flight().len(), self.in_flight.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_pool_keeps_its_promises(operations in vec(operation(), 1..80)) {
+        let run = || {
+            let mut run = Run::new();
+            operations.iter().for_each(|operation| run.apply(operation));
+            run.log
+        };
+        prop_assert_eq!(run(), run(), "the same operations gave something else");
+    }
+}

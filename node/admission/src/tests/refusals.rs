@@ -1,0 +1,139 @@
+//! Every refusal, with the words that wallets match.
+
+use super::world::*;
+use crate::{Refusal, check};
+use corniche_types::{Bytes, U256};
+
+/// The phrases that viem, ethers, cast and MetaMask look for.
+#[track_caller]
+fn says(result: Result<(), Refusal>, phrase: &str) -> Refusal {
+    let refusal = result.expect_err("must be refused");
+    assert!(refusal.to_string().contains(phrase), "{refusal}");
+    refusal
+}
+
+#[test]
+fn undecodable_oversized_and_wrongly_signed_bytes() {
+    let refused = |raw: Vec<u8>| check(raw.into(), CHAIN_ID).map(|_| ());
+    says(refused(vec![]), "rlp");
+    says(refused(vec![0xc0]), "rlp");
+    says(refused(vec![3, 0xc0]), "transaction type not supported");
+    says(refused(vec![0xf8; (128 << 10) + 1]), "oversized data");
+    says(check(draft(1, 0).raw(), CHAIN_ID + 1).map(|_| ()), "invalid chain id");
+    let never = check(Bytes::new(), CHAIN_ID).unwrap_err();
+    assert!(!never.may_become_valid());
+}
+
+#[test]
+fn gas_below_the_intrinsic_cost() {
+    let mut world = World::new();
+    let refusal = says(world.admit(&draft(1, 0).gas(20_999)), "intrinsic gas too low: gas 20999, minimum needed 21000");
+    assert!(!refusal.may_become_valid());
+    let with_data = Draft { input: vec![1; 10], ..draft(1, 0) };
+    says(world.admit(&with_data), "minimum needed 21160");
+    let creation = Draft { create: true, ..draft(1, 0) };
+    says(world.admit(&creation), "minimum needed 53000");
+}
+
+#[test]
+fn gas_above_what_a_batch_may_declare() {
+    let mut world = World::new();
+    says(world.admit(&draft(1, 0).gas(10_000_001)), "exceeds block gas limit");
+    world.admit(&draft(1, 0).gas(10_000_000)).unwrap();
+}
+
+#[test]
+fn a_tip_above_the_fee() {
+    let upside_down = draft(1, 0).max_fee(1_000).tip(1_001);
+    says(World::new().admit(&upside_down), "max priority fee per gas higher than max fee per gas");
+}
+
+#[test]
+fn a_fee_below_the_base_fee() {
+    let mut world = World::new();
+    let refusal = says(world.admit(&draft(1, 0).max_fee(99)), "max fee per gas less than block base fee");
+    assert!(refusal.to_string().contains("maxFeePerGas: 99, baseFee: 100"), "{refusal}");
+    assert!(refusal.may_become_valid(), "the base fee moves");
+    world.admit(&draft(1, 0).max_fee(100)).unwrap();
+}
+
+#[test]
+fn a_stale_nonce() {
+    let mut world = World::new();
+    world.account(1).nonce = 5;
+    says(world.admit(&draft(1, 4)), "nonce too low: next nonce 5, tx nonce 4");
+    world.admit(&draft(1, 5)).unwrap();
+}
+
+#[test]
+fn a_nonce_far_ahead() {
+    let mut world = World::new();
+    world.admit(&draft(1, 64)).unwrap();
+    says(world.admit(&draft(1, 65)), "nonce too high: next nonce 0, tx nonce 65");
+}
+
+#[test]
+fn the_last_nonce_of_all() {
+    let mut world = World::new();
+    world.account(1).nonce = u64::MAX - 1;
+    says(world.admit(&draft(1, u64::MAX)), "nonce has max value");
+    world.admit(&draft(1, u64::MAX - 1)).unwrap();
+    assert_eq!(world.pending_nonce(1), u64::MAX);
+    assert_eq!(world.cut(), [(1, u64::MAX - 1)], "and nothing overflows");
+}
+
+#[test]
+fn too_little_money() {
+    let mut world = World::new();
+    world.account(1).balance = U256::from(21_000_000 + 5);
+    says(world.admit(&draft(1, 0).value(6)), "insufficient funds for gas * price + value");
+    world.admit(&draft(1, 0).value(5)).unwrap();
+    // The second one alone would be covered, both together are not.
+    let refusal = says(world.admit(&draft(1, 1)), "insufficient funds for gas * price + value");
+    let (have, want) = (U256::from(21_000_005), U256::from(42_000_005));
+    assert_eq!(refusal, Refusal::InsufficientFunds { sender: address(1), have, want });
+    says(world.admit(&draft(0xaa, 0)), "insufficient funds");
+}
+
+#[test]
+fn a_cost_that_no_balance_covers() {
+    let mut world = World::new();
+    world.account(1).balance = U256::MAX;
+    let draft = draft(1, 0).max_fee(u128::MAX);
+    world.admit(&draft).expect("2^128 wei of fee fit into 256 bits");
+    let huge = Draft { nonce: 1, value: u128::MAX, ..draft };
+    world.admit(&huge).expect("and a sum of such costs does too");
+}
+
+#[test]
+fn the_same_again() {
+    let mut world = World::new();
+    world.admit(&draft(1, 0)).unwrap();
+    says(world.admit(&draft(1, 0)), "already known");
+    assert_eq!(world.cut(), [(1, 0)]);
+    says(world.admit(&draft(1, 0)), "already known");
+}
+
+#[test]
+fn a_sender_with_code() {
+    let mut world = World::new();
+    world.account(1).code_hash = corniche_types::B256::repeat_byte(1);
+    says(world.admit(&draft(1, 0)), "sender not an eoa");
+}
+
+#[test]
+fn more_than_the_limit_of_one_account() {
+    let mut world = World::new();
+    (0..16).for_each(|nonce| world.admit(&draft(1, nonce)).unwrap());
+    says(world.admit(&draft(1, 16)), "account limit exceeded");
+    world.admit(&draft(2, 0)).expect("others are not concerned");
+}
+
+#[test]
+fn a_full_pool() {
+    let mut world = World::with(crate::PoolConfig { max_transactions: 2, ..config() });
+    world.admit_all(&[draft(1, 0).tip(50), draft(2, 0).tip(50)]);
+    let refusal = says(world.admit(&draft(3, 0).tip(50)), "txpool is full");
+    assert!(refusal.may_become_valid());
+    assert!(world.events().is_empty(), "a refusal evicts nobody");
+}
