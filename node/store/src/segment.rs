@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(&segment[first.payload.clone()], b"one");
         let last = record_at(&key, &segment, first.payload.end).unwrap();
         assert_eq!((last.payload.len(), last.group_start), (0, HEADER_BYTES as u64));
-        let fixture = "FIXTURE";
+        let fixture = "9846f99b6030bc02c027c090f10cb27937e31b22876b4f6214e11c0032d77be7";
         assert_eq!(blake3::hash(&segment).to_hex().as_str(), fixture);
     }
 }

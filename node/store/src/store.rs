@@ -124,10 +124,16 @@ impl Store {
         if parent != hash {
             return Err(StoreError::Parent { height, expected: hash, found: parent });
         }
+        let resumes_after = block.committed.resume.index;
+        if resumes_after < self.resumes_after {
+            return Err(StoreError::Resume { height, expected: self.resumes_after, found: resumes_after });
+        }
         let appended = self.blocks.append(height.0, false, |out| record::write_block(out, &block.committed));
         let (at, size) = self.keep(appended)?;
         self.head = (height, block.hash);
-        self.resumes_after = self.resumes_after.max(block.committed.resume.index);
+        self.resumes_after = resumes_after;
+        // The block says at least as much.
+        self.group.progress = None;
         self.group.blocks.push(Recent { block, at, after: at.after(size) });
         self.bound_group()
     }
@@ -155,7 +161,8 @@ impl Store {
     }
 
     /// Remembers that ordering resumes later than after the last block: commits since then made none. Only the last one of
-    /// a group is written, and one that is not ahead of what is known changes nothing.
+    /// a group is written, and one that is not ahead of what is known changes nothing. Never to be called for a commit
+    /// before the blocks of earlier commits are appended: a block that resumes earlier is then refused.
     pub fn append_progress(&mut self, resume: &Resume) -> Result<(), StoreError> {
         self.running()?;
         if resume.index > self.resumes_after {

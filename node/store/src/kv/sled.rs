@@ -2,6 +2,11 @@
 
 use super::{Batch, Entry, Kv, KvError, Visit};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// sled lets go of its files on a thread of its own, a while after it was dropped. Nobody but an earlier instance in this
+/// process can hold them (the data directory has its own lock), so waiting is right, and taking them for damaged is not.
+const CLOSING: Duration = Duration::from_secs(30);
 
 /// One sled tree.
 pub struct SledKv {
@@ -12,7 +17,13 @@ impl SledKv {
     pub fn open(directory: &Path, cache_bytes: u64) -> Result<Self, KvError> {
         // Nothing is flushed in between: each batch is, and nothing else is ever written.
         let config = sled::Config::new().path(directory).cache_capacity(cache_bytes).flush_every_ms(None);
-        Ok(Self { db: config.open()? })
+        let deadline = Instant::now() + CLOSING;
+        loop {
+            match config.open() {
+                Err(error) if is_locked(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                opened => return Ok(Self { db: opened? }),
+            }
+        }
     }
 }
 
@@ -46,6 +57,10 @@ impl Kv for SledKv {
         self.db.flush()?;
         Ok(())
     }
+}
+
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
 }
 
 impl From<sled::Error> for KvError {

@@ -5,6 +5,12 @@ use corniche_types::B256;
 
 const LIMIT: u64 = 4096;
 
+/// In memory where the system has such a place: a sync costs nothing there, and these tests make thousands.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
 fn settings(directory: &Path, kind: LogKind) -> Settings {
     let identity = Identity { chain_id: 7, genesis_hash: B256::repeat_byte(7) };
     Settings { kind, directory: directory.into(), identity, segment_bytes: LIMIT, probe: None }
@@ -46,7 +52,7 @@ fn sample(directory: &Path, kind: LogKind) -> (Vec<Vec<u8>>, PathBuf) {
 
 /// What remains of the log after `damage` to the bytes of its segment.
 fn after(kind: LogKind, damage: impl FnOnce(&mut Vec<u8>)) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (_, path) = sample(directory.path(), kind);
     let mut bytes = fs::read(&path).unwrap();
     damage(&mut bytes);
@@ -70,7 +76,7 @@ fn size(content: &[u8]) -> usize {
 #[test]
 fn a_log_cut_at_any_byte_keeps_its_whole_records() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let (written, path) = sample(directory.path(), kind);
         let whole = fs::metadata(path).unwrap().len() as usize;
         for length in HEADER_BYTES..=whole {
@@ -92,7 +98,7 @@ fn a_log_cut_at_any_byte_keeps_its_whole_records() {
 #[test]
 fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let (written, path) = sample(directory.path(), kind);
         let whole = fs::metadata(path).unwrap().len() as usize;
         let last = whole - size(written.last().unwrap());
@@ -109,7 +115,7 @@ fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
 /// although whole ones of the same group follow it.
 #[test]
 fn a_flip_in_the_last_group_cuts_from_there() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (written, _) = sample(directory.path(), LogKind::Blocks);
     let mut at = HEADER_BYTES + written[..3].iter().map(|content| size(content)).sum::<usize>();
     for kept in 3..6 {
@@ -125,7 +131,7 @@ fn a_flip_in_the_last_group_cuts_from_there() {
 #[test]
 fn a_flip_before_the_last_group_is_refused() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let (written, _) = sample(directory.path(), kind);
         let last_group = HEADER_BYTES + written[..3].iter().map(|content| size(content)).sum::<usize>();
         for byte in 0..last_group {
@@ -157,7 +163,7 @@ fn a_record_in_another_place_is_no_record() {
 
 #[test]
 fn segments_follow_each_other_and_a_missing_one_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (mut log, _) = open(directory.path(), LogKind::Blocks).unwrap();
     for index in 0..20u8 {
         append(&mut log, &[index; 1000]);
@@ -188,7 +194,7 @@ fn segments_follow_each_other_and_a_missing_one_is_refused() {
 /// The creation of a segment cut short at any byte leaves a log that opens and goes on.
 #[test]
 fn an_unborn_segment_is_created_again() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let (mut log, _) = open(directory.path(), LogKind::Safety).unwrap();
     append(&mut log, &[1; LIMIT as usize]);
     log.commit().unwrap();
@@ -204,7 +210,7 @@ fn an_unborn_segment_is_created_again() {
         append(&mut log, b"again");
         assert_eq!(log.sequence, 1);
     }
-    let only = tempfile::tempdir().unwrap();
+    let only = scratch();
     for length in 0..HEADER_BYTES {
         fs::write(only.path().join("000000000000.log"), &header[..length]).unwrap();
         let (log, found) = open(only.path(), LogKind::Safety).unwrap();
@@ -216,7 +222,7 @@ fn an_unborn_segment_is_created_again() {
 
 #[test]
 fn a_segment_of_another_chain_or_log_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     sample(directory.path(), LogKind::Blocks);
     let other = Identity { chain_id: 8, genesis_hash: B256::repeat_byte(8) };
     let foreign = Settings { identity: other, ..settings(directory.path(), LogKind::Blocks) };

@@ -27,7 +27,7 @@ fn reopen(directory: &Path, chain: &Chain, options: Options) -> Option<String> {
 #[test]
 fn killed_at_any_moment() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let mut chain = Chain::new();
         let (mut store, _) = open(directory.path(), options(backend)).unwrap();
         for height in 1..=30 {
@@ -37,7 +37,7 @@ fn killed_at_any_moment() {
                 store.checkpoint();
             }
             if height % 3 == 0 {
-                let killed = tempfile::tempdir().unwrap();
+                let killed = scratch();
                 copy(directory.path(), killed.path());
                 reopen(killed.path(), &chain, options(backend));
             }
@@ -49,7 +49,7 @@ fn killed_at_any_moment() {
 #[test]
 fn killed_while_the_checkpoint_moves() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let mut busy = options(backend);
         busy.checkpoint_lag = 0;
         busy.checkpoint_blocks = 1;
@@ -61,7 +61,7 @@ fn killed_while_the_checkpoint_moves() {
             chain.extend();
             append(&mut store, &chain);
             if height % 5 == 0 {
-                let killed = tempfile::tempdir().unwrap();
+                let killed = scratch();
                 copy(directory.path(), killed.path());
                 reopen(killed.path(), &chain, options(backend));
             }
@@ -72,7 +72,7 @@ fn killed_while_the_checkpoint_moves() {
 #[test]
 fn the_whole_checkpoint_is_deleted() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = sample(directory.path(), backend);
         fs::remove_dir_all(directory.path().join("state")).unwrap();
         fs::remove_dir_all(directory.path().join("code")).unwrap();
@@ -84,13 +84,13 @@ fn the_whole_checkpoint_is_deleted() {
 #[test]
 fn each_file_is_deleted_emptied_halved_or_garbled() {
     for backend in BACKENDS {
-        let pristine = tempfile::tempdir().unwrap();
+        let pristine = scratch();
         let chain = sample(pristine.path(), backend);
         let mut rebuilt = 0;
         for file in files_under(&pristine.path().join("state")) {
             let relative = file.strip_prefix(pristine.path()).unwrap();
             for damage in ["delete", "empty", "halve", "garble", "zero the head", "garble the middle"] {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = scratch();
                 copy(pristine.path(), directory.path());
                 let target = directory.path().join(relative);
                 let mut bytes = fs::read(&target).unwrap();
@@ -121,14 +121,14 @@ fn each_file_is_deleted_emptied_halved_or_garbled() {
 #[test]
 fn bytes_are_flipped_everywhere() {
     for backend in BACKENDS {
-        let pristine = tempfile::tempdir().unwrap();
+        let pristine = scratch();
         let chain = sample(pristine.path(), backend);
         for file in files_under(&pristine.path().join("state")) {
             let bytes = fs::read(&file).unwrap();
             // Sparse files are mostly zeros, which nothing reads.
             let used: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
             for &at in used.iter().step_by(used.len().div_ceil(40).max(1)) {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = scratch();
                 copy(pristine.path(), directory.path());
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 0x55;
@@ -148,7 +148,7 @@ fn bytes_are_flipped_everywhere() {
 #[test]
 fn a_file_in_the_place_of_the_checkpoint() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = sample(directory.path(), backend);
         let place = directory.path().join("state").join(backend.name());
         fs::remove_dir_all(&place).unwrap();
@@ -160,7 +160,7 @@ fn a_file_in_the_place_of_the_checkpoint() {
 #[test]
 fn a_rebuild_that_was_asked_for() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = sample(directory.path(), backend);
         let rebuild = Options { rebuild: true, ..options(backend) };
         assert_eq!(reopen(directory.path(), &chain, rebuild).as_deref(), Some("asked for"));
@@ -172,7 +172,7 @@ fn a_rebuild_that_was_asked_for() {
 #[test]
 fn an_opening_that_did_not_end() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = sample(directory.path(), backend);
         fs::write(directory.path().join("state").join(format!("{}.opening", backend.name())), "").unwrap();
         let reason = reopen(directory.path(), &chain, options(backend)).unwrap();
@@ -185,11 +185,11 @@ fn an_opening_that_did_not_end() {
 #[test]
 fn a_checkpoint_ahead_of_the_log() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = Chain::of(20);
         let (mut store, _) = open(directory.path(), options(backend)).unwrap();
         append(&mut store, &Chain::of(12));
-        let saved = tempfile::tempdir().unwrap();
+        let saved = scratch();
         copy(&directory.path().join("blocks"), saved.path());
         append(&mut store, &chain);
         store.checkpoint();
@@ -207,7 +207,7 @@ fn a_checkpoint_with_another_root() {
     use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
     for backend in BACKENDS {
         for value in [None, Some(vec![1u8; 32])] {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = scratch();
             let chain = sample(directory.path(), backend);
             let files = directory.path().join("state").join(backend.name());
             let kv: Box<dyn Kv> = match backend {
@@ -229,7 +229,7 @@ fn a_checkpoint_with_another_root() {
 fn a_checkpoint_without_an_index() {
     use corniche_store::kv::{Batch, Kv, RedbKv};
     for prefix in [b'b', b'h', b't'] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let chain = sample(directory.path(), Backend::Redb);
         let kv = RedbKv::open(&directory.path().join("state/redb"), 1 << 20).unwrap();
         let mut keys = Vec::new();
@@ -250,7 +250,7 @@ fn a_checkpoint_without_an_index() {
 /// The other backend's files may be there; each is built from the log when it is first used.
 #[test]
 fn changing_the_backend_and_back() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let mut chain = sample(directory.path(), Backend::Sled);
     for backend in [Backend::Redb, Backend::Sled, Backend::Redb] {
         let (mut store, recovered) = open(directory.path(), options(backend)).unwrap();
@@ -265,7 +265,7 @@ fn changing_the_backend_and_back() {
 #[test]
 fn the_checkpoint_follows_by_itself() {
     for backend in BACKENDS {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let options = Options { checkpoint_interval: Some(Duration::from_millis(1)), ..options(backend) };
         let (mut store, _) = open(directory.path(), options).unwrap();
         append(&mut store, &Chain::of(30));

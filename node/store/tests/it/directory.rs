@@ -1,9 +1,9 @@
 //! Whose directory it is, and who may use it.
 
+use crate::support::*;
 use corniche_store::{Backend, DataDirectory, SCHEMA, Space, Store, StoreError};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use crate::support::*;
 
 fn refusal(directory: &std::path::Path) -> StoreError {
     open(directory, options(Backend::Redb)).err().expect("refused")
@@ -123,8 +123,7 @@ fn a_missing_block_log_is_refused_with_a_way_out() {
 #[test]
 fn free_space_has_two_marks() {
     let directory = tempfile::tempdir().unwrap();
-    for (low, exhausted, expected) in
-        [(0, 0, Space::Enough), (u64::MAX, 0, Space::Low), (u64::MAX, u64::MAX, Space::Exhausted)]
+    for (low, exhausted, expected) in [(0, 0, Space::Enough), (u64::MAX, 0, Space::Low), (u64::MAX, u64::MAX, Space::Exhausted)]
     {
         let mut options = options(Backend::Redb);
         (options.low_space_bytes, options.exhausted_space_bytes) = (low, exhausted);

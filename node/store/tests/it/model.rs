@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use corniche_engine::Ticket;
+use corniche_state::CommittedBlock;
 use corniche_store::{Backend, Options};
 use corniche_types::*;
 use proptest::prelude::*;
@@ -38,6 +39,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 #[derive(Clone, Default)]
 struct Model {
     height: u64,
+    blocks: BTreeMap<u64, CommittedBlock>,
     certificates: BTreeMap<u64, Certificate>,
     safety: BTreeMap<u64, Bytes>,
     resume: u64,
@@ -53,9 +55,14 @@ proptest! {
     }
 }
 
+fn resume_at(index: u64) -> Resume {
+    let checkpoint = if index == 0 { Bytes::new() } else { Bytes::from(vec![index as u8; 5]) };
+    Resume { index: CommitIndex(index), checkpoint }
+}
+
 fn run(operations: &[Operation], backend: Backend) {
     let chain = Chain::of(80);
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let small = Options { window_blocks: 3, window_bytes: 4000, block_segment_bytes: 3000, ..options(backend) };
     let (mut store, _) = open(directory.path(), small.clone()).unwrap();
     let (mut now, mut synced) = (Model::default(), Model::default());
@@ -64,8 +71,11 @@ fn run(operations: &[Operation], backend: Backend) {
         match operation {
             Operation::Block => {
                 now.height += 1;
-                now.resume = now.resume.max(now.height * 2);
-                store.append_block(chain.blocks[now.height as usize].clone()).unwrap();
+                now.resume += 1;
+                let mut committed = chain.blocks[now.height as usize].clone();
+                committed.resume = resume_at(now.resume);
+                store.append_block(committed.clone()).unwrap();
+                now.blocks.insert(now.height, committed);
             }
             Operation::Certificate if now.height > 0 => {
                 let height = now.height - now.height / 3;
@@ -81,8 +91,7 @@ fn run(operations: &[Operation], backend: Backend) {
             }
             Operation::Progress => {
                 now.resume += 1;
-                let resume = Resume { index: CommitIndex(now.resume), checkpoint: Bytes::new() };
-                store.append_progress(&resume).unwrap();
+                store.append_progress(&resume_at(now.resume)).unwrap();
             }
             Operation::Release { keep } => {
                 now.released = now.released.max(ticket.saturating_sub(*keep));
@@ -102,10 +111,11 @@ fn run(operations: &[Operation], backend: Backend) {
                 (store, recovered) = open(directory.path(), small.clone()).unwrap();
                 assert_eq!(recovered.head.height(), Height(synced.height));
                 assert_eq!(recovered.tree.root(), chain.blocks[synced.height as usize].block.header.state_root);
-                assert_eq!(recovered.resume.index, CommitIndex(synced.resume));
+                assert_eq!(recovered.resume, resume_at(synced.resume));
                 let last = synced.certificates.values().next_back();
                 assert_eq!(recovered.certificate.as_deref(), last);
-                let found: BTreeMap<u64, Bytes> = recovered.safety.iter().map(|(ticket, bytes)| (ticket.0, bytes.clone())).collect();
+                let found: BTreeMap<u64, Bytes> =
+                    recovered.safety.iter().map(|(ticket, bytes)| (ticket.0, bytes.clone())).collect();
                 for (ticket, record) in synced.safety.range(synced.released..) {
                     assert_eq!(found.get(ticket), Some(record), "ticket {ticket}");
                 }
@@ -118,7 +128,7 @@ fn run(operations: &[Operation], backend: Backend) {
         let reader = store.reader();
         assert_eq!(reader.head().height(), Height(synced.height));
         for height in 0..=synced.height {
-            let committed = &chain.blocks[height as usize];
+            let committed = synced.blocks.get(&height).unwrap_or(&chain.blocks[0]);
             assert_eq!(*reader.block(Height(height)).unwrap().committed, *committed);
             let expected = synced.certificates.range(height..).next().map(|(_, certificate)| certificate);
             assert_eq!(reader.certificate(Height(height)).as_deref(), expected);

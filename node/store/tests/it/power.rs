@@ -19,7 +19,11 @@ enum Event {
     SyncDirectory(PathBuf),
     Remove(PathBuf),
     /// `sync` returned: head and tickets are promised from here on, and tickets below the last number are given up.
-    Acknowledged { head: u64, tickets: u64, released: u64 },
+    Acknowledged {
+        head: u64,
+        tickets: u64,
+        released: u64,
+    },
 }
 
 #[derive(Default)]
@@ -112,12 +116,8 @@ fn after(events: &[Event], unsynced: Unsynced) -> BTreeMap<PathBuf, Vec<u8>> {
 fn record_a_run(directory: &Path) -> (Vec<Event>, Chain) {
     let recorder = Arc::new(Recorder::default());
     let probe: Arc<dyn Probe> = recorder.clone();
-    let small = Options {
-        probe: Some(probe),
-        block_segment_bytes: 4 << 10,
-        safety_segment_bytes: 400,
-        ..options(Backend::Redb)
-    };
+    let small =
+        Options { probe: Some(probe), block_segment_bytes: 4 << 10, safety_segment_bytes: 400, ..options(Backend::Redb) };
     let (mut store, _) = open(directory, small).unwrap();
     let acknowledge = |head, tickets, released| {
         recorder.0.lock().unwrap().push(Event::Acknowledged { head, tickets, released });
@@ -148,14 +148,14 @@ fn record_a_run(directory: &Path) -> (Vec<Event>, Chain) {
 
 #[test]
 fn what_was_acknowledged_survives_a_power_cut_at_any_step() {
-    let original = tempfile::tempdir().unwrap();
+    let original = scratch();
     let (events, chain) = record_a_run(original.path());
     let made = events.iter().position(|event| matches!(event, Event::Acknowledged { .. })).unwrap();
     assert!(events.iter().any(|event| matches!(event, Event::Remove(_))), "segments were released");
     let version = fs::read(original.path().join("VERSION")).unwrap();
     for cut in made + 1..=events.len() {
         for unsynced in [Unsynced::Lost, Unsynced::Kept, Unsynced::FirstHalfZero, Unsynced::Torn] {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = scratch();
             for part in ["safety", "blocks"] {
                 fs::create_dir(directory.path().join(part)).unwrap();
             }
@@ -169,7 +169,8 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_step() {
             });
             let (head, tickets, released) = promise.unwrap();
             let case = format!("cut after step {cut} ({:?}), unsynced {unsynced:?}", kind(&events[cut - 1]));
-            let (store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let (store, recovered) =
+                open(directory.path(), options(Backend::Redb)).unwrap_or_else(|error| panic!("{case}: {error}"));
             let found = recovered.head.height().0;
             assert!(found >= head, "{case}: head {found}, promised {head}");
             for height in 0..=found {

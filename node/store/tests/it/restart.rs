@@ -1,10 +1,10 @@
 //! Whatever was synced is there after a restart; whatever was not may be gone.
 
+use crate::support::*;
 use corniche_engine::Ticket;
 use corniche_state::StateView;
 use corniche_store::StoreError;
 use corniche_types::*;
-use crate::support::*;
 
 #[test]
 fn a_new_directory_holds_genesis() {
@@ -115,23 +115,22 @@ fn progress_without_blocks_moves_the_point_to_resume_from() {
     };
     assert_eq!(recovered.resume, at(9));
     drop(store);
-    // A block that resumes later takes over again; one at the same commit does not turn the clock back.
+    // A block that resumes later takes over again; one that would turn the clock back is refused.
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
-    chain.extend();
-    let mut same = chain.extend();
-    let between = chain.blocks[4].clone();
-    store.append_block(between).unwrap();
-    store.sync().unwrap();
-    drop(store);
-    let (mut store, recovered) = open(directory.path(), options(BACKENDS[0])).unwrap();
-    assert_eq!(recovered.resume, at(9), "block 4 resumes after commit 8");
-    same.resume = at(10);
-    store.append_block(same).unwrap();
+    let mut next = chain.extend();
+    assert!(matches!(store.append_block(next.clone()), Err(StoreError::Resume { .. })), "block 4 resumes after commit 8");
+    next.resume = at(9);
+    store.append_block(next).unwrap();
+    store.append_progress(&at(10)).unwrap();
+    let mut after = chain.extend();
+    after.resume = at(11);
+    store.append_block(after).unwrap();
+    store.append_progress(&at(12)).unwrap();
     store.sync().unwrap();
     store.checkpoint();
     drop(store);
     let (_, recovered) = open(directory.path(), options(BACKENDS[0])).unwrap();
-    assert_eq!(recovered.resume, at(10));
+    assert_eq!(recovered.resume, at(12));
 }
 
 #[test]

@@ -9,6 +9,13 @@ use std::path::{Path, PathBuf};
 
 pub const BACKENDS: [Backend; 2] = [Backend::Sled, Backend::Redb];
 
+/// A directory for tests that open a store some thousand times: in memory where the system has such a place, because there
+/// a sync costs nothing.
+pub fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
 pub fn genesis() -> Genesis {
     let rich = GenesisAccount { balance: U256::from(1_000_000), ..Default::default() };
     let contract = GenesisAccount {
@@ -69,7 +76,8 @@ impl Chain {
         let parent = self.head().block.clone();
         let height = parent.header.number + 1;
         let changes = changes_at(height, self.transactions_per_block);
-        let resume = Resume { index: CommitIndex(height * 2), checkpoint: Bytes::from(format!("resume {height}").into_bytes()) };
+        let resume =
+            Resume { index: CommitIndex(height * 2), checkpoint: Bytes::from(format!("resume {height}").into_bytes()) };
         let header = Header {
             parent_hash: parent.hash(),
             number: height,

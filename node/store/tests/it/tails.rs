@@ -47,9 +47,9 @@ fn left(directory: &Path, pristine: &Path, log: &str, damage: impl FnOnce(&mut V
 }
 
 fn each_byte(log: &str, last_record: usize, expected: (usize, usize), whole: (usize, usize)) {
-    let pristine = tempfile::tempdir().unwrap();
+    let pristine = scratch();
     let chain = sample(pristine.path());
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     copy(pristine.path(), directory.path());
     let length = fs::metadata(last_segment(&pristine.path().join(log))).unwrap().len() as usize;
     for byte in length - last_record..length {
@@ -67,7 +67,7 @@ fn each_byte(log: &str, last_record: usize, expected: (usize, usize), whole: (us
 #[test]
 fn the_block_log_at_every_byte_of_its_last_record() {
     let chain = {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         sample(directory.path())
     };
     let last_record = RECORD_HEADER + 1 + corniche_types::wire::encode(chain.head()).len();
@@ -83,7 +83,7 @@ fn the_safety_log_at_every_byte_of_its_last_record() {
 /// After a cut the chain goes on from there.
 #[test]
 fn the_chain_goes_on_after_a_cut() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let chain = Chain::of(9);
     let (mut store, _) = open(directory.path(), options(Backend::Sled)).unwrap();
     append(&mut store, &chain);
@@ -105,7 +105,7 @@ fn the_chain_goes_on_after_a_cut() {
 #[test]
 fn damage_before_the_tail_is_refused_with_a_way_out() {
     for log in ["blocks", "safety"] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         sample(directory.path());
         let segment = last_segment(&directory.path().join(log));
         let pristine = fs::read(&segment).unwrap();
@@ -127,8 +127,8 @@ fn damage_before_the_tail_is_refused_with_a_way_out() {
 /// Damage far below the checkpoint does not stop a start, unless it is looked for, and is never served.
 #[test]
 fn old_damage_is_found_when_looked_for_and_never_served() {
-    let directory = tempfile::tempdir().unwrap();
-    let chain = Chain::of(60);
+    let directory = scratch();
+    let chain = Chain::of(120);
     let (mut store, _) = open(directory.path(), options(Backend::Sled)).unwrap();
     append(&mut store, &chain);
     store.checkpoint();
@@ -145,7 +145,7 @@ fn old_damage_is_found_when_looked_for_and_never_served() {
     let (store, _) = open(directory.path(), again.clone()).unwrap();
     assert!(store.reader().block(corniche_types::Height(1)).is_none());
     assert!(store.reader().read_failures() > 0);
-    assert_eq!(*store.reader().block(corniche_types::Height(60)).unwrap().committed, chain.blocks[60]);
+    assert_eq!(*store.reader().block(corniche_types::Height(120)).unwrap().committed, chain.blocks[120]);
     drop(store);
     again.rebuild = true;
     assert!(matches!(open(directory.path(), again), Err(StoreError::Damaged { .. })));

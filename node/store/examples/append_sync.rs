@@ -1,0 +1,168 @@
+//! What an append costs: `cargo run --release -p corniche-store --example append_sync`.
+//!
+//! Each line names its parameters: transactions in a block, state keys a transaction changes, backend. Latency is that of
+//! `append_safety` + `append_block` + `append_certificate` + `sync`; CPU is that of the whole process, so it contains the
+//! background checkpoint, and the last call brings the checkpoint to the head.
+#![allow(clippy::print_stdout)] // The figures are the result.
+
+use corniche_engine::Ticket;
+use corniche_state::{Account, Changes, CommittedBlock, Tree};
+use corniche_store::{Backend, Options, Store, genesis_block};
+use corniche_types::*;
+use std::time::{Duration, Instant};
+
+const KEYS_PER_TRANSACTION: u64 = 3;
+const ACCOUNTS: u64 = 100_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for backend in [Backend::Sled, Backend::Redb] {
+        for (transactions, blocks) in [(0, 2000), (1, 2000), (50, 1000), (250, 400)] {
+            measure(backend, transactions, blocks)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir_in(".")?;
+    let genesis = genesis();
+    let blocks = chain(&genesis, transactions, count);
+    let name = format!("{}_transactions_{transactions}_keys_{KEYS_PER_TRANSACTION}", backend.name());
+    let options = Options { backend, ..Options::default() };
+    let (mut store, _) = Store::open(directory.path(), &genesis, options.clone())?;
+    let (cpu, mut latencies) = (cpu_time(), Vec::new());
+    let proposal = Bytes::from(vec![7; 1000 + 180 * transactions as usize]);
+    for (ticket, committed) in (1..).zip(blocks) {
+        let certificate = certificate(&committed);
+        let start = Instant::now();
+        store.append_safety(Ticket(ticket), &proposal)?;
+        store.release_safety_below(Ticket(ticket.saturating_sub(100)))?;
+        store.append_block(committed)?;
+        store.append_certificate(&certificate)?;
+        store.sync()?;
+        latencies.push(start.elapsed());
+    }
+    store.checkpoint();
+    let cpu = cpu_time() - cpu;
+    drop(store);
+    let tenth = latencies.len() / 10;
+    let (first, last) = (median(&latencies[..tenth]), median(&latencies[latencies.len() - tenth..]));
+    let (half, most) = (median(&latencies), percentile(&latencies, 99));
+    let per_transaction = cpu.as_micros() as f64 / (transactions.max(1) * count) as f64;
+    println!(
+        "{name}: append+sync p50 {half:.0?} p99 {most:.0?} (first tenth {first:.0?}, last tenth {last:.0?}); \
+         CPU {per_transaction:.1} us per {}",
+        if transactions == 0 { "empty block" } else { "transaction" },
+    );
+    for (what, rebuild) in [("open", false), ("rebuild", true)] {
+        let start = Instant::now();
+        let (store, recovered) = Store::open(directory.path(), &genesis, Options { rebuild, ..options.clone() })?;
+        assert_eq!(recovered.head.height(), Height(count));
+        println!("{name}_blocks_{count}: {what} {:.0?}", start.elapsed());
+        drop(store);
+    }
+    Ok(())
+}
+
+fn chain(genesis: &Genesis, transactions: u64, count: u64) -> Vec<CommittedBlock> {
+    let start = genesis_block(genesis);
+    let mut tree = Tree::default();
+    tree.apply(&start.changes);
+    let (mut parent, mut blocks, mut seed) = (start.block, Vec::new(), 1u64);
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    for height in 1..=count {
+        let mut changes = Changes::default();
+        let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
+        for index in 0..transactions {
+            for key in 0..KEYS_PER_TRANSACTION {
+                let number = random() % ACCOUNTS;
+                let address = Address::from_word(B256::from(U256::from(number)));
+                if key == 2 {
+                    changes.storage.insert((Address::ZERO, B256::from(U256::from(number))), B256::from(U256::from(height)));
+                } else {
+                    changes.accounts.insert(address, Some(Account { nonce: height, ..Default::default() }));
+                }
+            }
+            let raw = Bytes::from([height.to_be_bytes(), index.to_be_bytes()].concat().repeat(11));
+            receipts.push(receipt(keccak256(&raw), index));
+            ordered.push(OrderedTransaction { author: ValidatorIndex(0), raw });
+        }
+        let header =
+            Header { parent_hash: parent.hash(), number: height, state_root: tree.apply(&changes), ..parent.header.clone() };
+        let block = Block { header, ordering: parent.ordering.clone(), ordered };
+        parent = block.clone();
+        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
+        blocks.push(CommittedBlock { block, receipts, changes, resume });
+    }
+    blocks
+}
+
+fn receipt(transaction_hash: B256, index: u64) -> Receipt {
+    let topics = vec![B256::repeat_byte(1), B256::repeat_byte(2), B256::repeat_byte(3)];
+    Receipt {
+        transaction_hash,
+        type_byte: 2,
+        success: true,
+        gas_used: 30_000,
+        cumulative_gas_used: 30_000 * (index + 1),
+        effective_gas_price: 7,
+        sender: Address::ZERO,
+        to: Some(Address::ZERO),
+        contract_address: None,
+        logs: vec![Log { address: Address::ZERO, topics, data: Bytes::from(vec![0; 32]) }],
+        output: Bytes::new(),
+    }
+}
+
+fn certificate(committed: &CommittedBlock) -> Certificate {
+    Certificate {
+        epoch: Epoch(0),
+        committee_hash: B256::ZERO,
+        height: committed.block.height(),
+        header_hash: committed.block.hash(),
+        fault_model: FaultModel::Byzantine,
+        signers: SignerBitmap(Bytes::from_static(&[15])),
+        signature: Bytes::from(vec![1; 48]),
+    }
+}
+
+fn genesis() -> Genesis {
+    Genesis {
+        protocol_version: 1,
+        chain_id: 1,
+        currency: "COR".into(),
+        timestamp_ms: TimestampMs(0),
+        block_ms: 0,
+        block_gas_limit: 30_000_000,
+        batch_bytes: 1 << 20,
+        batch_gas: 1 << 20,
+        epoch_blocks: 1000,
+        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+        engine: EngineConfig { name: "mahi-mahi".into(), parameters: Default::default() },
+        validators: vec![],
+        coin_shares: vec![],
+        coin_public_key: Default::default(),
+        accounts: Default::default(),
+    }
+}
+
+fn median(latencies: &[Duration]) -> Duration {
+    percentile(latencies, 50)
+}
+
+fn percentile(latencies: &[Duration], percent: usize) -> Duration {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
+}
+
+/// User and system time of the process so far, in the kernel's ticks of 10 ms.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
