@@ -99,7 +99,8 @@ soak: build contracts node-tools ## The long runs: more property cases, the netw
 	cd testnet/e2e && npm ci --no-audit --no-fund && for round in $$(seq $${ROUNDS:-20}); do npm test || exit 1; done
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)
-	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny --log-level error check licenses bans sources
+	$(CARGO) deny --log-level error --manifest-path contracts/Cargo.toml --config $(CURDIR)/deny.toml check licenses bans sources
 
 ##### what has to be on the machine
 
