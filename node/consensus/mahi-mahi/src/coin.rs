@@ -99,6 +99,14 @@ impl Coins {
         self.try_open(round)
     }
 
+    /// Neither a block nor a message brought this author's share.
+    pub fn lacks_share_of(&self, round: Round, author: ValidatorIndex) -> bool {
+        let knows = |entry: &RoundCoin| {
+            entry.checked.contains_key(&author) || entry.unchecked.contains_key(&author) || entry.refused.contains(&author)
+        };
+        !self.rounds.get(&round).is_some_and(knows)
+    }
+
     /// A value that a peer opened, checked at once. The caller bounds the rounds.
     pub fn add_value(&mut self, round: Round, value: &CoinValue) {
         let entry = self.rounds.entry(round).or_default();

@@ -245,8 +245,21 @@ impl MahiMahi {
         }
     }
 
-    /// Called after every decision pass: notices coins that need asking for.
+    /// Called after every decision pass: gives own shares of rounds without an own block, and notices coins that need asking
+    /// for.
     pub(crate) fn watch_coins(&mut self) {
+        if let Some(me) = self.me() {
+            let mut stuck = self.stuck_coins();
+            stuck.retain(|round| self.coins.lacks_share_of(*round, me));
+            for (round, share) in self.own_shares(&stuck) {
+                let refused = self.coins.add_share(round, me, share);
+                self.accuse_of_bad_shares(refused);
+                // Another pass only for a coin that opened, so that passes end.
+                if self.coins.opened(round).is_some() {
+                    self.note_change();
+                }
+            }
+        }
         if self.stuck_coins().is_empty() {
             self.repair.coins_at = None;
         } else if self.repair.coins_at.is_none() {

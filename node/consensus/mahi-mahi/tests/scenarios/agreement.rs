@@ -31,7 +31,10 @@ fn everybody_online() {
             transactions.extend(submit_everywhere(&mut cluster, &format!("t{wave}"), 2));
             cluster.run_for(35);
         }
-        assert!(cluster.run_while(2_000, |cluster| !all_have(cluster, &transactions)), "n = {size}, w = {wave_length}, l = {leaders}");
+        assert!(
+            cluster.run_while(2_000, |cluster| !all_have(cluster, &transactions)),
+            "n = {size}, w = {wave_length}, l = {leaders}"
+        );
         cluster.assert_agreement();
         cluster.assert_delivered_once(&transactions);
     }
@@ -79,7 +82,8 @@ fn as_many_offline_as_may_be() {
             cluster.run_for(7);
         }
         let up: Vec<usize> = (0..size - down).collect();
-        let have = |cluster: &Cluster| up.iter().all(|node| transactions.is_subset(&cluster.delivered(*node).into_iter().collect()));
+        let have =
+            |cluster: &Cluster| up.iter().all(|node| transactions.is_subset(&cluster.delivered(*node).into_iter().collect()));
         assert!(cluster.run_while(3_000, |cluster| !have(cluster)), "n = {size}");
         cluster.assert_agreement();
     }

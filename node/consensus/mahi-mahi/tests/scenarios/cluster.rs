@@ -211,7 +211,11 @@ impl Cluster {
     }
 
     pub fn connect_all(&mut self) {
-        (0..self.nodes.len()).filter(|node| self.nodes[*node].engine.is_some()).collect::<Vec<_>>().into_iter().for_each(|node| self.connect(node));
+        (0..self.nodes.len())
+            .filter(|node| self.nodes[*node].engine.is_some())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|node| self.connect(node));
     }
 
     /// Power off: what was not synced is gone.
@@ -336,7 +340,11 @@ impl Cluster {
             Message::Block(block) if block.content.author == index(from) => Some(block),
             _ => None,
         };
-        if own_block.is_some() { self.nodes[from].sent_blocks += targets.len() } else { self.nodes[from].sent_others += targets.len() }
+        if own_block.is_some() {
+            self.nodes[from].sent_blocks += targets.len()
+        } else {
+            self.nodes[from].sent_others += targets.len()
+        }
         match own_block {
             Some(block) if self.nodes[from].role == Role::Equivocator => self.equivocate(from, &targets, &block),
             Some(block) => {
@@ -372,7 +380,8 @@ impl Cluster {
     }
 
     pub fn transmit(&mut self, from: usize, to: usize, bytes: Bytes) {
-        let lost = self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from);
+        let lost =
+            self.random.below(1_000) < self.link.loss || self.groups[from] != self.groups[to] || self.muted.contains(&from);
         let delay = self.link.min_ms + self.random.below(self.link.max_ms - self.link.min_ms + 1);
         if !lost {
             let life = self.nodes[to].life;
@@ -407,7 +416,8 @@ impl Cluster {
     }
 
     fn step(&mut self, end: u64) -> bool {
-        let deadlines = self.nodes.iter().enumerate().filter_map(|(node, state)| Some((state.engine.as_ref()?.deadline()?.0, node)));
+        let deadlines =
+            self.nodes.iter().enumerate().filter_map(|(node, state)| Some((state.engine.as_ref()?.deadline()?.0, node)));
         let deadline = deadlines.min().filter(|(at, _)| *at <= end);
         let event = self.events.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
         match (event, deadline) {
@@ -474,7 +484,9 @@ impl Cluster {
     pub fn delivered(&self, node: usize) -> Vec<String> {
         let batches = self.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
         let text = batches.map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
-        text.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).filter(|word| !word.is_empty() && word != "sibling").collect()
+        text.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+            .filter(|word| !word.is_empty() && word != "sibling")
+            .collect()
     }
 
     /// Each of `transactions` came out once at every honest validator.

@@ -41,7 +41,10 @@ fn any_quorum_opens_the_same_coin() {
     let blocks: Vec<_> = drawing.blocks().filter(|block| drawing.name(&block.reference()) != "0'@1").collect();
     let values = (0..4).map(|absent| {
         let mut coins = coins();
-        blocks.iter().filter(|block| block.author() != index(absent)).for_each(|block| assert!(coins.add_block(block).is_empty()));
+        blocks
+            .iter()
+            .filter(|block| block.author() != index(absent))
+            .for_each(|block| assert!(coins.add_block(block).is_empty()));
         coins.opened(Round(1)).unwrap().seed
     });
     assert_eq!(values.collect::<BTreeSet<_>>().len(), 1);

@@ -40,7 +40,8 @@ fn p1_one_sibling_without_votes_does_not_skip_the_slot() {
     let drawing = Drawing::parse(4, 4, SIBLING_NOBODY_VOTES_FOR);
     assert_eq!(direct(&drawing.dag(), Round(1), ValidatorIndex(3)), Verdict::Commit(drawing.reference("3'@1")));
     // Before the certify round is known the slot is open, not skipped: others may have committed 3' already.
-    let before: String = SIBLING_NOBODY_VOTES_FOR.lines().filter(|line| !line.trim().starts_with('4')).map(|line| format!("{line}\n")).collect();
+    let before: String =
+        SIBLING_NOBODY_VOTES_FOR.lines().filter(|line| !line.trim().starts_with('4')).map(|line| format!("{line}\n")).collect();
     assert_eq!(verdict(&before, 4, 3), Verdict::Undecided);
 }
 

@@ -39,7 +39,8 @@ fn refusal(change: impl FnOnce(&mut Content)) -> String {
 #[test]
 fn each_rule_of_block_validity_refuses() {
     assert!(verifier().verify(ValidatorIndex(1), &Message::Block(signed(good())).encode()).is_ok());
-    let block = |round, author| BlockRef { round: Round(round), author: ValidatorIndex(author), digest: B256::with_last_byte(9) };
+    let block =
+        |round, author| BlockRef { round: Round(round), author: ValidatorIndex(author), digest: B256::with_last_byte(9) };
     assert!(refusal(|content| content.author = ValidatorIndex(4)).contains("author 4"));
     assert!(refusal(|content| content.round = Round(0)).contains("round 0"));
     assert!(refusal(|content| content.round = MAX_ROUND + 1).contains("round"));
@@ -63,7 +64,8 @@ fn p2_one_authors_siblings_are_no_quorum_of_parents() {
     // V4 stands in the way already; V3 counts what V4 left.
     let fault = refusal(|content| {
         let own = content.parents[0];
-        content.parents = vec![own, BlockRef { digest: B256::ZERO, ..own }, BlockRef { digest: B256::with_last_byte(1), ..own }];
+        content.parents =
+            vec![own, BlockRef { digest: B256::ZERO, ..own }, BlockRef { digest: B256::with_last_byte(1), ..own }];
         content.round = Round(1);
     });
     assert!(fault.contains('V'), "{fault}");
@@ -116,11 +118,16 @@ fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
     let mut random = Random::new(77);
     for step in 0..3_000u64 {
         let round = 2 + random.below(50) * random.below(1_000_000);
-        let unknown = |author: u16, digest: u64| BlockRef { round: Round(round - 1), author: ValidatorIndex(author), digest: B256::from(digest_of(digest)) };
+        let unknown = |author: u16, digest: u64| BlockRef {
+            round: Round(round - 1),
+            author: ValidatorIndex(author),
+            digest: B256::from(digest_of(digest)),
+        };
         let parents = (0..4).map(|author| unknown(author, random.below(100))).collect();
         let timestamp = TimestampMs(if step % 3 == 0 { u64::MAX - step } else { cluster.now });
         let batch = Bytes::from(step.to_le_bytes().to_vec());
-        let content = Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_share: [7; 48], batch };
+        let content =
+            Content { author: ValidatorIndex(0), round: Round(round), timestamp, parents, coin_share: [7; 48], batch };
         let context = Context::new(&cluster.keys.committee);
         let signature = cluster.keys.signers[0].sign(&context.digest(&content));
         let block = SignedBlock { content, signature };
@@ -130,7 +137,12 @@ fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
             0 => Message::Found(Found { blocks: vec![block], missing: vec![unknown(2, 3)] }),
             1 => Message::Welcome(Welcome { nonce: step, latest: Some(block) }),
             2 => Message::Fetch(Fetch { wanted: vec![unknown(1, 1); 200], above: Round(u64::MAX) }),
-            3 => Message::Hello(Hello { nonce: 0, after: Round(u64::MAX), own: Round(u64::MAX), coins: vec![Round(u64::MAX), Round(0), Round(3)] }),
+            3 => Message::Hello(Hello {
+                nonce: 0,
+                after: Round(u64::MAX),
+                own: Round(u64::MAX),
+                coins: vec![Round(u64::MAX), Round(0), Round(3)],
+            }),
             _ => Message::Block(block),
         };
         let bytes = message.encode();

@@ -15,7 +15,8 @@ use corniche_types::{Address, B256, Bytes, ValidatorInfo};
 use std::{collections::BTreeSet, sync::Arc};
 
 fn keys(size: usize, quorum: usize) -> Keys {
-    let consensus: Vec<_> = (0..size).map(|position| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32])).collect();
+    let consensus: Vec<_> =
+        (0..size).map(|position| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32])).collect();
     let validator = |key: &ConsensusKey| ValidatorInfo {
         consensus_key: key.public(),
         bls_key: Bytes::new(),
@@ -58,7 +59,9 @@ fn run(mut cluster: Cluster, users: usize) -> Cluster {
         transactions.insert(transaction);
         cluster.run_for(10);
     }
-    let lacking = |cluster: &Cluster| cluster.honest_nodes().any(|(node, _)| !transactions.is_subset(&cluster.delivered(node).into_iter().collect()));
+    let lacking = |cluster: &Cluster| {
+        cluster.honest_nodes().any(|(node, _)| !transactions.is_subset(&cluster.delivered(node).into_iter().collect()))
+    };
     assert!(cluster.run_while(5_000, lacking));
     cluster.assert_agreement();
     cluster

@@ -104,7 +104,11 @@ fn no_proposal_before_a_quorum_answered() {
     let sent: BTreeSet<_> = (0..2).map(|node| cluster.nodes[node].sent_blocks).collect();
     cluster.submit(0, "t");
     cluster.run_for(20_000);
-    assert_eq!((0..2).map(|node| cluster.nodes[node].sent_blocks).collect::<BTreeSet<_>>(), sent, "two of four know too little");
+    assert_eq!(
+        (0..2).map(|node| cluster.nodes[node].sent_blocks).collect::<BTreeSet<_>>(),
+        sent,
+        "two of four know too little"
+    );
     cluster.restart(2, 0);
     assert!(cluster.run_while(5_000, |cluster| cluster.delivered(2).is_empty()));
 }

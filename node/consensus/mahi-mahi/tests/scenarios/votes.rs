@@ -40,7 +40,8 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
         for author in 0..size {
             let siblings = if author < faulty { 1 + random.below(3) } else { u64::from(random.below(8) > 0 || round < 3) };
             for sibling in 0..siblings {
-                let mut others: Vec<usize> = (0..size).filter(|other| *other != author && !previous[*other].is_empty()).collect();
+                let mut others: Vec<usize> =
+                    (0..size).filter(|other| *other != author && !previous[*other].is_empty()).collect();
                 random.shuffle(&mut others);
                 let own = previous[author].first().copied().unwrap_or(last[author]);
                 let others_needed = committee.quorum() - usize::from(own.round.0 + 1 == round);
@@ -80,7 +81,12 @@ fn tables_agree_with_the_definitions() {
                 let (voted, certified) = (round - (wave_length - 2), round - (wave_length - 1));
                 for author in (0..size).map(crate::cluster::index) {
                     let expected = supported(&dag, &block.reference(), author, voted);
-                    assert_eq!(dag.vote(&block.reference(), author), expected, "seed {seed} {:?} on {author}", block.reference());
+                    assert_eq!(
+                        dag.vote(&block.reference(), author),
+                        expected,
+                        "seed {seed} {:?} on {author}",
+                        block.reference()
+                    );
                     let leaders = dag.siblings(certified, author).map(|leader| leader.reference());
                     let expected: Vec<_> = leaders.filter(|leader| is_certificate(&dag, &block.reference(), leader)).collect();
                     let found: Vec<_> = dag.certificate(&block.reference(), author).into_iter().collect();
