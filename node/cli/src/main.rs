@@ -14,7 +14,8 @@ use std::process::ExitCode;
 /// A blockchain node for WebAssembly contracts
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
-/// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed.
+/// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed, 7 halted because going on
+/// would be unsafe.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]
 struct Cli {
