@@ -198,10 +198,7 @@ mod tests {
         vm.set_sender(ALICE);
         assert!(token.transfer_from(CREATOR, BOB, U256::from(60)).is_ok());
         assert_eq!(token.allowance(CREATOR, ALICE), U256::from(40));
-        assert!(matches!(
-            token.transfer_from(CREATOR, BOB, U256::from(60)),
-            Err(TokenError::InsufficientAllowance(_))
-        ));
+        assert!(matches!(token.transfer_from(CREATOR, BOB, U256::from(60)), Err(TokenError::InsufficientAllowance(_))));
         vm.set_sender(CREATOR);
         assert!(token.approve(ALICE, U256::MAX).is_ok());
         vm.set_sender(ALICE);

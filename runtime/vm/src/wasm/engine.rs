@@ -10,17 +10,20 @@
 
 use super::cache::{ModuleCache, Recent, seal, unseal};
 use super::creation::{CreationError, unpack};
+use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
 use super::instrument::{self, GAS_EXPORT, InstrumentError, PAGES_EXPORT, STACK_EXPORT};
 use super::validate::{self, MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES, ValidationError};
-use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::{ABI_VERSION, ENTRYPOINT_EXPORT, MEMORY_EXPORT};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport, OptLevel, PoolingAllocationConfig, Store, Strategy};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport, OptLevel,
+    PoolingAllocationConfig, Store, Strategy,
+};
 
 /// Native stack one counted word may take at most, with room to spare.
 const NATIVE_BYTES_PER_WORD: usize = 256;
@@ -192,7 +195,9 @@ impl WasmEngine {
     }
 
     fn link(&self, module: &Module, initial_pages: u32, unpacked_bytes: usize) -> Result<CompiledContract, CompileError> {
-        let export = |name| module.get_export_index(name).ok_or_else(|| CompileError::Fault(format!("the instrumented module lacks {name}")));
+        let export = |name| {
+            module.get_export_index(name).ok_or_else(|| CompileError::Fault(format!("the instrumented module lacks {name}")))
+        };
         let code = module.image_range();
         Ok(CompiledContract {
             inner: Arc::new(Compiled {
@@ -227,10 +232,11 @@ impl WasmEngine {
             return Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted));
         };
         let limits = Limits { stack_words: entry.limits.stack_words, memory_pages: pages };
-        let (result, mut frame, counters) = match hostcalls::with_frame(host, entry.input, |frame| self.enter(contract, frame, ink, limits)) {
-            Ok(ran) => ran,
-            Err(error) => return Exit::failed(ExitStatus::Fault(format!("{error:?}"))),
-        };
+        let (result, mut frame, counters) =
+            match hostcalls::with_frame(host, entry.input, |frame| self.enter(contract, frame, ink, limits)) {
+                Ok(ran) => ran,
+                Err(error) => return Exit::failed(ExitStatus::Fault(format!("{error:?}"))),
+            };
         let status = match result {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
@@ -253,20 +259,29 @@ impl WasmEngine {
     }
 
     /// `Err`: the run could not even begin, which is never the contract's fault.
-    fn enter(&self, contract: &Compiled, frame: Frame, ink: u64, limits: Limits) -> wasmtime::Result<(wasmtime::Result<i32>, Frame, Counters)> {
+    fn enter(
+        &self,
+        contract: &Compiled,
+        frame: Frame,
+        ink: u64,
+        limits: Limits,
+    ) -> wasmtime::Result<(wasmtime::Result<i32>, Frame, Counters)> {
         let mut store = Store::new(&self.inner.engine, frame);
         store.limiter(|frame| &mut frame.growth);
         let instance = contract.pre.instantiate(&mut store)?;
         let missing = || wasmtime::Error::msg("an export of the instrumented module has the wrong type");
-        let memory = instance.get_module_export(&mut store, &contract.memory).and_then(|e| e.into_memory()).ok_or_else(missing)?;
-        let mut global = |export| instance.get_module_export(&mut store, export).and_then(|e| e.into_global()).ok_or_else(missing);
+        let memory =
+            instance.get_module_export(&mut store, &contract.memory).and_then(|e| e.into_memory()).ok_or_else(missing)?;
+        let mut global =
+            |export| instance.get_module_export(&mut store, export).and_then(|e| e.into_global()).ok_or_else(missing);
         let (gas, stack, pages) = (global(&contract.gas)?, global(&contract.stack)?, global(&contract.pages)?);
         gas.set(&mut store, (ink as i64).into())?;
         stack.set(&mut store, (limits.stack_words as i32).into())?;
         pages.set(&mut store, (limits.memory_pages as i32).into())?;
         let handles = hostcalls::Handles { memory, gas, stack, pages };
         store.data_mut().handles = Some(handles);
-        let entrypoint = instance.get_module_export(&mut store, &contract.entrypoint).and_then(|e| e.into_func()).ok_or_else(missing)?;
+        let entrypoint =
+            instance.get_module_export(&mut store, &contract.entrypoint).and_then(|e| e.into_func()).ok_or_else(missing)?;
         let entrypoint = entrypoint.typed::<i32, i32>(&store)?;
         let length = i32::try_from(store.data().input.len())?;
         let result = entrypoint.call(&mut store, length);
@@ -364,4 +379,82 @@ fn environment(engine: &Engine) -> B256 {
     engine.precompile_compatibility_hash().hash(&mut hasher);
     let text = format!("corniche {ABI_VERSION} {GAS_VERSION} {}", env!("CARGO_PKG_VERSION"));
     keccak256([text.as_bytes(), gas::describe().as_bytes(), &hasher.finish().to_le_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    /// Artefacts in memory, and how often one was asked for in vain.
+    #[derive(Default)]
+    struct Artefacts {
+        kept: Mutex<BTreeMap<B256, Vec<u8>>>,
+        puts: AtomicU32,
+    }
+
+    impl ModuleCache for Artefacts {
+        fn get(&self, key: &B256) -> Option<Vec<u8>> {
+            self.kept.lock().unwrap().get(key).cloned()
+        }
+
+        fn put(&self, key: &B256, artefact: &[u8]) {
+            self.puts.fetch_add(1, Ordering::Relaxed);
+            self.kept.lock().unwrap().insert(*key, artefact.to_vec());
+        }
+    }
+
+    fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes }, artefacts.clone()).unwrap()
+    }
+
+    fn module(result: i32) -> Vec<u8> {
+        let text = format!(
+            r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const {result}))"#
+        );
+        wat::parse_str(text).unwrap()
+    }
+
+    #[test]
+    fn artefacts_are_compiled_once_and_damage_is_repaired() {
+        let artefacts = Arc::new(Artefacts::default());
+        let wasm = module(0);
+        let hash = keccak256(&wasm);
+        let puts = || artefacts.puts.load(Ordering::Relaxed);
+        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+        assert_eq!(puts(), 1);
+        for at in [0, 31, 32, 500] {
+            artefacts.kept.lock().unwrap().values_mut().next().unwrap()[at] ^= 0x40;
+            engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+        }
+        assert_eq!(puts(), 5);
+        // Intact, but not wasmtime's: whoever wrote it, nothing is run.
+        *artefacts.kept.lock().unwrap().values_mut().next().unwrap() = seal(b"not an artefact");
+        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+        assert_eq!(puts(), 6);
+    }
+
+    #[test]
+    fn memory_for_recent_contracts_is_bounded() {
+        let artefacts = Arc::new(Artefacts::default());
+        let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().machine_code_bytes();
+        let engine = engine(&artefacts, 2 * probe);
+        for number in [0, 1, 0, 2, 3, 0] {
+            engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
+            assert!(engine.inner.recent.len() <= 2);
+        }
+        assert!(engine.inner.recent.get(&B256::with_last_byte(0)).is_some());
+        assert!(engine.inner.recent.get(&B256::with_last_byte(1)).is_none());
+    }
+
+    #[test]
+    fn calls_have_a_bounded_number_of_permits() {
+        let engine = engine(&Arc::new(Artefacts::default()), 1 << 20);
+        let (first, second) = (engine.call_permit(), engine.call_permit());
+        assert!(first.is_some() && second.is_some() && engine.call_permit().is_none());
+        drop(first);
+        assert!(engine.call_permit().is_some());
+    }
 }

@@ -56,7 +56,7 @@ pub const fn ink(class: Class) -> u64 {
         Class::Call => 3_000,
         Class::CallIndirect => 6_000,
         Class::MemorySize => 500,
-        Class::MemoryGrow => 10_000,
+        Class::MemoryGrow => 30_000,
         Class::MemoryCopy | Class::MemoryFill => 2_000,
     }
 }
@@ -74,8 +74,9 @@ pub const INK_PER_KECCAK_WORD: u64 = 6 * INK_PER_GAS;
 pub const INK_KECCAK_BASE: u64 = 30 * INK_PER_GAS;
 /// Price of each significant byte of the exponent in `math_pow`: Ethereum's 50 gas.
 pub const INK_PER_EXPONENT_BYTE: u64 = 50 * INK_PER_GAS;
-/// Price of a word the storage cache holds, beyond the base price of the call that put it there.
-pub const INK_PER_CACHED_WORD: u64 = 20_000;
+/// Price of a word that enters the storage cache by being written. It occupies memory of the host until the frame ends, and nothing
+/// else pays for it when it is never flushed.
+pub const INK_PER_CACHED_WORD: u64 = 50 * INK_PER_GAS;
 
 /// Price of starting a frame, before its pages.
 pub const GAS_START: u64 = 500;

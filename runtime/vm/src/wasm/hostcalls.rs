@@ -266,7 +266,15 @@ impl Call<'_> {
         }
     }
 
-    fn call(&mut self, kind: CallKind, to: i32, data: (i32, i32), value: U256, gas_wanted: i64, length_out: i32) -> Outcome<i32> {
+    fn call(
+        &mut self,
+        kind: CallKind,
+        to: i32,
+        data: (i32, i32),
+        value: U256,
+        gas_wanted: i64,
+        length_out: i32,
+    ) -> Outcome<i32> {
         let to = self.address(to)?;
         let input = self.read_bytes(data.0, data.1)?;
         let (gas_left, limits) = (self.gas_left()?, self.limits()?);
@@ -282,7 +290,14 @@ impl Call<'_> {
         })
     }
 
-    fn create(&mut self, code: (i32, i32), endowment: i32, salt: Option<i32>, address_out: i32, length_out: i32) -> Outcome<()> {
+    fn create(
+        &mut self,
+        code: (i32, i32),
+        endowment: i32,
+        salt: Option<i32>,
+        address_out: i32,
+        length_out: i32,
+    ) -> Outcome<()> {
         let code = self.read_bytes(code.0, code.1)?;
         let value = self.number(endowment)?;
         let salt = salt.map(|salt| self.word(salt)).transpose()?;
@@ -335,7 +350,13 @@ impl Call<'_> {
         self.math(value, exponent, |value, exponent| value.wrapping_pow(exponent))
     }
 
-    fn math_modulo(&mut self, value: i32, other: i32, modulus: i32, operation: impl FnOnce(U256, U256, U256) -> U256) -> Outcome<()> {
+    fn math_modulo(
+        &mut self,
+        value: i32,
+        other: i32,
+        modulus: i32,
+        operation: impl FnOnce(U256, U256, U256) -> U256,
+    ) -> Outcome<()> {
         let modulus = self.number(modulus)?;
         self.math(value, other, |value, other| operation(value, other, modulus))
     }

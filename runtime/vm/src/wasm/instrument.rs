@@ -24,8 +24,9 @@ use super::validate::{Checked, Frame, parser};
 use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
-    BlockType, CodeSection, ConstExpr, DataSection, ElementSection, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
-    GlobalType, ImportSection, InstructionSink, MemorySection, MemoryType, Module, TableSection, TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, DataSection, ElementSection, ExportKind, ExportSection, Function, FunctionSection,
+    GlobalSection, GlobalType, ImportSection, InstructionSink, MemorySection, MemoryType, Module, TableSection, TypeSection,
+    ValType,
 };
 use wasmparser::{FunctionBody, Operator, Payload};
 
@@ -165,7 +166,12 @@ impl Context {
         code.i64_const(self.maximum_pages.into()).i64_gt_u();
         code.if_(BlockType::Empty).i32_const(-1).return_().end();
         // At most 128 pages from here on, so nothing below can overflow.
-        code.global_get(self.gas_global).local_get(pages).i64_extend_i32_u().i64_const(gas::INK_PER_PAGE as i64).i64_mul().i64_sub();
+        code.global_get(self.gas_global)
+            .local_get(pages)
+            .i64_extend_i32_u()
+            .i64_const(gas::INK_PER_PAGE as i64)
+            .i64_mul()
+            .i64_sub();
         self.settle_gas(&mut code, spare);
         code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();

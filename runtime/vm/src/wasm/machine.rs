@@ -14,7 +14,9 @@ impl Machine for WasmEngine {
         let contract = match self.contract(&account.code_hash, code) {
             Ok(contract) => contract,
             // Code is checked before it is stored, so this is no one's fault but ours.
-            Err(error) => return Exit::failed(ExitStatus::Fault(format!("stored code {} cannot run: {error}", account.code_hash))),
+            Err(error) => {
+                return Exit::failed(ExitStatus::Fault(format!("stored code {} cannot run: {error}", account.code_hash)));
+            }
         };
         WasmEngine::run(self, &contract, host, Entry { input: Bytes::copy_from_slice(input), gas, limits })
     }

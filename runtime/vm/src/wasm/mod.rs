@@ -30,4 +30,4 @@ pub mod validate;
 
 pub use cache::{ModuleCache, NoCache};
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
-pub use engine::{CallPermit, CompileError, CompiledContract, Entry, EngineConfig, THREAD_STACK_BYTES, WasmEngine};
+pub use engine::{CallPermit, CompileError, CompiledContract, EngineConfig, Entry, THREAD_STACK_BYTES, WasmEngine};

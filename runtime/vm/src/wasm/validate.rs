@@ -16,11 +16,12 @@
 //! results are refused: no compiler of contracts writes them, and admitting them later is possible while withdrawing them is not.
 
 use super::gas;
-use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType, VM_HOOKS_MODULE};
+use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE, ValueType};
 use std::collections::BTreeMap;
 use wasmparser::{
-    BlockType, CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations, FunctionBody,
-    KnownCustom, Name, Operator, Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator, ValidatorResources, WasmFeatures,
+    BlockType, CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations,
+    FunctionBody, KnownCustom, Name, Operator, Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator,
+    ValidatorResources, WasmFeatures,
 };
 
 /// Bytes of an unpacked module.
@@ -37,7 +38,9 @@ pub const MAX_LOCALS: u32 = 348;
 pub const MAX_PARAMETERS: u32 = 64;
 /// Blocks open at once in one function.
 pub const MAX_NESTING: u32 = 512;
-/// Locals times branch targets of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
+/// Branches and their targets in one function. Compile time grows with the square of it.
+pub const MAX_JOINS: u32 = 4_096;
+/// Locals times branches of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
 /// function costs to compile.
 pub const MAX_LOCALS_TIMES_JOINS: u64 = 400_000;
 pub const MAX_DATA_SEGMENTS: u32 = 128;
@@ -65,6 +68,8 @@ pub enum ValidationError {
     Instruction { place: Place, instruction: String, reason: &'static str },
     #[error("{place}: {reason}")]
     Function { place: Place, reason: String },
+    #[error("type {index}: {reason}")]
+    Type { index: u32, reason: String },
     #[error("{0} are not allowed")]
     Feature(&'static str),
     #[error("the module has {have} {what}; at most {limit} are allowed")]
@@ -184,6 +189,8 @@ fn printable(name: &str) -> String {
 struct Checker<'a> {
     wasm: &'a [u8],
     names: BTreeMap<u32, String>,
+    /// By type index.
+    first_users: BTreeMap<u32, u32>,
     validator: Validator,
     allocations: FuncValidatorAllocations,
     types: Vec<FuncType>,
@@ -204,6 +211,7 @@ impl<'a> Checker<'a> {
         Self {
             wasm,
             names: function_names(wasm),
+            first_users: first_users(wasm),
             validator: Validator::new_with_features(features()),
             allocations: FuncValidatorAllocations::default(),
             types: Vec::new(),
@@ -248,6 +256,7 @@ impl<'a> Checker<'a> {
                         self.types.push(function.clone());
                     }
                 }
+                self.signatures()?;
             }
             Payload::ImportSection(section) => {
                 for import in section.clone().into_imports() {
@@ -258,10 +267,7 @@ impl<'a> Checker<'a> {
                 limit("functions", section.count(), MAX_FUNCTIONS)?;
                 self.defined_functions = section.count();
                 for ty in section.clone() {
-                    let ty = ty.map_err(malformed)?;
-                    let index = self.function_types.len() as u32;
-                    self.function_types.push(ty);
-                    self.signature(index, ty)?;
+                    self.function_types.push(ty.map_err(malformed)?);
                 }
             }
             Payload::TableSection(section) => self.tables(section)?,
@@ -316,7 +322,8 @@ impl<'a> Checker<'a> {
         if have.params() != want || have.results() != result {
             return Err(wrong(signature_text(
                 have.params().iter().map(ToString::to_string),
-                (!have.results().is_empty()).then(|| have.results().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+                (!have.results().is_empty())
+                    .then(|| have.results().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
             )));
         }
         self.function_types.push(index);
@@ -324,18 +331,14 @@ impl<'a> Checker<'a> {
         limit("imports", self.imported_functions, MAX_IMPORTS)
     }
 
-    /// Names the function that uses a type we refuse; a refused type that no function uses is found by the validator.
-    fn signature(&self, function: u32, ty: u32) -> Result<(), ValidationError> {
-        let Some(ty) = self.types.get(ty as usize) else { return Err(ValidationError::Malformed("unknown type".into())) };
-        let refuse = |reason: String| ValidationError::Function { place: self.place(function), reason };
-        for value in ty.params().iter().chain(ty.results()) {
-            value_type(*value).map_err(|feature| refuse(format!("{value} in its signature; {feature} are not allowed")))?;
-        }
-        if ty.results().len() > 1 {
-            return Err(refuse("several results (multi-value) are not allowed".into()));
-        }
-        if ty.params().len() > MAX_PARAMETERS as usize {
-            return Err(refuse(format!("{} parameters; at most {MAX_PARAMETERS} are allowed", ty.params().len())));
+    /// Names the function that uses a type we refuse, or the type when no function does.
+    fn signatures(&self) -> Result<(), ValidationError> {
+        for (index, ty) in (0..).zip(&self.types) {
+            let Some(reason) = refused_signature(ty) else { continue };
+            return Err(match self.first_users.get(&index) {
+                Some(function) => ValidationError::Function { place: self.place(*function), reason },
+                None => ValidationError::Type { index, reason },
+            });
         }
         Ok(())
     }
@@ -385,7 +388,11 @@ impl<'a> Checker<'a> {
 
     fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), ValidationError> {
         if export.name.len() > MAX_NAME_BYTES {
-            return Err(ValidationError::Limit { what: "bytes in a name", have: export.name.len() as u64, limit: MAX_NAME_BYTES as u64 });
+            return Err(ValidationError::Limit {
+                what: "bytes in a name",
+                have: export.name.len() as u64,
+                limit: MAX_NAME_BYTES as u64,
+            });
         }
         match (export.name, export.kind) {
             (MEMORY_EXPORT, ExternalKind::Memory) => self.exports_memory = true,
@@ -466,7 +473,11 @@ impl<'a> Checker<'a> {
                 return Err(refuse(self, format!("more than {MAX_OPERATORS} instructions")));
             }
             match &operator {
-                Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::Else | Operator::BrIf { .. } => joins += 1,
+                Operator::Block { .. }
+                | Operator::Loop { .. }
+                | Operator::If { .. }
+                | Operator::Else
+                | Operator::BrIf { .. } => joins += 1,
                 Operator::BrTable { .. } => joins += 1 + u64::from(targets),
                 Operator::Call { .. } | Operator::CallIndirect { .. } => frame.is_leaf = false,
                 _ => {}
@@ -481,6 +492,9 @@ impl<'a> Checker<'a> {
             }
         }
         reader.finish().map_err(malformed)?;
+        if joins > u64::from(MAX_JOINS) {
+            return Err(refuse(self, format!("{joins} branches in one function; at most {MAX_JOINS} are allowed")));
+        }
         if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
             return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
         }
@@ -489,14 +503,17 @@ impl<'a> Checker<'a> {
     }
 
     fn operator(&self, function: u32, operator: &Operator<'_>) -> Result<(), ValidationError> {
-        let refuse = |instruction: String, reason| ValidationError::Instruction { place: self.place(function), instruction, reason };
+        let refuse =
+            |instruction: String, reason| ValidationError::Instruction { place: self.place(function), instruction, reason };
         if gas::class(operator).is_none() {
             let (instruction, reason) = describe(operator);
             return Err(refuse(instruction, reason));
         }
         let block = match operator {
             Operator::Block { blockty } | Operator::Loop { blockty } | Operator::If { blockty } => *blockty,
-            Operator::MemorySize { mem: 0 } | Operator::MemoryGrow { mem: 0 } | Operator::MemoryFill { mem: 0 } => BlockType::Empty,
+            Operator::MemorySize { mem: 0 } | Operator::MemoryGrow { mem: 0 } | Operator::MemoryFill { mem: 0 } => {
+                BlockType::Empty
+            }
             Operator::MemorySize { .. } | Operator::MemoryGrow { .. } | Operator::MemoryFill { .. } => {
                 return Err(refuse(describe(operator).0, "multi-memory"));
             }
@@ -511,7 +528,9 @@ impl<'a> Checker<'a> {
         match block {
             BlockType::Empty => Ok(()),
             BlockType::Type(ty) => value_type(ty).map(drop).map_err(|feature| refuse(describe(operator).0, feature)),
-            BlockType::FuncType(_) => Err(refuse(describe(operator).0, "multi-value: a block with parameters or several results")),
+            BlockType::FuncType(_) => {
+                Err(refuse(describe(operator).0, "multi-value: a block with parameters or several results"))
+            }
         }
     }
 
@@ -541,6 +560,46 @@ impl<'a> Checker<'a> {
             frames: self.frames,
         })
     }
+}
+
+fn refused_signature(ty: &FuncType) -> Option<String> {
+    for value in ty.params().iter().chain(ty.results()) {
+        if let Err(feature) = value_type(*value) {
+            return Some(format!("{value} in its signature; {feature} are not allowed"));
+        }
+    }
+    if ty.results().len() > 1 {
+        return Some("several results (multi-value) are not allowed".into());
+    }
+    (ty.params().len() > MAX_PARAMETERS as usize)
+        .then(|| format!("{} parameters; at most {MAX_PARAMETERS} are allowed", ty.params().len()))
+}
+
+/// The first function of each type, as far as the module can be read: types come before the functions that use them.
+fn first_users(wasm: &[u8]) -> BTreeMap<u32, u32> {
+    let mut users = BTreeMap::new();
+    let mut functions = 0;
+    for payload in parser().parse_all(wasm).flatten() {
+        match payload {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports().flatten() {
+                    if let TypeRef::Func(ty) = import.ty {
+                        users.entry(ty).or_insert(functions);
+                        functions += 1;
+                    }
+                }
+            }
+            Payload::FunctionSection(section) => {
+                for ty in section.into_iter().flatten() {
+                    users.entry(ty).or_insert(functions);
+                    functions += 1;
+                }
+            }
+            Payload::CodeSectionStart { .. } => break,
+            _ => {}
+        }
+    }
+    users
 }
 
 fn limit(what: &'static str, have: u32, limit: u32) -> Result<(), ValidationError> {
@@ -611,14 +670,18 @@ fn describe(operator: &Operator<'_>) -> (String, &'static str) {
     }
     let (proposal, visit) = wasmparser::for_each_operator!(table);
     let name = visit.trim_start_matches("visit_");
-    let prefixes = ["i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2", "memory", "table", "local", "global",
-        "ref", "data", "elem", "struct", "array", "atomic", "i31", "any", "extern", "cont"];
+    let prefixes = [
+        "i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2", "memory", "table", "local",
+        "global", "ref", "data", "elem", "struct", "array", "atomic", "i31", "any", "extern", "cont",
+    ];
     let text = match name.split_once('_') {
         Some((prefix, rest)) if prefixes.contains(&prefix) => format!("{prefix}.{rest}"),
         _ => name.to_owned(),
     };
     let reason = match proposal {
-        _ if ["_f32", "_f64", "f32_", "f64_", "f32.", "f64."].iter().any(|part| text.contains(part)) && proposal != "simd" => "floating point",
+        _ if ["_f32", "_f64", "f32_", "f64_", "f32.", "f64."].iter().any(|part| text.contains(part)) && proposal != "simd" => {
+            "floating point"
+        }
         "mvp" => "floating point",
         "saturating_float_to_int" => "floating point",
         "bulk_memory" => "bulk memory: only memory.copy and memory.fill",

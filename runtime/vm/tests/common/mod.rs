@@ -1,0 +1,220 @@
+//! An in-memory host with Ethereum-like prices for one contract and its neighbours, and a few ways to build modules.
+#![allow(dead_code)]
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use corniche_vm::BlockEnv;
+use corniche_vm::host::{
+    CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
+    HostCallEvent, HostError, Limits,
+};
+use corniche_vm::wasm::{CompileError, EngineConfig, Entry, NoCache, WasmEngine};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+pub const GAS: u64 = 10_000_000;
+pub const CONTRACT: Address = Address::repeat_byte(0xcc);
+pub const SENDER: Address = Address::repeat_byte(0x5e);
+
+/// One engine for a test binary: its address space is large.
+pub fn engine() -> WasmEngine {
+    static ENGINE: OnceLock<WasmEngine> = OnceLock::new();
+    ENGINE.get_or_init(|| WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).expect("an engine")).clone()
+}
+
+/// What a transaction leaves behind in these tests: no rollback, which the tests of the frame's rules cover.
+#[derive(Clone, Default)]
+pub struct World {
+    pub storage: BTreeMap<(Address, B256), B256>,
+    pub transient: BTreeMap<(Address, B256), B256>,
+    pub warm: BTreeSet<(Address, B256)>,
+    pub logs: Vec<(Address, Vec<B256>, Bytes)>,
+    pub code: BTreeMap<Address, Vec<u8>>,
+    pub events: Vec<HostCallEvent>,
+    pub open: Vec<Address>,
+}
+
+/// One frame over a world.
+pub struct TestHost<'a> {
+    pub world: &'a mut World,
+    pub context: FrameContext,
+}
+
+pub fn context() -> FrameContext {
+    FrameContext {
+        address: CONTRACT,
+        caller: SENDER,
+        value: U256::ZERO,
+        origin: SENDER,
+        gas_price: 1_000_000_007,
+        is_static: false,
+        reentrant: false,
+        depth: 0,
+        block: BlockEnv {
+            chain_id: 412_346,
+            number: 42,
+            timestamp: 1_700_000_000,
+            base_fee: 7,
+            coinbase: Address::repeat_byte(0xfe),
+            gas_limit: 30_000_000,
+            randomness: B256::repeat_byte(9),
+        },
+    }
+}
+
+impl Host for TestHost<'_> {
+    fn context(&self) -> &FrameContext {
+        &self.context
+    }
+
+    fn storage_load(&mut self, key: &B256, _gas_left: u64) -> Result<Charged<B256>, HostError> {
+        let slot = (self.context.address, *key);
+        let gas = if self.world.warm.insert(slot) { 2_100 } else { 100 };
+        Ok(Charged::new(self.world.storage.get(&slot).copied().unwrap_or_default(), gas))
+    }
+
+    fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
+        if self.context.is_static {
+            return Err(HostError::StaticViolation);
+        }
+        if gas_left <= 2_300 {
+            return Err(HostError::OutOfGas);
+        }
+        let slot = (self.context.address, *key);
+        let cold = if self.world.warm.insert(slot) { 2_100 } else { 0 };
+        let old = self.world.storage.insert(slot, *value).unwrap_or_default();
+        let gas = match (old.is_zero(), old == *value) {
+            (_, true) => 100,
+            (true, _) => 20_000,
+            _ => 2_900,
+        };
+        Ok(Charged::new((), gas + cold))
+    }
+
+    fn transient_load(&mut self, key: &B256, _gas_left: u64) -> Result<Charged<B256>, HostError> {
+        Ok(Charged::new(self.world.transient.get(&(self.context.address, *key)).copied().unwrap_or_default(), 100))
+    }
+
+    fn transient_store(&mut self, key: &B256, value: &B256, _gas_left: u64) -> Result<Charged<()>, HostError> {
+        if self.context.is_static {
+            return Err(HostError::StaticViolation);
+        }
+        self.world.transient.insert((self.context.address, *key), *value);
+        Ok(Charged::new((), 100))
+    }
+
+    fn emit_log(&mut self, topics: Vec<B256>, data: Bytes, _gas_left: u64) -> Result<Charged<()>, HostError> {
+        if self.context.is_static {
+            return Err(HostError::StaticViolation);
+        }
+        let gas = 375 * (topics.len() as u64 + 1) + 8 * data.len() as u64;
+        self.world.logs.push((self.context.address, topics, data));
+        Ok(Charged::new((), gas))
+    }
+
+    fn balance(&mut self, address: &Address, _gas_left: u64) -> Result<Charged<U256>, HostError> {
+        Ok(Charged::new(U256::from(address[0]), 2_600))
+    }
+
+    fn code(&mut self, address: &Address, _gas_left: u64) -> Result<Charged<Bytes>, HostError> {
+        Ok(Charged::new(self.world.code.get(address).cloned().unwrap_or_default().into(), 2_600))
+    }
+
+    fn code_hash(&mut self, address: &Address, _gas_left: u64) -> Result<Charged<B256>, HostError> {
+        Ok(Charged::new(self.world.code.get(address).map(keccak256).unwrap_or_default(), 2_600))
+    }
+
+    fn call(&mut self, request: CallRequest) -> Result<CallReturn, HostError> {
+        if self.context.is_static && !request.value.is_zero() {
+            return Err(HostError::StaticViolation);
+        }
+        let given = request.gas_wanted.min(request.gas_left.saturating_sub(2_600) / 64 * 63);
+        let Some(code) = self.world.code.get(&request.to).cloned() else {
+            return Ok(CallReturn { status: CallStatus::Success, output: Bytes::new(), gas: 2_600 });
+        };
+        if self.context.depth + 1 >= corniche_vm::host::MAX_CALL_DEPTH {
+            return Ok(CallReturn { status: CallStatus::Failure, output: Bytes::new(), gas: 2_600 });
+        }
+        let mut context = self.context.clone();
+        context.depth += 1;
+        context.is_static |= request.kind == CallKind::Static;
+        if request.kind != CallKind::Delegate {
+            context.address = request.to;
+            context.caller = self.context.address;
+            context.value = request.value;
+        }
+        context.reentrant = self.world.open.contains(&context.address);
+        let exit = run_code(self.world, &code, context, Entry { input: request.input, gas: given, limits: request.limits });
+        let status = match exit.status {
+            ExitStatus::Return => CallStatus::Success,
+            ExitStatus::Revert => CallStatus::Revert,
+            ExitStatus::Fault(text) => return Err(HostError::Fault(text)),
+            _ => CallStatus::Failure,
+        };
+        Ok(CallReturn { status, output: exit.output, gas: 2_600 + given - exit.gas_left })
+    }
+
+    fn create(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError> {
+        if self.context.is_static {
+            return Err(HostError::StaticViolation);
+        }
+        let address = Address::from_word(request.salt.unwrap_or(keccak256(&request.code)));
+        self.world.code.insert(address, request.code.to_vec());
+        Ok(CreateReturn { address: Some(address), output: Bytes::new(), gas: 32_000 })
+    }
+
+    fn trace(&mut self, event: &HostCallEvent) {
+        self.world.events.push(*event);
+    }
+}
+
+fn run_code(world: &mut World, code: &[u8], context: FrameContext, entry: Entry) -> Exit {
+    let contract = engine().contract(&keccak256(code), code).expect("a contract that runs");
+    world.open.push(context.address);
+    let exit = engine().run(&contract, &mut TestHost { world, context }, entry);
+    world.open.pop();
+    exit
+}
+
+impl World {
+    pub fn run(&mut self, wasm: &[u8], input: &[u8], gas: u64) -> Exit {
+        self.run_in(wasm, context(), input, gas)
+    }
+
+    pub fn run_in(&mut self, wasm: &[u8], context: FrameContext, input: &[u8], gas: u64) -> Exit {
+        run_code(self, wasm, context, Entry { input: Bytes::copy_from_slice(input), gas, limits: Limits::TRANSACTION })
+    }
+
+    pub fn run_static(&mut self, wasm: &[u8], input: &[u8]) -> Exit {
+        self.run_in(wasm, FrameContext { is_static: true, ..context() }, input, GAS)
+    }
+}
+
+/// A module around the body of its entrypoint, with these imports in front.
+pub fn module(imports: &str, body: &str) -> Vec<u8> {
+    wat(&format!(
+        r#"(module
+            {imports}
+            (memory (export "memory") 1 8)
+            (func $main (export "user_entrypoint") (param $length i32) (result i32)
+                {body}))"#
+    ))
+}
+
+pub fn wat(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("the test's own text")
+}
+
+/// How compiling was refused.
+pub fn refusal(wasm: &[u8]) -> String {
+    match engine().compile(&keccak256(wasm), wasm) {
+        Ok(_) => panic!("the module was accepted"),
+        Err(CompileError::Fault(text)) => panic!("a fault instead of a refusal: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+pub fn accepted(wasm: &[u8]) {
+    if let Err(error) = engine().compile(&keccak256(wasm), wasm) {
+        panic!("refused: {error}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Gas, stack and memory end a run at the same point everywhere.
+
+mod common;
+use alloy_primitives::keccak256;
+use common::{GAS, World, accepted, engine, module, wat};
+use corniche_vm::host::{ExitStatus, Trap};
+use corniche_vm::wasm::gas::{self, Class, INK_PER_GAS, ink};
+
+/// Gas that a run which needs `ink` beyond the start of its frame uses.
+fn gas_for(wasm: &[u8], pages: u32, used: u64) -> u64 {
+    (gas::start_ink(wasm.len(), pages) + used).div_ceil(INK_PER_GAS)
+}
+
+#[test]
+fn the_table_is_frozen() {
+    let frozen = include_str!("fixtures/gas-1.txt");
+    assert_eq!(gas::describe(), frozen, "changing a price is a protocol upgrade: it needs a new version");
+}
+
+#[test]
+fn straight_code_costs_the_sum_of_its_instructions() {
+    let body = "i32.const 1 i32.const 2 i32.mul drop local.get $length i32.load drop i32.const 0";
+    let wasm = module("", body);
+    let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load);
+    let exit = World::default().run(&wasm, b"", GAS);
+    assert_eq!(exit.status, ExitStatus::Return);
+    assert_eq!(GAS - exit.gas_left, gas_for(&wasm, 1, used));
+}
+
+#[test]
+fn the_least_gas_that_suffices_is_what_it_uses() {
+    let wasm = module(
+        "",
+        "(loop $again (br_if $again (i32.lt_u (local.tee $length (i32.add (local.get $length) (i32.const 1))) (i32.const 1000)))) i32.const 0",
+    );
+    let used = GAS - World::default().run(&wasm, b"", GAS).gas_left;
+    let exact = World::default().run(&wasm, b"", used);
+    assert_eq!((exact.status, exact.gas_left), (ExitStatus::Return, 0));
+    let short = World::default().run(&wasm, b"", used - 1);
+    assert_eq!((short.status, short.gas_left), (ExitStatus::OutOfGas, 0));
+}
+
+#[test]
+fn an_infinite_loop_stops_where_its_gas_ends() {
+    // Counts its rounds in memory, and tells the host at each: the count is visible in the trace.
+    let wasm = module(
+        r#"(import "vm_hooks" "evm_gas_left" (func $gas_left (result i64)))"#,
+        "(loop $again (drop (call $gas_left)) (br $again)) i32.const 0",
+    );
+    let rounds = |gas| {
+        let mut world = World::default();
+        let exit = world.run(&wasm, b"", gas);
+        assert_eq!((exit.status, exit.gas_left), (ExitStatus::OutOfGas, 0));
+        world.events.len() as u64
+    };
+    let round = ink(Class::Call) + ink(Class::Branch) + corniche_abi::find("evm_gas_left").unwrap().ink;
+    for gas in [2_000, 10_000, 123_456] {
+        let budget = gas * INK_PER_GAS - gas::start_ink(wasm.len(), 1);
+        let full = budget / round;
+        // A last round that was paid for but whose host call was not shows in the trace too.
+        let partial = u64::from(budget % round >= ink(Class::Call) + ink(Class::Branch));
+        assert_eq!(rounds(gas), full + partial, "with {gas} gas");
+    }
+}
+
+#[test]
+fn an_empty_loop_is_not_free() {
+    let wasm = module("", "(loop $again (br $again)) i32.const 0");
+    assert_eq!(World::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
+    let wasm = module("", "(loop $again (br_table $again $again (local.get $length))) i32.const 0");
+    assert_eq!(World::default().run(&wasm, b"", 100_000).status, ExitStatus::OutOfGas);
+    let wasm = wat(
+        r#"(module (memory (export "memory") 1) (func $self (export "user_entrypoint") (param i32) (result i32) (call $self (local.get 0))))"#,
+    );
+    assert_eq!(World::default().run(&wasm, b"", 1_200).status, ExitStatus::OutOfGas);
+}
+
+#[test]
+fn an_early_return_pays_for_what_ran_only() {
+    let run = |input: &[u8]| {
+        let wasm = module("", "(if (local.get $length) (then (return (i32.const 0)))) (loop (drop (i32.const 5))) i32.const 0");
+        GAS - World::default().run(&wasm, input, GAS).gas_left
+    };
+    assert!(run(b"x") <= run(b""));
+}
+
+/// A function that calls itself, counts in memory how deep it got, and has `locals` locals that stay alive across the call.
+fn recursive(locals: usize) -> Vec<u8> {
+    let declare = "i64 ".repeat(locals);
+    let fill: String = (0..locals).map(|at| format!("(local.set {} (i64.load (i32.const {})))", at + 1, 8 * at + 8)).collect();
+    let sum: String = (0..locals).map(|at| format!("(i64.store (i32.const {}) (local.get {}))", 8 * at + 8, at + 1)).collect();
+    wat(&format!(
+        r#"(module
+            (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+            (memory (export "memory") 1)
+            (func $deeper (param i32) (local {declare})
+                {fill}
+                (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
+                (if (i32.lt_u (i32.load (i32.const 0)) (local.get 0)) (then (call $deeper (local.get 0))))
+                {sum})
+            (func (export "user_entrypoint") (param $length i32) (result i32)
+                (call $deeper (local.get $length))
+                (call $write_result (i32.const 0) (i32.const 4))
+                (i32.const 0)))"#
+    ))
+}
+
+/// The greatest depth that ends well.
+fn depth_limit(wasm: &[u8]) -> u64 {
+    let fits = |depth: u64| {
+        let exit = World::default().run(wasm, &vec![0; depth as usize], 1_000_000_000);
+        assert!(matches!(exit.status, ExitStatus::Return | ExitStatus::Trap(Trap::StackExhausted)), "{:?}", exit.status);
+        exit.status == ExitStatus::Return
+    };
+    let (mut low, mut high) = (0, 100_000);
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[test]
+fn deep_recursion_stops_at_a_counted_depth() {
+    for locals in [0, 1, 20, 340] {
+        let wasm = recursive(locals);
+        let checked = corniche_vm::wasm::validate::check(&wasm).unwrap();
+        let (deeper, main) = (checked.frames[0].words() as u64, checked.frames[1].words() as u64);
+        // The limit follows from the frames' words alone: no compiler has a say in it.
+        assert_eq!(depth_limit(&wasm), (65_536 - main) / deeper, "with {locals} locals");
+    }
+}
+
+#[test]
+fn recursion_through_the_table_is_counted_too() {
+    let wasm = wat(r#"(module (type $t (func)) (memory (export "memory") 1) (table 1 funcref) (elem (i32.const 0) $deeper)
+            (func $deeper (call_indirect (type $t) (i32.const 0)))
+            (func (export "user_entrypoint") (param i32) (result i32) (call $deeper) (i32.const 0)))"#);
+    assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Trap(Trap::StackExhausted));
+}
+
+#[test]
+fn the_widest_frames_stay_within_the_native_stack() {
+    // As many values alive across a call as validation admits: operands, then locals. A fault would say that native stack ended first.
+    let operands = wat(&format!(
+        r#"(module (memory (export "memory") 1)
+            (func $deeper (param i32) (result i32) {} (call $deeper (local.get 0)) {})
+            (func (export "user_entrypoint") (param i32) (result i32) (call $deeper (local.get 0))))"#,
+        "(i32.load (i32.const 4)) ".repeat(10_000),
+        "i32.add ".repeat(10_000),
+    ));
+    for wasm in [operands, recursive(340)] {
+        let status = World::default().run(&wasm, &[0; 60_000], 1_000_000_000).status;
+        assert_eq!(status, ExitStatus::Trap(Trap::StackExhausted));
+    }
+}
+
+#[test]
+fn values_that_could_be_shared_or_hoisted_do_not_widen_native_frames() {
+    // Thousands of loop-invariant values, each used at once: an optimiser would compute them before the loop and keep all of them.
+    let invariant: String = (0..3_500)
+        .map(|at| format!("(local.set 1 (i64.add (local.get 1) (i64.mul (local.get 2) (i64.const {}))))", 2 * at + 3))
+        .collect();
+    let wasm = wat(&format!(
+        r#"(module (memory (export "memory") 1)
+            (func $deeper (param i32) (local i64 i64)
+                (local.set 2 (i64.load (i32.const 0)))
+                (loop $again {invariant} (call $deeper (local.get 0)) {invariant} (br_if $again (local.get 0))))
+            (func (export "user_entrypoint") (param i32) (result i32) (call $deeper (local.get 0)) (i32.const 0)))"#
+    ));
+    assert_eq!(World::default().run(&wasm, b"x", 1_000_000_000).status, ExitStatus::Trap(Trap::StackExhausted));
+}
+
+#[test]
+fn memory_grows_to_its_bound_and_no_further() {
+    // Grows by the input's length, answers what memory.grow said and the size after it.
+    let grow = |maximum: &str| {
+        wat(&format!(
+            r#"(module (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+                (memory (export "memory") 2 {maximum})
+                (func (export "user_entrypoint") (param $by i32) (result i32)
+                    (i32.store (i32.const 0) (memory.grow (local.get $by)))
+                    (i32.store (i32.const 4) (memory.size))
+                    (call $write_result (i32.const 0) (i32.const 8))
+                    (i32.const 0)))"#
+        ))
+    };
+    let run = |wasm: &[u8], by: usize| {
+        let exit = World::default().run(wasm, &vec![0; by], GAS);
+        let word = |at| i32::from_le_bytes(exit.output[at..at + 4].try_into().unwrap());
+        (word(0), word(4), GAS - exit.gas_left)
+    };
+    let free = grow("");
+    let (_, _, base) = run(&free, 0);
+    for (by, answer, size) in [(0, 2, 2), (1, 2, 3), (126, 2, 128), (127, -1, 2), (100_000, -1, 2)] {
+        let (said, have, gas) = run(&free, by);
+        assert_eq!((said, have), (answer, size), "by {by}");
+        // Pages that were not granted cost nothing.
+        assert_eq!(gas - base, gas::INK_PER_PAGE / INK_PER_GAS * (size - 2) as u64, "by {by}");
+    }
+    let bounded = grow("3");
+    assert_eq!((run(&bounded, 1).0, run(&bounded, 2).0), (2, -1));
+    // Without the gas for the pages there are none.
+    let exit = World::default().run(&free, &[0; 126], base + 250 * 126 - 1);
+    assert_eq!(exit.status, ExitStatus::OutOfGas);
+}
+
+#[test]
+fn open_frames_share_a_bound_on_memory() {
+    // Calls itself until something gives: every frame holds 128 pages, so the seventeenth cannot start.
+    let wasm = wat(r#"(module
+            (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+            (import "vm_hooks" "contract_address" (func $address (param i32)))
+            (memory (export "memory") 128)
+            (func (export "user_entrypoint") (param i32) (result i32)
+                (call $address (i32.const 0))
+                (drop (call $call (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 64) (i64.const -1) (i32.const 128)))
+                (i32.const 0)))"#);
+    let mut world = World::default();
+    world.code.insert(common::CONTRACT, wasm.clone());
+    assert_eq!(world.run(&wasm, b"", GAS).status, ExitStatus::Return);
+    // Each frame that runs asks for its address once.
+    assert_eq!(world.events.iter().filter(|event| event.name == "contract_address").count(), 2_048 / 128);
+}
+
+#[test]
+fn moving_memory_costs_by_the_byte() {
+    let copy = |length: u32| module("", &format!("(memory.copy (i32.const 0) (i32.const 0) (i32.const {length})) i32.const 0"));
+    let used = |length| {
+        let wasm = copy(length);
+        (GAS - World::default().run(&wasm, b"", GAS).gas_left) * INK_PER_GAS - gas::start_ink(wasm.len(), 1)
+    };
+    let difference = used(60_000) - used(0);
+    assert!(difference.abs_diff(60_000 * gas::INK_PER_MEMORY_BYTE) <= 2 * INK_PER_GAS, "{difference}");
+    // Four gigabytes are not paid for by a million gas, whatever the bounds say.
+    assert_eq!(World::default().run(&copy(u32::MAX), b"", 1_000_000).status, ExitStatus::OutOfGas);
+    assert_eq!(World::default().run(&copy(70_000), b"", GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
+}
+
+#[test]
+fn traps_have_names() {
+    for (body, trap) in [
+        ("unreachable", Trap::Unreachable),
+        ("(i32.load (i32.const -1))", Trap::MemoryOutOfBounds),
+        ("(i32.load offset=4294967295 (local.get $length))", Trap::MemoryOutOfBounds),
+        ("(i32.div_u (i32.const 1) (local.get $length))", Trap::DivisionByZero),
+        ("(i32.div_s (i32.const -2147483648) (i32.sub (local.get $length) (i32.const 1)))", Trap::IntegerOverflow),
+    ] {
+        let exit = World::default().run(&module("", body), b"", GAS);
+        assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(trap), 0), "{body}");
+    }
+    let table = |index| {
+        wat(&format!(
+            r#"(module (type $t (func)) (memory (export "memory") 1) (table 3 funcref) (elem (i32.const 0) $other)
+                (func $other (param i32))
+                (func (export "user_entrypoint") (param i32) (result i32) (call_indirect (type $t) (i32.const {index})) (i32.const 0)))"#
+        ))
+    };
+    for (index, trap) in [(0, Trap::BadSignature), (1, Trap::BadTableElement), (9, Trap::BadTableElement)] {
+        assert_eq!(World::default().run(&table(index), b"", GAS).status, ExitStatus::Trap(trap));
+    }
+}
+
+#[test]
+fn too_little_gas_to_start_is_out_of_gas() {
+    let wasm = module("", "i32.const 0");
+    let start = gas_for(&wasm, 1, 0);
+    assert_eq!(World::default().run(&wasm, b"", start - 1).status, ExitStatus::OutOfGas);
+    assert_eq!(World::default().run(&wasm, b"", 0).status, ExitStatus::OutOfGas);
+    // All the gas there can be does not overflow anything.
+    let exit = World::default().run(&wasm, b"", u64::MAX);
+    assert_eq!(exit.status, ExitStatus::Return);
+    assert_eq!(u64::MAX - exit.gas_left, gas_for(&wasm, 1, ink(Class::Constant)));
+}
+
+#[test]
+fn control_flow_keeps_its_meaning() {
+    // Branches to the function's label with a value, returns from inside loops, fall-through, all arms of a table.
+    let wasm = wat(r#"(module
+            (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+            (memory (export "memory") 1)
+            (func $id (param i32) (result i32) (local.get 0))
+            (func $pick (param i32) (result i32)
+                (block $c (block $b (block $a (br_table $a $b $c (call $id (local.get 0)))) (return (i32.const 10))) (br 1 (i32.const 20)))
+                (loop $l (result i32)
+                    (if (i32.gt_u (local.get 0) (i32.const 9)) (then (return (i32.const 99))))
+                    (local.set 0 (i32.add (local.get 0) (call $id (i32.const 1))))
+                    (br $l)))
+            (func (export "user_entrypoint") (param $n i32) (result i32)
+                (i32.store (i32.const 0) (call $pick (local.get $n)))
+                (call $write_result (i32.const 0) (i32.const 4))
+                (i32.const 0)))"#);
+    let run = |n: usize| {
+        let exit = World::default().run(&wasm, &vec![0; n], GAS);
+        assert_eq!(exit.status, ExitStatus::Return, "{n}");
+        i32::from_le_bytes(exit.output[..].try_into().unwrap())
+    };
+    assert_eq!([run(0), run(1), run(2)], [10, 20, 99]);
+}
+
+#[test]
+fn the_same_run_costs_the_same_on_any_thread_and_engine() {
+    let wasm = recursive(20);
+    let run = || World::default().run(&wasm, &[0; 500], GAS);
+    let here = run();
+    let there = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(there.iter().all(|exit| *exit == here));
+}
+
+#[test]
+fn hard_modules_compile_without_a_fault() {
+    // As large as single functions get, in the shapes that are worst for compilers. A refusal would be fine, a fault would not.
+    let shell = |body: &str| {
+        wat(&format!(
+            r#"(module (memory (export "memory") 1) (func $hard (param i32) (result i32) {body})
+                (func (export "user_entrypoint") (param i32) (result i32) (call $hard (local.get 0))))"#
+        ))
+    };
+    let branches = format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(2_040));
+    let stores = format!("{} (i32.const 0)", "(i32.store (local.get 0) (local.get 0))".repeat(21_000));
+    let nested = format!(
+        "{} {} (i32.const 0)",
+        "(block ".repeat(510),
+        format!("(br_table {} (local.get 0))", "3 ".repeat(3_500)) + &")".repeat(510)
+    );
+    let live = format!(
+        "(local {}) {} (i32.const 0)",
+        "i32 ".repeat(347),
+        "(block (br_if 0 (local.get 0)) (local.set 1 (i32.add (local.get 2) (local.get 3))))".repeat(570)
+    );
+    let ifs = format!(
+        "{} {} (i32.const 0)",
+        "(local.get 0) (if (result i32) (then (i32.const 1)) (else (i32.const 2))) drop ".repeat(2_040),
+        ""
+    );
+    for (name, body) in [("branches", branches), ("stores", stores), ("nested", nested), ("live", live), ("ifs", ifs)] {
+        let wasm = shell(&body);
+        let start = std::time::Instant::now();
+        accepted(&wasm);
+        println!("{name}: {} bytes, {} ms", wasm.len(), start.elapsed().as_millis());
+        let contract = engine().contract(&keccak256(&wasm), &wasm);
+        assert!(contract.is_ok());
+    }
+}
