@@ -50,10 +50,16 @@ fn roots_are_ethereums() {
         value: U256::from(1),
         input: Bytes::new(),
     };
-    let raws = vec![key(0).sign(transfer(0, 1)), Bytes::from_static(b"junk"), key(1).sign(legacy), key(0).sign(transfer(1, 1))];
+    let raws = vec![
+        key(0).sign(transfer(0, 1)),
+        Bytes::from_static(b"junk"),
+        key(1).sign(legacy),
+        key(2).sign(transfer(9, 1)),
+        key(0).sign(transfer(1, 1)),
+    ];
     let output = node.execute(&raws);
     let executed: Vec<TxEnvelope> =
-        [0, 2, 3].iter().map(|position| TxEnvelope::decode_2718(&mut raws[*position].as_ref()).unwrap()).collect();
+        [0, 2, 4].iter().map(|position| TxEnvelope::decode_2718(&mut raws[*position].as_ref()).unwrap()).collect();
     assert_eq!(output.transactions_root, alloy_consensus::proofs::calculate_transaction_root(&executed));
     assert_eq!(output.receipts_root, Receipt::root(&output.receipts));
     assert_eq!(output.receipts.iter().map(|receipt| receipt.type_byte).collect::<Vec<_>>(), [2, 0, 2]);
