@@ -50,7 +50,7 @@ fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dy
     let (half, most) = (median(&latencies), percentile(&latencies, 99));
     let per_transaction = cpu.as_micros() as f64 / (transactions.max(1) * count) as f64;
     println!(
-        "{name}: append+sync p50 {half:.0?} p99 {most:.0?} (first tenth {first:.0?}, last tenth {last:.0?}); \
+        "{name}: append+sync p50 {half:.1?} p99 {most:.1?} (first tenth {first:.1?}, last tenth {last:.1?}); \
          CPU {per_transaction:.1} us per {}",
         if transactions == 0 { "empty block" } else { "transaction" },
     );
@@ -58,7 +58,7 @@ fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dy
         let start = Instant::now();
         let (store, recovered) = Store::open(directory.path(), &genesis, Options { rebuild, ..options.clone() })?;
         assert_eq!(recovered.head.height(), Height(count));
-        println!("{name}_blocks_{count}: {what} {:.0?}", start.elapsed());
+        println!("{name}_blocks_{count}: {what} {:.1?}", start.elapsed());
         drop(store);
     }
     Ok(())

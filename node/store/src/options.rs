@@ -80,7 +80,7 @@ impl Default for Options {
             window_bytes: 64 << 20,
             checkpoint_lag: 256,
             checkpoint_blocks: 256,
-            checkpoint_interval: Some(Duration::from_secs(2)),
+            checkpoint_interval: Some(Duration::from_secs(10)),
             kv_cache_bytes: 64 << 20,
             low_space_bytes: 1 << 30,
             exhausted_space_bytes: 256 << 20,

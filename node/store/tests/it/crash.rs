@@ -1,6 +1,7 @@
 //! The crash suite: every backend loses, damages or forgets its files, and the store answers as before.
 
 use crate::support::*;
+use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
 use corniche_store::{Backend, Options};
 use corniche_types::Height;
 use std::fs;
@@ -201,19 +202,17 @@ fn a_checkpoint_ahead_of_the_log() {
     }
 }
 
-/// A checkpoint whose accounts were tampered with has another root than the header says.
+/// A checkpoint that was tampered with has another root than the header says, also when no block follows it.
 #[test]
 fn a_checkpoint_with_another_root() {
-    use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
     for backend in BACKENDS {
-        for value in [None, Some(vec![1u8; 32])] {
+        for (value, at_head) in [(None, false), (None, true), (Some(vec![1u8; 32]), false), (Some(vec![1u8; 32]), true)] {
             let directory = scratch();
             let chain = sample(directory.path(), backend);
-            let files = directory.path().join("state").join(backend.name());
-            let kv: Box<dyn Kv> = match backend {
-                Backend::Sled => Box::new(SledKv::open(&files, 1 << 20).unwrap()),
-                Backend::Redb => Box::new(RedbKv::open(&files, 1 << 20).unwrap()),
-            };
+            if at_head {
+                open(directory.path(), options(backend)).unwrap().0.checkpoint();
+            }
+            let kv = files_of(directory.path(), backend);
             let (slot, _) = kv.next(b"s").unwrap().unwrap();
             assert_eq!(slot[0], b's');
             kv.apply(&Batch::from([(slot, value)])).unwrap();
@@ -224,14 +223,41 @@ fn a_checkpoint_with_another_root() {
     }
 }
 
+/// The backend itself, behind the store's back.
+fn files_of(directory: &Path, backend: Backend) -> Box<dyn Kv> {
+    let files = directory.join("state").join(backend.name());
+    match backend {
+        Backend::Sled => Box::new(SledKv::open(&files, 1 << 20).unwrap()),
+        Backend::Redb => Box::new(RedbKv::open(&files, 1 << 20).unwrap()),
+    }
+}
+
+/// Code is not under the root; its own hash says whether it is right.
+#[test]
+fn a_checkpoint_with_other_code() {
+    for backend in BACKENDS {
+        for value in [None, Some(b"\0asm other code".to_vec())] {
+            let directory = scratch();
+            let chain = sample(directory.path(), backend);
+            let kv = files_of(directory.path(), backend);
+            let genesis_code = corniche_types::keccak256(b"\0asm genesis code");
+            let key = [b"c".as_slice(), genesis_code.as_slice()].concat();
+            assert!(kv.get(&key).unwrap().is_some());
+            kv.apply(&Batch::from([(key, value)])).unwrap();
+            drop(kv);
+            let reason = reopen(directory.path(), &chain, options(backend)).unwrap();
+            assert!(reason.contains("code"), "{reason}");
+        }
+    }
+}
+
 /// Indices of recent blocks that went missing are noticed; the root says nothing about them.
 #[test]
 fn a_checkpoint_without_an_index() {
-    use corniche_store::kv::{Batch, Kv, RedbKv};
     for prefix in [b'b', b'h', b't'] {
         let directory = scratch();
         let chain = sample(directory.path(), Backend::Redb);
-        let kv = RedbKv::open(&directory.path().join("state/redb"), 1 << 20).unwrap();
+        let kv = files_of(directory.path(), Backend::Redb);
         let mut keys = Vec::new();
         kv.scan(prefix, &mut |key, _| {
             keys.push(key.to_vec());
