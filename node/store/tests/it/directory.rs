@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 fn refusal(directory: &std::path::Path) -> StoreError {
-    open(directory, options(Backend::Redb)).err().expect("refused")
+    open(directory, options(Backend::Redb)).expect_err("refused")
 }
 
 #[test]

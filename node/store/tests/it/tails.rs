@@ -113,7 +113,7 @@ fn damage_before_the_tail_is_refused_with_a_way_out() {
             let mut bytes = pristine.clone();
             bytes[byte] ^= 0x20;
             fs::write(&segment, bytes).unwrap();
-            let error = open(directory.path(), options(Backend::Redb)).err().expect("refused");
+            let error = open(directory.path(), options(Backend::Redb)).expect_err("refused");
             assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains("before its tail") && text.contains("restore"), "{text}");
