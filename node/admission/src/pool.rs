@@ -124,6 +124,10 @@ impl Pool {
         self.now = self.now.max(now);
         self.set_base_fee(base_fee);
         self.sweep(SWEEP_PER_ADMISSION, view);
+        let hash = transaction.hash();
+        if self.by_hash.contains_key(&hash) {
+            return Err(Refusal::AlreadyKnown { hash });
+        }
         self.check_itself(&transaction)?;
         let max_fee = transaction.max_fee_per_gas();
         if max_fee < u128::from(base_fee) {
@@ -260,12 +264,9 @@ impl Pool {
         Ok(())
     }
 
-    /// The checks that need state and pool, then a place. Nothing changes when it is refused, besides what is stale.
+    /// The checks that need state and pool, then a place, for one that is not in the pool. Nothing changes when it is refused, besides what is stale.
     fn insert(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) -> Result<(), Refusal> {
         let (hash, sender, nonce) = (transaction.hash(), transaction.sender(), transaction.nonce());
-        if self.by_hash.contains_key(&hash) {
-            return Err(Refusal::AlreadyKnown { hash });
-        }
         let account = view.account(&sender).unwrap_or_default();
         self.refresh(sender, &account);
         let cost = self.check_account(&transaction, &account)?;

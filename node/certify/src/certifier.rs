@@ -40,8 +40,9 @@ pub struct Certifier {
     executed: BTreeMap<Height, OwnHeader>,
     /// Newest certified height.
     certified: Height,
-    /// Others' shares above `certified`, by height and signer.
-    shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Received>>,
+    /// Others' shares above `certified`, by height and signer; `None` for one that was false, so that no validator makes us
+    /// check more than one share a height.
+    shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Option<Received>>>,
     /// Verified certificates for heights that we have not executed yet.
     waiting: BTreeMap<Height, Certificate>,
     /// Sent a share that does not verify; every later one is checked on arrival.
@@ -131,15 +132,15 @@ impl Certifier {
         if known || height <= self.certified || !self.is_near(height) {
             return;
         }
-        let Some(signature) = BlsSignature::from_bytes(&share.signature) else { return self.accuse(from, bytes) };
-        let mut received = Received { header_hash: share.header_hash, signature, verified: false, bytes };
-        if self.suspects.contains(&from) {
-            received.verified = self.verify_singly(from, height, &received);
-            if !received.verified {
-                return self.accuse(from, received.bytes);
-            }
-        }
+        let header_hash = share.header_hash;
+        let received = BlsSignature::from_bytes(&share.signature)
+            .map(|signature| Received { header_hash, signature, verified: false, bytes: bytes.clone() })
+            .and_then(|received| self.check_suspect(from, height, received));
+        let is_false = received.is_none();
         self.shares.entry(height).or_default().insert(from, received);
+        if is_false {
+            return self.accuse(from, bytes);
+        }
         self.try_certify(height);
     }
 
@@ -193,7 +194,7 @@ impl Certifier {
             return;
         }
         let mut candidates: BTreeSet<B256> = self.executed.get(&height).map(|own| own.hash).into_iter().collect();
-        candidates.extend(self.shares.get(&height).into_iter().flatten().map(|(_, received)| received.header_hash));
+        candidates.extend(self.received(height).map(|(_, received)| received.header_hash));
         for header_hash in candidates {
             if let Some(certificate) = self.aggregate(height, header_hash) {
                 return self.apply(certificate);
@@ -229,13 +230,16 @@ impl Certifier {
         }
     }
 
+    /// Others' shares of this height that are not known to be false.
+    fn received(&self, height: Height) -> impl Iterator<Item = (ValidatorIndex, &Received)> {
+        let signers = self.shares.get(&height).into_iter().flatten();
+        signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)))
+    }
+
     /// Everyone who says they signed this header, ourselves included.
     fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, BlsSignature> {
-        let received = self.shares.get(&height).into_iter().flatten();
-        let mut signers: BTreeMap<_, _> = received
-            .filter(|(_, received)| received.header_hash == header_hash)
-            .map(|(from, received)| (*from, received.signature))
-            .collect();
+        let signed = self.received(height).filter(|(_, received)| received.header_hash == header_hash);
+        let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
         let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
         if let (Some((own, _)), Some(signature)) = (&self.own, own_header.and_then(|header| header.signature)) {
             signers.insert(*own, signature);
@@ -247,19 +251,28 @@ impl Certifier {
     fn remove_false_shares(&mut self, height: Height, header_hash: B256) -> bool {
         let mut false_shares = Vec::new();
         let mut signers = self.shares.remove(&height).unwrap_or_default();
-        for (from, received) in signers.iter_mut().filter(|(_, received)| received.header_hash == header_hash) {
+        for (from, entry) in &mut signers {
+            let Some(received) = entry.as_mut().filter(|received| received.header_hash == header_hash) else { continue };
             received.verified = received.verified || self.verify_singly(*from, height, received);
             if !received.verified {
-                false_shares.push(*from);
-            }
-        }
-        for from in &false_shares {
-            if let Some(received) = signers.remove(from) {
-                self.accuse(*from, received.bytes);
+                false_shares.extend(entry.take().map(|received| (*from, received.bytes)));
             }
         }
         self.shares.insert(height, signers);
-        !false_shares.is_empty()
+        let any = !false_shares.is_empty();
+        for (from, bytes) in false_shares {
+            self.accuse(from, bytes);
+        }
+        any
+    }
+
+    /// Passes a share on, checked if its sender lied before; `None` when it is false.
+    fn check_suspect(&self, from: ValidatorIndex, height: Height, mut received: Received) -> Option<Received> {
+        if self.suspects.contains(&from) {
+            received.verified = self.verify_singly(from, height, &received);
+            return received.verified.then_some(received);
+        }
+        Some(received)
     }
 
     fn verify_singly(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {

@@ -14,8 +14,8 @@
 //!   the fault model allows are faulty, or we have a bug. Nothing after it is certified.
 //! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
 //! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
-//!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, so a faulty
-//!   validator spoils at most one aggregate.
+//!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, one a height, so
+//!   a faulty validator spoils at most one aggregate and costs us at most one check a height.
 //!
 //! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
 

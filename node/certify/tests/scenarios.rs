@@ -102,7 +102,7 @@ fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
 #[test]
 fn who_lied_once_is_checked_on_arrival() {
     let mut certifier = validator(4, 0);
-    for height in 1..=2 {
+    for height in 1..=3 {
         certifier.executed(Height(height), header(height));
     }
     certifier.share(V1, false_share(4, 1, 1, header(1)));
@@ -110,11 +110,28 @@ fn who_lied_once_is_checked_on_arrival() {
     drain(&mut certifier);
     let lie = false_share(4, 1, 2, header(2));
     certifier.share(V1, lie.clone());
-    assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V1, evidence: lie }], "before it can spoil an aggregate");
-    // And a true one from the same validator still counts.
+    let accused = Output::Accuse { validator: V1, evidence: lie.clone() };
+    assert_eq!(drain(&mut certifier), [accused], "before it can spoil an aggregate");
+    // It has lost its say about that height: no second check. About the next one a true share counts.
+    certifier.share(V1, lie);
     certifier.share(V1, share(4, 1, 2, header(2)));
     certifier.share(V2, share(4, 2, 2, header(2)));
-    assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(2));
+    assert_eq!(drain(&mut certifier), []);
+    certifier.share(V1, share(4, 1, 3, header(3)));
+    certifier.share(V2, share(4, 2, 3, header(3)));
+    assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(3));
+}
+
+#[test]
+fn the_first_share_of_a_height_is_the_one_that_counts() {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    certifier.share(V1, share(4, 1, 1, header(1)));
+    certifier.share(V1, false_share(4, 1, 1, header(1)));
+    certifier.share(V1, share(4, 1, 1, OTHER));
+    certifier.share(V2, share(4, 2, 1, header(1)));
+    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1);
 }
 
 #[test]
@@ -219,10 +236,12 @@ fn garbage_is_accused() {
         share.signature = [0xab; 48];
         share.encode()
     };
-    for bytes in [Bytes::new(), Bytes::from_static(b"garbage"), no_point] {
+    for bytes in [Bytes::new(), Bytes::from_static(b"garbage"), no_point.clone()] {
         certifier.share(V1, bytes.clone());
         assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V1, evidence: bytes }]);
     }
+    certifier.share(V1, no_point);
+    assert_eq!(drain(&mut certifier), [], "the same again costs nothing");
 }
 
 #[test]

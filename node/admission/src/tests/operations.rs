@@ -36,13 +36,15 @@ enum Operation {
     },
     /// A batch is forgotten, as by an engine that is built anew.
     LoseAll,
-    /// Another validator's block used the sender's next nonce.
+    /// Another validator's block used the sender's next nonce. The pool is told, or finds out.
     UsedElsewhere {
         from: u8,
+        told: bool,
     },
     Balance {
         from: u8,
         transfers: u64,
+        told: bool,
     },
     BaseFee(u64),
     Wait(u64),
@@ -58,8 +60,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (0usize..3).prop_map(|batch| Operation::Order { batch }),
         1 => (0usize..3).prop_map(|batch| Operation::Requeue { batch }),
         1 => Just(Operation::LoseAll),
-        1 => (1u8..5).prop_map(|from| Operation::UsedElsewhere { from }),
-        1 => (1u8..5, 0u64..30).prop_map(|(from, transfers)| Operation::Balance { from, transfers }),
+        1 => (1u8..5, any::<bool>()).prop_map(|(from, told)| Operation::UsedElsewhere { from, told }),
+        2 => (1u8..5, 0u64..12, any::<bool>())
+            .prop_map(|(from, transfers, told)| Operation::Balance { from, transfers, told }),
         1 => (80u64..150).prop_map(Operation::BaseFee),
         1 => (0u64..600).prop_map(Operation::Wait),
         1 => Just(Operation::EmptyBlock),
@@ -112,13 +115,17 @@ impl Run {
                 self.in_flight.clear();
                 self.world.pool.requeue_all();
             }
-            Operation::UsedElsewhere { from } => {
+            Operation::UsedElsewhere { from, told } => {
                 self.world.account(from).nonce += 1;
-                self.world.on_block(&[], &[]);
+                if told {
+                    self.world.on_block(&[], &[]);
+                }
             }
-            Operation::Balance { from, transfers } => {
+            Operation::Balance { from, transfers, told } => {
                 self.world.account(from).balance = U256::from(transfers * 21_000 * 150);
-                self.world.on_block(&[], &[]);
+                if told {
+                    self.world.on_block(&[], &[]);
+                }
             }
             Operation::BaseFee(base_fee) => {
                 self.world.base_fee = base_fee;
@@ -129,6 +136,7 @@ impl Run {
         }
         self.world.pool.assert_consistent();
         self.record_events();
+        self.check_places();
     }
 
     fn admit(&mut self, draft: Draft) {
@@ -150,13 +158,18 @@ impl Run {
         let Some(batch) = self.world.cut_at_most(bytes, gas) else { return };
         self.log.push(format!("{:?}", contents(&batch)));
         assert!(batch.bytes.len() <= bytes as usize);
+        // What cutting found to be stale left before anything was cut.
+        self.record_events();
         let mut spent: BTreeMap<u8, U256> = BTreeMap::new();
+        for transaction in self.in_flight.iter().map(|hash| &self.taken[hash]) {
+            *spent.entry(number_of(transaction.sender())).or_default() += transaction.max_cost().unwrap();
+        }
         let mut declared = 0;
         for raw in crate::batch::decode(&batch.bytes) {
             let transaction = crate::check(raw, CHAIN_ID).unwrap();
             let (from, nonce) = (number_of(transaction.sender()), transaction.nonce());
-            let before = (self.world.account(from).nonce..nonce).map(|nonce| self.taken_in_flight(from, nonce));
-            assert!(before.into_iter().all(|in_flight| in_flight), "{from} {nonce}: one before it is not under way");
+            let mut before = self.world.account(from).nonce..nonce;
+            assert!(before.all(|nonce| self.flies(from, nonce)), "{from} {nonce}: one before it is not under way");
             assert!(self.in_flight.insert(transaction.hash()), "cut twice");
             assert!(transaction.max_fee_per_gas() >= u128::from(self.world.base_fee), "underpriced");
             *spent.entry(from).or_default() += transaction.max_cost().unwrap();
@@ -167,8 +180,9 @@ impl Run {
         self.under_way.push(batch);
     }
 
-    fn taken_in_flight(&self, from: u8, nonce: u64) -> bool {
-        self.in_flight.iter().any(|hash| self.taken[hash].sender() == address(from) && self.taken[hash].nonce() == nonce)
+    fn flies(&self, from: u8, nonce: u64) -> bool {
+        let mut flying = self.in_flight.iter().map(|hash| &self.taken[hash]);
+        flying.any(|transaction| transaction.sender() == address(from) && transaction.nonce() == nonce)
     }
 
     /// Executes a batch by the executor's rules: valid ones use their nonce and pay, others return or are skipped.
@@ -203,6 +217,14 @@ impl Run {
         }
     }
 
+    fn check_places(&self) {
+        for hash in self.taken.keys() {
+            let places = [self.world.pool.get(hash).is_some(), self.executed.contains(hash), self.left.contains_key(hash)];
+            assert_eq!(places.into_iter().filter(|&place| place).count(), 1, "{hash}: pending, executed, left: {places:?}");
+        }
+        assert_eq!(self.world.pool.in_flight().len(), self.in_flight.len());
+    }
+
     fn record_events(&mut self) {
         for event in self.world.events() {
             self.log.push(format!("{event:?}"));
@@ -212,17 +234,10 @@ impl Run {
             assert!(self.taken.contains_key(&hash) && !self.executed.contains(&hash) && !known, "{hash} left twice");
             self.in_flight.remove(&hash);
         }
-        for hash in self.taken.keys() {
-            let places = [self.world.pool.get(hash).is_some(), self.executed.contains(hash), self.left.contains_key(hash)];
-            assert_eq!(places.into_iter().filter(|&place| place).count(), 1, "{hash}: pending, executed, left: {places:?}");
-        }
-        assert_eq!(self.world.pool.in_flight().len(), self.in_flight.len());
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
     #[test]
     fn whatever_happens_the_pool_keeps_its_promises(operations in vec(operation(), 1..80)) {
         let run = || {

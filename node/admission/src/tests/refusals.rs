@@ -111,6 +111,7 @@ fn the_same_again() {
     world.admit(&draft(1, 0)).unwrap();
     says(world.admit(&draft(1, 0)), "already known");
     assert_eq!(world.cut(), [(1, 0)]);
+    world.base_fee = 2_000;
     says(world.admit(&draft(1, 0)), "already known");
 }
 

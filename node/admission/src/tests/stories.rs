@@ -196,6 +196,20 @@ fn a_nonce_used_by_another_transaction_ends_ours() {
     assert!(world.pool.get(&ours[1].hash()).is_some());
 }
 
+#[test]
+fn cutting_looks_at_the_account_first() {
+    let mut world = World::new();
+    let drafts = [draft(1, 0), draft(1, 1), draft(2, 0)];
+    world.admit_all(&drafts);
+    // The pool has not been told.
+    world.account(1).nonce = 1;
+    world.account(2).balance = U256::ZERO;
+    assert_eq!(world.cut(), [(1, 1)]);
+    let reasons = [DropReason::Superseded { nonce: 0 }, DropReason::InsufficientFunds];
+    let [superseded, unfunded] = reasons;
+    assert_eq!(world.events(), [dropped(&drafts[0], superseded), dropped(&drafts[2], unfunded)]);
+}
+
 // ---- money ----
 
 #[test]
@@ -210,6 +224,17 @@ fn only_what_is_covered_together_is_cut_together() {
     world.account(1).balance = U256::from(21_000_000);
     world.block(&[draft(1, 0), draft(1, 1)]);
     assert_eq!(world.cut(), [(1, 2)]);
+}
+
+#[test]
+fn what_is_in_flight_is_already_spent() {
+    let mut world = World::new();
+    world.admit_all(&[draft(1, 0), draft(1, 1)]);
+    world.cut_at_most(1 << 20, 21_000).unwrap();
+    world.account(1).balance = U256::from(21_000_000 * 2 - 1);
+    assert_eq!(world.cut(), [], "the one under way may cost all of its limit");
+    world.block(&[draft(1, 0)]);
+    assert_eq!(world.cut(), [(1, 1)]);
 }
 
 #[test]
