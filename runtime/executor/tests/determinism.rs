@@ -1,4 +1,5 @@
 //! A result is a function of the block: the same in another process, and however the block is cut.
+#![allow(clippy::unwrap_used)] // also in helpers
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! A small chain for block tests: funded keys, a contract, and random workloads that any process can repeat.
 #![allow(dead_code)] // each test binary uses a part
+#![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};

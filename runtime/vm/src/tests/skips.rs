@@ -76,6 +76,9 @@ fn the_last_nonce() {
     assert_eq!(skipped(&chain_at_nonce(u64::MAX), |_| {}), Some(NonceMax));
 }
 
+/// Takes one reason away.
+type Repair = fn(&mut Chain, &mut TxEip1559);
+
 /// Everything is wrong at once; repaired one by one, the reasons come in the order of their numbers.
 #[test]
 fn the_order_of_the_reasons() {
@@ -85,7 +88,7 @@ fn the_order_of_the_reasons() {
     let account = chain.account(sender);
     chain.state.accounts.insert(sender, Some(Account { code_hash, ..account }));
     chain.env.gas_limit = 20_000;
-    let repairs: [(SkipReason, fn(&mut Chain, &mut TxEip1559)); 7] = [
+    let repairs: [(SkipReason, Repair); 7] = [
         (NonceTooLow, |_, draft| draft.nonce = u64::MAX),
         (Underfunded, |_, draft| draft.value = U256::ZERO),
         (Underpriced, |_, draft| draft.max_fee_per_gas = 10),
