@@ -7,8 +7,8 @@
 use corniche_admission::batch;
 use corniche_engine::{Ordered, Resume};
 use corniche_types::{
-    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction, ValidatorIndex,
-    keccak256, wire,
+    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction,
+    ValidatorIndex, keccak256, wire,
 };
 use std::collections::VecDeque;
 
@@ -109,7 +109,12 @@ impl BlockBuilder {
             for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
                 position += 1;
                 if position > skip {
-                    self.push_transaction(&commit, position, BatchRef { author: *author, digest, first: number, count: 1 }, raw);
+                    self.push_transaction(
+                        &commit,
+                        position,
+                        BatchRef { author: *author, digest, first: number, count: 1 },
+                        raw,
+                    );
                 }
             }
         }
@@ -157,7 +162,9 @@ impl BlockBuilder {
         plan.resume = complete.clone();
         plan.ordered.push(OrderedTransaction { author: source.author, raw });
         match plan.batches.last_mut() {
-            Some(last) if last.author == source.author && last.digest == source.digest && last.first + last.count == source.first => {
+            Some(last)
+                if last.author == source.author && last.digest == source.digest && last.first + last.count == source.first =>
+            {
                 last.count += 1;
             }
             _ => plan.batches.push(source),

@@ -5,8 +5,8 @@ use crate::BlockPlan;
 use corniche_executor::{Candidate, fees, serial, verify_ordered};
 use corniche_state::{CommittedBlock, State, Tree};
 use corniche_types::{
-    Address, B256, Block, Epoch, Genesis, Header, Height, OrderedTransaction, OrderingRecord, SkipReason, U256,
-    ValidatorIndex, header_hash,
+    Address, B256, Block, Epoch, Genesis, Header, Height, OrderedTransaction, OrderingRecord, SkipReason, U256, ValidatorIndex,
+    header_hash,
 };
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
@@ -154,10 +154,7 @@ pub fn verify_all(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<V
     ordered.iter().map(|transaction| verify_ordered(&transaction.raw, chain_id)).collect()
 }
 
-fn returned_transactions(
-    ordering: &OrderingRecord,
-    candidates: &[Candidate],
-) -> Vec<(ValidatorIndex, VerifiedTransaction)> {
+fn returned_transactions(ordering: &OrderingRecord, candidates: &[Candidate]) -> Vec<(ValidatorIndex, VerifiedTransaction)> {
     let may_return = ordering.skipped.iter().filter(|skipped| skipped.reason.returns_to_pool());
     may_return
         .filter_map(|skipped| {

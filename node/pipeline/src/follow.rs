@@ -1,7 +1,7 @@
 //! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind.
 
 use crate::message::{FollowedBlock, Response};
-use crate::pipeline::NodeKey;
+use crate::words::NodeKey;
 use corniche_types::{B256, Certificate, Height, TimestampMs, header_hash};
 use std::collections::BTreeMap;
 

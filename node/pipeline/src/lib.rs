@@ -23,10 +23,10 @@ mod execution;
 mod follow;
 mod message;
 mod pipeline;
+mod words;
 
 pub use blocks::{BlockBuilder, BlockPlan};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, verify_all};
 pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
-pub use pipeline::{
-    AHEAD_OF_CERTIFICATION, EngineFactory, Fault, Input, NodeKey, Output, Pipeline, Plan, Setup, TransactionStatus,
-};
+pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
+pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

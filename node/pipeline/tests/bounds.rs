@@ -50,7 +50,8 @@ fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
     let block = &node.disk.blocks[0];
     assert!(block.receipts.is_empty() && block.block.ordering.skipped.len() == 1);
     node.submit(transfer(0));
-    let executed: Vec<_> = node.disk.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
+    let executed: Vec<_> =
+        node.disk.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
     assert_eq!(executed, [transfer(0).hash(), early.hash()]);
     assert_eq!(node.disk.certificates.keys().last(), Some(&Height(node.disk.blocks.len() as u64)));
 }

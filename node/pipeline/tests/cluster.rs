@@ -11,7 +11,7 @@ use corniche_pipeline::{EngineFactory, Input, PeerMessage, Request};
 use corniche_types::{Genesis, TimestampMs, ValidatorIndex};
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, BTreeMap},
+    collections::{BTreeMap, BinaryHeap},
     sync::Arc,
 };
 
@@ -109,7 +109,10 @@ impl Cluster {
     fn kill(&mut self, index: usize) {
         let node = self.nodes.remove(&index).unwrap();
         self.disks.insert(index, node.disk.clone());
-        self.wire = std::mem::take(&mut self.wire).into_iter().filter(|Reverse((_, _, from, to, _))| *from != index && *to != index).collect();
+        self.wire = std::mem::take(&mut self.wire)
+            .into_iter()
+            .filter(|Reverse((_, _, from, to, _))| *from != index && *to != index)
+            .collect();
         for other in self.nodes.values_mut() {
             other.now = TimestampMs(self.now);
             other.handle(Input::PeerDown { peer: node.key });
@@ -214,7 +217,9 @@ impl Cluster {
     /// Everyone has executed `transactions`, to the same certified chain.
     fn settled(&self, transactions: usize) -> bool {
         self.nodes.keys().all(|index| self.executed(*index) == transactions)
-            && self.nodes.values().all(|node| node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64))
+            && self.nodes.values().all(|node| {
+                node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64)
+            })
     }
 
     fn assert_agreement(&self) {

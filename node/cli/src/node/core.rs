@@ -209,6 +209,7 @@ fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
             Received::Closed => return,
         };
         pipeline.handle(clock::now(), input);
+        ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
     }
 }
 
@@ -246,13 +247,10 @@ impl Ports {
                 let _ = shared.events.send(ChainEvent::Pending(hash));
             }
             Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status)),
-            Output::Accuse { validator, offence, .. } => {
+            Output::Accuse { validator, offence, evidence } => {
                 count(&shared.counters.accusations, 1);
-                tracing::warn!(
-                    validator = validator.0,
-                    ?offence,
-                    "a validator broke the rules; evidence is in the log of this node"
-                );
+                let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
+                tracing::warn!(validator = validator.0, ?offence, ?evidence, "a validator broke the rules");
             }
             Output::Trace(event) => tracing::debug!(detail = event.detail, "{}", event.name),
             Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),

@@ -216,7 +216,10 @@ impl Node {
             base_fee: 1_000,
             resume,
             certificate,
-            uncertified: disk.blocks[certified as usize..].iter().map(|block| (block.block.height(), block.block.hash())).collect(),
+            uncertified: disk.blocks[certified as usize..]
+                .iter()
+                .map(|block| (block.block.height(), block.block.hash()))
+                .collect(),
             pool: PoolConfig::from_genesis(&genesis),
             now,
         });

@@ -1,0 +1,61 @@
+//! Driving the engine.
+
+use super::Pipeline;
+use crate::message::PeerMessage;
+use crate::words::Output;
+use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput};
+use corniche_types::TimestampMs;
+
+/// With this many ordered blocks waiting for execution, own proposals go empty.
+const PLANS_WAITING: usize = 64;
+
+impl Pipeline {
+    pub(super) fn engine_input(&mut self, now: TimestampMs, input: EngineInput) {
+        if let Some(engine) = &mut self.engine {
+            engine.handle(now, input);
+        }
+    }
+
+    pub(super) fn engine_deadline(&mut self, now: TimestampMs) {
+        let due = |engine: &dyn Engine| engine.deadline().is_some_and(|deadline| deadline <= now);
+        if self.engine.as_deref().is_some_and(due) {
+            self.engine_input(now, EngineInput::Deadline);
+        }
+    }
+
+    /// Drains the engine; true if there was anything.
+    pub(super) fn drain_engine(&mut self, now: TimestampMs) -> bool {
+        let mut any = false;
+        while let Some(output) = self.engine.as_mut().and_then(|engine| engine.poll()) {
+            any = true;
+            match output {
+                EngineOutput::WantBatch { bytes, gas } => self.wanted = Some((bytes, gas)),
+                EngineOutput::Send { to, message } => self.send_to_validators(to, &PeerMessage::Engine(message)),
+                EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
+                EngineOutput::ReleaseBelow(ticket) => {
+                    self.releases.push_back((self.builder.complete().index, ticket));
+                }
+                EngineOutput::Deliver(commit) => self.builder.push(commit),
+                EngineOutput::Requeue(batch) => self.pool.requeue(batch),
+                EngineOutput::Accuse { validator, offence, evidence } => {
+                    self.out.push_back(Output::Accuse { validator, offence, evidence });
+                }
+                EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),
+            }
+        }
+        any |= self.answer_want_batch(now);
+        any
+    }
+
+    pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
+        let Some((bytes, gas)) = self.wanted else { return false };
+        let overloaded = self.plans.len() >= PLANS_WAITING;
+        let batch = if overloaded { None } else { self.pool.cut(bytes, gas, &self.view(), self.base_fee) };
+        // An open block needs later commits to close, so rounds go on with empty proposals.
+        let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
+        let Some(batch) = batch else { return false };
+        self.wanted = None;
+        self.engine_input(now, EngineInput::Batch(batch));
+        true
+    }
+}

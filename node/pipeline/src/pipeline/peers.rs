@@ -1,0 +1,62 @@
+//! Connections, and what peers say besides engine messages.
+
+use super::Pipeline;
+use crate::message::PeerMessage;
+use crate::words::{Fault, NodeKey, Output};
+use corniche_crypto::verify_certificate;
+use corniche_engine::{Input as EngineInput, Recipients};
+use corniche_types::{Certificate, TimestampMs, ValidatorIndex};
+
+impl Pipeline {
+    pub(super) fn peer_up(&mut self, now: TimestampMs, peer: NodeKey, validator: Option<ValidatorIndex>) {
+        self.peers.insert(peer, validator);
+        self.follower.peer_up(peer);
+        if let Some(certificate) = &self.newest_certificate {
+            self.out.push_back(Output::Send { to: peer, message: PeerMessage::Certificate(certificate.clone()) });
+        }
+        if let Some(index) = validator {
+            for share in self.certifier.own_shares() {
+                self.out.push_back(Output::Send { to: peer, message: PeerMessage::CertificateShare(share) });
+            }
+            self.engine_input(now, EngineInput::PeerUp(index));
+        }
+    }
+
+    pub(super) fn peer_down(&mut self, now: TimestampMs, peer: NodeKey) {
+        self.follower.peer_down(&peer);
+        if let Some(Some(index)) = self.peers.remove(&peer) {
+            self.engine_input(now, EngineInput::PeerDown(index));
+        }
+    }
+
+    pub(super) fn learn_certificate(&mut self, from: NodeKey, certificate: Certificate) {
+        if certificate.height > self.certified && !self.certificate_is_valid(&certificate) {
+            let fault = Fault("certificate that does not verify".into());
+            self.out.push_back(Output::Penalise { peer: from, fault });
+            return;
+        }
+        self.follower.claim(from, certificate.height);
+        // One for a block that we have not executed yet comes again with the block.
+        if certificate.height > self.certified && certificate.height <= self.appended {
+            self.certifier.certificate(certificate);
+        }
+    }
+
+    pub(super) fn certificate_is_valid(&self, certificate: &Certificate) -> bool {
+        let committee = &self.committee;
+        let (chain, hash, model) = (committee.chain_id(), committee.hash(), committee.fault_model());
+        verify_certificate(certificate, chain, &self.bls_keys, hash, model, committee.quorum()).is_ok()
+    }
+
+    pub(super) fn send_to_validators(&mut self, to: Recipients, message: &PeerMessage) {
+        let wanted = |index: ValidatorIndex| match to {
+            Recipients::All => true,
+            Recipients::One(one) => one == index,
+        };
+        for (peer, validator) in &self.peers {
+            if validator.is_some_and(wanted) {
+                self.out.push_back(Output::Send { to: *peer, message: message.clone() });
+            }
+        }
+    }
+}

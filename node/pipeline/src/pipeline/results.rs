@@ -1,0 +1,148 @@
+//! From block plans to certified blocks.
+
+use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
+use crate::execution::Executed;
+use crate::message::PeerMessage;
+use crate::words::{Output, Plan};
+use corniche_certify::Output as CertifierOutput;
+use corniche_engine::{Offence, Recipients};
+use corniche_types::{B256, Certificate, Height, TimestampMs};
+use std::sync::Arc;
+
+/// Empty commits after which the resume point is stored without a block.
+const PROGRESS_COMMITS: u64 = 64;
+/// States of this many blocks below the newest stay readable.
+const RECENT_STATES: u64 = 256;
+/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
+const ANNOUNCE_MS: u64 = 1_000;
+
+impl Pipeline {
+    pub(super) fn plan_blocks(&mut self) {
+        while let Some(block) = self.builder.poll() {
+            self.planned = self.planned.next();
+            self.plans.push_back(Plan { height: self.planned, block });
+        }
+    }
+
+    pub(super) fn dispatch_plans(&mut self) {
+        while let Some(plan) = self.plans.front() {
+            let certified_through = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
+            if plan.height.0 > self.certified.max(certified_through).0 + AHEAD_OF_CERTIFICATION {
+                return;
+            }
+            self.executing = plan.height;
+            let plan = self.plans.pop_front().expect("front was there");
+            self.out.push_back(Output::Execute(plan));
+        }
+    }
+
+    pub(super) fn executed(&mut self, executed: Executed) {
+        let height = executed.committed.block.height();
+        assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
+        if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
+            let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
+            return self.halt(height, executed.hash, expected, certificate);
+        }
+        self.executed = height;
+        self.executed_hash = executed.hash;
+        let committed = Arc::new(executed.committed);
+        self.appending_info.insert(height, (executed.hash, executed.returned));
+        self.appending.push_back(committed.clone());
+        self.out.push_back(Output::Append(committed));
+    }
+
+    pub(super) fn appended(&mut self, height: Height) {
+        while self.appending.front().is_some_and(|block| block.block.height() <= height) {
+            let committed = self.appending.pop_front().expect("front was there");
+            let height = committed.block.height();
+            self.appended = height;
+            self.stuck_since = None;
+            self.appended_resume = committed.resume.clone();
+            self.progress = self.progress.max(committed.resume.index);
+            let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
+            self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
+            let executed: Vec<B256> = committed.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
+            let own = self.own;
+            let returned: Vec<_> =
+                returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
+            self.pool.on_block(&self.view(), self.base_fee, &executed, &returned);
+            self.certifier.executed(height, hash);
+            if let Some(certificate) = self.followed_certificates.remove(&height) {
+                self.certifier.certificate(certificate);
+            }
+            self.appended_ordering = Some(committed.block.ordering.clone());
+        }
+        self.state.prune_below(Height(self.appended.0.saturating_sub(RECENT_STATES)));
+        self.release();
+    }
+
+    pub(super) fn release(&mut self) {
+        let durable = self.progress;
+        while self.releases.front().is_some_and(|(needed_until, _)| *needed_until <= durable) {
+            let (_, ticket) = self.releases.pop_front().expect("front was there");
+            self.out.push_back(Output::ReleaseBelow(ticket));
+        }
+    }
+
+    /// Stores the resume point when many commits made no block. Appends are in order, so it is durable before what follows.
+    pub(super) fn store_progress(&mut self) {
+        let complete = self.builder.complete();
+        let quiet = !self.builder.is_open() && self.plans.is_empty() && self.appended == self.planned;
+        if self.mode == Mode::Ordering && quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
+            self.progress = complete.index;
+            self.appended_resume = complete.clone();
+            self.out.push_back(Output::AppendProgress(complete.clone()));
+            self.release();
+        }
+    }
+
+    pub(super) fn drain_certifier(&mut self, now: TimestampMs) {
+        while let Some(output) = self.certifier.poll() {
+            match output {
+                CertifierOutput::Broadcast(share) => {
+                    self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+                }
+                CertifierOutput::Certified(certificate) => self.certified(now, certificate),
+                CertifierOutput::Diverged { ours, certificate } => {
+                    self.halt(certificate.height, ours, certificate.header_hash, certificate);
+                }
+                CertifierOutput::Accuse { validator, evidence } => {
+                    let offence = Offence::BadSignature;
+                    self.out.push_back(Output::Accuse { validator, offence, evidence: vec![evidence] });
+                }
+            }
+        }
+    }
+
+    pub(super) fn certified(&mut self, now: TimestampMs, certificate: Certificate) {
+        if certificate.height <= self.certified {
+            return;
+        }
+        self.certified = certificate.height;
+        self.newest_certificate = Some(certificate.clone());
+        self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
+        // Validators make their own from the shares; whoever follows is told at once.
+        let followers = self.peers.iter().filter(|(_, validator)| validator.is_none());
+        for (peer, _) in followers {
+            self.out.push_back(Output::Send { to: *peer, message: PeerMessage::Certificate(certificate.clone()) });
+        }
+        self.out.push_back(Output::AppendCertificate(certificate));
+    }
+
+    pub(super) fn announce(&mut self, now: TimestampMs) {
+        if self.announce_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.announce_at = None;
+        if let Some(certificate) = self.newest_certificate.clone() {
+            self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
+        }
+    }
+
+    pub(super) fn halt(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
+        self.halted = true;
+        self.engine = None;
+        let reason = format!("divergence at height {height}: certified header {certified}, ours {ours}");
+        self.out.push_back(Output::Halt { reason, certificate });
+    }
+}

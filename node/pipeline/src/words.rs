@@ -1,0 +1,154 @@
+//! What goes into a pipeline and what comes out of it.
+
+use crate::blocks::BlockPlan;
+use crate::execution::{Executed, VerifiedTransaction};
+use crate::message::{PeerMessage, Request, Response};
+use corniche_admission::{PoolConfig, Refusal};
+use corniche_crypto::BlsSecretKey;
+use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
+use corniche_state::{CommittedBlock, State};
+use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
+use std::sync::Arc;
+
+/// The libp2p identity of a peer: an ed25519 public key.
+pub type NodeKey = [u8; 32];
+
+/// Builds the engine: at start with the stored records, and again after following.
+pub type EngineFactory = Box<dyn Fn(Vec<(Ticket, Bytes)>, Resume, TimestampMs) -> Box<dyn Engine> + Send>;
+
+/// What happens to a node.
+pub enum Input {
+    /// A transaction from a user (`reply` is echoed in [`Output::Submitted`]) or from a peer (`None`).
+    Submit {
+        transaction: VerifiedTransaction,
+        reply: Option<u64>,
+    },
+    PeerUp {
+        peer: NodeKey,
+        validator: Option<ValidatorIndex>,
+    },
+    PeerDown {
+        peer: NodeKey,
+    },
+    /// A message that the engine's verifier accepted.
+    Engine {
+        from: ValidatorIndex,
+        message: Verified,
+    },
+    CertificateShare {
+        from: ValidatorIndex,
+        bytes: Bytes,
+    },
+    Certificate {
+        from: NodeKey,
+        certificate: Certificate,
+    },
+    /// The answer to [`Output::Request`]; `None` when none came.
+    Response {
+        from: NodeKey,
+        response: Option<Response>,
+    },
+    /// The engine's record of this ticket is durable.
+    Durable(Ticket),
+    /// The answer to [`Output::Execute`], in order.
+    Executed(Box<Executed>),
+    /// [`Output::Append`] of this height is durable.
+    Appended(Height),
+    /// The answer to [`Output::ReadSafetyLog`].
+    SafetyLog(Vec<(Ticket, Bytes)>),
+    Deadline,
+}
+
+/// What a node owes the world.
+pub enum Output {
+    Submitted {
+        reply: u64,
+        result: Result<B256, Refusal>,
+    },
+    Send {
+        to: NodeKey,
+        message: PeerMessage,
+    },
+    Request {
+        to: NodeKey,
+        request: Request,
+    },
+    /// The peer broke the rules.
+    Penalise {
+        peer: NodeKey,
+        fault: Fault,
+    },
+    Persist(Ticket, Bytes),
+    ReleaseBelow(Ticket),
+    /// Give everything that is in the safety log, after all that was emitted before.
+    ReadSafetyLog,
+    /// Run the plan through the [`crate::ExecutionStage`] and answer [`Input::Executed`].
+    Execute(Plan),
+    /// Append in one piece, sync, make visible, then answer [`Input::Appended`].
+    Append(Arc<CommittedBlock>),
+    AppendCertificate(Certificate),
+    AppendProgress(Resume),
+    /// A transaction entered the pool.
+    Pending(VerifiedTransaction),
+    /// A transaction left the pool without being executed.
+    Dropped {
+        hash: B256,
+        status: TransactionStatus,
+    },
+    Accuse {
+        validator: ValidatorIndex,
+        offence: Offence,
+        evidence: Vec<Bytes>,
+    },
+    Trace(TraceEvent),
+    /// A quorum certified another block than ours. Remember the certificate and stop: going on would be unsafe. The reason
+    /// is for the operator.
+    Halt {
+        reason: String,
+        certificate: Certificate,
+    },
+}
+
+/// A block to execute.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub height: Height,
+    pub block: BlockPlan,
+}
+
+/// A peer's fault, for its score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+/// Status of a transaction that is not in a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    Pending,
+    Ordered,
+    Dropped(String),
+    Replaced(B256),
+}
+
+/// Everything a pipeline is built from.
+pub struct Setup {
+    pub genesis: Arc<Genesis>,
+    /// Our place in the committee with our key for certificates; `None` for a full node.
+    pub validator: Option<(ValidatorIndex, BlsSecretKey)>,
+    pub engine_factory: Option<EngineFactory>,
+    /// Records of the safety log.
+    pub records: Vec<(Ticket, Bytes)>,
+    pub state: State,
+    /// The newest stored block; `None`: genesis.
+    pub head: Option<Block>,
+    /// Hash of the head or of the genesis block.
+    pub head_hash: B256,
+    /// Base fee for the next block, as far as admission is concerned.
+    pub base_fee: u64,
+    pub resume: Resume,
+    /// The newest stored certificate.
+    pub certificate: Option<Certificate>,
+    /// Hashes of stored blocks that have no certificate yet, to be signed again.
+    pub uncertified: Vec<(Height, B256)>,
+    pub pool: PoolConfig,
+    pub now: TimestampMs,
+}
