@@ -1,6 +1,8 @@
 //! Scenarios of the Mahi-Mahi engine, one a file. `drawing` turns text into DAGs, `cluster` runs whole committees on a virtual
 //! clock, `crypto` holds the cheap doubles of keys and coin.
 
+#![allow(clippy::unwrap_used)] // in a test the panic is the report
+
 mod cluster;
 mod crypto;
 mod drawing;
