@@ -19,7 +19,7 @@ fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
     node.connect(&other, Some(1));
     node.slow_disk = true;
     node.submit(transfer(0));
-    assert_eq!(node.disk.blocks.len(), 1, "executed and handed to the disk");
+    assert_eq!(node.waiting_appends.len(), 1, "executed and handed to the disk");
     assert_eq!(shares(&node), 0);
     assert_eq!(node.pipeline.pending_nonce(&common::user().address()), 1);
     assert!(node.pipeline.pool().get(&transfer(0).hash()).is_some(), "still pending for users");

@@ -309,6 +309,22 @@ fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on() {
 }
 
 #[test]
+fn records_are_kept_until_the_state_they_led_to_is_durable() {
+    // Ordering runs far ahead of four slow disks, further than the engine's horizon, and then the power fails.
+    let mut cluster = Cluster::new(&[("gc_depth", 8), ("retain_rounds", 0)]);
+    cluster.nodes.values_mut().for_each(|node| node.slow_disk = true);
+    for step in 0..20 {
+        cluster.submit(0, step * 2..step * 2 + 2);
+        cluster.run_for(100);
+    }
+    assert!(cluster.nodes.values().all(|node| node.waiting_appends.len() > 8), "far ahead of the disk");
+    (0..VALIDATORS).for_each(|index| cluster.kill(index));
+    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    cluster.run_until(20_000, "everything ordered is ordered again", |cluster| cluster.settled(40));
+    cluster.assert_agreement();
+}
+
+#[test]
 fn the_same_seed_gives_the_same_chain() {
     let run = || {
         let mut cluster = Cluster::new(&[]);

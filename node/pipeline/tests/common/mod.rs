@@ -141,7 +141,7 @@ pub struct Node {
     pub traces: Vec<&'static str>,
     /// Appends wait while this is set.
     pub slow_disk: bool,
-    waiting_appends: VecDeque<Height>,
+    pub waiting_appends: VecDeque<Arc<CommittedBlock>>,
     pub now: TimestampMs,
 }
 
@@ -260,9 +260,7 @@ impl Node {
                     self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
                 }
                 Output::Append(block) => {
-                    let height = block.block.height();
-                    self.disk.blocks.push(block);
-                    self.waiting_appends.push_back(height);
+                    self.waiting_appends.push_back(block);
                     if !self.slow_disk {
                         self.finish_appends();
                     }
@@ -291,7 +289,9 @@ impl Node {
     }
 
     pub fn finish_appends(&mut self) {
-        while let Some(height) = self.waiting_appends.pop_front() {
+        while let Some(block) = self.waiting_appends.pop_front() {
+            let height = block.block.height();
+            self.disk.blocks.push(block);
             self.pipeline.handle(self.now, Input::Appended(height));
         }
         self.drain();
