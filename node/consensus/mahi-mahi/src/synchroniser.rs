@@ -153,7 +153,10 @@ impl Synchroniser {
         let mut requests: BTreeMap<ValidatorIndex, Vec<BlockRef>> = BTreeMap::new();
         let (size, me) = (self.committee_size, self.me);
         for (reference, want) in self.wanted.iter_mut().filter(|(_, want)| want.due <= now) {
-            let Some(whom) = whom_to_ask(reference, want, size, me) else { continue };
+            let Some(whom) = whom_to_ask(reference, want, size, me) else {
+                want.due = TimestampMs(now.0 + self.retry_cap_ms);
+                continue;
+            };
             let asked = requests.entry(whom).or_default();
             let pause = self.retry_ms.saturating_mul(1 << want.attempts.min(16)).min(self.retry_cap_ms);
             if asked.len() < limit {
