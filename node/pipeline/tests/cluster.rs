@@ -19,6 +19,9 @@ const VALIDATORS: usize = 4;
 /// One way, ms.
 const LATENCY: u64 = 2;
 
+/// A message on the wire: (arrival, order of sending, from, to, bytes).
+type Sent = (u64, u64, usize, usize, Vec<u8>);
+
 /// Validators on a virtual network.
 struct Cluster {
     genesis: Genesis,
@@ -27,8 +30,7 @@ struct Cluster {
     nodes: BTreeMap<usize, Node>,
     disks: BTreeMap<usize, Disk>,
     now: u64,
-    /// (arrival, order of sending, from, to, message)
-    wire: BinaryHeap<Reverse<(u64, u64, usize, usize, Vec<u8>)>>,
+    wire: BinaryHeap<Reverse<Sent>>,
     sent: u64,
     starts: u64,
 }

@@ -20,7 +20,7 @@ use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Executed, ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
-use corniche_store::Store;
+use corniche_store::{Space, Store};
 use corniche_types::{
     B256, Bytes, Certificate, OrderedTransaction, Resume, SkipReason, Transaction, ValidatorIndex, keccak256, wire,
 };
@@ -32,7 +32,7 @@ use std::{
         mpsc,
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Notify, broadcast, oneshot};
 
@@ -323,14 +323,41 @@ fn verify_in_parallel(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Resu
 
 // ---- disk --------------------------------------------------------------------------------------------------------------
 
+/// How often free space is looked at while there is something to write.
+const SPACE_EVERY: Duration = Duration::from_secs(5);
+
 /// Takes what is there, appends all of it, syncs once, then tells everyone: group commit.
 fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared) {
+    let mut space_checked = None::<Instant>;
     while let Ok(first) = writes.recv() {
         let mut group = vec![first];
         group.extend(writes.try_iter().take(1_023));
         if let Err(error) = write_group(&mut store, group, shared) {
             return shared.halt(format!("the disk failed: {error}"));
         }
+        if space_checked.is_none_or(|at| at.elapsed() >= SPACE_EVERY) {
+            space_checked = Some(Instant::now());
+            if let Err(reason) = check_space(&store, shared) {
+                return shared.halt(reason);
+            }
+        }
+    }
+}
+
+/// A nearly full disk stops admission, then the node, cleanly (design §6).
+fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
+    let space = store.space().map_err(|error| error.to_string())?;
+    let low = space != Space::Enough;
+    if shared.refusing.swap(low, Ordering::Relaxed) != low {
+        tracing::warn!(
+            ?space,
+            "{}",
+            if low { "the disk is nearly full: transactions are refused" } else { "the disk has room again" }
+        );
+    }
+    match space {
+        Space::Exhausted => Err("the disk is full; free some space and start the node again".into()),
+        Space::Enough | Space::Low => Ok(()),
     }
 }
 
