@@ -1,4 +1,5 @@
 //! What each host call does, and that none can be made to fail otherwise than by its rules.
+#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
 
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};

@@ -1,4 +1,6 @@
 //! Gas, stack and memory end a run at the same point everywhere.
+// Threads, to see that they do not show; helpers of tests unwrap like tests do.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod common;
 use alloy_primitives::keccak256;
@@ -343,5 +345,68 @@ fn hard_modules_compile_without_a_fault() {
         println!("{name}: {} bytes, {} ms", wasm.len(), start.elapsed().as_millis());
         let contract = engine().contract(&keccak256(&wasm), &wasm);
         assert!(contract.is_ok());
+    }
+}
+
+#[test]
+fn what_does_not_run_is_not_paid() {
+    let skipped = "(local.set $length (i32.add (local.get $length) (i32.const 1)))".repeat(1_000);
+    let price = 1_000 * (2 * ink(Class::Local) + ink(Class::Alu) + ink(Class::Constant));
+    for form in [
+        "(block (br_if 0 (i32.const C)) BODY)",
+        "(block (if (i32.const C) (then (br 1))) BODY)",
+        "(if (i32.const C) (then) (else BODY))",
+        "(if (i32.eqz (i32.const C)) (then BODY))",
+        "(block (block (br_table 0 1 (i32.const C))) BODY)",
+        "(if (i32.const C) (then (return (i32.const 0)))) BODY",
+        "(block (block (br_if 0 (i32.eqz (i32.const C))) (br 1)) BODY)",
+    ] {
+        let used = |condition: &str| {
+            let wasm = module("", &format!("{} i32.const 0", form.replace('C', condition).replace("BODY", &skipped)));
+            let exit = World::default().run(&wasm, b"", GAS);
+            assert_eq!(exit.status, ExitStatus::Return);
+            GAS - exit.gas_left
+        };
+        let difference = (used("0") - used("1")) * INK_PER_GAS;
+        // Up to the few instructions by which the two ways differ besides, and rounding.
+        assert!(difference.abs_diff(price) <= 2 * INK_PER_GAS, "{form}: {difference} instead of {price}");
+    }
+}
+
+#[test]
+fn words_of_stack_come_back_on_every_way_out() {
+    for way in [
+        "(return (i32.const 1))",
+        "(br 0 (i32.const 1))",
+        "(drop (br_if 0 (i32.const 1) (i32.const 1)))",
+        "(br_table 0 0 (i32.const 1) (i32.const 0))",
+        "(loop (br 1 (i32.const 1)))",
+        "",
+    ] {
+        let wasm = wat(&format!(
+            r#"(module (memory (export "memory") 1) (func $nothing)
+                (func $counted (result i32) (call $nothing) {way} (i32.const 0))
+                (func (export "user_entrypoint") (param i32) (result i32)
+                    (loop $again
+                        (drop (call $counted))
+                        (br_if $again (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 20000))))
+                    i32.const 0))"#
+        ));
+        assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{way}");
+    }
+}
+
+#[test]
+fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
+    let branchy = |count: usize| module("", &format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(count)));
+    let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
+    let (one, many) = (branchy(1), branchy(1_000));
+    assert_eq!(price(&one), gas::GAS_COMPILE_PER_BYTE * one.len() as u64);
+    assert_eq!(price(&many), gas::GAS_COMPILE_PER_BYTE * many.len() as u64 + 2_000 * 2_000 * 1_500 / 10_000);
+    let (hash, price) = (keccak256(&many), price(&many));
+    // Not compiled yet, then compiled: the same answers.
+    for _ in 0..2 {
+        assert!(engine().compile_within(&hash, &many, price - 1).is_err());
+        assert_eq!(engine().compile_within(&hash, &many, price).map(|contract| contract.compile_gas()).ok(), Some(price));
     }
 }

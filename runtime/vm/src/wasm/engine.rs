@@ -77,6 +77,8 @@ pub enum CompileError {
     Unpack(#[from] CreationError),
     #[error(transparent)]
     Invalid(#[from] ValidationError),
+    #[error("compiling needs {needed} gas")]
+    OutOfGas { needed: u64 },
     /// Never the contract's fault.
     #[error("internal fault: {0}")]
     Fault(String),
@@ -103,10 +105,16 @@ struct Compiled {
     pages: ModuleExport,
     initial_pages: u32,
     start_ink: u64,
+    compile_gas: u64,
     machine_code_bytes: usize,
 }
 
 impl CompiledContract {
+    /// What a deployment of this module pays for compiling.
+    pub fn compile_gas(&self) -> u64 {
+        self.inner.compile_gas
+    }
+
     pub(super) fn machine_code_bytes(&self) -> usize {
         self.inner.machine_code_bytes
     }
@@ -164,13 +172,21 @@ impl WasmEngine {
         }
     }
 
-    /// The same for a deployment, whose module is already unpacked: its errors are what the developer reads. Validation is never
-    /// skipped, since it tells what a run needs besides machine code; it costs a fraction of compiling.
+    /// The same for a module that is already unpacked.
     pub fn compile(&self, code_hash: &B256, wasm: &[u8]) -> Result<CompiledContract, CompileError> {
+        self.compile_within(code_hash, wasm, u64::MAX)
+    }
+
+    /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. Validation is never
+    /// skipped, since it tells what a run needs besides machine code; it costs a fraction of compiling.
+    pub fn compile_within(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<CompiledContract, CompileError> {
+        let affordable = |needed| if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) };
         if let Some(contract) = self.inner.recent.get(code_hash) {
+            affordable(contract.compile_gas())?;
             return Ok(contract);
         }
         let checked = validate::check(wasm)?;
+        affordable(checked.compile_gas())?;
         let key = keccak256([self.inner.environment.as_slice(), code_hash.as_slice()].concat());
         let known = self.inner.artefacts.get(&key).and_then(|sealed| self.load(unseal(&sealed)?).ok());
         let module = match known {
@@ -181,7 +197,7 @@ impl WasmEngine {
                 self.load(&artefact)?
             }
         };
-        let contract = self.link(&module, checked.initial_pages, wasm.len())?;
+        let contract = self.link(&module, &checked)?;
         self.inner.recent.insert(*code_hash, contract.clone());
         Ok(contract)
     }
@@ -194,7 +210,7 @@ impl WasmEngine {
         unsafe { Module::deserialize(&self.inner.engine, artefact) }.map_err(fault)
     }
 
-    fn link(&self, module: &Module, initial_pages: u32, unpacked_bytes: usize) -> Result<CompiledContract, CompileError> {
+    fn link(&self, module: &Module, checked: &validate::Checked<'_>) -> Result<CompiledContract, CompileError> {
         let export = |name| {
             module.get_export_index(name).ok_or_else(|| CompileError::Fault(format!("the instrumented module lacks {name}")))
         };
@@ -207,8 +223,9 @@ impl WasmEngine {
                 gas: export(GAS_EXPORT)?,
                 stack: export(STACK_EXPORT)?,
                 pages: export(PAGES_EXPORT)?,
-                initial_pages,
-                start_ink: gas::start_ink(unpacked_bytes, initial_pages),
+                initial_pages: checked.initial_pages,
+                start_ink: gas::start_ink(checked.wasm.len(), checked.initial_pages),
+                compile_gas: checked.compile_gas(),
                 machine_code_bytes: code.end as usize - code.start as usize,
             }),
         })

@@ -87,9 +87,13 @@ pub const GAS_START_PER_KIB: u64 = 16;
 /// beside what Ethereum's rules ask for storing the code.
 pub const GAS_COMPILE_PER_BYTE: u64 = 40;
 
-/// What a deployment pays for its module being validated, instrumented and compiled.
-pub const fn compile_gas(unpacked_bytes: usize) -> u64 {
-    GAS_COMPILE_PER_BYTE * unpacked_bytes as u64
+/// And for each branch of a function times the branches of that function: what compiling costs beyond the linear part.
+pub const INK_PER_JOIN_SQUARED: u64 = 1_500;
+
+/// What a deployment pays for its module being validated, instrumented and compiled; `joins` are the branches of each function.
+pub fn compile_gas(unpacked_bytes: usize, joins: impl IntoIterator<Item = u32>) -> u64 {
+    let squares: u64 = joins.into_iter().map(|joins| u64::from(joins) * u64::from(joins)).sum();
+    GAS_COMPILE_PER_BYTE * unpacked_bytes as u64 + squares * INK_PER_JOIN_SQUARED / INK_PER_GAS
 }
 
 /// What every run of a module pays first, in ink.
@@ -160,6 +164,7 @@ pub fn describe() -> String {
     line("start", GAS_START * INK_PER_GAS);
     line("start_kib", GAS_START_PER_KIB * INK_PER_GAS);
     line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
+    line("compile_join_squared", INK_PER_JOIN_SQUARED);
     for call in corniche_abi::VM_HOOKS {
         line(call.name, call.ink);
     }

@@ -27,23 +27,29 @@ impl Machine for WasmEngine {
             Ok(parsed) => parsed,
             Err(error) => return Prepared { gas: 0, contract: Err(End::Refused(error.to_string())) },
         };
-        let price = gas::compile_gas(parsed.wasm.len());
-        if price > gas {
-            return Prepared { gas: price, contract: Err(End::OutOfGas) };
+        // What reading the module and refusing it costs at least; a module that is accepted pays for its branches too.
+        let least = gas::compile_gas(parsed.wasm.len(), []);
+        if least > gas {
+            return Prepared { gas: least, contract: Err(End::OutOfGas) };
         }
         let code_hash = keccak256(&parsed.stored_code);
-        let contract = match self.compile(&code_hash, &parsed.wasm) {
-            Ok(_) => Ok(Deployment {
-                code: parsed.stored_code,
-                code_hash,
-                abi_version: ABI_VERSION,
-                gas_version: gas::GAS_VERSION,
-                constructor_input: parsed.constructor_input,
-            }),
-            Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => Err(End::Refused(error.to_string())),
-            Err(CompileError::Fault(text)) => Err(End::Fault(Fault(text))),
-        };
-        Prepared { gas: price, contract }
+        match self.compile_within(&code_hash, &parsed.wasm, gas) {
+            Ok(contract) => Prepared {
+                gas: contract.compile_gas(),
+                contract: Ok(Deployment {
+                    code: parsed.stored_code,
+                    code_hash,
+                    abi_version: ABI_VERSION,
+                    gas_version: gas::GAS_VERSION,
+                    constructor_input: parsed.constructor_input,
+                }),
+            },
+            Err(CompileError::OutOfGas { needed }) => Prepared { gas: needed, contract: Err(End::OutOfGas) },
+            Err(CompileError::Fault(text)) => Prepared { gas: least, contract: Err(End::Fault(Fault(text))) },
+            Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => {
+                Prepared { gas: least, contract: Err(End::Refused(error.to_string())) }
+            }
+        }
     }
 
     fn call_permit(&self) -> Option<Box<dyn Send>> {

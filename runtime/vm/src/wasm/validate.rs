@@ -114,6 +114,13 @@ pub struct Checked<'a> {
     pub frames: Vec<Frame>,
 }
 
+impl Checked<'_> {
+    /// What making it ready to run costs at its deployment.
+    pub fn compile_gas(&self) -> u64 {
+        gas::compile_gas(self.wasm.len(), self.frames.iter().map(|frame| frame.joins))
+    }
+}
+
 /// What one function needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -121,6 +128,8 @@ pub struct Frame {
     /// Declared locals without the parameters.
     pub locals: u32,
     pub max_operands: u32,
+    /// Branches and their targets.
+    pub joins: u32,
     pub result: Option<ValueType>,
     /// Neither calls nor is anything above its own frame.
     pub is_leaf: bool,
@@ -457,7 +466,7 @@ impl<'a> Checker<'a> {
         }
         let ty = self.function_types.get(index as usize).and_then(|ty| self.types.get(*ty as usize));
         let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
-        let mut frame = Frame { parameters, locals, max_operands: 0, result, is_leaf: true };
+        let mut frame = Frame { parameters, locals, max_operands: 0, joins: 0, result, is_leaf: true };
         let mut operators = 0u32;
         let mut joins = 0u64;
         let mut reader = body.get_operators_reader().map_err(malformed)?;
@@ -498,6 +507,7 @@ impl<'a> Checker<'a> {
         if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
             return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
         }
+        frame.joins = joins as u32;
         self.frames.push(frame);
         Ok(())
     }
