@@ -141,7 +141,8 @@ impl Pool {
         self.set_base_fee(base_fee);
         let mut cutting = Cutting::new(bytes, gas);
         while let Some(key) = self.next_to_cut(&mut cutting) {
-            if !cutting.spendable.contains_key(&key.sender) {
+            let is_current = cutting.spendable.contains_key(&key.sender);
+            if !is_current {
                 // The queue may be older than the state: bring it up to date, and it takes its place in the order again.
                 let account = view.account(&key.sender).unwrap_or_default();
                 self.refresh(key.sender, &account);

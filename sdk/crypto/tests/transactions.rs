@@ -63,7 +63,7 @@ fn a_mainnet_eip_1559_transaction_has_its_known_sender_and_hash() {
         chain_id: 1,
         nonce: 0x42,
         gas_limit: 44_386,
-        max_fee_per_gas: 0x4a_817c_800,
+        max_fee_per_gas: 20_000_000_000,
         max_priority_fee_per_gas: 0x3b9a_ca00,
         to: TxKind::Call(address!("6069a6c32cf691f5982febae4faf8a6f3ab2f0f6")),
         value: U256::ZERO,

@@ -39,7 +39,7 @@ fn what_is_no_batch_is_one_transaction_that_will_be_skipped() {
     ];
     for bytes in malformed {
         let bytes = Bytes::from(bytes);
-        assert_eq!(decode(&bytes), [bytes.clone()], "{bytes}");
+        assert_eq!(decode(&bytes), std::slice::from_ref(&bytes), "{bytes}");
     }
 }
 

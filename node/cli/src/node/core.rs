@@ -155,6 +155,9 @@ enum Write {
     },
 }
 
+/// Stack of a thread that runs no contract.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Starts the pipeline, execution and writer threads. They end when the inbox is closed.
 pub fn spawn(
     mut pipeline: Pipeline,
@@ -165,15 +168,20 @@ pub fn spawn(
 ) -> Vec<JoinHandle<()>> {
     let (plans, plans_in) = mpsc::channel();
     let (writes, writes_in) = mpsc::channel();
-    let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-        thread::Builder::new().name(name.into()).spawn(body).expect("the system has room for a thread")
+    let spawn = |name: &str, stack: usize, body: Box<dyn FnOnce() + Send>| {
+        let builder = thread::Builder::new().name(name.into()).stack_size(stack);
+        builder.spawn(body).expect("the system has room for a thread")
     };
     let ports = Ports { plans, writes, network, shared: shared.clone() };
     let (execution, writer) = (shared.clone(), shared.clone());
     vec![
-        spawn("pipeline", Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
-        spawn("execution", Box::new(move || guarded(&execution, "execution", || run_execution(stage, &plans_in, &execution)))),
-        spawn("writer", Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
+        spawn("pipeline", STACK_BYTES, Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
+        spawn(
+            "execution",
+            corniche_vm::THREAD_STACK_BYTES,
+            Box::new(move || guarded(&execution, "execution", || run_execution(stage, &plans_in, &execution))),
+        ),
+        spawn("writer", STACK_BYTES, Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
     ]
 }
 
