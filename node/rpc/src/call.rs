@@ -232,7 +232,8 @@ impl StateView for Overridden {
 mod tests {
     use super::*;
     use alloy_primitives::{U256, hex};
-    use corniche_state::EmptyState;
+    use corniche_state::{Changes, State};
+    use corniche_types::Height;
 
     #[test]
     fn the_text_of_a_revert_is_read_and_nonsense_is_not() {
@@ -259,16 +260,25 @@ mod tests {
     fn overrides_replace_what_they_name_and_nothing_else() {
         let address = Address::repeat_byte(1);
         let slot = |byte| B256::repeat_byte(byte);
-        let supposed = AccountOverride::default()
-            .with_balance(U256::from(5))
-            .with_code(Bytes::from_static(b"\0asm"))
-            .with_state([(slot(1), slot(9))]);
-        let view = Overridden::new(Arc::new(EmptyState), [(address, supposed)].into_iter().collect()).unwrap();
+        let state = State::default();
+        let mut changes = Changes::default();
+        changes.storage.insert((address, slot(1)), slot(7));
+        changes.storage.insert((address, slot(2)), slot(8));
+        state.apply(Height(0), &changes);
+        let supposing = |supposed| {
+            let overrides = [(address, supposed)].into_iter().collect();
+            Overridden::new(Arc::new(state.latest()), overrides).unwrap()
+        };
+        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(Bytes::from_static(b"\0asm"));
+        let view = supposing(supposed.clone());
         let account = view.account(&address).unwrap();
         assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
         assert_eq!(view.code(&account.code_hash).unwrap(), Bytes::from_static(b"\0asm"));
         assert_eq!(account.code_hash, keccak256(b"\0asm"));
-        assert_eq!((view.storage(&address, &slot(1)), view.storage(&address, &slot(2))), (slot(9), B256::ZERO));
         assert_eq!(view.account(&Address::repeat_byte(2)), None);
+        let slots = |view: &Overridden| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
+        assert_eq!(slots(&view), [slot(7), slot(8)]);
+        assert_eq!(slots(&supposing(supposed.clone().with_state([(slot(1), slot(9))]))), [slot(9), B256::ZERO]);
+        assert_eq!(slots(&supposing(supposed.with_state_diff([(slot(1), slot(9))]))), [slot(9), slot(8)]);
     }
 }

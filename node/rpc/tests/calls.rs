@@ -163,7 +163,7 @@ async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_o
     let config = RpcConfig { max_running_calls: 1, max_waiting_calls: 1, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&[]);
-    fixture.chain.hold();
+    let held = fixture.chain.hold();
     let slow = || {
         let client = fixture.client;
         tokio::spawn(async move { client.call("eth_call", json!([{"to": ECHO, "data": "0x01"}, "0x0"])).await })
@@ -184,7 +184,7 @@ async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_o
     }
     assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x1");
     assert!(fixture.client.result("eth_getBlockByNumber", json!(["0x1", true])).await.is_object());
-    fixture.chain.release();
+    drop(held);
     for call in calls {
         assert_eq!(call.await.unwrap()["result"], "0x01");
     }

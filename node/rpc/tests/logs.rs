@@ -63,6 +63,11 @@ async fn logs_match_by_address_topics_and_range() {
         [place("0x1", "0x0", "0x0"), place("0x1", "0x1", "0x0"), place("0x1", "0x2", "0x1"), place("0x3", "0x0", "0x1")];
     assert_eq!(places, expected.iter().map(|(block, log, tx)| (block, log, tx)).collect::<Vec<_>>());
     assert!(found.as_array().unwrap().iter().all(|log| log["removed"] == false));
+    // Receipts tell the same logs.
+    let receipts = fixture.client.result("eth_getBlockReceipts", json!(["0x1"])).await;
+    let in_receipts: Vec<_> =
+        receipts.as_array().unwrap().iter().flat_map(|receipt| receipt["logs"].as_array().unwrap().clone()).collect();
+    assert_eq!(in_receipts, found.as_array().unwrap()[..3]);
 }
 
 #[tokio::test]

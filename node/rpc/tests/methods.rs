@@ -1,4 +1,5 @@
 //! Every method answers, and in the shape Ethereum's own description gives it.
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 
 mod common;
 

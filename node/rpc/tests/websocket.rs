@@ -110,7 +110,7 @@ async fn subscribing_in_a_batch_answers_before_it_notifies() {
     let mut socket = fixture.client.websocket().await;
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]});
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "eth_call", "params": [{"to": ECHO, "data": "0x01"}, "0x0"]});
-    fixture.chain.hold();
+    let held = fixture.chain.hold();
     socket.send(&json!([subscribe, call]).to_string()).await;
     while fixture.chain.waiting() == 0 {
         tokio::task::yield_now().await;
@@ -119,7 +119,7 @@ async fn subscribing_in_a_batch_answers_before_it_notifies() {
     fixture.chain.mine(&[]);
     let mut other = fixture.client.websocket().await;
     other.call("eth_chainId", json!([])).await;
-    fixture.chain.release();
+    drop(held);
     let answer = socket.next().await.unwrap();
     let name = answer[0]["result"].as_str().unwrap().to_string();
     assert_eq!(socket.notification(&name).await["number"], "0x1");

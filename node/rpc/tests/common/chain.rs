@@ -36,10 +36,20 @@ pub struct TestChain {
     pub syncing: Mutex<Option<SyncProgress>>,
     /// What the next submission is refused with.
     pub refusal: Mutex<Option<RpcError>>,
-    /// While true, reading the state of block 0 waits.
+    /// While true, reading the state of block 0 waits; see [`Held`].
     held: Mutex<bool>,
     released: Condvar,
     waiting: Mutex<u32>,
+}
+
+/// Readers wait while this lives.
+pub struct Held(Arc<TestChain>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.held.lock().unwrap() = false;
+        self.0.released.notify_all();
+    }
 }
 
 pub fn key() -> EthereumKey {
@@ -194,14 +204,11 @@ impl TestChain {
         self.state.prune_below(Height(height));
     }
 
-    /// From now on, reading the state of block 0 waits for [`Self::release`].
-    pub fn hold(&self) {
+    /// From now on, reading the state of block 0 waits until what this answers is dropped (also by a failing test, whose
+    /// runtime waits for its readers).
+    pub fn hold(self: &Arc<Self>) -> Held {
         *self.held.lock().unwrap() = true;
-    }
-
-    pub fn release(&self) {
-        *self.held.lock().unwrap() = false;
-        self.released.notify_all();
+        Held(self.clone())
     }
 
     /// How many readers wait.

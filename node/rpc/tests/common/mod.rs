@@ -1,5 +1,6 @@
 //! A node made of memory, and clients that speak HTTP and WebSocket by hand so that tests see every byte of an answer.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod chain;
 mod client;
