@@ -10,6 +10,7 @@ use corniche_engine::Batch;
 use corniche_state::{Account, StateView};
 use corniche_types::{Address, B256, Genesis, TimestampMs, U256, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas, keccak256};
 use std::{
+    cell::OnceCell,
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, VecDeque},
 };
@@ -20,8 +21,8 @@ const IN_FLIGHT_BLOCKS: u64 = 256;
 const MOST_LOST: u32 = 3;
 /// Senders whose account is looked at again with every block, besides the ones the block names.
 const SWEEP_PER_BLOCK: usize = 64;
-/// The same, with every admission.
-const SWEEP_PER_ADMISSION: usize = 2;
+/// Without blocks, one sender is looked at again with every so many admissions.
+const ADMISSIONS_PER_SWEEP: u64 = 16;
 /// Most transactions evicted for the sake of one.
 const MOST_VICTIMS: usize = 64;
 /// Senders passed over in one cut because their next transaction did not fit.
@@ -123,7 +124,7 @@ impl Pool {
     ) -> Result<(), Refusal> {
         self.now = self.now.max(now);
         self.set_base_fee(base_fee);
-        self.sweep(SWEEP_PER_ADMISSION, view);
+        self.sweep(usize::from(self.next_arrival.is_multiple_of(ADMISSIONS_PER_SWEEP)), view);
         let hash = transaction.hash();
         if self.by_hash.contains_key(&hash) {
             return Err(Refusal::AlreadyKnown { hash });
@@ -146,6 +147,7 @@ impl Pool {
                 // The queue may be older than the state: bring it up to date, and it takes its place in the order again.
                 let account = view.account(&key.sender).unwrap_or_default();
                 self.refresh(key.sender, &account);
+                self.reindex(key.sender);
                 let in_flight = self.senders.get(&key.sender).map(SenderQueue::cost_in_flight).unwrap_or_default();
                 cutting.spendable.insert(key.sender, account.balance.saturating_sub(in_flight));
             } else if !self.cut_one(key, &mut cutting) {
@@ -200,6 +202,7 @@ impl Pool {
         }
         for sender in touched {
             self.refresh(sender, &view.account(&sender).unwrap_or_default());
+            self.reindex(sender);
         }
         self.sweep(SWEEP_PER_BLOCK, view);
     }
@@ -437,50 +440,52 @@ impl Pool {
 
     // ---- keeping up ---------------------------------------------------------------------------------------------------
 
-    /// Brings one sender's queue up to date with its account.
+    /// Brings one sender's queue up to date with its account, and the indices if that changed anything.
     fn refresh(&mut self, sender: Address, account: &Account) {
         let Some(queue) = self.senders.get_mut(&sender) else { return };
+        let mut changed = queue.nonce != account.nonce;
         queue.nonce = account.nonce;
-        let (blocks, now, lifetime) = (self.blocks, self.now.0, self.config.queued_lifetime_ms);
         for entry in queue.entries.values_mut() {
-            if entry.in_flight_since.is_some_and(|since| since + IN_FLIGHT_BLOCKS <= blocks) {
+            if entry.in_flight_since.is_some_and(|since| since + IN_FLIGHT_BLOCKS <= self.blocks) {
                 entry.in_flight_since = None;
                 entry.lost += 1;
+                changed = true;
             }
         }
-        let next_nonce = queue.next_nonce();
-        let leaving = |(&nonce, entry): (&u64, &Entry)| {
-            let expired = nonce > next_nonce && now >= entry.arrived_at.0.saturating_add(lifetime);
-            let reason = if nonce < account.nonce {
-                DropReason::Superseded { nonce }
-            } else if !entry.waits() {
-                return None;
-            } else if account.has_code() {
-                DropReason::SenderNotEoa
-            } else if entry.cost > account.balance {
-                DropReason::InsufficientFunds
-            } else if entry.lost >= MOST_LOST {
-                DropReason::Lost
-            } else if expired {
-                DropReason::Expired
-            } else {
-                return None;
-            };
-            Some((nonce, reason))
-        };
-        let leaving: Vec<_> = queue.entries.iter().filter_map(leaving).collect();
+        let leaving = self.leaving(&self.senders[&sender], account);
+        changed |= !leaving.is_empty();
         for (nonce, reason) in leaving {
             self.drop_entry(sender, nonce, reason);
         }
-        self.reindex(sender);
+        if changed {
+            self.reindex(sender);
+        }
+    }
+
+    /// Which of a sender's transactions have no place in the pool any more.
+    fn leaving(&self, queue: &SenderQueue, account: &Account) -> Vec<(u64, DropReason)> {
+        let next_nonce = OnceCell::new();
+        let is_behind_gap = |nonce| nonce > *next_nonce.get_or_init(|| queue.next_nonce());
+        let is_old = |entry: &Entry| self.now.0 >= entry.arrived_at.0.saturating_add(self.config.queued_lifetime_ms);
+        let reason = |nonce: u64, entry: &Entry| match entry {
+            _ if nonce < account.nonce => Some(DropReason::Superseded { nonce }),
+            entry if !entry.waits() => None,
+            _ if account.has_code() => Some(DropReason::SenderNotEoa),
+            entry if entry.cost > account.balance => Some(DropReason::InsufficientFunds),
+            entry if entry.lost >= MOST_LOST => Some(DropReason::Lost),
+            entry if is_old(entry) && is_behind_gap(nonce) => Some(DropReason::Expired),
+            _ => None,
+        };
+        queue.entries.iter().filter_map(|(&nonce, entry)| Some((nonce, reason(nonce, entry)?))).collect()
     }
 
     /// Looks at the accounts of the next few senders, in turn.
     fn sweep(&mut self, senders: usize, view: &dyn StateView) {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let after = self.senders.range((Excluded(self.sweep_cursor), Unbounded)).map(|(sender, _)| *sender);
-        let turn: Vec<Address> = after.take(senders).collect();
-        self.sweep_cursor = if turn.len() < senders { Address::ZERO } else { turn.last().copied().unwrap_or_default() };
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let after = self.senders.range((Excluded(self.sweep_cursor), Unbounded));
+        let before = self.senders.range((Unbounded, Included(self.sweep_cursor)));
+        let turn: Vec<Address> = after.chain(before).map(|(sender, _)| *sender).take(senders).collect();
+        self.sweep_cursor = turn.last().copied().unwrap_or(self.sweep_cursor);
         for sender in turn {
             self.refresh(sender, &view.account(&sender).unwrap_or_default());
         }

@@ -9,11 +9,12 @@ use proptest::prelude::*;
 const ORDER: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
 
 fn verify(raw: &[u8], chain_id: u64) -> Result<VerifiedTransaction, SignatureError> {
-    VerifiedTransaction::verify(Transaction::decode(Bytes::copy_from_slice(raw)).unwrap(), chain_id)
+    let transaction = Transaction::decode(Bytes::copy_from_slice(raw)).expect("it decodes");
+    VerifiedTransaction::verify(transaction, chain_id)
 }
 
 fn key(seed: u8) -> EthereumKey {
-    EthereumKey::from_bytes(&[seed; 32]).unwrap()
+    EthereumKey::from_bytes(&[seed; 32]).expect("below the order")
 }
 
 fn legacy(chain_id: Option<u64>) -> TxLegacy {

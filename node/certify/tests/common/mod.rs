@@ -12,7 +12,7 @@ use corniche_types::{
 pub const CHAIN_ID: u64 = 77;
 
 pub fn key(validator: u16) -> BlsSecretKey {
-    BlsSecretKey::from_seed([100 + u8::try_from(validator).unwrap(); 32])
+    BlsSecretKey::from_seed([100 + u8::try_from(validator).expect("a small committee"); 32])
 }
 
 pub fn genesis(validators: u16) -> Genesis {
@@ -65,7 +65,7 @@ pub fn share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
 
 /// A share with a signature of something else.
 pub fn false_share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
-    let mut share = Share::decode(&share(n, signer, height, header_hash)).unwrap();
+    let mut share = Share::decode(&share(n, signer, height, header_hash)).expect("just encoded");
     share.signature = key(signer).sign(b"something else").to_bytes();
     share.encode()
 }
@@ -76,10 +76,10 @@ pub fn drain(certifier: &mut Certifier) -> Vec<Output> {
 
 /// The certificates among the outputs, each checked as a light client would.
 pub fn certified(n: u16, outputs: &[Output]) -> Vec<Certificate> {
-    let keys = CommitteeKeys::from_genesis(&genesis(n)).unwrap();
+    let keys = CommitteeKeys::from_genesis(&genesis(n)).expect("sound keys");
     let certificates = outputs.iter().filter_map(|output| match output {
         Output::Certified(certificate) => Some(certificate.clone()),
         _ => None,
     });
-    certificates.inspect(|certificate| keys.verify(certificate).unwrap()).collect()
+    certificates.inspect(|certificate| keys.verify(certificate).expect("a certificate that proves something")).collect()
 }
