@@ -94,9 +94,9 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 bench: build contracts ## Transfers per second and latency on one and on four validators
 	testnet/bench.sh
 
-soak: build contracts node-tools ## The long runs: more property cases, the network tests again and again
+soak: build contracts node-tools ## The long runs: more property cases, and random crashes under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
-	cd testnet/e2e && npm ci --no-audit --no-fund && for round in $$(seq $${ROUNDS:-20}); do npm test || exit 1; done
+	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --log-level error check licenses bans sources
