@@ -8,7 +8,7 @@ use corniche_admission::batch;
 use corniche_engine::{Ordered, Resume};
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction,
-    ValidatorIndex, keccak256, wire,
+    ValidatorIndex,
 };
 use std::collections::VecDeque;
 
@@ -42,11 +42,6 @@ impl BlockPlan {
             randomness: ordering.randomness,
             resume,
         }
-    }
-
-    /// Hash of the resume point, as in the ordering record.
-    pub fn resume_hash(&self) -> B256 {
-        keccak256(wire::encode(&self.resume))
     }
 }
 

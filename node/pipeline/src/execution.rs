@@ -144,7 +144,7 @@ impl ExecutionStage {
             batches: plan.batches.clone(),
             transactions_hash: Block::transactions_hash(&plan.ordered),
             skipped,
-            resume_hash: plan.resume_hash(),
+            resume_hash: plan.resume.hash(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::message::{FollowedBlock, Response};
 use crate::words::NodeKey;
-use corniche_types::{B256, Certificate, Height, TimestampMs, header_hash};
+use corniche_types::{B256, Block, Certificate, Height, TimestampMs, header_hash};
 use std::collections::BTreeMap;
 
 /// A request that was not answered by then is given up and another peer is asked.
@@ -85,7 +85,8 @@ impl Follower {
 }
 
 /// Checks that `response` continues our chain (next height `from`, parent hash `parent`) and ends in a certified header.
-/// Signatures are the caller's: `certificate_is_valid`. The blocks' contents are checked by executing them.
+/// Signatures are the caller's: `certificate_is_valid`. What passes is what a quorum certified: if executing it gives another
+/// header, it is our execution that differs, and never a peer's doing.
 pub fn check_response(
     response: Response,
     from: Height,
@@ -99,9 +100,7 @@ pub fn check_response(
         if header.number != height.0 || header.parent_hash != hash {
             return Err(format!("block {} does not continue our chain at {height}", header.number));
         }
-        if followed.block.ordering.extra_data() != header.extra_data {
-            return Err(format!("block {height} has another ordering record than its header names"));
-        }
+        check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
         hash = header_hash(header);
         height = height.next();
     }
@@ -113,4 +112,24 @@ pub fn check_response(
         return Err("the certificate's signature does not verify".into());
     }
     Ok((response.blocks, certificate))
+}
+
+/// Whether everything beside the header is what the header commits to.
+fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
+    let FollowedBlock { block, resume } = followed;
+    let ordering = &block.ordering;
+    if ordering.extra_data() != block.header.extra_data {
+        return Err("another ordering record than the header names");
+    }
+    if Block::transactions_hash(&block.ordered) != ordering.transactions_hash {
+        return Err("other transactions than were ordered");
+    }
+    let authors = ordering.batches.iter().flat_map(|batch| (0..batch.count).map(|_| batch.author));
+    if !authors.eq(block.ordered.iter().map(|transaction| transaction.author)) {
+        return Err("transactions of other authors than were ordered");
+    }
+    if resume.hash() != ordering.resume_hash {
+        return Err("another resume point than the header names");
+    }
+    Ok(())
 }

@@ -116,7 +116,7 @@ fn record(plan: &BlockPlan) -> OrderingRecord {
         batches: plan.batches.clone(),
         transactions_hash: B256::ZERO,
         skipped: Vec::new(),
-        resume_hash: plan.resume_hash(),
+        resume_hash: plan.resume.hash(),
     }
 }
 

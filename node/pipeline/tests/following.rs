@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, exchange, genesis, transfer};
-use corniche_pipeline::{Input, PeerMessage};
+use corniche_pipeline::{FollowedBlock, Input, PeerMessage};
 use corniche_types::{Bytes, Height, U256};
 
 fn pair() -> (Node, Node) {
@@ -61,16 +61,23 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     assert_eq!(full.requests.len(), 1);
     let honest = validator.answer(Height(1));
 
-    let mut tampered = honest.clone();
-    tampered.blocks[0].block.header.state_root.0[0] ^= 1;
-    full.handle(Input::Response { from: validator.key, response: Some(tampered) });
-    let mut tampered = honest.clone();
-    tampered.blocks[0].block.ordering.leader.0 += 1;
-    full.wait(1_000);
-    full.handle(Input::Response { from: validator.key, response: Some(tampered) });
-    assert_eq!((full.penalties.len(), full.executed_plans, full.halted.clone()), (3, 0, None));
+    // Everything that is not what the certificate covers is the peer's fault, never a divergence of ours.
+    let tampering: [fn(&mut FollowedBlock); 6] = [
+        |followed| followed.block.header.state_root.0[0] ^= 1,
+        |followed| followed.block.ordering.leader.0 += 1,
+        |followed| followed.block.ordered[0].raw = Bytes::from_static(b"junk"),
+        |followed| followed.block.ordered[0].author.0 += 1,
+        |followed| followed.block.ordered.clear(),
+        |followed| followed.resume.index.0 += 1,
+    ];
+    for (number, tamper) in (2..).zip(tampering) {
+        let mut tampered = honest.clone();
+        tamper(&mut tampered.blocks[0]);
+        full.handle(Input::Response { from: validator.key, response: Some(tampered) });
+        assert_eq!((full.penalties.len(), full.executed_plans, full.halted.clone()), (number, 0, None));
+        full.wait(1_000);
+    }
 
-    full.wait(1_000);
     full.handle(Input::Response { from: validator.key, response: Some(honest) });
     assert_eq!(full.hashes(), validator.hashes());
 }

@@ -17,8 +17,7 @@ use crate::{Backend, Options, StoreError};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
-    B256, Block, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, Resume, ValidatorIndex, keccak256,
-    wire,
+    B256, Block, Bytes, Certificate, CommitIndex, Epoch, Genesis, Height, OrderingRecord, Resume, ValidatorIndex,
 };
 use std::collections::VecDeque;
 use std::fs;
@@ -74,7 +73,7 @@ pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
         batches: Vec::new(),
         transactions_hash: Block::transactions_hash(&[]),
         skipped: Vec::new(),
-        resume_hash: keccak256(wire::encode(&resume)),
+        resume_hash: resume.hash(),
     };
     let block = Block { header: genesis.header(root), ordering, ordered: Vec::new() };
     CommittedBlock { block, receipts: Vec::new(), changes, resume }

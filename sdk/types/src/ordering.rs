@@ -117,3 +117,10 @@ pub struct Resume {
     /// The engine's checkpoint at that commit; empty at genesis.
     pub checkpoint: Bytes,
 }
+
+impl Resume {
+    /// keccak-256 of the encoding, as [`OrderingRecord::resume_hash`] holds it.
+    pub fn hash(&self) -> B256 {
+        alloy_primitives::keccak256(crate::wire::encode(self))
+    }
+}

@@ -155,6 +155,9 @@ enum Write {
     },
 }
 
+/// Jobs waiting for the disk. A full queue stops the pipeline until the disk has caught up, which waits for nobody.
+const WRITES_WAITING: usize = 16_384;
+
 /// Stack of a thread that runs no contract.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -167,7 +170,7 @@ pub fn spawn(
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
 ) -> Vec<JoinHandle<()>> {
     let (plans, plans_in) = mpsc::channel();
-    let (writes, writes_in) = mpsc::channel();
+    let (writes, writes_in) = mpsc::sync_channel(WRITES_WAITING);
     let spawn = |name: &str, stack: usize, body: Box<dyn FnOnce() + Send>| {
         let builder = thread::Builder::new().name(name.into()).stack_size(stack);
         builder.spawn(body).expect("the system has room for a thread")
@@ -199,7 +202,7 @@ fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
 /// Where the pipeline's outputs go.
 struct Ports {
     plans: mpsc::Sender<Plan>,
-    writes: mpsc::Sender<Write>,
+    writes: mpsc::SyncSender<Write>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
     shared: Arc<Shared>,
 }
