@@ -40,7 +40,7 @@ pub struct Genesis {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeeRules {
-    /// Wei per gas in the first block.
+    /// Wei per gas in the genesis block; from its timestamp on it moves by the second, so an idle start lowers it.
     pub initial_base_fee: u64,
     /// Gas per second at which the base fee stays as it is.
     pub target_gas_per_second: u64,
