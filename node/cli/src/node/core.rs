@@ -25,7 +25,7 @@ use corniche_types::{
     B256, Bytes, Certificate, OrderedTransaction, Resume, SkipReason, Transaction, ValidatorIndex, keccak256, wire,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -101,7 +101,7 @@ impl Shared {
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
-        if self.inbox.offer(Input::Submit { transaction, reply: Some(reply) }).is_err() {
+        if self.inbox.transaction(Input::Submit { transaction, reply: Some(reply) }).is_err() {
             self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
         }
         receiver
@@ -208,8 +208,14 @@ struct Ports {
 }
 
 fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
+    // Executed, and not yet known to be durable. The copy of the pool drops their transactions on this thread, where they also
+    // enter it, so that none can come back in between.
+    let mut appending: VecDeque<Arc<CommittedBlock>> = VecDeque::new();
     loop {
         while let Some(output) = pipeline.poll() {
+            if let Output::Append(block) = &output {
+                appending.push_back(block.clone());
+            }
             ports.carry_out(output);
         }
         let now = clock::now();
@@ -219,7 +225,11 @@ fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
             Received::TimedOut => Input::Deadline,
             Received::Closed => return,
         };
+        let durable = if let Input::Appended(height) = &input { Some(*height) } else { None };
         pipeline.handle(clock::now(), input);
+        while let Some(block) = appending.pop_front_if(|block| durable.is_some_and(|height| block.block.height() <= height)) {
+            ports.shared.mirror.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+        }
         ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
     }
 }
@@ -403,7 +413,6 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     }
     for block in &appended {
         let height = block.block.height();
-        shared.mirror.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
         shared.counters.head.store(height.0, Ordering::Relaxed);
         count(&shared.counters.executed, block.receipts.len());
         count(&shared.counters.skipped, block.block.ordering.skipped.len());
@@ -431,9 +440,14 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
 
 // ---- what peers send ---------------------------------------------------------------------------------------------------
 
-/// Checks peers' messages on a few threads; a peer's messages keep their order because it stays with one thread.
+/// A message as it came from the network.
+type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
+
+/// Checks peers' messages on a few threads; a peer's messages keep their order because it stays with one thread. Everybody
+/// outside the committee shares one thread of its own, so that nobody there can crowd out a validator.
 pub struct Verifiers {
-    queues: Vec<mpsc::SyncSender<(PeerKey, Option<ValidatorIndex>, Bytes)>>,
+    guests: mpsc::SyncSender<Unchecked>,
+    validators: Vec<mpsc::SyncSender<Unchecked>>,
 }
 
 impl Verifiers {
@@ -444,15 +458,19 @@ impl Verifiers {
         shared: &Arc<Shared>,
         network: &NetworkHandle,
     ) -> Self {
-        let queues = (0..threads.max(1)).map(|number| {
-            let (sender, receiver) = mpsc::sync_channel::<(PeerKey, Option<ValidatorIndex>, Bytes)>(1_024);
+        let queue = |name: String, capacity: usize| {
+            let (sender, receiver) = mpsc::sync_channel::<Unchecked>(capacity);
             let (shared, network, verifier) = (shared.clone(), network.clone(), verifier.clone());
             let body = move || {
                 while let Ok((peer, validator, bytes)) = receiver.recv() {
                     match check(peer, validator, &bytes, chain_id, verifier.as_deref()) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| {
                             // A full inbox drops peers' messages; whoever lacks something asks for it.
-                            count(&shared.counters.inbox_dropped, usize::from(shared.inbox.offer(input).is_err()));
+                            let taken = match input {
+                                Input::Submit { .. } => shared.inbox.transaction(input),
+                                _ => shared.inbox.message(input),
+                            };
+                            count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
                         }),
                         Err(fault) => {
                             tracing::debug!(%peer, fault, "a peer broke the rules");
@@ -462,16 +480,22 @@ impl Verifiers {
                     }
                 }
             };
-            thread::Builder::new().name(format!("verify-{number}")).spawn(body).expect("the system has room for a thread");
+            thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
             sender
-        });
-        Self { queues: queues.collect() }
+        };
+        Self {
+            guests: queue("verify-guests".into(), 64),
+            validators: (0..threads.max(1)).map(|number| queue(format!("verify-{number}"), 1_024)).collect(),
+        }
     }
 
     /// Queues one message; a full queue drops it.
     pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) {
-        let turn = validator.map_or(usize::from(peer.0.0[0]), ValidatorIndex::as_usize);
-        let _ = self.queues[turn % self.queues.len()].try_send((peer, validator, bytes));
+        let queue = match validator {
+            Some(index) => &self.validators[index.as_usize() % self.validators.len()],
+            None => &self.guests,
+        };
+        let _ = queue.try_send((peer, validator, bytes));
     }
 }
 

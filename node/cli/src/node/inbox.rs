@@ -1,5 +1,6 @@
-//! The pipeline thread's inbox: answers to what the pipeline asked for come first and are bounded by what it asked; everything
-//! else waits in a bounded queue that pushes back, so back-pressure cannot dead-lock (design §3).
+//! The pipeline thread's inbox, in three classes. Answers to what the pipeline asked for come first and are bounded by what it
+//! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, then everybody's transactions: a flood of
+//! the latter delays nothing but itself. Both of these are bounded and push back.
 
 use std::{
     collections::VecDeque,
@@ -7,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// A queue with two classes.
+/// A queue with three classes.
 pub struct Inbox<T> {
     queues: Mutex<Queues<T>>,
     arrived: Condvar,
@@ -16,8 +17,19 @@ pub struct Inbox<T> {
 
 struct Queues<T> {
     answers: VecDeque<T>,
-    ordinary: VecDeque<T>,
+    messages: VecDeque<T>,
+    transactions: VecDeque<T>,
     closed: bool,
+}
+
+impl<T> Queues<T> {
+    fn next(&mut self) -> Option<T> {
+        self.answers.pop_front().or_else(|| self.messages.pop_front()).or_else(|| self.transactions.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.messages.is_empty() && self.transactions.is_empty()
+    }
 }
 
 /// What a wait ended with.
@@ -28,9 +40,10 @@ pub enum Received<T> {
 }
 
 impl<T> Inbox<T> {
-    /// `capacity` bounds the ordinary class.
+    /// `capacity` bounds each of the two lower classes.
     pub fn new(capacity: usize) -> Self {
-        let queues = Queues { answers: VecDeque::new(), ordinary: VecDeque::new(), closed: false };
+        let queues =
+            Queues { answers: VecDeque::new(), messages: VecDeque::new(), transactions: VecDeque::new(), closed: false };
         Self { queues: Mutex::new(queues), arrived: Condvar::new(), capacity }
     }
 
@@ -44,13 +57,23 @@ impl<T> Inbox<T> {
         self.arrived.notify_one();
     }
 
-    /// Adds an ordinary item, or gives it back when the inbox is full.
-    pub fn offer(&self, item: T) -> Result<(), T> {
+    /// Adds a validator's message, or gives it back when there is no room.
+    pub fn message(&self, item: T) -> Result<(), T> {
+        self.offer(item, |queues| &mut queues.messages)
+    }
+
+    /// Adds a transaction, or gives it back when there is no room.
+    pub fn transaction(&self, item: T) -> Result<(), T> {
+        self.offer(item, |queues| &mut queues.transactions)
+    }
+
+    fn offer(&self, item: T, class: impl Fn(&mut Queues<T>) -> &mut VecDeque<T>) -> Result<(), T> {
         let mut queues = self.lock();
-        if queues.ordinary.len() >= self.capacity {
+        let queue = class(&mut queues);
+        if queue.len() >= self.capacity {
             return Err(item);
         }
-        queues.ordinary.push_back(item);
+        queue.push_back(item);
         self.arrived.notify_one();
         Ok(())
     }
@@ -61,14 +84,14 @@ impl<T> Inbox<T> {
         self.arrived.notify_all();
     }
 
-    /// The next item, answers first; waits at most `timeout`, or for ever when `None`.
+    /// The next item, the first class first; waits at most `timeout`, or for ever when `None`.
     pub fn receive(&self, timeout: Option<Duration>) -> Received<T> {
         let mut queues = self.lock();
         loop {
             if queues.closed {
                 return Received::Closed;
             }
-            if let Some(item) = queues.answers.pop_front().or_else(|| queues.ordinary.pop_front()) {
+            if let Some(item) = queues.next() {
                 return Received::Item(item);
             }
             queues = match timeout {
@@ -76,7 +99,7 @@ impl<T> Inbox<T> {
                 Some(timeout) => {
                     let waited = self.arrived.wait_timeout(queues, timeout);
                     let (queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
-                    if result.timed_out() && queues.answers.is_empty() && queues.ordinary.is_empty() && !queues.closed {
+                    if result.timed_out() && queues.is_empty() && !queues.closed {
                         return Received::TimedOut;
                     }
                     queues
@@ -91,13 +114,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_overtake_ordinary_items_and_are_not_bounded_by_them() {
+    fn classes_go_in_order_and_do_not_take_each_others_room() {
         let inbox = Inbox::new(1);
-        assert!(inbox.offer("first message").is_ok());
-        assert_eq!(inbox.offer("second message"), Err("second message"));
+        assert!(inbox.transaction("transaction").is_ok());
+        assert_eq!(inbox.transaction("flood"), Err("flood"));
+        assert!(inbox.message("message").is_ok());
+        assert_eq!(inbox.message("another message"), Err("another message"));
         inbox.answer("durable");
-        assert!(matches!(inbox.receive(None), Received::Item("durable")));
-        assert!(matches!(inbox.receive(None), Received::Item("first message")));
+        for expected in ["durable", "message", "transaction"] {
+            assert!(matches!(inbox.receive(None), Received::Item(item) if item == expected), "{expected}");
+        }
         assert!(matches!(inbox.receive(Some(Duration::ZERO)), Received::TimedOut));
         inbox.close();
         assert!(matches!(inbox.receive(None), Received::Closed));

@@ -11,7 +11,7 @@ use crate::{
     exit::{Exit, Failed},
     keys::{self, NetworkKey, ValidatorKeys},
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use corniche_admission::PoolConfig;
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
@@ -67,6 +67,9 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let own = own_place(&genesis, keys.as_ref())?;
     let options = Options { rebuild, ..Options::default() };
     let (store, recovered) = Store::open(&data, &genesis, options)?;
+    if let Some(keys) = &keys {
+        claim(&data, keys)?;
+    }
     if recovered.safety_lost {
         tracing::warn!("the safety log is gone: this validator asks a quorum what it signed before it votes");
     }
@@ -170,6 +173,23 @@ fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<
     let index = keys.index_in(genesis)?;
     let index = index.context("these keys are of no validator in this genesis; without keys the node is a full node")?;
     Ok(Some(index))
+}
+
+/// A data directory belongs to one validator: on another's, it would not find what it signed itself.
+fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+    let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
+    match std::fs::read_to_string(&path) {
+        Ok(owner) if owner.trim() == own => Ok(()),
+        Ok(owner) => bail!(
+            "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
+            data.display(),
+            owner.trim()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::write(&path, own + "\n").with_context(|| format!("cannot write {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 async fn wait_for_the_end(shared: &Shared) -> Option<String> {

@@ -120,6 +120,8 @@ impl MahiMahi {
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
+        // A chain that has commits and a validator that has no record: what it signed is forgotten.
+        let forgot = records.is_empty() && resume.index.0 > 0;
         let limits = Limits {
             per_author: usize::try_from(2 * config.gc_depth).unwrap_or(usize::MAX).saturating_add(64),
             delay_ms: config.fetch_delay_ms,
@@ -131,7 +133,7 @@ impl MahiMahi {
             coins: Coins::new(coin, &committee),
             sequence: Sequence::new(&resume, size, config.genesis_time),
             synchroniser: Synchroniser::new(size, me, limits),
-            repair: Repair::new(seed, now),
+            repair: Repair::new(seed, forgot, now),
             proposer: me.map(|me| Proposer::new(me, &context, now)),
             journal: Journal::new(now),
             verdicts: BTreeMap::new(),

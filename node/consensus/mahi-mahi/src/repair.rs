@@ -24,6 +24,8 @@ pub struct Repair {
     answered: BTreeSet<ValidatorIndex>,
     /// Own proposals are allowed.
     standing: bool,
+    /// K2: our records do not tell all that we signed. Then we are no witness of ourselves, and a quorum of others must be.
+    forgot: bool,
     /// When a block was last accepted or a repair attempted.
     progress_at: TimestampMs,
     /// Repairs since the last accepted block.
@@ -33,10 +35,10 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub fn new(seed: u64, now: TimestampMs) -> Self {
+    pub fn new(seed: u64, forgot: bool, now: TimestampMs) -> Self {
         // Time as well, in case the caller's seed is a constant.
         let nonce = seed.rotate_left(32) ^ now.0;
-        Self { nonce, answered: BTreeSet::new(), standing: false, progress_at: now, attempts: 0, coins_at: None }
+        Self { nonce, answered: BTreeSet::new(), standing: false, forgot, progress_at: now, attempts: 0, coins_at: None }
     }
 
     pub fn has_standing(&self) -> bool {
@@ -87,8 +89,10 @@ impl MahiMahi {
     }
 
     fn check_standing(&mut self) {
-        let known = self.repair.answered.len() + usize::from(self.me().is_some());
-        self.repair.standing |= known >= self.committee.quorum();
+        let (others, quorum) = (self.committee.size() - 1, self.committee.quorum());
+        let told = self.repair.answered.len();
+        self.repair.standing |=
+            if self.repair.forgot { told >= quorum.min(others) } else { told + usize::from(self.me().is_some()) >= quorum };
     }
 
     /// Answering never requires proposing, so a cluster of starting validators answers itself.
@@ -142,6 +146,8 @@ impl MahiMahi {
             return;
         }
         if let Some(block) = latest.filter(|block| Some(block.author()) == self.me()) {
+            // What we sent was durable before; a block of ours that our records lack says that they are not the newest.
+            self.repair.forgot |= self.proposer.as_ref().is_some_and(|own| block.round() > own.highest_signed);
             self.take_block(from, block);
         }
         self.repair.answered.insert(from);

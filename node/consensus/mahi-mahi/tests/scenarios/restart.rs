@@ -95,6 +95,32 @@ fn a_restored_backup_does_not_sign_old_rounds_again() {
 }
 
 #[test]
+fn one_that_has_forgotten_is_no_witness_of_itself() {
+    // K2: with two of the three others it has a quorum only by counting itself, and its last block may have reached just the
+    // third.
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    for number in 0..6 {
+        cluster.submit(number % 4, &format!("t{number}"));
+        cluster.run_for(15);
+    }
+    cluster.crash(0);
+    cluster.crash(3);
+    let commits = cluster.nodes[0].log.len();
+    assert!(commits > 0);
+    let resume = cluster.resume_after(0, commits);
+    cluster.nodes[0].disk.clear();
+    let sent = cluster.nodes[0].sent_blocks;
+    cluster.start(0, resume);
+    cluster.submit(0, "early");
+    cluster.run_for(20_000);
+    assert_eq!(cluster.nodes[0].sent_blocks, sent, "two others know too little");
+    cluster.restart(3, 0);
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"early".to_owned()));
+    assert!(cluster.run_while(20_000, lacking));
+    cluster.assert_agreement();
+}
+
+#[test]
 fn no_proposal_before_a_quorum_answered() {
     let mut cluster = Cluster::honest(4, quick(), 8);
     cluster.run_for(50);
