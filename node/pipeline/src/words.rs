@@ -120,11 +120,9 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
-/// Status of a transaction that is not in a block.
+/// How a transaction left the pool without being executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    Pending,
-    Ordered,
     Dropped(String),
     Replaced(B256),
 }

@@ -307,8 +307,6 @@ impl Ports {
 fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatus {
     use corniche_pipeline::TransactionStatus as Word;
     match status {
-        Word::Pending => TransactionStatus::Pending,
-        Word::Ordered => TransactionStatus::Ordered,
         Word::Dropped(reason) => TransactionStatus::Dropped { reason },
         Word::Replaced(by) => TransactionStatus::Replaced { by },
     }
