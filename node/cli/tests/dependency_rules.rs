@@ -17,16 +17,20 @@ enum Layer {
     Words,
     Tools,
     Cores,
+    /// What the tests of deciders share; engines import it for tests and behind a feature.
+    Kit,
     /// Sans-IO; never import each other.
     Deciders,
     /// The composition of the deciders, through the engine trait and never a named engine.
     Whole,
     /// Touches the world; imports no decider, and no other crate of the rim.
     Rim,
-    /// The binaries. They alone name engines.
+    /// Whole networks in virtual time: composes like a root, and touches no world.
+    Simulated,
+    /// The binary. It and the simulator alone name engines.
     Roots,
 }
-use Layer::{Cores, Deciders, Rim, Roots, Tools, Whole, Words};
+use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -38,6 +42,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-client", "sdk/client", Cores),
     ("corniche-vm", "runtime/vm", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
+    ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-admission", "node/admission", Deciders),
@@ -46,6 +51,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-network", "node/network", Rim),
     ("corniche-store", "node/store", Rim),
     ("corniche-rpc", "node/rpc", Rim),
+    ("corniche-simulator", "node/simulator", Simulated),
     ("corniche", "node/cli", Roots),
 ];
 
@@ -158,6 +164,8 @@ fn the_rules_refuse_what_they_should() {
         (Rim, Deciders, false, false),
         (Rim, Whole, false, false),
         (Rim, Rim, false, false),
+        (Kit, Deciders, true, false),
+        (Simulated, Rim, false, false),
         (Roots, Roots, false, false),
     ] {
         assert!(may_import(importer, imported, engine, dev).is_err(), "{importer:?} may not import {imported:?}");
@@ -168,7 +176,10 @@ fn the_rules_refuse_what_they_should() {
         (Whole, Deciders, false, false),
         (Whole, Deciders, true, true),
         (Rim, Cores, false, false),
+        (Deciders, Kit, false, false),
+        (Simulated, Deciders, true, false),
         (Roots, Deciders, true, false),
+        (Roots, Simulated, false, false),
         (Roots, Rim, false, false),
     ] {
         assert!(may_import(importer, imported, engine, dev).is_ok(), "{importer:?} may import {imported:?}");
@@ -180,6 +191,7 @@ fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -
         _ if imported >= importer => Err("arrows point down, and never sideways"),
         Whole if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         Rim if imported > Cores => Err("the rim may not know who decides"),
+        Simulated if imported == Rim => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),
     }
 }

@@ -263,8 +263,8 @@ fn one_that_was_away_for_longer_than_the_dag_remembers_catches_up_and_votes_agai
     cluster.run_until(5_000, "three go on", |cluster| cluster.settled(90));
     cluster.start(3);
     cluster.run_until(10_000, "the fourth has caught up", |cluster| cluster.settled(90));
-    assert!(cluster.nodes[&3].traces.contains(&"following"), "it was below the others' horizon");
-    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.contains(&"rejoined"));
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
+    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
     // Now it is needed: without it the other two are no quorum.
     cluster.kill(1);
     cluster.submit(2, 90..100);

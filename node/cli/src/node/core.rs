@@ -273,7 +273,7 @@ impl Ports {
                 let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
                 tracing::warn!(validator = validator.0, ?offence, ?evidence, "a validator broke the rules");
             }
-            Output::Trace(event) => tracing::debug!(detail = event.detail, "{}", event.name),
+            Output::Trace(event) => tracing::debug!("{event:?}"),
             Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
         }
     }

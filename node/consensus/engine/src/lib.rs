@@ -13,6 +13,7 @@
 
 mod committee;
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
@@ -122,12 +123,43 @@ pub enum Offence {
     BadCoinShare,
 }
 
-/// Events worth a log line or an assertion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceEvent {
-    /// A short kebab-case name, for instance `direct-commit`.
-    pub name: &'static str,
-    pub detail: String,
+/// Something an engine did, for people who want to see an execution: logs, the ring behind `corniche_getDag`, the simulator.
+/// Nothing may depend on it.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum TraceEvent {
+    /// An own proposal was signed; it is not durable yet.
+    Proposed(Vertex),
+    /// A proposal, an own one too, was taken in with its whole history.
+    Accepted(Vertex),
+    /// The leaders of a round became known, in the order of their ranks.
+    Elected { round: u64, leaders: Vec<ValidatorIndex> },
+    /// A leader slot got its final verdict: the committed proposal, or `None` for skipped. `why` names the rule.
+    Decided { round: u64, rank: u16, leader: ValidatorIndex, committed: Option<B256>, why: String },
+    /// Anything else worth a log line; `name` is short and in kebab-case.
+    Note { name: String, detail: String },
+}
+
+/// A proposal's name: the same at every validator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
+pub struct VertexId {
+    pub round: u64,
+    pub author: ValidatorIndex,
+    pub digest: B256,
+}
+
+/// A proposal as a [`TraceEvent`] shows it.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Vertex {
+    pub id: VertexId,
+    pub parents: Vec<VertexId>,
+    /// Bytes of its batch.
+    pub batch_bytes: u32,
+}
+
+impl TraceEvent {
+    pub fn note(name: &str, detail: String) -> Self {
+        Self::Note { name: name.to_owned(), detail }
+    }
 }
 
 /// One commit: the same at every validator.

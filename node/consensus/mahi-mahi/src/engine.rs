@@ -477,8 +477,8 @@ impl MahiMahi {
         self.in_flight = Some((ticket, block));
     }
 
-    pub(crate) fn trace(&mut self, name: &'static str, detail: String) {
-        self.outputs.push_back(Output::Trace(TraceEvent { name, detail }));
+    pub(crate) fn trace(&mut self, name: &str, detail: String) {
+        self.outputs.push_back(Output::Trace(TraceEvent::note(name, detail)));
     }
 
     /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.

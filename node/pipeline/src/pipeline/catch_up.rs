@@ -55,7 +55,7 @@ impl Pipeline {
         self.plans.clear();
         self.planned = self.executing;
         let detail = format!("at {}, others certified {}", self.appended, self.follower.target());
-        self.out.push_back(Output::Trace(TraceEvent { name: "following", detail }));
+        self.out.push_back(Output::Trace(TraceEvent::note("following", detail)));
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
@@ -104,6 +104,6 @@ impl Pipeline {
             self.engine_input(now, EngineInput::PeerUp(validator));
         }
         let detail = format!("after height {}, commit {}", self.appended, self.appended_resume.index);
-        self.out.push_back(Output::Trace(TraceEvent { name: "rejoined", detail }));
+        self.out.push_back(Output::Trace(TraceEvent::note("rejoined", detail)));
     }
 }

@@ -4,7 +4,7 @@
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, batch};
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
-use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket};
+use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
 use corniche_pipeline::{
     EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request,
     Response, Setup, answer_blocks, verify_all,
@@ -138,7 +138,7 @@ pub struct Node {
     pub executed_plans: usize,
     pub penalties: Vec<(NodeKey, String)>,
     pub halted: Option<String>,
-    pub traces: Vec<&'static str>,
+    pub traces: Vec<String>,
     /// Appends wait while this is set.
     pub slow_disk: bool,
     pub waiting_appends: VecDeque<Arc<CommittedBlock>>,
@@ -276,7 +276,7 @@ impl Node {
                     self.pipeline.handle(self.now, Input::Durable(ticket));
                 }
                 Output::AppendProgress(resume) => self.disk.progress = Some(resume),
-                Output::Trace(event) => self.traces.push(event.name),
+                Output::Trace(TraceEvent::Note { name, .. }) => self.traces.push(name),
                 Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
                 Output::ReadSafetyLog => {
                     let records = self.disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();
