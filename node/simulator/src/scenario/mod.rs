@@ -4,7 +4,16 @@
 //! filled in, and what the file refuses cannot be found here: every node index exists, every `until` lies after its `at` and
 //! within the duration, the matrix is square, a partition's groups are disjoint and hold every node.
 
-use std::collections::BTreeMap;
+mod faults;
+mod parse;
+mod read;
+mod schema;
+
+pub use parse::parse;
+pub use read::ScenarioError;
+pub use schema::SCHEMA;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts per million: a fraction of one million.
 pub type Ppm = u32;
@@ -32,6 +41,46 @@ pub struct Scenario {
     pub cost: Cost,
     /// In the order of the file.
     pub faults: Vec<Fault>,
+}
+
+impl Scenario {
+    /// f: how many Byzantine validators the network is made to bear.
+    pub fn faulty(&self) -> usize {
+        self.nodes.saturating_sub(1) / 3
+    }
+
+    /// Mean base delay between two different nodes, µs: what one message delay is.
+    pub fn delay_us(&self) -> u64 {
+        let links = (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        let (count, sum) =
+            links.fold((0u64, 0u64), |(count, sum), (from, to)| (count + 1, sum + self.network.one_way_us(from, to)));
+        sum.checked_div(count).unwrap_or(0)
+    }
+
+    /// The validators that are Byzantine at any time.
+    pub fn byzantine(&self) -> BTreeSet<usize> {
+        let byzantine = |fault: &Fault| match fault {
+            Fault::Byzantine { nodes, .. } => nodes.clone(),
+            _ => Vec::new(),
+        };
+        self.faults.iter().flat_map(byzantine).collect()
+    }
+
+    /// What the author may not have meant, one sentence each. None of it is refused.
+    pub fn remarks(&self) -> Vec<String> {
+        let (f, byzantine) = (self.faulty(), self.byzantine().len());
+        let mut remarks = Vec::new();
+        if byzantine > f {
+            remarks.push(format!(
+                "{byzantine} of {} validators are Byzantine, and the network is made to bear {f}: expect broken promises",
+                self.nodes
+            ));
+        }
+        if self.load.millirate > 0 && self.load.stop_us == self.duration_us {
+            remarks.push("the load runs to the end: what was submitted last counts as lost; end it earlier with stop".into());
+        }
+        remarks
+    }
 }
 
 /// Whether signatures are made or only charged for.
@@ -74,12 +123,12 @@ impl Network {
     }
 }
 
-/// Distribution of the delay that is added to a link's base delay.
+/// Distribution of a message's delay around the base delay, which stays the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// Evenly between 0 and the jitter.
+    /// Evenly within the jitter, less or more.
     Uniform,
-    /// Pareto, heavy-tailed: mostly far below the jitter, now and then many times it.
+    /// At least the base delay less the jitter, with a heavy tail (Pareto of shape 2).
     Pareto,
 }
 

@@ -1,0 +1,230 @@
+//! The faults of a scenario file, one by one and against each other.
+
+use super::{
+    Behaviour, Fault, Links, ScenarioError,
+    read::{Field, Table},
+    schema,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Crash,
+    DiskLoss,
+    Partition,
+    Delay,
+    Loss,
+    Byzantine,
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("crash", Kind::Crash),
+    ("disk_loss", Kind::DiskLoss),
+    ("partition", Kind::Partition),
+    ("delay", Kind::Delay),
+    ("loss", Kind::Loss),
+    ("byzantine", Kind::Byzantine),
+];
+
+const BEHAVIOURS: &[(&str, Behaviour)] = &[
+    ("equivocator", Behaviour::Equivocator),
+    ("withholder", Behaviour::Withholder),
+    ("silent", Behaviour::Silent),
+    ("garbage", Behaviour::Garbage),
+    ("late", Behaviour::Late),
+    ("twin", Behaviour::Twin),
+    ("parent-forger", Behaviour::ParentForger),
+    ("coin-share-forger", Behaviour::CoinShareForger),
+];
+
+/// All faults, in the order of the file.
+pub(super) fn read(list: Field<'_>, size: usize, end_us: u64) -> Result<Vec<Fault>, ScenarioError> {
+    let mut all = All::default();
+    for item in list.list("a list of tables, each under its own [[fault]]")? {
+        let fault = Reader { table: item.table("[[fault]]")?, size, end_us }.read()?;
+        all.add(item, fault)?;
+    }
+    Ok(all.faults)
+}
+
+/// One fault.
+struct Reader<'t> {
+    table: Table<'t>,
+    size: usize,
+    end_us: u64,
+}
+
+impl Reader<'_> {
+    fn read(&self) -> Result<Fault, ScenarioError> {
+        let kind = self.table.need("kind", "what goes wrong, such as \"crash\"")?.choice(KINDS)?;
+        match kind {
+            Kind::Crash => {
+                self.table.named("a [[fault]] of kind crash").only(schema::CRASH)?;
+                let (at_us, nodes, restart_at_us) = self.crash()?;
+                Ok(Fault::Crash { at_us, nodes, restart_at_us })
+            }
+            Kind::DiskLoss => {
+                self.table.named("a [[fault]] of kind disk_loss").only(schema::CRASH)?;
+                let (at_us, nodes, restart_at_us) = self.crash()?;
+                Ok(Fault::DiskLoss { at_us, nodes, restart_at_us })
+            }
+            Kind::Partition => {
+                self.table.named("a [[fault]] of kind partition").only(schema::PARTITION)?;
+                let (at_us, until_us) = self.window()?;
+                Ok(Fault::Partition { at_us, until_us, groups: self.groups()? })
+            }
+            Kind::Delay => {
+                self.table.named("a [[fault]] of kind delay").only(schema::DELAY)?;
+                let (at_us, until_us) = self.window()?;
+                let extra = self.table.need("extra_ms", "how much longer the messages take")?;
+                Ok(Fault::Delay { at_us, until_us, links: self.links()?, extra_us: extra.milliseconds()? })
+            }
+            Kind::Loss => {
+                self.table.named("a [[fault]] of kind loss").only(schema::LOSS)?;
+                let (at_us, until_us) = self.window()?;
+                let fraction = self.table.need("fraction", "how many of the messages are lost, from 0 to 1")?;
+                Ok(Fault::Loss { at_us, until_us, links: self.links()?, fraction_ppm: fraction.fraction()? })
+            }
+            Kind::Byzantine => {
+                self.table.named("a [[fault]] of kind byzantine").only(schema::BYZANTINE)?;
+                let behaviour = self.table.need("behaviour", "what the nodes do, such as \"equivocator\"")?;
+                Ok(Fault::Byzantine { at_us: self.at()?, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? })
+            }
+        }
+    }
+
+    fn at(&self) -> Result<u64, ScenarioError> {
+        let at = self.table.need("at", "when it happens, such as \"10s\"")?;
+        match at.time()? {
+            late if late >= self.end_us => {
+                Err(at.refuse("at is not before the end of the run; take less, or a longer duration"))
+            }
+            at_us => Ok(at_us),
+        }
+    }
+
+    /// A later time than `at`, not after the end of the run.
+    fn later(&self, key: &'static str, at_us: u64) -> Result<Option<u64>, ScenarioError> {
+        let Some(field) = self.table.get(key) else { return Ok(None) };
+        match field.time()? {
+            early if early <= at_us => Err(field.refuse(format_args!("{key} is not after at; take a later time"))),
+            late if late > self.end_us => {
+                Err(field.refuse(format_args!("{key} is after the end of the run; leave it out, or take a longer duration")))
+            }
+            time => Ok(Some(time)),
+        }
+    }
+
+    fn window(&self) -> Result<(u64, u64), ScenarioError> {
+        let at_us = self.at()?;
+        Ok((at_us, self.later("until", at_us)?.unwrap_or(self.end_us)))
+    }
+
+    fn nodes(&self) -> Result<Vec<usize>, ScenarioError> {
+        self.table.need("nodes", "which nodes, such as [0, 3]")?.nodes(self.size)
+    }
+
+    fn crash(&self) -> Result<(u64, Vec<usize>, Option<u64>), ScenarioError> {
+        let at_us = self.at()?;
+        Ok((at_us, self.nodes()?, self.later("restart_at", at_us)?))
+    }
+
+    fn links(&self) -> Result<Links, ScenarioError> {
+        let [nodes, from, to] = ["nodes", "from", "to"].map(|key| self.table.get(key));
+        let read = |field: Field<'_>| field.nodes(self.size);
+        match (nodes, from, to) {
+            (None, None, None) => Ok(Links::Of((0..self.size).collect())),
+            (Some(nodes), None, None) => Ok(Links::Of(read(nodes)?)),
+            (None, Some(from), Some(to)) => Ok(Links::Between { from: read(from)?, to: read(to)? }),
+            (None, Some(alone), None) => Err(alone.refuse("from needs to: the nodes at the other end")),
+            (None, None, Some(alone)) => Err(alone.refuse("to needs from: the nodes at the other end")),
+            (Some(nodes), _, _) => Err(nodes.refuse("nodes stands for all their links; take it, or from and to")),
+        }
+    }
+
+    fn groups(&self) -> Result<Vec<Vec<usize>>, ScenarioError> {
+        let want = "a list of lists of nodes, such as [[0, 1], [2, 3]]";
+        let field = self.table.need("groups", "who still reaches whom, such as [[0, 1], [2, 3]]")?;
+        let mut groups = Vec::new();
+        let mut grouped = vec![false; self.size];
+        for item in field.list(want)? {
+            let group = item.nodes(self.size)?;
+            if let Some(node) = group.iter().find(|&&node| std::mem::replace(&mut grouped[node], true)) {
+                return Err(item.refuse(format_args!("node {node} is in two groups; a node is in exactly one")));
+            }
+            groups.push(group);
+        }
+        match grouped.iter().position(|&grouped| !grouped) {
+            Some(node) => Err(field.refuse(format_args!("node {node} is in no group; a node alone is a group, [{node}]"))),
+            None => Ok(groups),
+        }
+    }
+}
+
+/// The faults so far, and what they do to each node.
+#[derive(Default)]
+struct All {
+    faults: Vec<Fault>,
+    /// When a node has no power: from, until.
+    dark: BTreeMap<usize, Vec<(u64, u64)>>,
+    byzantine: BTreeSet<usize>,
+    partitions: Vec<(u64, u64)>,
+}
+
+impl All {
+    fn add(&mut self, item: Field<'_>, fault: Fault) -> Result<(), ScenarioError> {
+        match &fault {
+            Fault::Crash { at_us, nodes, restart_at_us } | Fault::DiskLoss { at_us, nodes, restart_at_us } => {
+                self.power_off(item, (*at_us, restart_at_us.unwrap_or(u64::MAX)), nodes)?;
+            }
+            Fault::Partition { at_us, until_us, .. } => {
+                let window = (*at_us, *until_us);
+                if self.partitions.iter().any(|&other| overlap(other, window)) {
+                    return Err(item.refuse("two partitions at once; end one before the next, or write both as one"));
+                }
+                self.partitions.push(window);
+            }
+            Fault::Byzantine { nodes, .. } => self.corrupt(item, nodes)?,
+            Fault::Delay { .. } | Fault::Loss { .. } => {}
+        }
+        self.faults.push(fault);
+        Ok(())
+    }
+
+    fn power_off(&mut self, item: Field<'_>, window: (u64, u64), nodes: &[usize]) -> Result<(), ScenarioError> {
+        for node in nodes {
+            if self.byzantine.contains(node) {
+                return Err(both(item, *node));
+            }
+            let dark = self.dark.entry(*node).or_default();
+            if dark.iter().any(|&other| overlap(other, window)) {
+                return Err(item.refuse(format_args!(
+                    "node {node} has no power then: another fault crashes it and restarts it later or never; give that one an \
+                     earlier restart_at"
+                )));
+            }
+            dark.push(window);
+        }
+        Ok(())
+    }
+
+    fn corrupt(&mut self, item: Field<'_>, nodes: &[usize]) -> Result<(), ScenarioError> {
+        for node in nodes {
+            if self.dark.contains_key(node) {
+                return Err(both(item, *node));
+            }
+            if !self.byzantine.insert(*node) {
+                return Err(item.refuse(format_args!("node {node} is Byzantine already; a node has one behaviour")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 < other.1 && other.0 < one.1
+}
+
+fn both(item: Field<'_>, node: usize) -> ScenarioError {
+    item.refuse(format_args!("node {node} crashes and is Byzantine; take one: a Byzantine node may be \"silent\" from at on"))
+}

@@ -1,0 +1,243 @@
+//! A scenario file, table by table. Each function has the keys of one table and their defaults.
+
+use super::{
+    Adversary, Cost, Crypto, Disk, Jitter, Load, Network, Payload, Scenario, ScenarioError, faults,
+    read::{Field, Table},
+    schema,
+};
+use std::collections::BTreeMap;
+use toml::de::DeTable;
+
+/// Most validators.
+const MAX_NODES: u64 = 1_000;
+/// Longest run, µs: a day.
+const MAX_DURATION_US: u64 = 86_400_000_000;
+/// Without `stop` the load ends this much before the end, or after five sixths of a run that is shorter than a minute.
+const DRAIN_US: u64 = 10_000_000;
+
+/// Reads a scenario file.
+///
+/// # Errors
+/// The first thing that is wrong, with its line and what to do about it.
+pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        ScenarioError::at(text, offset, format_args!("not TOML: {}", error.message()))
+    })?;
+    let root = Table::root(text, &document).only(schema::ROOT)?;
+    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?;
+    let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
+    let nodes = usize::try_from(nodes).expect("at most a thousand");
+    let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
+    Ok(Scenario {
+        engine: engine.word("the name of an engine, such as \"mahi-mahi\"")?.to_owned(),
+        engine_config: engine_config(root, engine)?,
+        nodes,
+        duration_us,
+        seed: root.get("seed").map_or(Ok(0), |seed| seed.integer(0..=i64::MAX as u64))?,
+        crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
+        network: table(root, "network", "[network]", schema::NETWORK)?.map_or_else(|| Ok(Network::default()), network)?,
+        disk: table(root, "disk", "[disk]", schema::DISK)?.map_or_else(|| Ok(Disk::default()), disk)?,
+        load: table(root, "load", "[load]", schema::LOAD)?
+            .map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, duration_us))?,
+        cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
+        faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us))?,
+    })
+}
+
+/// How an engine refuses its parameters.
+type Check = fn(&BTreeMap<String, u64>) -> Result<(), String>;
+
+const ENGINES: &[(&str, Check)] =
+    &[("mahi-mahi", |parameters| corniche_mahi_mahi::Config::from_parameters(parameters).map(drop))];
+const CRYPTO: &[(&str, Crypto)] = &[("modelled", Crypto::Modelled), ("real", Crypto::Real)];
+const MODELS: &[(&str, Jitter)] = &[("uniform", Jitter::Uniform), ("pareto", Jitter::Pareto)];
+const ADVERSARIES: &[(&str, Adversary)] =
+    &[("none", Adversary::None), ("random", Adversary::Random), ("worst", Adversary::Worst), ("leaders", Adversary::Leaders)];
+const PAYLOADS: &[(&str, Payload)] =
+    &[("none", Payload::None), ("transfer", Payload::Transfer), ("counter", Payload::Counter), ("erc20", Payload::Erc20)];
+
+fn table<'t>(root: Table<'t>, key: &'t str, place: &'static str, known: &[&str]) -> Result<Option<Table<'t>>, ScenarioError> {
+    root.get(key).map(|field| field.table(place)?.only(known)).transpose()
+}
+
+fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
+    match field.time()? {
+        0 => Err(field.refuse("duration is 0; nothing happens in no time")),
+        MAX_DURATION_US.. => Err(field.refuse("duration is a day or more; take less, \"60s\" shows most things")),
+        duration_us => Ok(duration_us),
+    }
+}
+
+/// The engine's own parameters, accepted by the engine.
+fn engine_config(root: Table<'_>, engine: Field<'_>) -> Result<BTreeMap<String, u64>, ScenarioError> {
+    let check = engine.choice(ENGINES)?;
+    let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
+    let fields = given.table("[engine_config]")?.fields();
+    let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));
+    let parameters = fields.iter().map(entry).collect::<Result<BTreeMap<_, _>, _>>()?;
+    // The engine names the parameter it refuses: that is the line.
+    let guilty = |message: &str| {
+        let words: Vec<_> = message.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
+        fields.iter().find(|field| words.contains(&field.key())).copied().unwrap_or(given)
+    };
+    check(&parameters).map_err(|message| guilty(&message).refuse(message))?;
+    Ok(parameters)
+}
+
+impl Default for Network {
+    /// 50 ms between any two nodes, 10 Gbit/s, nothing else.
+    fn default() -> Self {
+        Self {
+            regions: vec!["everywhere".to_owned()],
+            one_way_us: vec![vec![50_000]],
+            jitter_ppm: 0,
+            model: Jitter::Uniform,
+            loss_ppm: 0,
+            reorder_ppm: 0,
+            duplicate_ppm: 0,
+            bytes_per_second: 1_250_000_000,
+            adversary: Adversary::None,
+            adversary_delay_us: 1_000_000,
+        }
+    }
+}
+
+fn network(given: Table<'_>) -> Result<Network, ScenarioError> {
+    let default = Network::default();
+    let (regions, one_way_us) = distances(given, &default)?;
+    let fraction = |key| given.get(key).map_or(Ok(0), |field: Field<'_>| field.fraction());
+    Ok(Network {
+        regions,
+        one_way_us,
+        jitter_ppm: fraction("jitter")?,
+        model: given.get("model").map_or(Ok(default.model), |field| field.choice(MODELS))?,
+        loss_ppm: fraction("loss")?,
+        reorder_ppm: fraction("reorder")?,
+        duplicate_ppm: fraction("duplicate")?,
+        bytes_per_second: given.get("bandwidth_mbps").map_or(Ok(default.bytes_per_second), megabits)?,
+        adversary: given.get("adversary").map_or(Ok(default.adversary), |field| field.choice(ADVERSARIES))?,
+        adversary_delay_us: given.get("adversary_delay_ms").map_or(Ok(default.adversary_delay_us), |it| it.milliseconds())?,
+    })
+}
+
+/// Names and one-way delays: a matrix over regions, or one delay for all.
+fn distances(given: Table<'_>, default: &Network) -> Result<(Vec<String>, Vec<Vec<u64>>), ScenarioError> {
+    let uniform = |delay_us| (default.regions.clone(), vec![vec![delay_us]]);
+    match (given.get("regions"), given.get("rtt_ms"), given.get("delay_ms")) {
+        (None, None, None) => Ok(uniform(default.one_way_us[0][0])),
+        (None, None, Some(delay)) => Ok(uniform(delay.milliseconds()?)),
+        (_, _, Some(delay)) => Err(delay.refuse("delay_ms is for a network without regions; remove it, or regions and rtt_ms")),
+        (Some(regions), Some(rtt), None) => {
+            let regions = names(regions)?;
+            Ok((regions.clone(), matrix(rtt, &regions)?))
+        }
+        (Some(alone), None, None) => Err(alone.refuse("regions need rtt_ms, a row and a column for each")),
+        (None, Some(alone), None) => Err(alone.refuse("rtt_ms needs regions, the names of its rows and columns")),
+    }
+}
+
+fn names(field: Field<'_>) -> Result<Vec<String>, ScenarioError> {
+    let want = "a list of names, such as [\"us-east-2\", \"eu-south-1\"]";
+    let mut names: Vec<String> = Vec::new();
+    for item in field.list(want)? {
+        let name = item.word("a list of names")?;
+        if names.iter().any(|known| known == name) {
+            return Err(item.refuse(format_args!("region \"{name}\" is named twice")));
+        }
+        names.push(name.to_owned());
+    }
+    if names.is_empty() { Err(field.refuse(format_args!("regions is empty; it is {want}"))) } else { Ok(names) }
+}
+
+/// One-way delays: half of each round trip.
+fn matrix(field: Field<'_>, regions: &[String]) -> Result<Vec<Vec<u64>>, ScenarioError> {
+    let size = regions.len();
+    let rows = field.list("a list of rows")?;
+    if rows.len() != size {
+        return Err(
+            field.refuse(format_args!("rtt_ms has {} rows and there are {size} regions; give one for each", rows.len()))
+        );
+    }
+    let row = |(row, region): (Field<'_>, &String)| {
+        let cells = row.list("a list of rows, each a list of numbers")?;
+        if cells.len() != size {
+            let found = cells.len();
+            return Err(row.refuse(format_args!("the row of \"{region}\" has {found} numbers and there are {size} regions")));
+        }
+        cells.iter().map(|cell| Ok(cell.milliseconds()? / 2)).collect()
+    };
+    rows.into_iter().zip(regions).map(row).collect()
+}
+
+/// Megabits per second as bytes per second.
+fn megabits(field: Field<'_>) -> Result<u64, ScenarioError> {
+    match field.scaled(125_000, 10_000_000)? {
+        0 => Err(field.refuse("bandwidth_mbps is 0; nothing would ever arrive")),
+        bytes => Ok(bytes),
+    }
+}
+
+impl Default for Disk {
+    /// A solid-state disk: a millisecond for a durable write, 8 Gbit/s.
+    fn default() -> Self {
+        Self { latency_us: 1_000, bytes_per_second: 1_000_000_000 }
+    }
+}
+
+fn disk(given: Table<'_>) -> Result<Disk, ScenarioError> {
+    let default = Disk::default();
+    Ok(Disk {
+        latency_us: given.get("latency_ms").map_or(Ok(default.latency_us), |field| field.milliseconds())?,
+        bytes_per_second: given.get("bandwidth_mbps").map_or(Ok(default.bytes_per_second), megabits)?,
+    })
+}
+
+impl Load {
+    /// Nothing is submitted.
+    fn none(duration_us: u64) -> Self {
+        let stop_us = duration_us - DRAIN_US.min(duration_us / 6);
+        Self { millirate: 0, tx_bytes: 512, payload: Payload::None, start_us: 0, stop_us }
+    }
+}
+
+fn load(given: Table<'_>, duration_us: u64) -> Result<Load, ScenarioError> {
+    let default = Load::none(duration_us);
+    let rate = given.need("rate", "transactions per second over all nodes")?;
+    let start_us = given.get("start").map_or(Ok(0), |field| field.time())?;
+    let stop_us = given.get("stop").map_or(Ok(default.stop_us), |field| match field.time()? {
+        late if late > duration_us => Err(field.refuse("stop is after the end of the run; take at most duration")),
+        stop_us => Ok(stop_us),
+    })?;
+    if start_us >= stop_us {
+        let place = given.get("start").or(given.get("stop")).unwrap_or(rate);
+        return Err(place.refuse("the load stops before it starts; start is less than stop"));
+    }
+    let bytes = given.get("tx_bytes").map_or(Ok(u64::from(default.tx_bytes)), |field| field.integer(128..=131_072))?;
+    Ok(Load {
+        millirate: rate.scaled(1_000, 1_000_000)?,
+        tx_bytes: u32::try_from(bytes).expect("at most 128 KiB"),
+        payload: given.get("payload").map_or(Ok(default.payload), |field| field.choice(PAYLOADS))?,
+        start_us,
+        stop_us,
+    })
+}
+
+impl Default for Cost {
+    /// Measured on one core of a cloud machine; see `docs/simulator.md`.
+    fn default() -> Self {
+        Self { sign_us: 20, verify_us: 45, recover_us: 35, share_us: 250, combine_us: 1_200 }
+    }
+}
+
+fn cost(given: Table<'_>) -> Result<Cost, ScenarioError> {
+    let default = Cost::default();
+    let cost = |key, default| given.get(key).map_or(Ok(default), |field: Field<'_>| field.integer(0..=1_000_000));
+    Ok(Cost {
+        sign_us: cost("sign_us", default.sign_us)?,
+        verify_us: cost("verify_us", default.verify_us)?,
+        recover_us: cost("recover_us", default.recover_us)?,
+        share_us: cost("share_us", default.share_us)?,
+        combine_us: cost("combine_us", default.combine_us)?,
+    })
+}

@@ -1,0 +1,211 @@
+//! Values of a scenario file as integers, or a refusal with its line. The `toml` crate parses; this knows units and bounds.
+
+use std::{fmt::Display, ops::RangeInclusive};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Why a scenario file is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong and what to do about it.
+    pub message: String,
+}
+
+impl ScenarioError {
+    pub(super) fn at(text: &str, offset: usize, message: impl Display) -> Self {
+        let line = 1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count();
+        Self { line, message: message.to_string() }
+    }
+}
+
+/// The line and the message: a file's name goes before it.
+impl Display for ScenarioError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// One table of the file, without a key that is not its own.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'t> {
+    text: &'t str,
+    /// As messages name it: `[network]`.
+    place: &'static str,
+    offset: usize,
+    entries: &'t DeTable<'t>,
+}
+
+/// One value of the file.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'t> {
+    text: &'t str,
+    key: &'t str,
+    value: &'t Spanned<DeValue<'t>>,
+}
+
+impl<'t> Table<'t> {
+    pub fn root(text: &'t str, document: &'t Spanned<DeTable<'t>>) -> Self {
+        Self { text, place: "the file", offset: 0, entries: document.get_ref() }
+    }
+
+    /// The same, as messages shall name it.
+    pub fn named(self, place: &'static str) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Refuses the first key that is not among these.
+    pub fn only(self, known: &[&str]) -> Result<Self, ScenarioError> {
+        let strangers = self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+        let Some(stranger) = strangers.min_by_key(|key| key.span().start) else { return Ok(self) };
+        let message = format!("unknown key \"{}\" in {}; known: {}", stranger.get_ref(), self.place, known.join(", "));
+        Err(ScenarioError::at(self.text, stranger.span().start, message))
+    }
+
+    pub fn get(&self, key: &'t str) -> Option<Field<'t>> {
+        self.entries.get(key).map(|value| Field { text: self.text, key, value })
+    }
+
+    /// `meaning` says in the refusal what is missing.
+    pub fn need(&self, key: &'t str, meaning: &str) -> Result<Field<'t>, ScenarioError> {
+        self.get(key).ok_or_else(|| self.refuse(format_args!("\"{key}\" is missing in {}: {meaning}", self.place)))
+    }
+
+    /// All entries, in the order of the file.
+    pub fn fields(&self) -> Vec<Field<'t>> {
+        let field = |(key, value): (&'t Spanned<_>, _)| Field { text: self.text, key: key_text(key), value };
+        let mut fields: Vec<_> = self.entries.iter().map(field).collect();
+        fields.sort_by_key(|field| field.value.span().start);
+        fields
+    }
+
+    pub fn refuse(&self, message: impl Display) -> ScenarioError {
+        ScenarioError::at(self.text, self.offset, message)
+    }
+}
+
+fn key_text<'t>(key: &'t Spanned<std::borrow::Cow<'t, str>>) -> &'t str {
+    key.get_ref().as_ref()
+}
+
+impl<'t> Field<'t> {
+    pub fn key(&self) -> &'t str {
+        self.key
+    }
+
+    pub fn refuse(&self, message: impl Display) -> ScenarioError {
+        ScenarioError::at(self.text, self.value.span().start, message)
+    }
+
+    fn unlike(&self, want: impl Display) -> ScenarioError {
+        let found = &self.text[self.value.span()];
+        let first = found.lines().next().unwrap_or_default();
+        self.refuse(format_args!("{} is {first}; it is {want}", self.key))
+    }
+
+    pub fn table(&self, place: &'static str) -> Result<Table<'t>, ScenarioError> {
+        let DeValue::Table(entries) = self.value.get_ref() else { return Err(self.unlike(format_args!("a table: {place}"))) };
+        Ok(Table { text: self.text, place, offset: self.value.span().start, entries })
+    }
+
+    pub fn list(&self, want: &str) -> Result<Vec<Field<'t>>, ScenarioError> {
+        let DeValue::Array(items) = self.value.get_ref() else { return Err(self.unlike(want)) };
+        Ok(items.iter().map(|value| Field { value, ..*self }).collect())
+    }
+
+    pub fn word(&self, want: &str) -> Result<&'t str, ScenarioError> {
+        self.value.get_ref().as_str().ok_or_else(|| self.unlike(want))
+    }
+
+    /// One of some words.
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, ScenarioError> {
+        let words: Vec<_> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        let want = format!("one of {}", words.join(", "));
+        let word = self.word(&want)?;
+        choices.iter().find(|(name, _)| *name == word).map(|&(_, value)| value).ok_or_else(|| self.unlike(want))
+    }
+
+    pub fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, ScenarioError> {
+        let read = match self.value.get_ref() {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let want = || match range.clone().into_inner() {
+            (0, u64::MAX) => "a whole number, not negative".to_owned(),
+            (low, high) => format!("a whole number from {low} to {high}"),
+        };
+        read.filter(|number| range.contains(number)).ok_or_else(|| self.unlike(want()))
+    }
+
+    /// A number of which `unit` make 1, from 0 to `most`, rounded to the nearest integer of the unit.
+    pub fn scaled(&self, unit: u32, most: u32) -> Result<u64, ScenarioError> {
+        let number = match self.value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|whole| whole as f64),
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| (0.0..=f64::from(most)).contains(number));
+        let number = number.ok_or_else(|| self.unlike(format_args!("a number from 0 to {most}")))?;
+        round(number, unit).ok_or_else(|| self.unlike(format_args!("0 or at least 1/{unit}")))
+    }
+
+    /// A fraction of one, in millionths.
+    pub fn fraction(&self) -> Result<u32, ScenarioError> {
+        let parts = self.scaled(1_000_000, 1)?;
+        Ok(u32::try_from(parts).expect("at most a million"))
+    }
+
+    /// Milliseconds up to an hour, in µs.
+    pub fn milliseconds(&self) -> Result<u64, ScenarioError> {
+        self.scaled(1_000, 3_600_000)
+    }
+
+    /// A time with its unit, in µs.
+    pub fn time(&self) -> Result<u64, ScenarioError> {
+        let want = "a time with its unit, such as \"60s\", \"500ms\" or \"2m\"";
+        let word = self.word(want)?;
+        let digits = word.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(word.len());
+        let (number, unit) = word.split_at(digits);
+        let unit = match unit {
+            "us" => 1,
+            "ms" => 1_000,
+            "s" => 1_000_000,
+            "m" => 60_000_000,
+            "h" => 3_600_000_000,
+            _ => return Err(self.unlike(want)),
+        };
+        // A year keeps every sum of times far from the end of the integers.
+        let number = number.parse().ok().filter(|number| number * f64::from(unit) <= 31_536e9);
+        let number = number.ok_or_else(|| self.unlike(want))?;
+        round(number, unit).ok_or_else(|| self.unlike("\"0s\" or at least \"1us\""))
+    }
+
+    /// Indices of validators, each once, in the order of the file.
+    pub fn nodes(&self, size: usize) -> Result<Vec<usize>, ScenarioError> {
+        let want = "a list of nodes, such as [0, 3]";
+        let mut nodes = Vec::new();
+        for item in self.list(want)? {
+            let read = item.integer(0..=u64::MAX)?;
+            let node = usize::try_from(read).ok().filter(|&node| node < size).ok_or_else(|| {
+                item.refuse(format_args!("there is no node {read}: this network has nodes 0 to {}", size - 1))
+            })?;
+            if nodes.contains(&node) {
+                return Err(item.refuse(format_args!("node {node} is named twice in {}", self.key)));
+            }
+            nodes.push(node);
+        }
+        if nodes.is_empty() { Err(self.unlike(want)) } else { Ok(nodes) }
+    }
+}
+
+/// To the nearest integer of the unit; `None` if that is 0 and the number is not. Multiplication and rounding of doubles are
+/// exact operations of IEEE 754: every machine reads the same.
+fn round(number: f64, unit: u32) -> Option<u64> {
+    let rounded = (number * f64::from(unit)).round() as u64;
+    (rounded > 0 || number == 0.0).then_some(rounded)
+}

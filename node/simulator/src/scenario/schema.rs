@@ -1,0 +1,41 @@
+//! The names of all keys. The parser refuses every other one, and a test compares `docs/simulator.md` with this table.
+
+/// Tables of a scenario file and their keys. `""` is the file itself, `fault K` a `[[fault]]` of kind K; the keys of
+/// `[engine_config]` are the engine's own.
+pub const SCHEMA: &[(&str, &[&str])] = &[
+    ("", ROOT),
+    ("network", NETWORK),
+    ("disk", DISK),
+    ("load", LOAD),
+    ("cost", COST),
+    ("fault crash", CRASH),
+    ("fault disk_loss", CRASH),
+    ("fault partition", PARTITION),
+    ("fault delay", DELAY),
+    ("fault loss", LOSS),
+    ("fault byzantine", BYZANTINE),
+];
+
+pub(super) const ROOT: &[&str] =
+    &["engine", "nodes", "duration", "seed", "crypto", "engine_config", "network", "disk", "load", "cost", "fault"];
+pub(super) const NETWORK: &[&str] = &[
+    "regions",
+    "rtt_ms",
+    "delay_ms",
+    "jitter",
+    "model",
+    "loss",
+    "reorder",
+    "duplicate",
+    "bandwidth_mbps",
+    "adversary",
+    "adversary_delay_ms",
+];
+pub(super) const DISK: &[&str] = &["latency_ms", "bandwidth_mbps"];
+pub(super) const LOAD: &[&str] = &["rate", "tx_bytes", "payload", "start", "stop"];
+pub(super) const COST: &[&str] = &["sign_us", "verify_us", "recover_us", "share_us", "combine_us"];
+pub(super) const CRASH: &[&str] = &["kind", "at", "nodes", "restart_at"];
+pub(super) const PARTITION: &[&str] = &["kind", "at", "until", "groups"];
+pub(super) const DELAY: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "extra_ms"];
+pub(super) const LOSS: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "fraction"];
+pub(super) const BYZANTINE: &[&str] = &["kind", "at", "nodes", "behaviour"];
