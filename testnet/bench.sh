@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The figures of docs/performance.md, one line of JSON or text each. With arguments only those: dev, 1, 4, idle.
+# The figures of docs/performance.md, one line of JSON or text each. With arguments only those: dev, 1, 4, idle, busy; and
+# steady, which is long (MINUTES) and fails when memory grows.
 #
-# Environment: CORNICHE_BIN, COUNT (transfers per run), RATE (paced run, transfers per second), IDLE_SECONDS.
+# Environment: CORNICHE_BIN, COUNT (transfers per run), RATE (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE,
+# MINUTES and STEADY_RATE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +11,9 @@ bin=${CORNICHE_BIN:-target/debug/corniche}
 count=${COUNT:-10000}
 rate=${RATE:-200}
 idle_seconds=${IDLE_SECONDS:-30}
+busy_rate=${BUSY_RATE:-1000}
+minutes=${MINUTES:-30}
+steady_rate=${STEADY_RATE:-500}
 [ -x "$bin" ] || { echo "$bin is missing: make build" >&2; exit 1; }
 
 directory=$(mktemp -d "${TMPDIR:-/tmp}/corniche-bench.XXXXXX")
@@ -68,13 +73,57 @@ bench_idle() {
         'BEGIN { printf "idle: four validators use %.2f %% of one core\n", 100 * ticks / hertz / seconds }'
 }
 
+# Processor time of the validators alone while a load generator keeps them busy.
+bench_busy() {
+    up 4
+    local before after started
+    before=$(ticks $(pids)) started=$(date +%s%N)
+    # shellcheck disable=SC2046
+    "$bin" load $(rpcs) --count $((busy_rate * 20)) --senders 16 --rate "$busy_rate" >"$directory/busy.txt"
+    after=$(ticks $(pids))
+    awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v ns=$(($(date +%s%N) - started)) -v rate="$busy_rate" \
+        'BEGIN { printf "busy: four validators at %d transfers/s use %.0f %% of one core\n", rate, 100 * ticks / hertz / (ns / 1e9) }'
+    cat "$directory/busy.txt"
+    down 4
+}
+
+# Resident memory of the largest of these processes, in MiB.
+resident() { for pid in "$@"; do awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$pid/status"; done | sort -n | tail -n 1; }
+
+# One load a minute for MINUTES; the largest validator's memory after each. Flat: the last third's mean is at most a tenth
+# above the middle third's.
+bench_steady() {
+    up 4
+    local minute
+    : >"$directory/steady.txt"
+    for minute in $(seq "$minutes"); do
+        # shellcheck disable=SC2046
+        "$bin" load $(rpcs) --count $((steady_rate * 60)) --senders 16 --rate "$steady_rate" >/dev/null 2>"$directory/load.txt" ||
+            { cat "$directory/load.txt" >&2; echo "steady: the load failed in minute $minute" >&2; return 1; }
+        # shellcheck disable=SC2046
+        resident $(pids) | tee -a "$directory/steady.txt" | sed "s/^/minute $minute: largest validator, MiB: /" >&2
+    done
+    echo "steady: data directories after $minutes minutes: $(du -sh "$directory/4" | cut -f1)"
+    down 4
+    awk -v rate="$steady_rate" '{ size[NR] = $1 }
+        END {
+            third = int(NR / 3)
+            for (i = third + 1; i <= 2 * third; i++) middle += size[i] / third
+            for (i = NR - third + 1; i <= NR; i++) last += size[i] / third
+            printf "steady: %d minutes at %d transfers/s: largest validator %d MiB after the first minute, %d MiB (middle third), %d MiB (last third)\n", NR, rate, size[1], middle, last
+            exit third > 0 && last > 1.1 * middle
+        }' "$directory/steady.txt"
+}
+
 uptime >&2
-[ $# -gt 0 ] || set -- dev 1 4 idle
+[ $# -gt 0 ] || set -- dev 1 4 idle busy
 for what in "$@"; do
     case $what in
         dev) bench_dev ;;
         1 | 4) bench_load "$what" ;;
         idle) bench_idle ;;
-        *) echo "unknown: $what (dev, 1, 4, idle)" >&2; exit 2 ;;
+        busy) bench_busy ;;
+        steady) bench_steady ;;
+        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady)" >&2; exit 2 ;;
     esac
 done
