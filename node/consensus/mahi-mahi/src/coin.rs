@@ -32,6 +32,8 @@ pub struct Coins {
     rounds: BTreeMap<Round, RoundCoin>,
     /// Authors that once sent a bad share: their shares are checked singly before they are combined.
     distrusted: BTreeSet<ValidatorIndex>,
+    /// Rounds whose coin opened since [`Self::take_opened`].
+    opened: Vec<Round>,
 }
 
 #[derive(Default)]
@@ -65,12 +67,18 @@ impl Coins {
             threshold: committee.quorum(),
             rounds: BTreeMap::new(),
             distrusted: BTreeSet::new(),
+            opened: Vec::new(),
         }
     }
 
     /// The coin of `round`, once open.
     pub fn opened(&self, round: Round) -> Option<&Opened> {
         self.rounds.get(&round)?.opened.as_ref()
+    }
+
+    /// The rounds whose coin opened since the last call; each is told once.
+    pub fn take_opened(&mut self) -> Vec<Round> {
+        std::mem::take(&mut self.opened)
     }
 
     /// The share of an accepted block. Returns the blocks whose share turned out to be bad.
@@ -112,6 +120,7 @@ impl Coins {
         let entry = self.rounds.entry(round).or_default();
         if entry.opened.is_none() && self.coin.verify(&self.context.coin_message(round), value) {
             *entry = RoundCoin { opened: Some(elect(value, self.committee_size)), ..RoundCoin::default() };
+            self.opened.push(round);
         }
     }
 
@@ -130,6 +139,7 @@ impl Coins {
             let entry = self.rounds.entry(round).or_default();
             if opened.is_some() {
                 *entry = RoundCoin { opened, ..RoundCoin::default() };
+                self.opened.push(round);
                 return refused;
             }
             let suspects: Vec<_> =

@@ -12,7 +12,7 @@ use crate::{
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
     proposer::{Proposer, Want},
     repair::Repair,
-    rules::{self, Slot, Verdict},
+    rules::{self, Decision, Slot, Verdict},
     state::Sequence,
     synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
     verify::Checked,
@@ -79,7 +79,9 @@ pub struct MahiMahi {
 enum Origin {
     /// Not recorded yet.
     Peer,
-    /// Durable already.
+    /// Ours, durable since just now.
+    Own,
+    /// Accepted in an earlier life: durable, and told of.
     Recorded,
 }
 
@@ -222,7 +224,7 @@ impl MahiMahi {
         let message = Message::Block(block.signed().clone()).encode();
         let before = self.proposer.as_ref().map_or(Round(0), |proposer| proposer.tip().round);
         if block.round() > self.sequence.floor() {
-            self.place(block.author(), block, Origin::Recorded);
+            self.place(block.author(), block, Origin::Own);
         } else if !block.content().batch.is_empty() {
             self.outputs.push_back(Output::Requeue(Batch { bytes: block.content().batch.clone() }));
         }
@@ -304,6 +306,9 @@ impl MahiMahi {
                 let ticket = self.journal.append(block.round());
                 self.outputs.push_back(Output::Persist(ticket, block.encode()));
             }
+            if origin != Origin::Recorded {
+                self.trace(TraceEvent::Accepted(block.vertex()));
+            }
             self.changed = true;
             self.repair.progress(self.now);
             if !block.content().batch.is_empty() && self.is_awaited(reference) {
@@ -345,19 +350,44 @@ impl MahiMahi {
 
     /// D0 and D7.
     fn extend_commits(&mut self) {
+        self.tell_elected();
         let (leaders, ahead) = (self.leaders(), self.config.wave_length - 1);
         let order = |round: Round| self.coins.opened(round + ahead).map(|coin| coin.order.as_slice());
-        rules::decide(&self.dag, leaders, order, self.sequence.next(), &mut self.verdicts);
+        let decisions = rules::decide(&self.dag, leaders, order, self.sequence.next(), &mut self.verdicts);
+        decisions.iter().for_each(|decision| self.tell_decided(decision));
         let floor = self.sequence.floor();
         while let Some(verdict) = self.verdicts.remove(&self.sequence.next()) {
             match verdict {
                 Verdict::Commit(leader) => self.commit(leader),
-                _ => self.sequence.skip(leaders),
+                Verdict::Skip => self.sequence.skip(leaders),
             }
         }
         if self.sequence.floor() > floor {
             self.collect_garbage();
         }
+    }
+
+    fn tell_elected(&mut self) {
+        let (leaders, ahead) = (usize::from(self.leaders()), self.config.wave_length - 1);
+        for coin in self.coins.take_opened() {
+            // C2: the first coins elect nobody; slots before the cursor are done with.
+            if coin.0 <= ahead || coin - ahead < self.sequence.next().round {
+                continue;
+            }
+            let ranked = self.coins.opened(coin).map(|opened| opened.order.iter().take(leaders).copied().collect());
+            let round = (coin - ahead).0;
+            self.trace(TraceEvent::Elected { round, leaders: ranked.unwrap_or_default() });
+        }
+    }
+
+    fn tell_decided(&mut self, decision: &Decision) {
+        let Decision { slot, leader, verdict, .. } = *decision;
+        let committed = match verdict {
+            Verdict::Commit(block) => Some(block.digest),
+            Verdict::Skip => None,
+        };
+        let why = decision.why(self.committee.size());
+        self.trace(TraceEvent::Decided { round: slot.round.0, rank: slot.rank, leader, committed, why });
     }
 
     fn commit(&mut self, leader: BlockRef) {
@@ -368,7 +398,8 @@ impl MahiMahi {
         for block in &commit.blocks {
             self.undelivered.remove(&(block.round(), block.author()));
         }
-        self.trace("commit", format!("{} {:?}, {} blocks", commit.ordered.index, leader.reference(), commit.blocks.len()));
+        let detail = format!("{} {:?}, {} blocks", commit.ordered.index, leader.reference(), commit.blocks.len());
+        self.trace(TraceEvent::note("commit", detail));
         self.outputs.push_back(Output::Deliver(commit.ordered));
     }
 
@@ -472,13 +503,14 @@ impl MahiMahi {
         let signature = signer.sign(&self.context.digest(&content));
         let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
         proposer.proposed(self.now, round);
+        self.trace(TraceEvent::Proposed(block.vertex()));
         let ticket = self.journal.append(round);
         self.outputs.push_back(Output::Persist(ticket, block.encode()));
         self.in_flight = Some((ticket, block));
     }
 
-    pub(crate) fn trace(&mut self, name: &str, detail: String) {
-        self.outputs.push_back(Output::Trace(TraceEvent::note(name, detail)));
+    fn trace(&mut self, event: TraceEvent) {
+        self.outputs.push_back(Output::Trace(event));
     }
 
     /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.

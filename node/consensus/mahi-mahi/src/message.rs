@@ -5,7 +5,7 @@
 
 use crate::keys::{CoinShare, CoinValue, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Vertex, VertexId};
 use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
 use std::{
     fmt,
@@ -57,6 +57,12 @@ pub struct BlockRef {
 impl fmt::Debug for BlockRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "B(v{},{})#{:02x}{:02x}", self.author, self.round, self.digest[0], self.digest[1])
+    }
+}
+
+impl From<BlockRef> for VertexId {
+    fn from(block: BlockRef) -> Self {
+        Self { round: block.round.0, author: block.author, digest: block.digest }
     }
 }
 
@@ -118,6 +124,14 @@ impl Block {
 
     pub fn signed(&self) -> &SignedBlock {
         &self.signed
+    }
+
+    /// This block as a trace shows it.
+    pub fn vertex(&self) -> Vertex {
+        let parents = self.parents().iter().copied().map(VertexId::from).collect();
+        // V7 bounds batches far below.
+        let batch_bytes = u32::try_from(self.content().batch.len()).unwrap_or(u32::MAX);
+        Vertex { id: self.reference.into(), parents, batch_bytes }
     }
 
     /// The record of this block, which is also the evidence for anything its author is accused of.

@@ -5,7 +5,9 @@
 //! before it is on its disk. [`Cluster::assert_agreement`] compares everything that was delivered, checkpoints included.
 
 use crate::crypto::{BadShares, FakeCoin, FakeKeys, FakeSignatures, committee};
-use corniche_engine::{Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, Verifier};
+use corniche_engine::{
+    Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
+};
 use corniche_mahi_mahi::{
     Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
     message::{Context, Message, Round, SignedBlock},
@@ -75,6 +77,7 @@ pub struct Node {
     wants: bool,
     pub accused: Vec<(ValidatorIndex, Offence)>,
     pub requeued: usize,
+    pub traces: Vec<TraceEvent>,
     /// Own blocks sent and other messages sent.
     pub sent_blocks: usize,
     pub sent_others: usize,
@@ -155,6 +158,7 @@ impl Cluster {
             wants: false,
             accused: Vec::new(),
             requeued: 0,
+            traces: Vec::new(),
             sent_blocks: 0,
             sent_others: 0,
             persisted: 0,
@@ -287,7 +291,7 @@ impl Cluster {
                     self.check_evidence(validator, offence, &evidence);
                     self.nodes[node].accused.push((validator, offence));
                 }
-                Output::Trace(_) => {}
+                Output::Trace(event) => self.nodes[node].traces.push(event),
             }
         }
         self.answer_want(node);

@@ -84,6 +84,15 @@ impl Drawing {
     /// What an engine that only watches delivers when it gets the blocks in this order and coins elect these leaders: for each
     /// commit the names of the blocks whose batches come out.
     pub fn run(&self, leaders: &[(u64, &[u16])], order: impl IntoIterator<Item = usize>) -> Vec<(Ordered, Vec<String>)> {
+        let outputs = self.outputs(leaders, order).into_iter();
+        let name = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        let commits = outputs.filter_map(|output| if let Output::Deliver(ordered) = output { Some(ordered) } else { None });
+        let named = |ordered: &Ordered| ordered.batches.iter().map(|(_, batch)| name(&batch.bytes)).collect();
+        commits.map(|ordered| (ordered.clone(), named(&ordered))).collect()
+    }
+
+    /// Everything such an engine puts out.
+    pub fn outputs(&self, leaders: &[(u64, &[u16])], order: impl IntoIterator<Item = usize>) -> Vec<Output> {
         let (committee, mut coin) = (committee(self.size), FakeCoin::default());
         let context = Context::new(&committee);
         for (round, ranked) in leaders {
@@ -100,11 +109,7 @@ impl Drawing {
             let message = verifier.verify(block.author(), &Message::Block(block.signed().clone()).encode()).unwrap();
             engine.handle(now, Input::Message { from: block.author(), message });
         }
-        let outputs = std::iter::from_fn(|| engine.poll());
-        let name = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-        let commits = outputs.filter_map(|output| if let Output::Deliver(ordered) = output { Some(ordered) } else { None });
-        let named = |ordered: &Ordered| ordered.batches.iter().map(|(_, batch)| name(&batch.bytes)).collect();
-        commits.map(|ordered| (ordered.clone(), named(&ordered))).collect()
+        std::iter::from_fn(|| engine.poll()).collect()
     }
 }
 

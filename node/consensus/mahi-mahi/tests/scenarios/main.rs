@@ -19,4 +19,5 @@ mod restart;
 mod resume;
 mod single;
 mod thesis_figures;
+mod trace;
 mod votes;

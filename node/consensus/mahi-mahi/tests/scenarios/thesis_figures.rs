@@ -1,9 +1,9 @@
 //! The two worked examples of the thesis, drawn.
 
-use crate::drawing::Drawing;
+use crate::{decisions::directly, drawing::Drawing};
 use corniche_mahi_mahi::{
     message::Round,
-    rules::{Slot, Verdict, decide, direct},
+    rules::{Slot, Verdict, decide},
 };
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ const FIGURE_6_1: &str = "
 fn figure_6_1_direct_decisions() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_1);
     let dag = drawing.dag();
-    let verdict = |leader| direct(&dag, Round(1), ValidatorIndex(leader));
+    let verdict = |leader| directly(&dag, 1, leader);
     for leader in ["0@1", "1@1", "2@1"] {
         let block = drawing.reference(leader);
-        assert_eq!(verdict(block.author.0), Verdict::Commit(block));
+        assert_eq!(verdict(block.author.0), Some(Verdict::Commit(block)));
     }
-    assert_eq!(verdict(3), Verdict::Skip, "three of four do not vote for P3");
+    assert_eq!(verdict(3), Some(Verdict::Skip), "three of four do not vote for P3");
     for certifier in ["0@5", "1@5", "2@5", "3@5"] {
         let certified = |leader| dag.certificate(&drawing.reference(certifier), ValidatorIndex(leader));
         assert_eq!(certified(1), Some(drawing.reference("1@1")), "P1' is never certified");
@@ -35,7 +35,7 @@ fn figure_6_1_direct_decisions() {
 }
 
 /// Figure 6.2, with R = 1. Validator 0 equivocates in round 5 (L5b and L5b'); its block of round 6 reaches nobody in time.
-const FIGURE_6_2: &str = "
+pub const FIGURE_6_2: &str = "
     1  | 0:*       | 1:*        | 2:*        | 3:*
     2  | 0:0 1 2   | 1:1 0 2    | 2:2 0 1    | 3:3 0 1 2
     3  | 0:0 1 2   | 1:1 0 2    | 2:2 0 1    | 3:3 0 1 2
@@ -48,7 +48,8 @@ const FIGURE_6_2: &str = "
     10 | 0:0 1 2 3 | 1:1 2 3    | 2:2 1 3
 ";
 /// L1a L1b, L2a L2b, …
-const LEADERS_6_2: [(u64, &[u16]); 6] = [(1, &[3, 0]), (2, &[0, 1]), (3, &[1, 3]), (4, &[0, 3]), (5, &[3, 0]), (6, &[0, 1])];
+pub const LEADERS_6_2: [(u64, &[u16]); 6] =
+    [(1, &[3, 0]), (2, &[0, 1]), (3, &[1, 3]), (4, &[0, 3]), (5, &[3, 0]), (6, &[0, 1])];
 
 fn figure_6_2_verdicts(drawing: &Drawing) -> BTreeMap<Slot, Verdict> {
     let order = |round: Round| match usize::try_from(round.0).unwrap() {
@@ -70,15 +71,15 @@ fn figure_6_2_each_slot_is_decided_as_told() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let dag = drawing.dag();
     // L6b has certificates of v0, v1 and v2; L6a lacks the votes of v1, v2 and v3.
-    assert_eq!(direct(&dag, Round(6), ValidatorIndex(1)), Verdict::Commit(drawing.reference("1@6")));
-    assert_eq!(direct(&dag, Round(6), ValidatorIndex(0)), Verdict::Skip);
+    assert_eq!(directly(&dag, 6, 1), Some(Verdict::Commit(drawing.reference("1@6"))));
+    assert_eq!(directly(&dag, 6, 0), Some(Verdict::Skip));
     // L5b is equivocated: v0 votes for one sibling, the others for the other.
     assert_eq!(dag.vote(&drawing.reference("0@8"), ValidatorIndex(0)), Some(drawing.reference("0@5")));
     for voter in ["1@8", "2@8", "3@8"] {
         assert_eq!(dag.vote(&drawing.reference(voter), ValidatorIndex(0)), Some(drawing.reference("0'@5")));
     }
     // L1a has one certificate, (v3, R+4), so the direct rule says nothing …
-    assert_eq!(direct(&dag, Round(1), ValidatorIndex(3)), Verdict::Undecided);
+    assert_eq!(directly(&dag, 1, 3), None);
     let certifiers = ["0@5", "0'@5", "1@5", "2@5", "3@5"];
     let certifying = |name: &&str| dag.certificate(&drawing.reference(name), ValidatorIndex(3)).is_some();
     assert_eq!(certifiers.into_iter().filter(certifying).collect::<Vec<_>>(), ["3@5"]);
@@ -87,7 +88,6 @@ fn figure_6_2_each_slot_is_decided_as_told() {
     let told = verdicts.values().map(|verdict| match verdict {
         Verdict::Commit(block) => drawing.name(block),
         Verdict::Skip => "skip",
-        Verdict::Undecided => "undecided",
     });
     let told: Vec<_> = told.collect();
     let expected = ["3@1", "0@1", "0@2", "1@2", "1@3", "3@3", "0@4", "3@4", "3@5", "0'@5", "skip", "1@6"];
