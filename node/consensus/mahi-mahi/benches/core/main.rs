@@ -1,0 +1,120 @@
+//! What the ordering core costs, one thread, no network: `cargo bench -p corniche-mahi-mahi`.
+//!
+//! One validator of a committee is the real engine, with its own proposals and everything it owes the world drained and dropped.
+//! The others are scripted: lock-step rounds in which everybody references everybody. Time and allocations are those inside
+//! `handle` and `poll`; what the verifier does on worker threads is a column of its own. Rows of one table come from the same
+//! run, so their ratios hold on any machine; figures are of the median round.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a benchmark's panic is its report, and its table is the result
+
+mod allocations;
+mod committee;
+
+use committee::{Coins, Cost, Net, Setting};
+use corniche_mahi_mahi::Config;
+
+fn main() {
+    // `cargo test --benches` asks for a run that only shows that it works.
+    let quick = std::env::args().any(|argument| argument == "--test");
+    growth_with_the_committee(quick);
+    full_blocks(quick);
+    backlog(quick, Coins::AllWithheld, "all coins withheld for k rounds");
+    backlog(quick, Coins::FirstWithheld, "one coin withheld for k rounds");
+    real_cryptography(quick);
+}
+
+fn config(gc_depth: u64, retain_rounds: u64) -> Config {
+    Config { gc_depth, retain_rounds, min_round_ms: 0, parent_grace_ms: 5, ..Config::default() }
+}
+
+/// Runs `warm` rounds, then measures `rounds`.
+fn steady(setting: Setting, warm: u64, rounds: u64) -> Cost {
+    let mut net = Net::new(setting);
+    net.run(warm);
+    net.take_cost();
+    net.run(rounds);
+    net.take_cost()
+}
+
+fn growth_with_the_committee(quick: bool) {
+    println!("\nsteady state, 1 KiB batches, D = 100, w = 4, l = 2, modelled crypto");
+    println!(
+        "| n | engine, us/block | ratio | us/block and author | allocations/block | KiB allocated/block | verifier, us/block |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut first = None;
+    for n in sizes(quick) {
+        let (warm, rounds) = if quick { (10, 5) } else { (220, 4_000 / n as u64 + 40) };
+        let cost = steady(Setting { n, batch_bytes: 1 << 10, config: config(100, 100), ..Setting::default() }, warm, rounds);
+        let micros = cost.micros_per_block();
+        let base = *first.get_or_insert(micros);
+        println!(
+            "| {n} | {micros:.1} | {:.1} | {:.3} | {:.1} | {:.1} | {:.1} |",
+            micros / base,
+            micros / n as f64,
+            cost.allocations as f64 / cost.blocks as f64,
+            cost.allocated_bytes as f64 / 1024.0 / cost.blocks as f64,
+            cost.verifier_micros_per_block(),
+        );
+    }
+}
+
+fn full_blocks(quick: bool) {
+    println!("\nfull blocks: 512 KiB batches of 512 B transactions, D = 8, w = 4, l = 2, modelled crypto");
+    println!("| n | engine, us/block | engine, committed tx/s | verifier, us/block |");
+    println!("|---|---|---|---|");
+    for n in sizes(quick) {
+        let (warm, rounds) = if quick { (8, 3) } else { (16, 400 / n as u64 + 8) };
+        let setting = Setting { n, batch_bytes: 512 << 10, config: config(8, 0), ..Setting::default() };
+        let cost = steady(setting, warm, rounds);
+        println!(
+            "| {n} | {:.1} | {:.0} | {:.1} |",
+            cost.micros_per_block(),
+            cost.committed_per_second(512),
+            cost.verifier_micros_per_block(),
+        );
+    }
+}
+
+fn backlog(quick: bool, coins: Coins, title: &str) {
+    println!("\n{title}: n = 10, 1 KiB batches, D = 100, w = 4, l = 2, modelled crypto");
+    println!("| k | us/block while it stands (last 10 rounds of k) | ratio | resolving it, ms | commits | us/commit |");
+    println!("|---|---|---|---|---|---|");
+    let mut first = None;
+    for k in if quick { [10, 20, 30] } else { [10, 100, 390] } {
+        let mut net = Net::new(Setting { n: 10, batch_bytes: 1 << 10, config: config(100, 100), coins, ..Setting::default() });
+        net.run(k - 10);
+        net.take_cost();
+        net.run(10);
+        let standing = net.take_cost();
+        net.open_coins();
+        let resolving = net.take_cost();
+        let resolved = resolving.engine[0].as_secs_f64();
+        let micros = standing.micros_per_block();
+        let base = *first.get_or_insert(micros);
+        println!(
+            "| {k} | {micros:.1} | {:.1} | {:.2} | {} | {:.1} |",
+            micros / base,
+            resolved * 1e3,
+            resolving.commits,
+            resolved * 1e6 / resolving.commits as f64,
+        );
+    }
+}
+
+fn real_cryptography(quick: bool) {
+    println!(
+        "\nreal crypto (ed25519 in the verifier, one BLS share signed, one coin combined and checked a round), n = 10, 1 KiB batches"
+    );
+    println!("| crypto | engine, us/block | verifier, us/block |");
+    println!("|---|---|---|");
+    for (name, real) in [("modelled", false), ("real", true)] {
+        let setting = Setting { n: 10, batch_bytes: 1 << 10, config: config(100, 100), real, ..Setting::default() };
+        let cost = steady(setting, 10, if quick { 3 } else { 100 });
+        println!("| {name} | {:.1} | {:.1} |", cost.micros_per_block(), cost.verifier_micros_per_block());
+    }
+}
+
+fn sizes(quick: bool) -> Vec<usize> {
+    if quick { vec![4, 10] } else { vec![4, 10, 50, 100] }
+}
