@@ -1,6 +1,7 @@
 //! What came of a run, and its JSON.
 
 use serde::Serialize;
+use std::fmt::Write;
 
 /// What came of a run. Times are µs; the JSON's fractions are rounded to thousandths from these integers, so the same run gives
 /// the same text on every machine.
@@ -40,9 +41,53 @@ pub struct Report {
     pub digest: [u8; 32],
 }
 
+impl Report {
+    /// The result as machines get it: one object with the keys of the design, in its order.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(&Json::new(self)).expect("numbers, words and lists are JSON")
+    }
+
+    /// The result as people get it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing into a string does not fail.
+            let _ = writeln!(text, "{name:<16}{value}");
+        };
+        line("verdict", format!("{}, {} safety violations", self.verdict.word(), self.violations.len()));
+        line("network", format!("{}, {} nodes, seed {}", self.engine, self.nodes, self.seed));
+        line("virtual time", format!("{} s", decimal(thousandths(self.virtual_us, 1_000_000))));
+        line(
+            "transactions",
+            format!(
+                "{} submitted, {} committed, {} lost, {} duplicated",
+                self.submitted, self.committed, self.lost, self.duplicated
+            ),
+        );
+        let spreads = [
+            ("latency, ms", self.latency, 1_000),
+            ("latency, delays", self.latency, self.delay_us),
+            ("commit, delays", self.commit, self.delay_us),
+        ];
+        for (name, spread, unit_us) in spreads {
+            let Some(spread) = spread else {
+                line(name, "nothing was committed".to_owned());
+                continue;
+            };
+            let [mean, p50, p90, p99, max] = spread.values().map(|us| decimal(thousandths(us, unit_us)));
+            line(name, format!("mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}"));
+        }
+        let (messages, bytes) = (thousandths(self.messages, self.committed), thousandths(self.bytes, self.committed));
+        line("per transaction", format!("{} messages, {} bytes", decimal(messages), decimal(bytes)));
+        line("stalled", format!("{} ms at most", decimal(self.stalled_us)));
+        line("digest", hex(&self.digest));
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No promise was broken and everything accepted was committed.
     Pass,
@@ -50,6 +95,17 @@ pub enum Verdict {
     NoProgress,
     /// A safety promise was broken.
     Diverged,
+}
+
+impl Verdict {
+    /// As the JSON has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::NoProgress => "no_progress",
+            Self::Diverged => "diverged",
+        }
+    }
 }
 
 /// Mean and percentiles of samples, in the samples' unit.
@@ -62,6 +118,23 @@ pub struct Spread {
     pub max: u64,
 }
 
+impl Spread {
+    /// Of these samples, which it sorts; `None` if there is none. A percentile is the smallest sample that at least that share of
+    /// the samples do not exceed; the mean is rounded to the nearest integer.
+    pub fn of(samples: &mut [u64]) -> Option<Self> {
+        samples.sort_unstable();
+        let max = *samples.last()?;
+        let percentile = |percent: usize| samples[(samples.len() * percent).div_ceil(100) - 1];
+        let (sum, count) = (samples.iter().map(|&sample| u128::from(sample)).sum::<u128>(), samples.len() as u128);
+        let mean = u64::try_from((sum + count / 2) / count).expect("a mean is not above the maximum");
+        Some(Self { mean, p50: percentile(50), p90: percentile(90), p99: percentile(99), max })
+    }
+
+    fn values(self) -> [u64; 5] {
+        [self.mean, self.p50, self.p90, self.p99, self.max]
+    }
+}
+
 /// One second of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Second {
@@ -72,4 +145,108 @@ pub struct Second {
     /// Of their latencies, µs.
     pub p50_us: Option<u64>,
     pub max_us: Option<u64>,
+}
+
+/// The keys of the result, in their order. Public and stable.
+#[derive(Serialize)]
+struct Json<'r> {
+    engine: &'r str,
+    nodes: usize,
+    seed: u64,
+    virtual_seconds: f64,
+    submitted: u64,
+    committed: u64,
+    lost: u64,
+    duplicated: u64,
+    latency_ms: JsonSpread,
+    latency_delays: JsonSpread,
+    commit_delays: JsonSpread,
+    messages_per_tx: f64,
+    bytes_per_tx: f64,
+    timeline: Vec<JsonSecond>,
+    verdict: &'static str,
+    safety_violations: usize,
+    stalled_ms: f64,
+    digest: String,
+}
+
+/// All `null` when nothing was committed: what never happened is not fast.
+#[derive(Serialize)]
+struct JsonSpread {
+    mean: Option<f64>,
+    p50: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct JsonSecond {
+    second: u64,
+    committed: u64,
+    p50_ms: Option<f64>,
+    max_ms: Option<f64>,
+}
+
+impl<'r> Json<'r> {
+    fn new(report: &'r Report) -> Self {
+        let per_transaction = |total| number(thousandths(total, report.committed));
+        Self {
+            engine: &report.engine,
+            nodes: report.nodes,
+            seed: report.seed,
+            virtual_seconds: number(thousandths(report.virtual_us, 1_000_000)),
+            submitted: report.submitted,
+            committed: report.committed,
+            lost: report.lost,
+            duplicated: report.duplicated,
+            latency_ms: JsonSpread::new(report.latency, 1_000),
+            latency_delays: JsonSpread::new(report.latency, report.delay_us),
+            commit_delays: JsonSpread::new(report.commit, report.delay_us),
+            messages_per_tx: per_transaction(report.messages),
+            bytes_per_tx: per_transaction(report.bytes),
+            timeline: report.timeline.iter().map(JsonSecond::new).collect(),
+            verdict: report.verdict.word(),
+            safety_violations: report.violations.len(),
+            stalled_ms: number(report.stalled_us),
+            digest: hex(&report.digest),
+        }
+    }
+}
+
+impl JsonSpread {
+    fn new(spread: Option<Spread>, unit_us: u64) -> Self {
+        let [mean, p50, p90, p99, max] = match spread {
+            Some(spread) => spread.values().map(|us| Some(number(thousandths(us, unit_us)))),
+            None => [None; 5],
+        };
+        Self { mean, p50, p90, p99, max }
+    }
+}
+
+impl JsonSecond {
+    fn new(second: &Second) -> Self {
+        let [p50_ms, max_ms] = [second.p50_us, second.max_us].map(|us| us.map(number));
+        Self { second: second.second, committed: second.committed, p50_ms, max_ms }
+    }
+}
+
+/// A total per count in thousandths, rounded to the nearest; 0 of nothing.
+fn thousandths(total: u64, count: u64) -> u64 {
+    let scaled = u128::from(total) * 1_000 + u128::from(count) / 2;
+    u64::try_from(scaled.checked_div(u128::from(count)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+/// Thousandths as a JSON number. The nearest double of a decimal prints as that decimal, on every machine.
+fn number(thousandths: u64) -> f64 {
+    thousandths as f64 / 1_000.0
+}
+
+/// Thousandths as people read them.
+fn decimal(thousandths: u64) -> String {
+    format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

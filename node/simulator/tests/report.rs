@@ -1,0 +1,67 @@
+//! The result is public: its keys, their order and how its numbers are rounded are frozen here.
+
+use corniche_simulator::{Report, Second, Spread, Verdict};
+
+/// A run of which every number differs, and most need rounding.
+fn report() -> Report {
+    let mut latencies: Vec<u64> = (1..=200).map(|index| index * 1_001).collect();
+    Report {
+        engine: "mahi-mahi".into(),
+        nodes: 10,
+        seed: 7,
+        virtual_us: 2_500_000,
+        submitted: 210,
+        committed: 201,
+        lost: 9,
+        duplicated: 3,
+        delay_us: 50_000,
+        latency: Spread::of(&mut latencies),
+        commit: Some(Spread { mean: 1, p50: 25, p90: 26, p99: 250_000, max: u64::MAX / 2_000 }),
+        messages: 1_000,
+        bytes: 123_456,
+        timeline: vec![
+            Second { second: 0, committed: 201, p50_us: Some(100_100), max_us: Some(200_200) },
+            Second { second: 1, committed: 0, p50_us: None, max_us: None },
+        ],
+        verdict: Verdict::NoProgress,
+        violations: vec!["a".into(), "b".into()],
+        stalled_us: 1_234_567,
+        digest: std::array::from_fn(|index| index as u8),
+    }
+}
+
+#[test]
+fn the_json_is_frozen() {
+    assert_eq!(report().json(), include_str!("fixtures/report.json").trim_end());
+}
+
+#[test]
+fn the_table_is_what_people_read() {
+    assert_eq!(report().text(), include_str!("fixtures/report.txt").trim_end());
+}
+
+#[test]
+fn what_was_never_committed_has_no_latency() {
+    let none = Report { committed: 0, latency: None, commit: None, timeline: Vec::new(), ..report() };
+    let json: serde_json::Value = serde_json::from_str(&none.json()).unwrap();
+    assert!(json["latency_ms"]["mean"].is_null() && json["commit_delays"]["max"].is_null());
+    assert_eq!((json["messages_per_tx"].as_f64(), json["bytes_per_tx"].as_f64()), (Some(0.0), Some(0.0)));
+    assert!(none.text().contains("nothing was committed"));
+}
+
+#[test]
+fn percentiles_are_samples_that_occurred() {
+    assert_eq!(Spread::of(&mut []), None);
+    assert_eq!(Spread::of(&mut [7]), Some(Spread { mean: 7, p50: 7, p90: 7, p99: 7, max: 7 }));
+    assert_eq!(Spread::of(&mut [4, 1, 2]), Some(Spread { mean: 2, p50: 2, p90: 4, p99: 4, max: 4 }));
+    let mut hundred: Vec<u64> = (1..=100).rev().collect();
+    assert_eq!(Spread::of(&mut hundred), Some(Spread { mean: 51, p50: 50, p90: 90, p99: 99, max: 100 }));
+    // The sum does not fit.
+    assert_eq!(Spread::of(&mut [u64::MAX; 3]).unwrap().mean, u64::MAX);
+}
+
+#[test]
+fn a_verdict_is_its_word() {
+    let words = [Verdict::Pass, Verdict::NoProgress, Verdict::Diverged].map(Verdict::word);
+    assert_eq!(words, ["pass", "no_progress", "diverged"]);
+}
