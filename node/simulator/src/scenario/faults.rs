@@ -41,56 +41,63 @@ const BEHAVIOURS: &[(&str, Behaviour)] = &[
 pub(super) fn read(list: Field<'_>, size: usize, end_us: u64) -> Result<Vec<Fault>, ScenarioError> {
     let mut all = All::default();
     for item in list.list("a list of tables, each under its own [[fault]]")? {
-        let fault = Reader { table: item.table("[[fault]]")?, size, end_us }.read()?;
+        let fault = Reader::new(item, size, end_us)?.read()?;
         all.add(item, fault)?;
     }
     Ok(all.faults)
 }
 
+impl Kind {
+    /// As messages name it, and its keys.
+    fn table(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Crash => ("a [[fault]] of kind crash", schema::CRASH),
+            Self::DiskLoss => ("a [[fault]] of kind disk_loss", schema::CRASH),
+            Self::Partition => ("a [[fault]] of kind partition", schema::PARTITION),
+            Self::Delay => ("a [[fault]] of kind delay", schema::DELAY),
+            Self::Loss => ("a [[fault]] of kind loss", schema::LOSS),
+            Self::Byzantine => ("a [[fault]] of kind byzantine", schema::BYZANTINE),
+        }
+    }
+}
+
 /// One fault.
 struct Reader<'t> {
+    kind: Kind,
     table: Table<'t>,
     size: usize,
     end_us: u64,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(item: Field<'t>, size: usize, end_us: u64) -> Result<Self, ScenarioError> {
+        let table = item.table("[[fault]]")?;
+        let kind = table.need("kind", "what goes wrong, such as \"crash\"")?.choice(KINDS)?;
+        let (place, known) = kind.table();
+        Ok(Self { kind, table: item.table(place)?.only(known)?, size, end_us })
+    }
+
     fn read(&self) -> Result<Fault, ScenarioError> {
-        let kind = self.table.need("kind", "what goes wrong, such as \"crash\"")?.choice(KINDS)?;
-        match kind {
-            Kind::Crash => {
-                self.table.named("a [[fault]] of kind crash").only(schema::CRASH)?;
-                let (at_us, nodes, restart_at_us) = self.crash()?;
-                Ok(Fault::Crash { at_us, nodes, restart_at_us })
-            }
-            Kind::DiskLoss => {
-                self.table.named("a [[fault]] of kind disk_loss").only(schema::CRASH)?;
-                let (at_us, nodes, restart_at_us) = self.crash()?;
-                Ok(Fault::DiskLoss { at_us, nodes, restart_at_us })
-            }
-            Kind::Partition => {
-                self.table.named("a [[fault]] of kind partition").only(schema::PARTITION)?;
-                let (at_us, until_us) = self.window()?;
-                Ok(Fault::Partition { at_us, until_us, groups: self.groups()? })
-            }
+        let at_us = self.at()?;
+        Ok(match self.kind {
+            Kind::Crash => Fault::Crash { at_us, nodes: self.nodes()?, restart_at_us: self.later("restart_at", at_us)? },
+            Kind::DiskLoss => Fault::DiskLoss { at_us, nodes: self.nodes()?, restart_at_us: self.later("restart_at", at_us)? },
+            Kind::Partition => Fault::Partition { at_us, until_us: self.until(at_us)?, groups: self.groups()? },
             Kind::Delay => {
-                self.table.named("a [[fault]] of kind delay").only(schema::DELAY)?;
-                let (at_us, until_us) = self.window()?;
                 let extra = self.table.need("extra_ms", "how much longer the messages take")?;
-                Ok(Fault::Delay { at_us, until_us, links: self.links()?, extra_us: extra.milliseconds()? })
+                let (until_us, links) = (self.until(at_us)?, self.links()?);
+                Fault::Delay { at_us, until_us, links, extra_us: extra.milliseconds()? }
             }
             Kind::Loss => {
-                self.table.named("a [[fault]] of kind loss").only(schema::LOSS)?;
-                let (at_us, until_us) = self.window()?;
                 let fraction = self.table.need("fraction", "how many of the messages are lost, from 0 to 1")?;
-                Ok(Fault::Loss { at_us, until_us, links: self.links()?, fraction_ppm: fraction.fraction()? })
+                let (until_us, links) = (self.until(at_us)?, self.links()?);
+                Fault::Loss { at_us, until_us, links, fraction_ppm: fraction.fraction()? }
             }
             Kind::Byzantine => {
-                self.table.named("a [[fault]] of kind byzantine").only(schema::BYZANTINE)?;
                 let behaviour = self.table.need("behaviour", "what the nodes do, such as \"equivocator\"")?;
-                Ok(Fault::Byzantine { at_us: self.at()?, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? })
+                Fault::Byzantine { at_us, nodes: self.nodes()?, behaviour: behaviour.choice(BEHAVIOURS)? }
             }
-        }
+        })
     }
 
     fn at(&self) -> Result<u64, ScenarioError> {
@@ -104,7 +111,7 @@ impl Reader<'_> {
     }
 
     /// A later time than `at`, not after the end of the run.
-    fn later(&self, key: &'static str, at_us: u64) -> Result<Option<u64>, ScenarioError> {
+    fn later(&self, key: &'t str, at_us: u64) -> Result<Option<u64>, ScenarioError> {
         let Some(field) = self.table.get(key) else { return Ok(None) };
         match field.time()? {
             early if early <= at_us => Err(field.refuse(format_args!("{key} is not after at; take a later time"))),
@@ -115,18 +122,12 @@ impl Reader<'_> {
         }
     }
 
-    fn window(&self) -> Result<(u64, u64), ScenarioError> {
-        let at_us = self.at()?;
-        Ok((at_us, self.later("until", at_us)?.unwrap_or(self.end_us)))
+    fn until(&self, at_us: u64) -> Result<u64, ScenarioError> {
+        Ok(self.later("until", at_us)?.unwrap_or(self.end_us))
     }
 
     fn nodes(&self) -> Result<Vec<usize>, ScenarioError> {
         self.table.need("nodes", "which nodes, such as [0, 3]")?.nodes(self.size)
-    }
-
-    fn crash(&self) -> Result<(u64, Vec<usize>, Option<u64>), ScenarioError> {
-        let at_us = self.at()?;
-        Ok((at_us, self.nodes()?, self.later("restart_at", at_us)?))
     }
 
     fn links(&self) -> Result<Links, ScenarioError> {

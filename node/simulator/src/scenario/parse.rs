@@ -25,12 +25,12 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         ScenarioError::at(text, offset, format_args!("not TOML: {}", error.message()))
     })?;
     let root = Table::root(text, &document).only(schema::ROOT)?;
-    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?;
+    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(ENGINES)?;
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
     Ok(Scenario {
-        engine: engine.word("the name of an engine, such as \"mahi-mahi\"")?.to_owned(),
+        engine: engine.name.to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
         duration_us,
@@ -45,11 +45,17 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })
 }
 
-/// How an engine refuses its parameters.
-type Check = fn(&BTreeMap<String, u64>) -> Result<(), String>;
+/// An engine by name, and how it refuses its parameters.
+#[derive(Clone, Copy)]
+struct Engine {
+    name: &'static str,
+    check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
+}
 
-const ENGINES: &[(&str, Check)] =
-    &[("mahi-mahi", |parameters| corniche_mahi_mahi::Config::from_parameters(parameters).map(drop))];
+const MAHI_MAHI: Engine =
+    Engine { name: "mahi-mahi", check: |parameters| corniche_mahi_mahi::Config::from_parameters(parameters).map(drop) };
+
+const ENGINES: &[(&str, Engine)] = &[(MAHI_MAHI.name, MAHI_MAHI)];
 const CRYPTO: &[(&str, Crypto)] = &[("modelled", Crypto::Modelled), ("real", Crypto::Real)];
 const MODELS: &[(&str, Jitter)] = &[("uniform", Jitter::Uniform), ("pareto", Jitter::Pareto)];
 const ADVERSARIES: &[(&str, Adversary)] =
@@ -70,8 +76,7 @@ fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
 }
 
 /// The engine's own parameters, accepted by the engine.
-fn engine_config(root: Table<'_>, engine: Field<'_>) -> Result<BTreeMap<String, u64>, ScenarioError> {
-    let check = engine.choice(ENGINES)?;
+fn engine_config(root: Table<'_>, engine: Engine) -> Result<BTreeMap<String, u64>, ScenarioError> {
     let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
     let fields = given.table("[engine_config]")?.fields();
     let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));
@@ -81,7 +86,7 @@ fn engine_config(root: Table<'_>, engine: Field<'_>) -> Result<BTreeMap<String, 
         let words: Vec<_> = message.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
         fields.iter().find(|field| words.contains(&field.key())).copied().unwrap_or(given)
     };
-    check(&parameters).map_err(|message| guilty(&message).refuse(message))?;
+    (engine.check)(&parameters).map_err(|message| guilty(&message).refuse(message))?;
     Ok(parameters)
 }
 

@@ -54,11 +54,6 @@ impl<'t> Table<'t> {
         Self { text, place: "the file", offset: 0, entries: document.get_ref() }
     }
 
-    /// The same, as messages shall name it.
-    pub fn named(self, place: &'static str) -> Self {
-        Self { place, ..self }
-    }
-
     /// Refuses the first key that is not among these.
     pub fn only(self, known: &[&str]) -> Result<Self, ScenarioError> {
         let strangers = self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));

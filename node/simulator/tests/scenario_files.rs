@@ -1,0 +1,357 @@
+//! What a scenario file says, and every way to be refused: the line, what is wrong, what to do about it.
+
+use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, parse};
+
+/// Three lines that every file has; what a case adds begins on line 4.
+const HEAD: &str = "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"60s\"\n";
+
+fn head(more: &str) -> String {
+    format!("{HEAD}{more}")
+}
+
+/// Asserts that the file is refused on this line, with these words.
+#[track_caller]
+fn refuses(text: &str, line: usize, message: &str) {
+    let error = parse(text).expect_err(&format!("accepted:\n{text}"));
+    assert_eq!((error.line, error.message.as_str()), (line, message), "in\n{text}");
+    assert_eq!(error.to_string(), format!("{line}: {message}"));
+}
+
+/// Asserts that a file is refused on this line when these follow a `[[fault]]` on line 4.
+#[track_caller]
+fn refuses_fault(lines: &str, line: usize, message: &str) {
+    refuses(&head(&format!("[[fault]]\n{lines}")), line, message);
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let scenario = parse(HEAD).unwrap();
+    assert_eq!((scenario.nodes, scenario.duration_us, scenario.seed, scenario.crypto), (4, 60_000_000, 0, Crypto::Modelled));
+    assert_eq!((scenario.network.one_way_us(0, 3), scenario.network.bytes_per_second), (50_000, 1_250_000_000));
+    assert_eq!((scenario.load.count(), scenario.load.stop_us), (0, 50_000_000));
+    assert!(scenario.faults.is_empty() && scenario.engine_config.is_empty() && scenario.remarks().is_empty());
+    // A short run drains for a sixth of its time.
+    assert_eq!(parse(&HEAD.replace("60s", "6s")).unwrap().load.stop_us, 5_000_000);
+}
+
+#[test]
+fn numbers_become_integers_of_their_unit() {
+    let text = head(
+        "seed = 9\ncrypto = \"real\"\n[engine_config]\nwave_length = 5\n\
+         [network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[0.5, 50.0], [51, 0.4]]\njitter = 0.05\nmodel = \"pareto\"\n\
+         loss = 1e-6\nreorder = 1\nduplicate = 0.999999\nbandwidth_mbps = 0.5\nadversary_delay_ms = 0.001\n\
+         [load]\nrate = 2.5\npayload = \"counter\"\nstart = \"1m\"\nstop = \"0.025h\"\n[disk]\nlatency_ms = 2\n",
+    );
+    let scenario = parse(&text.replace("\"60s\"", "\"2m\"")).unwrap();
+    let (network, load) = (&scenario.network, &scenario.load);
+    assert_eq!((scenario.seed, scenario.crypto, scenario.engine_config["wave_length"]), (9, Crypto::Real, 5));
+    assert_eq!(network.one_way_us, [[250, 25_000], [25_500, 200]]);
+    assert_eq!((network.jitter_ppm, network.model), (50_000, Jitter::Pareto));
+    assert_eq!((network.loss_ppm, network.reorder_ppm, network.duplicate_ppm), (1, 1_000_000, 999_999));
+    assert_eq!((network.bytes_per_second, network.adversary_delay_us, scenario.disk.latency_us), (62_500, 1, 2_000));
+    assert_eq!((load.payload, load.start_us, load.stop_us), (Payload::Counter, 60_000_000, 90_000_000));
+    assert_eq!((load.count(), load.at_us(0), load.at_us(74)), (75, 60_000_000, 89_600_000));
+}
+
+#[test]
+fn nodes_are_dealt_to_regions_in_turn_and_a_delay_is_the_mean_link() {
+    let scenario = parse(&head("[network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[2, 100], [200, 4]]\n")).unwrap();
+    let network = &scenario.network;
+    assert_eq!([network.one_way_us(0, 1), network.one_way_us(1, 0)], [50_000, 100_000]);
+    assert_eq!([network.one_way_us(0, 2), network.one_way_us(3, 1)], [1_000, 2_000]);
+    // Twelve links: two within a, two within b, four each way.
+    assert_eq!(scenario.delay_us(), (2 * 1_000 + 2 * 2_000 + 4 * 50_000 + 4 * 100_000) / 12);
+}
+
+#[test]
+fn every_kind_of_fault_is_read() {
+    let text = "
+        [[fault]]
+        kind = 'crash'
+        at = '0s'
+        nodes = [3]
+        [[fault]]
+        kind = 'disk_loss'
+        at = '1s'
+        nodes = [2, 1]
+        restart_at = '2s'
+        [[fault]]
+        kind = 'partition'
+        at = '3s'
+        groups = [[0, 3], [1], [2]]
+        [[fault]]
+        kind = 'delay'
+        at = '4s'
+        until = '5s'
+        from = [0]
+        to = [1, 2]
+        extra_ms = 1.5
+        [[fault]]
+        kind = 'loss'
+        at = '4s'
+        nodes = [1]
+        fraction = 0.25
+        [[fault]]
+        kind = 'byzantine'
+        at = '6s'
+        nodes = [0]
+        behaviour = 'coin-share-forger'";
+    let faults = parse(&head(text)).unwrap().faults;
+    let s = 1_000_000;
+    let expected = [
+        Fault::Crash { at_us: 0, nodes: vec![3], restart_at_us: None },
+        Fault::DiskLoss { at_us: s, nodes: vec![2, 1], restart_at_us: Some(2 * s) },
+        Fault::Partition { at_us: 3 * s, until_us: 60 * s, groups: vec![vec![0, 3], vec![1], vec![2]] },
+        Fault::Delay {
+            at_us: 4 * s,
+            until_us: 5 * s,
+            links: Links::Between { from: vec![0], to: vec![1, 2] },
+            extra_us: 1_500,
+        },
+        Fault::Loss { at_us: 4 * s, until_us: 60 * s, links: Links::Of(vec![1]), fraction_ppm: 250_000 },
+        Fault::Byzantine { at_us: 6 * s, nodes: vec![0], behaviour: Behaviour::CoinShareForger },
+    ];
+    assert_eq!(faults, expected);
+}
+
+#[test]
+fn links_are_directed_between_and_undirected_of() {
+    let between = Links::Between { from: vec![0], to: vec![1] };
+    assert_eq!([between.contain(0, 1), between.contain(1, 0), between.contain(0, 2)], [true, false, false]);
+    let of = Links::Of(vec![1]);
+    assert_eq!([of.contain(0, 1), of.contain(1, 0), of.contain(0, 2)], [true, true, false]);
+}
+
+#[test]
+fn too_many_byzantine_validators_are_allowed_and_remarked() {
+    let text = head("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = [0, 1]\nbehaviour = \"twin\"\n");
+    let remarks = parse(&text).unwrap().remarks();
+    assert_eq!(remarks, ["2 of 4 validators are Byzantine, and the network is made to bear 1: expect broken promises"]);
+    assert!(parse(&text.replace("[0, 1]", "[1]")).unwrap().remarks().is_empty());
+    assert_eq!(parse(&head("[load]\nrate = 1\nstop = \"60s\"\n")).unwrap().remarks().len(), 1);
+}
+
+#[test]
+fn what_is_not_toml() {
+    let error = parse("engine = \"mahi-mahi\"\nnodes = = 4\n").unwrap_err();
+    assert!(error.line == 2 && error.message.starts_with("not TOML: "), "{error}");
+    let error = parse(&head("nodes = 5\n")).unwrap_err();
+    assert!(error.line == 4 && error.message.contains("duplicate key"), "{error}");
+}
+
+#[test]
+fn unknown_keys() {
+    refuses(
+        &head("nods = 4\n"),
+        4,
+        "unknown key \"nods\" in the file; known: engine, nodes, duration, seed, crypto, engine_config, network, disk, load, \
+         cost, fault",
+    );
+    refuses(&head("[disk]\nzzz = 1\nlatencyy = 2\n"), 5, "unknown key \"zzz\" in [disk]; known: latency_ms, bandwidth_mbps");
+    refuses(
+        &head("[load]\nrate = 1\ntxbytes = 2\n"),
+        6,
+        "unknown key \"txbytes\" in [load]; known: rate, tx_bytes, payload, start, stop",
+    );
+    refuses(
+        &head("cost.sign = 1\n"),
+        4,
+        "unknown key \"sign\" in [cost]; known: sign_us, verify_us, recover_us, share_us, combine_us",
+    );
+    refuses(
+        &head("[network]\nlatencyy = 1\n"),
+        5,
+        "unknown key \"latencyy\" in [network]; known: regions, rtt_ms, delay_ms, jitter, model, loss, reorder, duplicate, \
+         bandwidth_mbps, adversary, adversary_delay_ms",
+    );
+    // A key of another kind is as unknown as any.
+    let cases = [
+        ("crash", "kind, at, nodes, restart_at"),
+        ("disk_loss", "kind, at, nodes, restart_at"),
+        ("partition", "kind, at, until, groups"),
+        ("delay", "kind, at, until, nodes, from, to, extra_ms"),
+        ("loss", "kind, at, until, nodes, from, to, fraction"),
+        ("byzantine", "kind, at, nodes, behaviour"),
+    ];
+    for (kind, known) in cases {
+        let message = format!("unknown key \"after\" in a [[fault]] of kind {kind}; known: {known}");
+        refuses_fault(&format!("kind = \"{kind}\"\nat = \"1s\"\nafter = 2\n"), 7, &message);
+    }
+}
+
+#[test]
+fn missing_keys() {
+    refuses("nodes = 4\n", 1, "\"engine\" is missing in the file: the ordering engine, such as \"mahi-mahi\"");
+    refuses("engine = \"mahi-mahi\"\n", 1, "\"nodes\" is missing in the file: the number of validators");
+    let no_duration = "engine = \"mahi-mahi\"\nnodes = 4\n";
+    refuses(no_duration, 1, "\"duration\" is missing in the file: the virtual time of the run, such as \"60s\"");
+    refuses(&head("[load]\ntx_bytes = 512\n"), 4, "\"rate\" is missing in [load]: transactions per second over all nodes");
+    refuses_fault("at = \"1s\"\n", 4, "\"kind\" is missing in [[fault]]: what goes wrong, such as \"crash\"");
+    let missing = |kind, key, meaning| format!("\"{key}\" is missing in a [[fault]] of kind {kind}: {meaning}");
+    let when = "when it happens, such as \"10s\"";
+    let which = "which nodes, such as [0, 3]";
+    refuses_fault("kind = \"crash\"\n", 4, &missing("crash", "at", when));
+    refuses_fault("kind = \"crash\"\nat = \"1s\"\n", 4, &missing("crash", "nodes", which));
+    refuses_fault("kind = \"disk_loss\"\nat = \"1s\"\n", 4, &missing("disk_loss", "nodes", which));
+    let who = "who still reaches whom, such as [[0, 1], [2, 3]]";
+    refuses_fault("kind = \"partition\"\nat = \"1s\"\n", 4, &missing("partition", "groups", who));
+    refuses_fault("kind = \"delay\"\nat = \"1s\"\n", 4, &missing("delay", "extra_ms", "how much longer the messages take"));
+    let how_many = "how many of the messages are lost, from 0 to 1";
+    refuses_fault("kind = \"loss\"\nat = \"1s\"\n", 4, &missing("loss", "fraction", how_many));
+    let what = "what the nodes do, such as \"equivocator\"";
+    refuses_fault("kind = \"byzantine\"\nat = \"1s\"\n", 4, &missing("byzantine", "behaviour", what));
+}
+
+#[test]
+fn values_of_the_file_itself() {
+    refuses(&HEAD.replace("mahi-mahi", "tusk"), 1, "engine is \"tusk\"; it is one of \"mahi-mahi\"");
+    refuses(&HEAD.replace("\"mahi-mahi\"", "4"), 1, "engine is 4; it is one of \"mahi-mahi\"");
+    for absurd in ["0", "-4", "4.0", "\"4\"", "1001", "99999999999999999999"] {
+        refuses(
+            &HEAD.replace("nodes = 4", &format!("nodes = {absurd}")),
+            2,
+            &format!("nodes is {absurd}; it is a whole number from 1 to 1000"),
+        );
+    }
+    let time = "a time with its unit, such as \"60s\", \"500ms\" or \"2m\"";
+    for absurd in ["60", "\"60\"", "\"60 s\"", "\"-1s\"", "\"s\"", "\"1.2.3s\"", "\"1e3s\"", "\"9999999h\"", "\"inf\""] {
+        refuses(&HEAD.replace("\"60s\"", absurd), 3, &format!("duration is {absurd}; it is {time}"));
+    }
+    refuses(&HEAD.replace("\"60s\"", "\"0s\""), 3, "duration is 0; nothing happens in no time");
+    refuses(&HEAD.replace("\"60s\"", "\"0.1us\""), 3, "duration is \"0.1us\"; it is \"0s\" or at least \"1us\"");
+    refuses(&HEAD.replace("\"60s\"", "\"24h\""), 3, "duration is a day or more; take less, \"60s\" shows most things");
+    refuses(&head("seed = -1\n"), 4, "seed is -1; it is a whole number from 0 to 9223372036854775807");
+    refuses(&head("crypto = \"none\"\n"), 4, "crypto is \"none\"; it is one of \"modelled\", \"real\"");
+    refuses(&head("network = 3\n"), 4, "network is 3; it is a table: [network]");
+    refuses(&head("fault = 3\n"), 4, "fault is 3; it is a list of tables, each under its own [[fault]]");
+}
+
+#[test]
+fn parameters_that_the_engine_refuses() {
+    let config = |lines: &str| head(&format!("[engine_config]\nleaders = 2\n{lines}\ngc_depth = 100\n"));
+    refuses(&config("wave_lenght = 5"), 6, "mahi-mahi has no parameter wave_lenght");
+    refuses(&config("wave_length = 3"), 6, "mahi-mahi parameter wave_length is 3, must be 4 or 5");
+    refuses(&config("wave_length = 4.5"), 6, "wave_length is 4.5; it is a whole number, not negative");
+    refuses(&head("engine_config = 1\n"), 4, "engine_config is 1; it is a table: [engine_config]");
+}
+
+#[test]
+fn values_of_the_network() {
+    let network = |lines: &str| head(&format!("[network]\n{lines}\n"));
+    let regions = |rows: &str| network(&format!("regions = [\"a\", \"b\"]\nrtt_ms = {rows}"));
+    refuses(&regions("[[1, 2]]"), 6, "rtt_ms has 1 rows and there are 2 regions; give one for each");
+    refuses(&regions("[\n[1, 2],\n[3, 4, 5],\n]"), 8, "the row of \"b\" has 3 numbers and there are 2 regions");
+    refuses(&regions("[[1, 2], 3]"), 6, "rtt_ms is 3; it is a list of rows, each a list of numbers");
+    refuses(&regions("[[1, 2], [3,\n-4]]"), 7, "rtt_ms is -4; it is a number from 0 to 3600000");
+    refuses(&regions("[[1, nan], [3, 4]]"), 6, "rtt_ms is nan; it is a number from 0 to 3600000");
+    refuses(&regions("5"), 6, "rtt_ms is 5; it is a list of rows");
+    refuses(&network("regions = [\"a\"]"), 5, "regions need rtt_ms, a row and a column for each");
+    refuses(&network("rtt_ms = [[1]]"), 5, "rtt_ms needs regions, the names of its rows and columns");
+    let both = "delay_ms is for a network without regions; remove it, or regions and rtt_ms";
+    refuses(&network("regions = [\"a\"]\nrtt_ms = [[1]]\ndelay_ms = 1"), 7, both);
+    refuses(&network("regions = [\"a\", \"a\"]\nrtt_ms = [[1]]"), 5, "region \"a\" is named twice");
+    let names = "a list of names, such as [\"us-east-2\", \"eu-south-1\"]";
+    refuses(&network("regions = []\nrtt_ms = []"), 5, &format!("regions is empty; it is {names}"));
+    refuses(&network("regions = [1]\nrtt_ms = [[1]]"), 5, "regions is 1; it is a list of names");
+    refuses(&network("delay_ms = -1"), 5, "delay_ms is -1; it is a number from 0 to 3600000");
+    refuses(&network("delay_ms = inf"), 5, "delay_ms is inf; it is a number from 0 to 3600000");
+    refuses(&network("delay_ms = 0.0001"), 5, "delay_ms is 0.0001; it is 0 or at least 1/1000");
+    for key in ["jitter", "loss", "reorder", "duplicate"] {
+        refuses(&network(&format!("{key} = 1.01")), 5, &format!("{key} is 1.01; it is a number from 0 to 1"));
+        refuses(&network(&format!("{key} = -0.5")), 5, &format!("{key} is -0.5; it is a number from 0 to 1"));
+    }
+    refuses(&network("loss = 1e-9"), 5, "loss is 1e-9; it is 0 or at least 1/1000000");
+    refuses(&network("bandwidth_mbps = 0"), 5, "bandwidth_mbps is 0; nothing would ever arrive");
+    refuses(&network("bandwidth_mbps = true"), 5, "bandwidth_mbps is true; it is a number from 0 to 10000000");
+    refuses(&network("model = \"normal\""), 5, "model is \"normal\"; it is one of \"uniform\", \"pareto\"");
+    let adversaries = "one of \"none\", \"random\", \"worst\", \"leaders\"";
+    refuses(&network("adversary = \"evil\""), 5, &format!("adversary is \"evil\"; it is {adversaries}"));
+    refuses(&network("adversary_delay_ms = \"1s\""), 5, "adversary_delay_ms is \"1s\"; it is a number from 0 to 3600000");
+}
+
+#[test]
+fn values_of_disk_load_and_cost() {
+    refuses(&head("[disk]\nlatency_ms = -1\n"), 5, "latency_ms is -1; it is a number from 0 to 3600000");
+    refuses(&head("[disk]\nbandwidth_mbps = 0\n"), 5, "bandwidth_mbps is 0; nothing would ever arrive");
+    let load = |lines: &str| head(&format!("[load]\nrate = 1\n{lines}\n"));
+    refuses(&head("[load]\nrate = -1\n"), 5, "rate is -1; it is a number from 0 to 1000000");
+    refuses(&load("tx_bytes = 10"), 6, "tx_bytes is 10; it is a whole number from 128 to 131072");
+    refuses(
+        &load("payload = \"uniswap\""),
+        6,
+        "payload is \"uniswap\"; it is one of \"none\", \"transfer\", \"counter\", \"erc20\"",
+    );
+    refuses(&load("stop = \"61s\""), 6, "stop is after the end of the run; take at most duration");
+    refuses(&load("stop = \"9s\"\nstart = \"9s\""), 7, "the load stops before it starts; start is less than stop");
+    refuses(&load("stop = \"0s\""), 6, "the load stops before it starts; start is less than stop");
+    refuses(&head("[cost]\nshare_us = 1.5\n"), 5, "share_us is 1.5; it is a whole number from 0 to 1000000");
+}
+
+#[test]
+fn faults_that_cannot_be() {
+    refuses_fault(
+        "kind = \"meteor\"\n",
+        5,
+        "kind is \"meteor\"; it is one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"byzantine\"",
+    );
+    let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
+    let beyond = "at is not before the end of the run; take less, or a longer duration";
+    refuses_fault(&crash("at = \"60s\"\nnodes = [0]"), 6, beyond);
+    refuses_fault(&crash("at = \"9s\"\nnodes = [\n0,\n4]"), 9, "there is no node 4: this network has nodes 0 to 3");
+    refuses_fault(&crash("at = \"9s\"\nnodes = [0, 0]"), 7, "node 0 is named twice in nodes");
+    refuses_fault(&crash("at = \"9s\"\nnodes = []"), 7, "nodes is []; it is a list of nodes, such as [0, 3]");
+    refuses_fault(&crash("at = \"9s\"\nnodes = 0"), 7, "nodes is 0; it is a list of nodes, such as [0, 3]");
+    refuses_fault(&crash("at = \"9s\"\nnodes = [-1]"), 7, "nodes is -1; it is a whole number, not negative");
+    let early = "restart_at is not after at; take a later time";
+    refuses_fault(&crash("at = \"9s\"\nnodes = [0]\nrestart_at = \"9s\""), 8, early);
+    let late = "restart_at is after the end of the run; leave it out, or take a longer duration";
+    refuses_fault(&crash("at = \"9s\"\nnodes = [0]\nrestart_at = \"61s\""), 8, late);
+    let early = "until is not after at; take a later time";
+    refuses_fault("kind = \"loss\"\nat = \"9s\"\nuntil = \"8s\"\nfraction = 1\n", 7, early);
+    let links = |lines: &str| format!("kind = \"delay\"\nat = \"9s\"\nextra_ms = 1\n{lines}\n");
+    refuses_fault(&links("from = [0]"), 8, "from needs to: the nodes at the other end");
+    refuses_fault(&links("to = [0]"), 8, "to needs from: the nodes at the other end");
+    refuses_fault(&links("from = [1]\nnodes = [0]"), 9, "nodes stands for all their links; take it, or from and to");
+    refuses_fault("kind = \"loss\"\nat = \"9s\"\nfraction = 1.5\n", 7, "fraction is 1.5; it is a number from 0 to 1");
+    refuses_fault(
+        "kind = \"byzantine\"\nat = \"9s\"\nnodes = [0]\nbehaviour = \"rude\"\n",
+        8,
+        "behaviour is \"rude\"; it is one of \"equivocator\", \"withholder\", \"silent\", \"garbage\", \"late\", \"twin\", \
+         \"parent-forger\", \"coin-share-forger\"",
+    );
+}
+
+#[test]
+fn groups_that_overlap_or_miss_nodes() {
+    let groups = |groups: &str| format!("kind = \"partition\"\nat = \"9s\"\ngroups = {groups}\n");
+    refuses_fault(&groups("[\n[0, 1],\n[2, 3, 1]]"), 9, "node 1 is in two groups; a node is in exactly one");
+    refuses_fault(&groups("[[0, 1], [3]]"), 7, "node 2 is in no group; a node alone is a group, [2]");
+    refuses_fault(&groups("[[0, 1], [2, 3, 4]]"), 7, "there is no node 4: this network has nodes 0 to 3");
+    refuses_fault(&groups("[0, 1]"), 7, "groups is 0; it is a list of nodes, such as [0, 3]");
+    refuses_fault(&groups("7"), 7, "groups is 7; it is a list of lists of nodes, such as [[0, 1], [2, 3]]");
+}
+
+#[test]
+fn faults_that_exclude_each_other() {
+    let fault = |lines: &str| format!("[[fault]]\n{lines}\n");
+    let crash =
+        |kind, at, restart| fault(&format!("kind = \"{kind}\"\nnodes = [1]\nat = \"{at}\"\nrestart_at = \"{restart}\""));
+    let no_power = "node 1 has no power then: another fault crashes it and restarts it later or never; give that one an earlier \
+                    restart_at";
+    refuses(&head(&(crash("crash", "5s", "10s") + &crash("disk_loss", "9s", "20s"))), 9, no_power);
+    let for_good = fault("kind = \"crash\"\nnodes = [0, 1]\nat = \"5s\"");
+    refuses(&head(&(for_good + &crash("crash", "50s", "51s"))), 8, no_power);
+    assert!(parse(&head(&(crash("crash", "5s", "10s") + &crash("disk_loss", "10s", "20s")))).is_ok());
+
+    let cut =
+        |at, until| fault(&format!("kind = \"partition\"\nat = \"{at}\"\nuntil = \"{until}\"\ngroups = [[0], [1, 2, 3]]"));
+    let at_once = "two partitions at once; end one before the next, or write both as one";
+    refuses(&head(&(cut("5s", "10s") + &cut("1s", "6s"))), 9, at_once);
+    assert!(parse(&head(&(cut("5s", "10s") + &cut("1s", "5s")))).is_ok());
+
+    let enemy = || fault("kind = \"byzantine\"\nnodes = [1]\nat = \"5s\"\nbehaviour = \"late\"");
+    let both = "node 1 crashes and is Byzantine; take one: a Byzantine node may be \"silent\" from at on";
+    refuses(&head(&(enemy() + &crash("crash", "1s", "2s"))), 9, both);
+    refuses(&head(&(crash("crash", "1s", "2s") + &enemy())), 9, both);
+    refuses(&head(&(enemy() + &enemy())), 9, "node 1 is Byzantine already; a node has one behaviour");
+}
