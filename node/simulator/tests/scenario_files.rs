@@ -28,10 +28,8 @@ fn what_is_left_out_has_its_default() {
     let scenario = parse(HEAD).unwrap();
     assert_eq!((scenario.nodes, scenario.duration_us, scenario.seed, scenario.crypto), (4, 60_000_000, 0, Crypto::Modelled));
     assert_eq!((scenario.network.one_way_us(0, 3), scenario.network.bytes_per_second), (50_000, 1_250_000_000));
-    assert_eq!((scenario.load.count(), scenario.load.stop_us), (0, 50_000_000));
-    assert!(scenario.faults.is_empty() && scenario.engine_config.is_empty() && scenario.remarks().is_empty());
-    // A short run drains for a sixth of its time.
-    assert_eq!(parse(&HEAD.replace("60s", "6s")).unwrap().load.stop_us, 5_000_000);
+    assert_eq!((scenario.load.count(), scenario.load.stop_us), (0, 60_000_000));
+    assert!(scenario.faults.is_empty() && scenario.engine_config.is_empty() && scenario.remark().is_none());
 }
 
 #[test]
@@ -40,7 +38,7 @@ fn numbers_become_integers_of_their_unit() {
         "seed = 9\ncrypto = \"real\"\n[engine_config]\nwave_length = 5\n\
          [network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[0.5, 50.0], [51, 0.4]]\njitter = 0.05\nmodel = \"pareto\"\n\
          loss = 1e-6\nreorder = 1\nduplicate = 0.999999\nbandwidth_mbps = 0.5\nadversary_delay_ms = 0.001\n\
-         [load]\nrate = 2.5\npayload = \"counter\"\nstart = \"1m\"\nstop = \"0.025h\"\n[disk]\nlatency_ms = 2\n",
+         [load]\nrate = 2.5\npayload = \"counter\"\ncontract = \"counter.wasm\"\nstart = \"1m\"\nstop = \"0.025h\"\n[disk]\nlatency_ms = 2\n",
     );
     let scenario = parse(&text.replace("\"60s\"", "\"2m\"")).unwrap();
     let (network, load) = (&scenario.network, &scenario.load);
@@ -49,6 +47,7 @@ fn numbers_become_integers_of_their_unit() {
     assert_eq!((network.jitter_ppm, network.model), (50_000, Jitter::Pareto));
     assert_eq!((network.loss_ppm, network.reorder_ppm, network.duplicate_ppm), (1, 1_000_000, 999_999));
     assert_eq!((network.bytes_per_second, network.adversary_delay_us, scenario.disk.latency_us), (62_500, 1, 2_000));
+    assert_eq!(scenario.contract.as_deref(), Some("counter.wasm"));
     assert_eq!((load.payload, load.start_us, load.stop_us), (Payload::Counter, 60_000_000, 90_000_000));
     assert_eq!((load.count(), load.at_us(0), load.at_us(74)), (75, 60_000_000, 89_600_000));
 }
@@ -125,10 +124,12 @@ fn links_are_directed_between_and_undirected_of() {
 #[test]
 fn too_many_byzantine_validators_are_allowed_and_remarked() {
     let text = head("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = [0, 1]\nbehaviour = \"twin\"\n");
-    let remarks = parse(&text).unwrap().remarks();
-    assert_eq!(remarks, ["2 of 4 validators are Byzantine, and the network is made to bear 1: expect broken promises"]);
-    assert!(parse(&text.replace("[0, 1]", "[1]")).unwrap().remarks().is_empty());
-    assert_eq!(parse(&head("[load]\nrate = 1\nstop = \"60s\"\n")).unwrap().remarks().len(), 1);
+    let remark = parse(&text).unwrap().remark();
+    assert_eq!(
+        remark.as_deref(),
+        Some("2 of 4 validators are Byzantine, and the network is made to bear 1: expect broken promises")
+    );
+    assert_eq!(parse(&text.replace("[0, 1]", "[1]")).unwrap().remark(), None);
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn unknown_keys() {
     refuses(
         &head("[load]\nrate = 1\ntxbytes = 2\n"),
         6,
-        "unknown key \"txbytes\" in [load]; known: rate, tx_bytes, payload, start, stop",
+        "unknown key \"txbytes\" in [load]; known: rate, tx_bytes, payload, contract, start, stop",
     );
     refuses(
         &head("cost.sign = 1\n"),
@@ -281,6 +282,11 @@ fn values_of_disk_load_and_cost() {
         6,
         "payload is \"uniswap\"; it is one of \"none\", \"transfer\", \"counter\", \"erc20\"",
     );
+    let needs = "this payload calls a contract: name its wasm file with contract, relative to this file";
+    refuses(&load("payload = \"erc20\""), 6, needs);
+    let removes = "contract is for the payloads \"counter\" and \"erc20\"; remove it";
+    refuses(&load("contract = \"a.wasm\""), 6, removes);
+    refuses(&load("payload = \"counter\"\ncontract = 1"), 7, "contract is 1; it is the path of a wasm file");
     refuses(&load("stop = \"61s\""), 6, "stop is after the end of the run; take at most duration");
     refuses(&load("stop = \"9s\"\nstart = \"9s\""), 7, "the load stops before it starts; start is less than stop");
     refuses(&load("stop = \"0s\""), 6, "the load stops before it starts; start is less than stop");

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub network: Network,
     pub disk: Disk,
     pub load: Load,
+    /// The wasm file that the payload calls, as the scenario file names it: relative to that file.
+    pub contract: Option<String>,
     pub cost: Cost,
     /// In the order of the file.
     pub faults: Vec<Fault>,
@@ -66,20 +68,16 @@ impl Scenario {
         self.faults.iter().flat_map(byzantine).collect()
     }
 
-    /// What the author may not have meant, one sentence each. None of it is refused.
-    pub fn remarks(&self) -> Vec<String> {
+    /// What the author may not have meant, and what is not refused: the checks must catch what comes of it.
+    pub fn remark(&self) -> Option<String> {
         let (f, byzantine) = (self.faulty(), self.byzantine().len());
-        let mut remarks = Vec::new();
-        if byzantine > f {
-            remarks.push(format!(
+        let remark = || {
+            format!(
                 "{byzantine} of {} validators are Byzantine, and the network is made to bear {f}: expect broken promises",
                 self.nodes
-            ));
-        }
-        if self.load.millirate > 0 && self.load.stop_us == self.duration_us {
-            remarks.push("the load runs to the end: what was submitted last counts as lost; end it earlier with stop".into());
-        }
-        remarks
+            )
+        };
+        (byzantine > f).then(remark)
     }
 }
 

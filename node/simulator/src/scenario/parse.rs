@@ -12,8 +12,6 @@ use toml::de::DeTable;
 const MAX_NODES: u64 = 1_000;
 /// Longest run, µs: a day.
 const MAX_DURATION_US: u64 = 86_400_000_000;
-/// Without `stop` the load ends this much before the end, or after five sixths of a run that is shorter than a minute.
-const DRAIN_US: u64 = 10_000_000;
 
 /// Reads a scenario file.
 ///
@@ -25,6 +23,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         ScenarioError::at(text, offset, format_args!("not TOML: {}", error.message()))
     })?;
     let root = Table::root(text, &document).only(schema::ROOT)?;
+    let load_table = table(root, "load", "[load]", schema::LOAD)?;
     let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(ENGINES)?;
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
@@ -38,8 +37,8 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
         network: table(root, "network", "[network]", schema::NETWORK)?.map_or_else(|| Ok(Network::default()), network)?,
         disk: table(root, "disk", "[disk]", schema::DISK)?.map_or_else(|| Ok(Disk::default()), disk)?,
-        load: table(root, "load", "[load]", schema::LOAD)?
-            .map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, duration_us))?,
+        load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, duration_us))?,
+        contract: load_table.map_or(Ok(None), contract)?,
         cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
         faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us))?,
     })
@@ -201,8 +200,7 @@ fn disk(given: Table<'_>) -> Result<Disk, ScenarioError> {
 impl Load {
     /// Nothing is submitted.
     fn none(duration_us: u64) -> Self {
-        let stop_us = duration_us - DRAIN_US.min(duration_us / 6);
-        Self { millirate: 0, tx_bytes: 512, payload: Payload::None, start_us: 0, stop_us }
+        Self { millirate: 0, tx_bytes: 512, payload: Payload::None, start_us: 0, stop_us: duration_us }
     }
 }
 
@@ -228,10 +226,23 @@ fn load(given: Table<'_>, duration_us: u64) -> Result<Load, ScenarioError> {
     })
 }
 
+/// Where the wasm is that the payload calls.
+fn contract(load: Table<'_>) -> Result<Option<String>, ScenarioError> {
+    let payload = load.get("payload");
+    let calls = matches!(payload.map(|field| field.choice(PAYLOADS)).transpose()?, Some(Payload::Counter | Payload::Erc20));
+    match (load.get("contract"), payload) {
+        (None, Some(payload)) if calls => {
+            Err(payload.refuse("this payload calls a contract: name its wasm file with contract, relative to this file"))
+        }
+        (Some(alone), _) if !calls => Err(alone.refuse("contract is for the payloads \"counter\" and \"erc20\"; remove it")),
+        (contract, _) => contract.map(|field| Ok(field.word("the path of a wasm file")?.to_owned())).transpose(),
+    }
+}
+
 impl Default for Cost {
-    /// Measured on one core of a cloud machine; see `docs/simulator.md`.
+    /// Measured on one core of a cloud machine, combining for ten validators: `examples/crypto_cost.rs`.
     fn default() -> Self {
-        Self { sign_us: 20, verify_us: 45, recover_us: 35, share_us: 250, combine_us: 1_200 }
+        Self { sign_us: 20, verify_us: 40, recover_us: 35, share_us: 160, combine_us: 1_400 }
     }
 }
 
