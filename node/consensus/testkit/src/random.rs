@@ -1,0 +1,96 @@
+//! All the randomness there is: a function of a seed, the same on every machine.
+
+/// splitmix64.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(STEP))
+    }
+
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// Less than `bound`, which is above zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// True `parts` times in a million.
+    pub fn millionths(&mut self, parts: u32) -> bool {
+        parts > 0 && self.below(1_000_000) < u64::from(parts)
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        if items.is_empty() { None } else { items.get(self.below(items.len() as u64) as usize) }
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for place in (1..items.len()).rev() {
+            items.swap(place, self.below(place as u64 + 1) as usize);
+        }
+    }
+
+    /// `count` of the numbers below `size`, in ascending order.
+    pub fn subset(&mut self, size: usize, count: usize) -> Vec<usize> {
+        let mut all: Vec<_> = (0..size).collect();
+        self.shuffle(&mut all);
+        all.truncate(count);
+        all.sort_unstable();
+        all
+    }
+
+    /// A stream of its own for one purpose: what is drawn from it, and how much, changes no other stream.
+    #[must_use]
+    pub fn fork(&self, label: &str) -> Self {
+        // FNV-1a of the label.
+        let hash = label
+            .bytes()
+            .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+        Self(mix(self.0 ^ hash))
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_do_not_disturb_each_other_and_the_numbers_are_frozen() {
+        let mut random = Random::new(1);
+        let mut links = random.fork("links");
+        assert_ne!(links.draw(), random.fork("disks").draw());
+        assert_eq!(random.fork("links").draw(), Random::new(1).fork("links").draw());
+        assert_eq!([random.draw(), random.draw()], [0x6E789E6AA1B965F4, 0x6C45D188009454F]);
+    }
+
+    #[test]
+    fn subsets_are_ascending_and_of_their_size() {
+        let mut random = Random::new(7);
+        for _ in 0..100 {
+            let subset = random.subset(10, 7);
+            assert!(subset.len() == 7 && subset.windows(2).all(|pair| pair[0] < pair[1]) && subset[6] < 10);
+        }
+    }
+}

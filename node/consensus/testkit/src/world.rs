@@ -1,0 +1,538 @@
+//! Virtual time: one queue of events, and everything that happens between nodes.
+//!
+//! A *process* is a running program; its *identity* is the validator it plays. They are the same number except for Byzantine
+//! doubles, where two processes share one identity. Faults and access are by process, messages by identity.
+//!
+//! What happens at one instant happens in the order in which it was caused, so a run is a function of the processes, the
+//! settings and the seed.
+
+use crate::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Process, Random, adversary::View};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap, VecDeque},
+    mem,
+};
+
+/// Starts a process: `(process, its disk, now, a seed)`.
+pub type Start<P> = Box<dyn FnMut(usize, <P as Process>::Disk, Micros, u64) -> P>;
+
+/// A process that asks for its deadline again and again without time passing is broken.
+const MAX_ALARMS_AT_ONCE: u32 = 1_000;
+
+/// Nodes, links, disks and time. See the module documentation.
+pub struct World<P: Process> {
+    now: Micros,
+    queue: BinaryHeap<Reverse<Entry<P::Message>>>,
+    /// Breaks ties between events of one instant.
+    sequence: u64,
+    nodes: Vec<Node<P>>,
+    /// The processes of each identity.
+    players: Vec<Vec<usize>>,
+    pub links: Links,
+    pub disks: DiskModel,
+    adversary: Option<Box<dyn Adversary<P::Message>>>,
+    held: BTreeMap<(usize, u64), Vec<Happening<P::Message>>>,
+    /// By ordered pair of processes.
+    pairs: Vec<Pair>,
+    /// Connected processes of an identity, by process and identity.
+    connected: Vec<u8>,
+    start: Start<P>,
+    starts: Random,
+    transit: Random,
+    pub statistics: Statistics,
+}
+
+/// Counted since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Everything taken from the queue.
+    pub events: u64,
+    /// Sent, once per recipient, whether or not they arrive.
+    pub messages: u64,
+    pub bytes: u64,
+    pub delivered: u64,
+    /// Sent without a connection, lost on a link, or on their way when a connection broke.
+    pub lost: u64,
+}
+
+struct Node<P: Process> {
+    identity: usize,
+    process: Option<P>,
+    /// While the power is off.
+    disk: Option<P::Disk>,
+    /// Raised whenever the power goes on or off; events of earlier lives are void.
+    life: u32,
+    /// Processes of different groups are not connected.
+    group: u32,
+    busy_until: Micros,
+    /// What came while the node was busy.
+    inbox: VecDeque<Event<P::Message>>,
+    /// When the queue holds an alarm for its deadline.
+    alarm: Option<Micros>,
+    alarms_at_once: (Micros, u32),
+    disk_free: Micros,
+    line_free: Micros,
+    sent: (u64, u64),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    /// Odd while connected; raised whenever a connection is made or broken.
+    connection: u32,
+    /// Never connected.
+    separated: bool,
+    /// When the last message in order arrives.
+    last_arrival: Micros,
+}
+
+struct Entry<M> {
+    at: Micros,
+    sequence: u64,
+    happening: Happening<M>,
+}
+
+enum Happening<M> {
+    Arrival {
+        from: u32,
+        to: u32,
+        connection: u32,
+        message: M,
+    },
+    Own {
+        node: u32,
+        life: u32,
+        event: Event<M>,
+    },
+    Alarm {
+        node: u32,
+        life: u32,
+    },
+    /// A busy node is free again.
+    Free {
+        node: u32,
+        life: u32,
+    },
+}
+
+impl<M> PartialEq for Entry<M> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.sequence) == (other.at, other.sequence)
+    }
+}
+
+impl<M> Eq for Entry<M> {}
+
+impl<M> PartialOrd for Entry<M> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<M> Ord for Entry<M> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+impl<P: Process> World<P> {
+    /// One process per validator, all powered off with empty disks: [`World::start_all`].
+    pub fn new(links: Links, disks: DiskModel, seed: u64, start: Start<P>) -> Self {
+        let size = links.size();
+        Self::with_players((0..size).collect(), links, disks, seed, start)
+    }
+
+    /// Process p plays `identities[p]`. Processes of one identity are not connected to each other.
+    pub fn with_players(identities: Vec<usize>, links: Links, disks: DiskModel, seed: u64, start: Start<P>) -> Self {
+        let mut players = vec![Vec::new(); links.size()];
+        identities.iter().enumerate().for_each(|(process, identity)| players[*identity].push(process));
+        let random = Random::new(seed);
+        Self {
+            now: Micros::START,
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            pairs: vec![Pair::default(); identities.len() * identities.len()],
+            connected: vec![0; identities.len() * links.size()],
+            nodes: identities.into_iter().map(Node::new).collect(),
+            players,
+            links,
+            disks,
+            adversary: None,
+            held: BTreeMap::new(),
+            start,
+            starts: random.fork("starts"),
+            transit: random.fork("transit"),
+            statistics: Statistics::default(),
+        }
+    }
+
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// How many processes there are.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn identity(&self, process: usize) -> usize {
+        self.nodes[process].identity
+    }
+
+    pub fn is_up(&self, process: usize) -> bool {
+        self.nodes[process].process.is_some()
+    }
+
+    /// Whether two processes can hear each other now.
+    pub fn is_connected(&self, one: usize, other: usize) -> bool {
+        self.pairs[self.pair(one, other)].connection % 2 == 1
+    }
+
+    /// `None` while the power is off.
+    pub fn process(&self, process: usize) -> Option<&P> {
+        self.nodes[process].process.as_ref()
+    }
+
+    /// What is left while the power is off; `None` while it is on.
+    pub fn disk(&mut self, process: usize) -> Option<&mut P::Disk> {
+        self.nodes[process].disk.as_mut()
+    }
+
+    /// Messages and bytes that a process sent since the beginning.
+    pub fn sent(&self, process: usize) -> (u64, u64) {
+        self.nodes[process].sent
+    }
+
+    /// Does something to a running process, then takes what it wants done. `None` while the power is off.
+    pub fn with<R>(&mut self, process: usize, change: impl FnOnce(&mut P) -> R) -> Option<R> {
+        let result = self.nodes[process].process.as_mut().map(change)?;
+        self.drain(process);
+        Some(result)
+    }
+
+    pub fn set_adversary(&mut self, adversary: Option<Box<dyn Adversary<P::Message>>>) {
+        self.adversary = adversary;
+        let held: Vec<_> = mem::take(&mut self.held).into_values().flatten().collect();
+        held.into_iter().for_each(|arrival| self.schedule(self.now, arrival));
+    }
+
+    pub fn start_all(&mut self) {
+        (0..self.nodes.len()).for_each(|process| self.restart(process));
+    }
+
+    /// Power on, with what is on the disk. Nothing happens to a running process.
+    pub fn restart(&mut self, process: usize) {
+        let now = self.now;
+        let node = &mut self.nodes[process];
+        let Some(disk) = node.disk.take() else { return };
+        node.life += 1;
+        (node.busy_until, node.disk_free, node.line_free, node.alarm) = (now, now, now, None);
+        let started = (self.start)(process, disk, now, self.starts.draw());
+        self.nodes[process].process = Some(started);
+        self.drain(process);
+        self.reconnect(process);
+    }
+
+    /// Power off, at once.
+    pub fn crash(&mut self, process: usize) {
+        let Some(running) = self.nodes[process].process.take() else { return };
+        self.nodes[process].disk = Some(running.power_off());
+        self.nodes[process].life += 1;
+        self.nodes[process].inbox.clear();
+        self.reconnect(process);
+    }
+
+    /// Power off, and nothing is left.
+    pub fn lose_disk(&mut self, process: usize) {
+        self.crash(process);
+        self.nodes[process].disk = Some(P::Disk::default());
+    }
+
+    /// Only processes of the same group stay connected; those not named are group 0.
+    pub fn partition(&mut self, groups: &[Vec<usize>]) {
+        self.nodes.iter_mut().for_each(|node| node.group = 0);
+        for (number, group) in (0u32..).zip(groups) {
+            group.iter().for_each(|process| self.nodes[*process].group = number);
+        }
+        (0..self.nodes.len()).for_each(|process| self.reconnect(process));
+    }
+
+    pub fn heal(&mut self) {
+        self.partition(&[]);
+    }
+
+    /// Two processes are never connected from now on, in whatever group.
+    pub fn separate(&mut self, one: usize, other: usize) {
+        for pair in [self.pair(one, other), self.pair(other, one)] {
+            self.pairs[pair].separated = true;
+        }
+        self.reconnect(one);
+    }
+
+    /// Lets everything happen up to `end`, which is the time afterwards.
+    pub fn run_until(&mut self, end: Micros) {
+        while self.queue.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
+            self.step();
+        }
+        self.now = self.now.max(end);
+    }
+
+    pub fn run_for(&mut self, time: Micros) {
+        self.run_until(self.now + time);
+    }
+
+    /// Until `done`, asked after every event, or until `end`; whether it was `done`.
+    pub fn run_until_done(&mut self, end: Micros, mut done: impl FnMut(&Self) -> bool) -> bool {
+        while !done(self) {
+            if self.queue.peek().is_none_or(|Reverse(entry)| entry.at > end) {
+                self.now = self.now.max(end);
+                return done(self);
+            }
+            self.step();
+        }
+        true
+    }
+
+    /// The next event; false when there is none.
+    pub fn step(&mut self) -> bool {
+        let Some(Reverse(Entry { at, happening, .. })) = self.queue.pop() else { return false };
+        self.now = at;
+        self.statistics.events += 1;
+        match happening {
+            Happening::Arrival { from, to, connection, message } => {
+                let (from, to) = (from as usize, to as usize);
+                if self.pairs[self.pair(from, to)].connection == connection {
+                    self.statistics.delivered += 1;
+                    self.offer(to, Event::Message { from: self.nodes[from].identity, message });
+                } else {
+                    self.statistics.lost += 1;
+                }
+            }
+            Happening::Own { node, life, event } => {
+                if self.nodes[node as usize].life == life {
+                    self.offer(node as usize, event);
+                }
+            }
+            Happening::Alarm { node, life } => self.alarm(node as usize, life),
+            Happening::Free { node, life } => self.free(node as usize, life),
+        }
+        true
+    }
+
+    /// To the process now, or when it has time.
+    fn offer(&mut self, process: usize, event: Event<P::Message>) {
+        let node = &mut self.nodes[process];
+        if node.busy_until <= self.now && node.inbox.is_empty() {
+            return self.deliver(process, event);
+        }
+        node.inbox.push_back(event);
+        if node.inbox.len() == 1 {
+            let (at, life) = (node.busy_until, node.life);
+            self.schedule(at, Happening::Free { node: process as u32, life });
+        }
+    }
+
+    fn free(&mut self, process: usize, life: u32) {
+        while self.nodes[process].life == life {
+            let node = &mut self.nodes[process];
+            if node.busy_until > self.now {
+                let at = node.busy_until;
+                return self.schedule(at, Happening::Free { node: process as u32, life });
+            }
+            let Some(event) = node.inbox.pop_front() else { return };
+            let last = node.inbox.is_empty();
+            self.deliver(process, event);
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self, process: usize, event: Event<P::Message>) {
+        let now = self.now;
+        if let Some(running) = &mut self.nodes[process].process {
+            running.handle(now, event);
+            self.drain(process);
+        }
+    }
+
+    fn drain(&mut self, process: usize) {
+        let mut at = self.now.max(self.nodes[process].busy_until);
+        while let Some(action) = self.nodes[process].process.as_mut().and_then(Process::poll) {
+            match action {
+                Action::Send { to, message, bytes } => self.send(process, at, to, &message, bytes),
+                Action::Write { id, bytes } => self.write(process, at, id, bytes),
+                Action::Work(time) => at += time,
+            }
+        }
+        self.nodes[process].busy_until = at;
+        self.set_alarm(process);
+    }
+
+    fn write(&mut self, process: usize, at: Micros, id: u64, bytes: usize) {
+        let node = &mut self.nodes[process];
+        node.disk_free = node.disk_free.max(at) + self.disks.transfer(bytes);
+        let (done, life) = (node.disk_free + self.disks.sync, node.life);
+        self.schedule(done, Happening::Own { node: process as u32, life, event: Event::Written(id) });
+    }
+
+    fn send(&mut self, from: usize, at: Micros, to: usize, message: &P::Message, bytes: usize) {
+        for player in 0..self.players[to].len() {
+            let receiver = self.players[to][player];
+            self.statistics.messages += 1;
+            self.statistics.bytes += bytes as u64;
+            let node = &mut self.nodes[from];
+            node.sent = (node.sent.0 + 1, node.sent.1 + bytes as u64);
+            if self.is_connected(from, receiver) {
+                let node = &mut self.nodes[from];
+                node.line_free = node.line_free.max(at) + self.links.transmission(bytes);
+                let leaves = node.line_free;
+                self.transmit(from, receiver, leaves, message);
+            } else {
+                self.statistics.lost += 1;
+            }
+        }
+    }
+
+    /// A message enters the network.
+    fn transmit(&mut self, from: usize, to: usize, leaves: Micros, message: &P::Message) {
+        let (sender, receiver) = (self.nodes[from].identity, self.nodes[to].identity);
+        let fate = self.ask_adversary(sender, receiver, message);
+        let copies = if self.links.loses(sender, receiver, &mut self.transit) {
+            self.statistics.lost += 1;
+            0
+        } else {
+            1 + usize::from(self.transit.millionths(self.links.duplication))
+        };
+        let pair = self.pair(from, to);
+        for _ in 0..copies {
+            let mut transit = self.links.draw(sender, receiver, &mut self.transit);
+            let in_order = !self.transit.millionths(self.links.reordering);
+            if !in_order {
+                transit += Micros(self.transit.below(transit.0 + 1));
+            }
+            let connection = self.pairs[pair].connection;
+            let arrival = Happening::Arrival { from: from as u32, to: to as u32, connection, message: message.clone() };
+            match fate {
+                Fate::Hold(key) => self.held.entry((receiver, key)).or_default().push(arrival),
+                Fate::Later(extra) => self.schedule(leaves + transit + extra, arrival),
+                Fate::Normal if in_order => {
+                    let last = &mut self.pairs[pair].last_arrival;
+                    *last = (*last).max(leaves + transit);
+                    let at = *last;
+                    self.schedule(at, arrival);
+                }
+                Fate::Normal => self.schedule(leaves + transit, arrival),
+            }
+        }
+    }
+
+    fn ask_adversary(&mut self, from: usize, to: usize, message: &P::Message) -> Fate {
+        let Some(mut adversary) = self.adversary.take() else { return Fate::Normal };
+        let up = |identity: usize| self.players[identity].iter().any(|process| self.is_up(*process));
+        let mut view = View { now: self.now, up: &up, released: Vec::new() };
+        let fate = adversary.fate(&mut view, from, to, message);
+        let released = view.released;
+        self.adversary = Some(adversary);
+        for (receiver, below) in released {
+            let delay = self.links.delay(from, receiver).max(Micros(1));
+            while let Some(key) = self.held.range((receiver, 0)..(receiver, below)).next().map(|(key, _)| *key) {
+                let arrivals = self.held.remove(&key).unwrap_or_default();
+                arrivals.into_iter().for_each(|arrival| self.schedule(self.now + delay, arrival));
+            }
+        }
+        fate
+    }
+
+    /// One alarm in the queue per node, at or before its deadline; it is looked at again when it goes off.
+    fn set_alarm(&mut self, process: usize) {
+        let node = &mut self.nodes[process];
+        let Some(deadline) = node.process.as_ref().and_then(Process::deadline) else { return };
+        let at = deadline.max(self.now).max(node.busy_until);
+        if node.alarm.is_none_or(|alarm| at < alarm) {
+            node.alarm = Some(at);
+            let life = node.life;
+            self.schedule(at, Happening::Alarm { node: process as u32, life });
+        }
+    }
+
+    fn alarm(&mut self, process: usize, life: u32) {
+        let node = &mut self.nodes[process];
+        if node.life != life || node.alarm != Some(self.now) {
+            return;
+        }
+        node.alarm = None;
+        let due = node.process.as_ref().and_then(Process::deadline).is_some_and(|deadline| deadline <= self.now);
+        if due && node.busy_until <= self.now {
+            let (at, count) = node.alarms_at_once;
+            node.alarms_at_once = if at == self.now { (at, count + 1) } else { (self.now, 0) };
+            assert!(count < MAX_ALARMS_AT_ONCE, "process {process} spins at {}: its deadline does not move", self.now);
+            self.deliver(process, Event::Deadline);
+        } else {
+            self.set_alarm(process);
+        }
+    }
+
+    /// Makes or breaks the connections of one process, as power and groups say.
+    fn reconnect(&mut self, process: usize) {
+        for other in 0..self.nodes.len() {
+            let pair = self.pair(process, other);
+            let (one, two) = (&self.nodes[process], &self.nodes[other]);
+            let wanted = one.process.is_some()
+                && two.process.is_some()
+                && one.identity != two.identity
+                && one.group == two.group
+                && !self.pairs[pair].separated;
+            if wanted != self.is_connected(process, other) {
+                let back = self.pair(other, process);
+                for pair in [pair, back] {
+                    self.pairs[pair].connection += 1;
+                    self.pairs[pair].last_arrival = Micros::ZERO;
+                }
+                self.notice(process, other, wanted);
+                self.notice(other, process, wanted);
+            }
+        }
+    }
+
+    /// `process` notices that it is, or is no longer, connected to one more player of `other`'s identity.
+    fn notice(&mut self, process: usize, other: usize, up: bool) {
+        let identity = self.nodes[other].identity;
+        let count = &mut self.connected[process * self.players.len() + identity];
+        *count = if up { *count + 1 } else { *count - 1 };
+        let event = match (up, *count) {
+            (true, 1) => Event::Up(identity),
+            (false, 0) => Event::Down(identity),
+            _ => return,
+        };
+        let life = self.nodes[process].life;
+        self.schedule(self.now, Happening::Own { node: process as u32, life, event });
+    }
+
+    fn pair(&self, from: usize, to: usize) -> usize {
+        from * self.nodes.len() + to
+    }
+
+    fn schedule(&mut self, at: Micros, happening: Happening<P::Message>) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Entry { at, sequence: self.sequence, happening }));
+    }
+}
+
+impl<P: Process> Node<P> {
+    fn new(identity: usize) -> Self {
+        Self {
+            identity,
+            process: None,
+            disk: Some(P::Disk::default()),
+            life: 0,
+            group: 0,
+            busy_until: Micros::ZERO,
+            inbox: VecDeque::new(),
+            alarm: None,
+            alarms_at_once: (Micros::ZERO, 0),
+            disk_free: Micros::ZERO,
+            line_free: Micros::ZERO,
+            sent: (0, 0),
+        }
+    }
+}
