@@ -53,6 +53,21 @@ fn numbers_become_integers_of_their_unit() {
 }
 
 #[test]
+fn numbers_are_rounded_to_the_nearest() {
+    // As doubles, these are a little less than what is written.
+    let scenario = parse(&head("[network]\ndelay_ms = 1.005\n[load]\nrate = 1.001\nstart = \"1.005ms\"\n")).unwrap();
+    assert_eq!((scenario.network.one_way_us(0, 1), scenario.load.millirate, scenario.load.start_us), (1_005, 1_001, 1_005));
+}
+
+#[test]
+fn the_load_has_every_transaction_before_its_end() {
+    let load = |rate: &str, stop: &str| parse(&head(&format!("[load]\nrate = {rate}\nstop = \"{stop}\"\n"))).unwrap().load;
+    let slow = load("1", "1500ms");
+    assert_eq!((slow.count(), slow.at_us(0), slow.at_us(1)), (2, 0, 1_000_000));
+    assert_eq!((load("1", "2s").count(), load("0.3", "10s").count(), load("0", "10s").count()), (2, 3, 0));
+}
+
+#[test]
 fn nodes_are_dealt_to_regions_in_turn_and_a_delay_is_the_mean_link() {
     let scenario = parse(&head("[network]\nregions = [\"a\", \"b\"]\nrtt_ms = [[2, 100], [200, 4]]\n")).unwrap();
     let network = &scenario.network;
@@ -148,7 +163,9 @@ fn unknown_keys() {
         "unknown key \"nods\" in the file; known: engine, nodes, duration, seed, crypto, engine_config, network, disk, load, \
          cost, fault",
     );
+    // Of two, the first in the file.
     refuses(&head("[disk]\nzzz = 1\nlatencyy = 2\n"), 5, "unknown key \"zzz\" in [disk]; known: latency_ms, bandwidth_mbps");
+    refuses(&head("[disk]\naaa = 1\nzzz = 2\n"), 5, "unknown key \"aaa\" in [disk]; known: latency_ms, bandwidth_mbps");
     refuses(
         &head("[load]\nrate = 1\ntxbytes = 2\n"),
         6,
