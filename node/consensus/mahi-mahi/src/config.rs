@@ -1,5 +1,6 @@
 //! The engine's parameters. All but pacing and fetching affect validity or results and stand in the genesis.
 
+use crate::rules::Waves;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
@@ -144,6 +145,12 @@ impl Config {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The waves of this protocol in a committee; at most one leader slot per validator and round.
+    pub fn waves(&self, committee_size: usize) -> Waves {
+        let leaders = u16::try_from(committee_size).map_or(self.leaders, |size| self.leaders.min(size));
+        Waves::mahi_mahi(self.wave_length, leaders)
     }
 
     /// V7: most parents of a block: one per author of the round before, and weak links.

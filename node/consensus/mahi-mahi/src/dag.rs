@@ -4,7 +4,7 @@
 //! author it supports: the merge of its parents' tables in list order, which is what a pre-order depth-first walk finds first. A
 //! certificate is counted from the parents' tables. Queries are then look-ups, linear in the committee.
 
-use crate::message::{Block, BlockRef, Round};
+use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::ValidatorIndex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -149,15 +149,37 @@ impl Dag {
         self.resolve(certifier.round - (self.wave_length - 1), author, node.certifies[author.as_usize()])
     }
 
-    /// The blocks of `round` in the history of `from`, which is above it.
-    pub fn history_at(&self, from: &BlockRef, round: Round) -> BTreeSet<BlockRef> {
-        let mut seen = BTreeSet::from([*from]);
-        let mut stack = vec![*from];
-        while let Some(block) = stack.pop().and_then(|reference| self.get(&reference)) {
-            stack.extend(block.parents().iter().filter(|parent| parent.round >= round && seen.insert(**parent)));
-        }
-        seen.retain(|reference| reference.round == round && self.contains(reference));
-        seen
+    /// Per block of the slot, in order of acceptance: how many authors certify it. Authors are counted, not blocks (P2): an
+    /// equivocator's further blocks must not forge a quorum.
+    pub fn certified(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
+        let certify_round = round + (self.wave_length - 1);
+        self.count_authors(round, author, certify_round, move |node, sibling| node.certifies[author.as_usize()] == sibling)
+    }
+
+    /// Per block of the slot: how many authors have a block in the vote round that does not vote for it.
+    pub fn refused(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
+        let depth = self.wave_length - 2;
+        let column = self.index(depth, author);
+        self.count_authors(round, author, round + depth, move |node, sibling| node.supports[column] != sibling)
+    }
+
+    fn count_authors(
+        &self,
+        round: Round,
+        author: ValidatorIndex,
+        judging_round: Round,
+        judges: impl Fn(&Node, Sibling) -> bool,
+    ) -> impl Iterator<Item = (BlockRef, usize)> {
+        let judging = self.rounds.get(&judging_round).map_or(&[][..], |blocks| &blocks.slots);
+        (0u16..).map(Sibling).zip(self.slot(round, author)).map(move |(sibling, node)| {
+            let agrees = |siblings: &&Vec<Node>| siblings.iter().any(|judge| judges(judge, sibling));
+            (node.block.reference(), judging.iter().filter(agrees).count())
+        })
+    }
+
+    /// The history of a block, round by round from the top.
+    pub fn history(&self, from: BlockRef) -> History<'_> {
+        History { dag: self, open: BTreeSet::from([from]) }
     }
 
     /// F4: pre-order in list order: a parent itself comes before what it stands on, and the first finding stays.
@@ -212,6 +234,25 @@ impl Dag {
     fn node(&self, reference: &BlockRef) -> Option<(Sibling, &Node)> {
         let numbered = (0u16..).map(Sibling).zip(self.slot(reference.round, reference.author));
         numbered.into_iter().find(|(_, node)| node.block.reference() == *reference)
+    }
+}
+
+/// A walk down the history of a block. What is not in the DAG (below the floor) is left out.
+pub struct History<'a> {
+    dag: &'a Dag,
+    /// Met and not passed yet, by round.
+    open: BTreeSet<BlockRef>,
+}
+
+impl History<'_> {
+    /// Walks down to `round`, which is not above that of an earlier call, and gives the blocks there.
+    pub fn down_to(&mut self, round: Round) -> impl Iterator<Item = &BlockRef> {
+        while let Some(last) = self.open.last().copied().filter(|last| last.round > round) {
+            self.open.remove(&last);
+            let parents = self.dag.get(&last).map_or(&[][..], |block| block.parents());
+            self.open.extend(parents.iter().filter(|parent| self.dag.contains(parent)));
+        }
+        self.open.range(first_of(round)..)
     }
 }
 

@@ -7,12 +7,13 @@ use crate::{
     coin::Coins,
     config::{Config, MAX_CLOCK_AHEAD_MS},
     dag::Dag,
+    decisions::Decisions,
     journal::Journal,
     keys::{Coin, Signer},
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
     proposer::{Proposer, Want},
     repair::Repair,
-    rules::{self, Decision, Slot, Verdict},
+    rules::{Decision, Verdict, Waves},
     state::Sequence,
     synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
     verify::Checked,
@@ -59,8 +60,8 @@ pub struct MahiMahi {
     pub(crate) repair: Repair,
     pub(crate) proposer: Option<Proposer>,
     journal: Journal,
-    /// D1: final verdicts of slots from the cursor up.
-    verdicts: BTreeMap<Slot, Verdict>,
+    waves: Waves,
+    decisions: Decisions,
     /// The own block that is not durable yet.
     in_flight: Option<(Ticket, Arc<Block>)>,
     /// Slots with something to order that is not delivered yet.
@@ -122,6 +123,7 @@ impl MahiMahi {
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
+        let waves = config.waves(size);
         // A chain that has commits and a validator that has no record: what it signed is forgotten.
         let forgot = records.is_empty() && resume.index.0 > 0;
         let limits = Limits {
@@ -138,7 +140,8 @@ impl MahiMahi {
             repair: Repair::new(seed, forgot, now),
             proposer: me.map(|me| Proposer::new(me, &context, now)),
             journal: Journal::new(now),
-            verdicts: BTreeMap::new(),
+            waves,
+            decisions: Decisions::new(waves),
             in_flight: None,
             undelivered: BTreeSet::new(),
             early: BTreeMap::new(),
@@ -155,11 +158,6 @@ impl MahiMahi {
         engine.start_greeting();
         engine.settle();
         engine
-    }
-
-    /// ℓ, at most one slot per validator.
-    fn leaders(&self) -> u16 {
-        u16::try_from(self.committee.size()).map_or(self.config.leaders, |size| self.config.leaders.min(size))
     }
 
     pub(crate) fn me(&self) -> Option<ValidatorIndex> {
@@ -310,6 +308,7 @@ impl MahiMahi {
                 self.trace(TraceEvent::Accepted(block.vertex()));
             }
             self.changed = true;
+            self.decisions.block_arrived(reference.round);
             self.repair.progress(self.now);
             if !block.content().batch.is_empty() && self.is_awaited(reference) {
                 self.undelivered.insert((reference.round, reference.author));
@@ -351,15 +350,14 @@ impl MahiMahi {
     /// D0 and D7.
     fn extend_commits(&mut self) {
         self.tell_elected();
-        let (leaders, ahead) = (self.leaders(), self.config.wave_length - 1);
-        let order = |round: Round| self.coins.opened(round + ahead).map(|coin| coin.order.as_slice());
-        let decisions = rules::decide(&self.dag, leaders, order, self.sequence.next(), &mut self.verdicts);
-        decisions.iter().for_each(|decision| self.tell_decided(decision));
+        let order = |round: Round| self.coins.opened(self.waves.certify_round(round)).map(|coin| coin.order.as_slice());
+        let decided = self.decisions.decide(&self.dag, order, self.sequence.next());
+        decided.iter().for_each(|decision| self.tell_decided(decision));
         let floor = self.sequence.floor();
-        while let Some(verdict) = self.verdicts.remove(&self.sequence.next()) {
-            match verdict {
-                Verdict::Commit(leader) => self.commit(leader),
-                Verdict::Skip => self.sequence.skip(leaders),
+        while let Some(verdict) = self.decisions.take(self.sequence.next()) {
+            self.sequence.pass_to(self.waves.after(self.sequence.next()));
+            if let Verdict::Commit(leader) = verdict {
+                self.commit(leader);
             }
         }
         if self.sequence.floor() > floor {
@@ -368,15 +366,13 @@ impl MahiMahi {
     }
 
     fn tell_elected(&mut self) {
-        let (leaders, ahead) = (usize::from(self.leaders()), self.config.wave_length - 1);
         for coin in self.coins.take_opened() {
-            // C2: the first coins elect nobody; slots before the cursor are done with.
-            if coin.0 <= ahead || coin - ahead < self.sequence.next().round {
+            let Some(round) = self.decisions.coin_opened(coin).filter(|round| *round >= self.sequence.next().round) else {
                 continue;
-            }
-            let ranked = self.coins.opened(coin).map(|opened| opened.order.iter().take(leaders).copied().collect());
-            let round = (coin - ahead).0;
-            self.trace(TraceEvent::Elected { round, leaders: ranked.unwrap_or_default() });
+            };
+            let order = self.coins.opened(coin).map_or(&[][..], |opened| &opened.order);
+            let leaders = order.iter().take(usize::from(self.waves.leaders)).copied().collect();
+            self.trace(TraceEvent::Elected { round: round.0, leaders });
         }
     }
 
@@ -392,9 +388,9 @@ impl MahiMahi {
 
     fn commit(&mut self, leader: BlockRef) {
         let leader = self.dag.get(&leader).expect("a verdict names a block of the DAG").clone();
-        let coin = self.coins.opened(leader.round() + (self.config.wave_length - 1));
+        let coin = self.coins.opened(self.waves.certify_round(leader.round()));
         let randomness = coin.expect("a slot is decided only when its coin is open").seed;
-        let commit = self.sequence.commit(&self.dag, &leader, randomness, self.leaders(), self.config.gc_depth);
+        let commit = self.sequence.commit(&self.dag, &leader, randomness, self.config.gc_depth);
         for block in &commit.blocks {
             self.undelivered.remove(&(block.round(), block.author()));
         }
@@ -515,7 +511,7 @@ impl MahiMahi {
 
     /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.
     pub fn footprint(&self) -> [usize; 3] {
-        [self.dag.len(), self.synchroniser.count() + self.early.len(), self.verdicts.len()]
+        [self.dag.len(), self.synchroniser.count() + self.early.len(), self.decisions.len()]
     }
 
     /// Everything up to this round is final or gone.

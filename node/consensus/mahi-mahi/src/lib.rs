@@ -12,7 +12,7 @@
 //!                                         it reaches        says which proposals of r are leaders
 //! ```
 //! A wave starts every round. A leader with a quorum of certificates commits; one that cannot get any is skipped at once; the
-//! rest is settled by the first later leader that is not skipped ([`rules`]). Each committed leader delivers what it stands
+//! rest is settled by the first later leader that is not skipped ([`rules`], asked by [`decisions`]). Each committed leader delivers what it stands
 //! on and nobody delivered before ([`state`]).
 //!
 //! What always holds: one own block per round, durable before it is sent; the commits, their times and their checkpoints are the same
@@ -24,6 +24,7 @@
 pub mod coin;
 pub mod config;
 pub mod dag;
+pub mod decisions;
 mod engine;
 mod journal;
 pub mod keys;

@@ -54,6 +54,11 @@ pub struct BlockRef {
     pub digest: B256,
 }
 
+/// The least reference of a round, for ranges.
+pub(crate) fn first_of(round: Round) -> BlockRef {
+    BlockRef { round, author: ValidatorIndex(0), digest: B256::ZERO }
+}
+
 impl fmt::Debug for BlockRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "B(v{},{})#{:02x}{:02x}", self.author, self.round, self.digest[0], self.digest[1])

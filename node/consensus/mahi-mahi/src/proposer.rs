@@ -6,8 +6,7 @@
 use crate::{
     config::Config,
     dag::Dag,
-    message::{BlockRef, Context, Round},
-    state::first_of,
+    message::{BlockRef, Context, Round, first_of},
 };
 use corniche_engine::Batch;
 use corniche_types::{TimestampMs, ValidatorIndex};

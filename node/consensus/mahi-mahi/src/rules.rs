@@ -1,4 +1,5 @@
-//! The decision rules D0–D6: pure verdicts on a DAG. Calling them again is harmless.
+//! The decision rules D3–D5: pure verdicts on a DAG. Calling them again is harmless. When they are asked is the matter of
+//! [`crate::decisions`].
 //!
 //! Every threshold counts distinct **authors**, never blocks: an equivocator's extra blocks must not forge a quorum (P2).
 
@@ -8,10 +9,7 @@ use crate::{
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::ValidatorIndex;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::fmt;
 
 /// A leader slot. Ordered by round, then rank (F6). May hold no block, one, or siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
@@ -22,11 +20,56 @@ pub struct Slot {
 
 impl Slot {
     pub const FIRST: Self = Self { round: Round(1), rank: 0 };
+}
 
-    /// The slot after this one when each round has `leaders`.
-    #[must_use]
-    pub fn next(self, leaders: u16) -> Self {
-        if self.rank + 1 < leaders { Self { rank: self.rank + 1, ..self } } else { Self { round: self.round + 1, rank: 0 } }
+/// The shape of a protocol's waves: Mahi-Mahi's, or a baseline's to compare it with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waves {
+    /// w: rounds from proposing to certifying, both included.
+    pub length: u64,
+    /// ℓ: leader slots of a round that has any.
+    pub leaders: u16,
+    /// One in so many rounds has leader slots, from round 1 on: 1 in Mahi-Mahi (M3), else the length.
+    pub stride: u64,
+    /// Whether D4 applies (M8).
+    pub direct_skip: bool,
+}
+
+impl Waves {
+    pub const fn mahi_mahi(length: u64, leaders: u16) -> Self {
+        Self { length, leaders, stride: 1, direct_skip: true }
+    }
+
+    /// F6: the slot after this one.
+    pub fn after(&self, slot: Slot) -> Slot {
+        if slot.rank + 1 < self.leaders {
+            Slot { rank: slot.rank + 1, ..slot }
+        } else {
+            Slot { round: slot.round + self.stride, rank: 0 }
+        }
+    }
+
+    pub fn vote_round(&self, propose: Round) -> Round {
+        propose + (self.length - 2)
+    }
+
+    pub fn certify_round(&self, propose: Round) -> Round {
+        propose + (self.length - 1)
+    }
+
+    /// The propose round that has this vote round, if any.
+    pub fn voted_in(&self, vote: Round) -> Option<Round> {
+        self.propose_round(vote, self.length - 2)
+    }
+
+    /// The propose round that has this certify round, and whose leaders this round's coin elects (C2), if any.
+    pub fn certified_in(&self, certify: Round) -> Option<Round> {
+        self.propose_round(certify, self.length - 1)
+    }
+
+    fn propose_round(&self, later: Round, distance: u64) -> Option<Round> {
+        let round = later.0.checked_sub(distance)?;
+        (round.checked_sub(1)? % self.stride == 0).then_some(Round(round))
     }
 }
 
@@ -79,102 +122,36 @@ impl fmt::Display for Slot {
     }
 }
 
-/// D0: decides what can be decided of the slots from `next` up, into `verdicts`, and says what is new.
-///
-/// `order` gives the validators of a propose round in the order of their ranks, once its coin is open; the first `leaders`
-/// of them have slots. Rounds are visited from the highest down, because D5 reads the verdicts of higher slots from this same
-/// pass (D6).
-pub fn decide<'a>(
-    dag: &Dag,
-    leaders: u16,
-    order: impl Fn(Round) -> Option<&'a [ValidatorIndex]>,
-    next: Slot,
-    verdicts: &mut BTreeMap<Slot, Verdict>,
-) -> Vec<Decision> {
-    let mut decisions = Vec::new();
-    let mut round = dag.top() - (dag.wave_length() - 1);
-    while round >= next.round && round > Round(0) {
-        // D2: before its coin is open, a slot has no validator yet and stays undecided.
-        let ranked: Vec<_> = (0..leaders).zip(order(round).unwrap_or_default()).collect();
-        for (rank, leader) in ranked.into_iter().rev() {
-            let slot = Slot { round, rank };
-            if slot < next || verdicts.contains_key(&slot) {
-                continue; // D1: final verdicts stay.
-            }
-            let found = direct(dag, round, *leader).or_else(|| {
-                let (anchor, block) = anchor(slot, dag.wave_length(), leaders, verdicts)?;
-                Some((indirect(dag, round, *leader, &block), Reason::Anchor(anchor)))
-            });
-            if let Some((verdict, reason)) = found {
-                verdicts.insert(slot, verdict);
-                decisions.push(Decision { slot, leader: *leader, verdict, reason });
-            }
-        }
-        round = round - 1;
-    }
-    decisions
-}
-
 /// D3 and D4: what the certify and vote rounds say by themselves.
-pub fn direct(dag: &Dag, round: Round, leader: ValidatorIndex) -> Option<(Verdict, Reason)> {
-    let certified = directly_certified(dag, round, leader);
-    match certified.as_slice() {
-        [] => directly_skipped(dag, round, leader).map(|reason| (Verdict::Skip, reason)),
-        [(block, authors)] => Some((Verdict::Commit(*block), Reason::Certified(*authors))),
+pub fn direct(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<(Verdict, Reason)> {
+    let mut certified = dag.certified(round, leader).filter(|(_, authors)| *authors >= dag.quorum());
+    match (certified.next(), certified.next()) {
+        (Some((block, authors)), None) => Some((Verdict::Commit(block), Reason::Certified(authors))),
         // Lemma 6.4.2 is broken, so more validators are faulty than the committee stands; nothing may be output any more.
-        _ => None,
+        (Some(_), Some(_)) => None,
+        (None, _) if waves.direct_skip => directly_skipped(dag, waves, round, leader).map(|reason| (Verdict::Skip, reason)),
+        (None, _) => None,
     }
-}
-
-/// D3: the blocks of the slot that a quorum of distinct authors certify, and how many do. More than one only beyond the
-/// fault bound.
-pub fn directly_certified(dag: &Dag, round: Round, leader: ValidatorIndex) -> Vec<(BlockRef, usize)> {
-    let certify_round = round + (dag.wave_length() - 1);
-    let mut authors: BTreeMap<BlockRef, BTreeSet<ValidatorIndex>> = BTreeMap::new();
-    for block in dag.round(certify_round) {
-        if let Some(certified) = dag.certificate(&block.reference(), leader) {
-            authors.entry(certified).or_default().insert(block.author());
-        }
-    }
-    let counted = authors.into_iter().map(|(block, authors)| (block, authors.len()));
-    counted.filter(|(_, authors)| *authors >= dag.quorum()).collect()
 }
 
 /// D4: (i) a quorum of authors has voted, and (ii) **every** known block of the slot has a quorum of authors not voting
 /// for it. The printed algorithm skips as soon as *one* sibling has, which forks (P1).
-fn directly_skipped(dag: &Dag, round: Round, leader: ValidatorIndex) -> Option<Reason> {
-    let vote_round = round + (dag.wave_length() - 2);
-    let refusing = |block: BlockRef| {
-        let refusing = dag.round(vote_round).filter(|voter| dag.vote(&voter.reference(), leader) != Some(block));
-        refusing.map(|voter| voter.author()).collect::<BTreeSet<_>>().len()
-    };
-    if dag.authors_at(vote_round) < dag.quorum() {
+fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<Reason> {
+    if dag.authors_at(waves.vote_round(round)) < dag.quorum() {
         return None;
     }
-    match dag.siblings(round, leader).map(|block| refusing(block.reference())).min() {
+    match dag.refused(round, leader).map(|(_, authors)| authors).min() {
         None => Some(Reason::Empty),
         Some(fewest) => (fewest >= dag.quorum()).then_some(Reason::Refused(fewest)),
     }
 }
 
-/// D5, first half: the first slot of round ≥ r + w that is not skipped, if it is committed. A slot that is still
-/// undecided (absent here) ends the scan (P8); a nearer anchor would be unsafe (P9).
-fn anchor(slot: Slot, wave_length: u64, leaders: u16, verdicts: &BTreeMap<Slot, Verdict>) -> Option<(Slot, BlockRef)> {
-    let mut candidate = Slot { round: slot.round + wave_length, rank: 0 };
-    while let Some(verdict) = verdicts.get(&candidate) {
-        if let Verdict::Commit(block) = verdict {
-            return Some((candidate, *block));
-        }
-        candidate = candidate.next(leaders);
-    }
-    None
-}
-
-/// D5, second half: commit what has a certificate in the anchor's history, else skip. Depends only on that history, so it is
-/// the same at every validator.
-fn indirect(dag: &Dag, round: Round, leader: ValidatorIndex, anchor: &BlockRef) -> Verdict {
-    let certify_round = round + (dag.wave_length() - 1);
-    let certificates = dag.history_at(anchor, certify_round);
-    let certified: BTreeSet<_> = certificates.iter().filter_map(|block| dag.certificate(block, leader)).collect();
-    certified.first().map_or(Verdict::Skip, |block| Verdict::Commit(*block))
+/// D5, second half: a block of `leader` that one of `certifiers`, the certify round in an anchor's history, certifies. Depends
+/// only on that history, so it is the same at every validator.
+pub fn held_certificate<'a>(
+    dag: &Dag,
+    certifiers: impl Iterator<Item = &'a BlockRef>,
+    leader: ValidatorIndex,
+) -> Option<BlockRef> {
+    certifiers.filter_map(|block| dag.certificate(block, leader)).min()
 }

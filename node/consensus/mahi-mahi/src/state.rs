@@ -3,7 +3,7 @@
 
 use crate::{
     dag::Dag,
-    message::{Block, BlockRef, Round},
+    message::{Block, BlockRef, Round, first_of},
     rules::Slot,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -76,18 +76,17 @@ impl Sequence {
         self.delivered.contains(round, author)
     }
 
-    /// D7: passes over a skipped slot.
-    pub fn skip(&mut self, leaders: u16) {
-        self.next = self.next.next(leaders);
+    /// D7: the cursor moves on, over a skipped slot or a committed one.
+    pub fn pass_to(&mut self, next: Slot) {
+        self.next = next;
     }
 
-    /// D7–D9: commits `leader`, the block of the next slot.
-    pub fn commit(&mut self, dag: &Dag, leader: &Arc<Block>, randomness: B256, leaders: u16, gc_depth: u64) -> Commit {
+    /// D8, D9: commits `leader`, the block of the slot before the cursor.
+    pub fn commit(&mut self, dag: &Dag, leader: &Arc<Block>, randomness: B256, gc_depth: u64) -> Commit {
         let mut blocks = self.sub_dag(dag, leader);
         // D9: of two siblings the first in commit order is delivered, the other suppressed.
         blocks.retain(|block| self.delivered.insert(block.round(), block.author()));
         self.index = self.index.next();
-        self.next = self.next.next(leaders);
         self.time = self.time.max(previous_round_time(dag, leader));
         // G1, after G2 used the old value.
         self.floor = self.floor.max(leader.round() - gc_depth);
@@ -129,11 +128,6 @@ fn previous_round_time(dag: &Dag, leader: &Block) -> TimestampMs {
     let mut times: Vec<_> = previous.filter_map(|parent| dag.get(parent)).map(|block| block.content().timestamp).collect();
     times.sort_unstable();
     times.get(times.len().saturating_sub(1) / 2).copied().unwrap_or_default()
-}
-
-/// The least reference of a round, for ranges.
-pub(crate) fn first_of(round: Round) -> BlockRef {
-    BlockRef { round, author: ValidatorIndex(0), digest: B256::ZERO }
 }
 
 /// The delivered (round, author) slots above the floor, as bits.

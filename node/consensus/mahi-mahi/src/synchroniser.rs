@@ -4,10 +4,7 @@
 //! then from its author, then from everybody in turn, with growing pauses, until it is here or below the floor. Everything is bounded
 //! by author: a validator that floods blocks whose ancestors do not exist displaces only its own.
 
-use crate::{
-    message::{Block, BlockRef, Round},
-    state::first_of,
-};
+use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet},

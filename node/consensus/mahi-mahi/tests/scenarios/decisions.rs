@@ -1,12 +1,13 @@
 //! The decision rules on small drawings, and P1 and P2: the two ways in which the printed rules fork.
 
-use crate::{cluster::Random, drawing::Drawing, votes::random_dag};
+use crate::{cluster::Random, drawing::Drawing, plain, votes::random_dag};
 use corniche_mahi_mahi::{
     CoinValue,
     coin::elect,
     dag::Dag,
+    decisions::Decisions,
     message::{BlockRef, Round},
-    rules::{Slot, Verdict, decide, direct},
+    rules::{Slot, Verdict, Waves, direct},
 };
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
@@ -15,8 +16,26 @@ fn verdict(text: &str, size: usize, leader: u16) -> Option<Verdict> {
     directly(&Drawing::parse(size, 4, text).dag(), 1, leader)
 }
 
+/// What the direct rules say, quick and plain.
 pub fn directly(dag: &Dag, round: u64, leader: u16) -> Option<Verdict> {
-    direct(dag, Round(round), ValidatorIndex(leader)).map(|(verdict, _)| verdict)
+    let (waves, round, leader) = (Waves::mahi_mahi(dag.wave_length(), 1), Round(round), ValidatorIndex(leader));
+    let verdict = direct(dag, &waves, round, leader).map(|(verdict, _)| verdict);
+    assert_eq!(verdict, plain::direct(dag, &waves, round, leader));
+    verdict
+}
+
+/// What the engine's way of deciding makes of a whole DAG at once.
+pub fn decide<'a>(dag: &Dag, leaders: u16, order: impl Fn(Round) -> Option<&'a [ValidatorIndex]>) -> BTreeMap<Slot, Verdict> {
+    let waves = Waves::mahi_mahi(dag.wave_length(), leaders);
+    let mut decisions = Decisions::new(waves);
+    for round in (1..=dag.top().0).map(Round) {
+        decisions.block_arrived(round);
+        if waves.certified_in(round).and_then(&order).is_some() {
+            decisions.coin_opened(round);
+        }
+    }
+    let decided = decisions.decide(dag, order, Slot::FIRST);
+    decided.into_iter().map(|decision| (decision.slot, decision.verdict)).collect()
 }
 
 #[test]
@@ -82,7 +101,7 @@ fn two_consecutive_leaders_without_a_path_both_commit() {
     ";
     let drawing = Drawing::parse(4, 4, text);
     let dag = drawing.dag();
-    assert!(dag.history_at(&drawing.reference("1@2"), Round(1)).iter().all(|block| block.author != ValidatorIndex(0)));
+    assert!(!plain::history(&dag, drawing.reference("1@2")).contains(&drawing.reference("0@1")));
     assert_eq!(directly(&dag, 1, 0), Some(Verdict::Commit(drawing.reference("0@1"))));
     assert_eq!(directly(&dag, 2, 1), Some(Verdict::Commit(drawing.reference("1@2"))));
 }
@@ -117,7 +136,7 @@ fn votes_of_older_rounds_do_not_count_as_certificates() {
     assert_eq!(dag.certificate(&drawing.reference("1@5"), ValidatorIndex(3)), Some(drawing.reference("3@2")));
 }
 
-fn value(seed: u64, round: u64) -> CoinValue {
+pub fn value(seed: u64, round: u64) -> CoinValue {
     let mut value = [0; 48];
     value[..8].copy_from_slice(&seed.to_le_bytes());
     value[8..16].copy_from_slice(&round.to_le_bytes());
@@ -131,9 +150,7 @@ fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, 
         let coin_round = round + (dag.wave_length() - 1);
         (dag.authors_at(coin_round) >= dag.quorum()).then(|| &orders[usize::try_from(round.0).unwrap()][..])
     };
-    let mut verdicts = BTreeMap::new();
-    decide(dag, leaders, opened, Slot::FIRST, &mut verdicts);
-    verdicts
+    decide(dag, leaders, opened)
 }
 
 /// A part of the DAG as another validator may hold it: a random choice of blocks with their whole histories.

@@ -1,9 +1,12 @@
 //! The two worked examples of the thesis, drawn.
 
-use crate::{decisions::directly, drawing::Drawing};
+use crate::{
+    decisions::{decide, directly},
+    drawing::Drawing,
+};
 use corniche_mahi_mahi::{
     message::Round,
-    rules::{Slot, Verdict, decide},
+    rules::{Slot, Verdict},
 };
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
@@ -56,9 +59,7 @@ fn figure_6_2_verdicts(drawing: &Drawing) -> BTreeMap<Slot, Verdict> {
         known @ 1..=6 => Some(&ORDERS[known - 1][..]),
         _ => None,
     };
-    let mut verdicts = BTreeMap::new();
-    decide(&drawing.dag(), 2, order, Slot::FIRST, &mut verdicts);
-    verdicts
+    decide(&drawing.dag(), 2, order)
 }
 
 const fn pair(a: u16, b: u16) -> [ValidatorIndex; 2] {

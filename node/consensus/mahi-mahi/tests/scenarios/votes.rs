@@ -26,7 +26,8 @@ fn is_certificate(dag: &Dag, block: &BlockRef, leader: &BlockRef) -> bool {
     voters.map(|parent| parent.author).collect::<BTreeSet<_>>().len() >= dag.quorum()
 }
 
-/// A random DAG with siblings, minimal parent sets, weak links and shuffled parent orders.
+/// A random DAG with siblings, minimal parent sets, weak links and shuffled parent orders. In most rounds somebody is shunned, for
+/// four rounds in a row, so that votes go missing.
 pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Random) -> Dag {
     let committee = committee(size);
     let context = Context::new(&committee);
@@ -35,7 +36,11 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
     let mut last: Vec<BlockRef> = (0..size).map(|author| context.genesis(crate::cluster::index(author))).collect();
     let mut previous: Vec<Vec<BlockRef>> = last.iter().map(|block| vec![*block]).collect();
     let mut older: Vec<BlockRef> = Vec::new();
+    let mut shunned = 0;
     for round in 1..=rounds {
+        if round % 4 == 1 {
+            shunned = random.below(size as u64 + 2) as usize;
+        }
         let mut current: Vec<Vec<BlockRef>> = vec![Vec::new(); size];
         for author in 0..size {
             let siblings = if author < faulty { 1 + random.below(3) } else { u64::from(random.below(8) > 0 || round < 3) };
@@ -43,17 +48,22 @@ pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Rando
                 let mut others: Vec<usize> =
                     (0..size).filter(|other| *other != author && !previous[*other].is_empty()).collect();
                 random.shuffle(&mut others);
+                others.sort_by_key(|other| *other == shunned);
                 let own = previous[author].first().copied().unwrap_or(last[author]);
                 let others_needed = committee.quorum() - usize::from(own.round.0 + 1 == round);
                 if others.len() < others_needed {
                     continue;
                 }
-                let spare = others.len() - others_needed;
+                let spare = if random.below(4) == 0 { others.len() - others_needed } else { 0 };
                 others.truncate(others_needed + random.below(spare as u64 + 1) as usize);
                 let pick = |other: &usize| previous[*other][random.below(previous[*other].len() as u64) as usize];
                 let mut parents: Vec<_> = std::iter::once(own).chain(others.iter().map(pick)).collect();
                 let slots: BTreeSet<_> = parents.iter().map(|parent| (parent.round, parent.author)).collect();
-                let weak = older.iter().rev().take(4).find(|weak| !slots.contains(&(weak.round, weak.author)));
+                let weak = older
+                    .iter()
+                    .rev()
+                    .take(4)
+                    .find(|weak| !slots.contains(&(weak.round, weak.author)) && weak.author.as_usize() != shunned);
                 parents.extend(weak.filter(|_| random.below(3) == 0));
                 let block = sign(size, u16::try_from(author).unwrap(), round, parents, format!("{sibling}").as_bytes());
                 assert!(dag.insert(block.clone()));
