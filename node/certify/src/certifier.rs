@@ -1,9 +1,10 @@
 //! The certifier: a state machine over executed headers, shares and certificates.
 
-use crate::Share;
-use corniche_crypto::{
-    BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify, bls_verify_aggregate, verify_certificate,
+use crate::{
+    Share,
+    keys::{Keys, Signature},
 };
+use corniche_crypto::check_claim;
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,11 +30,8 @@ pub enum Output {
 
 /// See the crate documentation.
 pub struct Certifier {
-    chain_id: u64,
     committee: Committee,
-    /// By validator index.
-    keys: Vec<BlsPublicKey>,
-    own: Option<(ValidatorIndex, BlsSecretKey)>,
+    keys: Keys,
     /// Newest executed height; `None` until the first [`Self::executed`].
     newest_executed: Option<Height>,
     /// Headers we executed above `certified`.
@@ -54,28 +52,22 @@ pub struct Certifier {
 struct OwnHeader {
     hash: B256,
     /// Ours, for a validator.
-    signature: Option<BlsSignature>,
+    signature: Option<Signature>,
 }
 
 struct Received {
     header_hash: B256,
-    signature: BlsSignature,
+    signature: Signature,
     /// Checked singly.
     verified: bool,
     bytes: Bytes,
 }
 
 impl Certifier {
-    /// `own` is our place in the committee and our key; `None` for a full node. The committee's keys must have been checked
-    /// before (`corniche_crypto::verify_genesis`).
-    pub fn new(chain_id: u64, committee: Committee, own: Option<(ValidatorIndex, BlsSecretKey)>) -> Self {
-        let parse = |bytes: &Bytes| BlsPublicKey::from_bytes(bytes).expect("invariant: the genesis' keys were verified");
-        let keys = committee.members().map(|(_, member)| parse(&member.bls_key)).collect();
+    pub fn new(committee: Committee, keys: Keys) -> Self {
         Self {
-            chain_id,
             committee,
             keys,
-            own,
             newest_executed: None,
             executed: BTreeMap::new(),
             certified: Height(0),
@@ -104,7 +96,7 @@ impl Certifier {
         }
         self.newest_executed = Some(height);
         let message = self.signed_bytes(height, header_hash);
-        let signature = self.own.as_ref().map(|(_, key)| key.sign(&message));
+        let signature = self.keys.own.as_ref().map(|key| key.sign(&message));
         self.executed.insert(height, OwnHeader { hash: header_hash, signature });
         if self.executed.len() > EXECUTED_KEPT {
             self.executed.pop_first();
@@ -120,7 +112,7 @@ impl Certifier {
 
     /// A share arrived from validator `from` over an authenticated connection.
     pub fn share(&mut self, from: ValidatorIndex, bytes: Bytes) {
-        let own = self.own.as_ref().map(|(index, _)| *index);
+        let own = self.keys.own.as_ref().map(|key| key.index());
         if self.diverged || Some(from) == own || self.committee.member(from).is_none() {
             return;
         }
@@ -132,10 +124,9 @@ impl Certifier {
         if known || height <= self.certified || !self.is_near(height) {
             return;
         }
-        let header_hash = share.header_hash;
-        let received = BlsSignature::from_bytes(&share.signature)
-            .map(|signature| Received { header_hash, signature, verified: false, bytes: bytes.clone() })
-            .and_then(|received| self.check_suspect(from, height, received));
+        let (header_hash, signature) = (share.header_hash, share.signature);
+        let received = Received { header_hash, signature, verified: false, bytes: bytes.clone() };
+        let received = self.check_suspect(from, height, received);
         let is_false = received.is_none();
         self.shares.entry(height).or_default().insert(from, received);
         if is_false {
@@ -172,7 +163,7 @@ impl Certifier {
 
     fn own_share(&self, height: Height) -> Option<Bytes> {
         let header = self.executed.get(&height)?;
-        let signature = header.signature?.to_bytes();
+        let signature = header.signature?;
         Some(Share { epoch: self.committee.epoch(), height, header_hash: header.hash, signature }.encode())
     }
 
@@ -181,10 +172,16 @@ impl Certifier {
         height.0 <= newest.0.saturating_add(SHARES_AHEAD)
     }
 
-    fn is_valid(&self, certificate: &Certificate) -> bool {
-        let (hash, model) = (self.committee.hash(), self.committee.fault_model());
-        certificate.epoch == self.committee.epoch()
-            && verify_certificate(certificate, self.chain_id, &self.keys, hash, model, self.committee.quorum()).is_ok()
+    /// Whether a quorum of the committee signed what this certificate says. Says nothing about what we executed.
+    pub fn is_valid(&self, certificate: &Certificate) -> bool {
+        let (size, quorum) = (self.committee.size(), self.committee.quorum());
+        let (chain, hash, model) = (self.committee.chain_id(), self.committee.hash(), self.committee.fault_model());
+        let claim = check_claim(certificate, chain, size, hash, model, quorum).ok();
+        let claim = claim.filter(|_| certificate.epoch == self.committee.epoch());
+        let signature = Signature::try_from(&certificate.signature[..]).ok();
+        claim
+            .zip(signature)
+            .is_some_and(|(claim, signature)| self.keys.committee.verify(&claim.message, &claim.signers, &signature))
     }
 
     /// Makes a certificate for `height` if a quorum signed one header of it, whichever; a header other than ours is found out
@@ -209,11 +206,9 @@ impl Certifier {
             if signers.len() < self.committee.quorum() {
                 return None;
             }
-            let keys: Vec<&BlsPublicKey> = signers.keys().map(|signer| &self.keys[signer.as_usize()]).collect();
-            let signatures: Vec<BlsSignature> = signers.values().copied().collect();
             let message = self.signed_bytes(height, header_hash);
-            let aggregate = bls_aggregate(&signatures).filter(|sum| bls_verify_aggregate(&keys, &message, sum));
-            if let Some(signature) = aggregate {
+            let shares: Vec<(ValidatorIndex, Signature)> = signers.iter().map(|(signer, share)| (*signer, *share)).collect();
+            if let Some(signature) = self.keys.committee.combine(&message, &shares) {
                 return Some(Certificate {
                     epoch: self.committee.epoch(),
                     committee_hash: self.committee.hash(),
@@ -221,7 +216,7 @@ impl Certifier {
                     header_hash,
                     fault_model: self.committee.fault_model(),
                     signers: SignerBitmap::from_signers(signers.into_keys(), self.committee.size()),
-                    signature: Bytes::copy_from_slice(&signature.to_bytes()),
+                    signature: Bytes::copy_from_slice(&signature),
                 });
             }
             if !self.remove_false_shares(height, header_hash) {
@@ -237,12 +232,12 @@ impl Certifier {
     }
 
     /// Everyone who says they signed this header, ourselves included.
-    fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, BlsSignature> {
+    fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, Signature> {
         let signed = self.received(height).filter(|(_, received)| received.header_hash == header_hash);
         let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
         let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
-        if let (Some((own, _)), Some(signature)) = (&self.own, own_header.and_then(|header| header.signature)) {
-            signers.insert(*own, signature);
+        if let (Some(own), Some(signature)) = (&self.keys.own, own_header.and_then(|header| header.signature)) {
+            signers.insert(own.index(), signature);
         }
         signers
     }
@@ -277,7 +272,7 @@ impl Certifier {
 
     fn verify_singly(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {
         let message = self.signed_bytes(height, received.header_hash);
-        bls_verify(&self.keys[from.as_usize()], &message, &received.signature)
+        self.keys.committee.verify_share(from, &message, &received.signature)
     }
 
     fn accuse(&mut self, validator: ValidatorIndex, evidence: Bytes) {
@@ -310,6 +305,6 @@ impl Certifier {
 
     fn signed_bytes(&self, height: Height, header_hash: B256) -> Vec<u8> {
         let (epoch, hash, model) = (self.committee.epoch(), self.committee.hash(), self.committee.fault_model());
-        Certificate::signed_bytes(self.chain_id, epoch, hash, height, header_hash, model)
+        Certificate::signed_bytes(self.committee.chain_id(), epoch, hash, height, header_hash, model)
     }
 }

@@ -20,7 +20,9 @@
 //! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
 
 mod certifier;
+mod keys;
 mod share;
 
 pub use certifier::{Certifier, Output, SHARES_AHEAD};
+pub use keys::{Keys, Signature, Signatures, Signer};
 pub use share::Share;

@@ -1,7 +1,7 @@
 //! One validator's signature over one header, as it travels between validators.
 
+use crate::keys::Signature;
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_crypto::BLS_SIGNATURE_BYTES;
 use corniche_types::{B256, Bytes, Epoch, Height, wire};
 
 /// A share of a certificate. Who signed it is known from the connection it came over; the signature itself is checked only
@@ -11,7 +11,7 @@ pub struct Share {
     pub epoch: Epoch,
     pub height: Height,
     pub header_hash: B256,
-    pub signature: [u8; BLS_SIGNATURE_BYTES],
+    pub signature: Signature,
 }
 
 impl Share {

@@ -2,8 +2,8 @@
 //! thread of its own, the simulator calls it in place.
 
 use crate::BlockPlan;
-use corniche_executor::{Candidate, fees, serial, verify_ordered};
-use corniche_state::{CommittedBlock, State, Tree};
+use corniche_executor::{BlockOutput, Candidate, fees, serial, verify_ordered};
+use corniche_state::{CommittedBlock, State, StateView, Tree};
 use corniche_types::{
     Address, B256, Block, Epoch, Genesis, Header, Height, OrderedTransaction, OrderingRecord, SkipReason, U256, ValidatorIndex,
     header_hash,
@@ -28,10 +28,10 @@ pub struct ExecutionStage {
 }
 
 /// One executed block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Executed {
     pub hash: B256,
-    pub committed: CommittedBlock,
+    pub committed: Arc<CommittedBlock>,
     /// Skipped transactions that may become valid, with the validator to whose pool they return.
     pub returned: Vec<(ValidatorIndex, VerifiedTransaction)>,
 }
@@ -73,6 +73,20 @@ impl ExecutionStage {
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
     ) -> Executed {
+        let vm = self.vm.clone();
+        self.execute_by(plan, verify, |view, env, candidates, fee_addresses| {
+            serial::execute_block(&vm, view, env, candidates, fee_addresses)
+        })
+    }
+
+    /// The same with another way of running the candidates; everything around it, roots, header and ordering record, is as in
+    /// [`Self::execute`].
+    pub fn execute_by(
+        &mut self,
+        plan: BlockPlan,
+        verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
+        run: impl FnOnce(&dyn StateView, &BlockEnv, &[Candidate], &[Address]) -> BlockOutput,
+    ) -> Executed {
         let env = self.env(&plan);
         let verified = verify(&plan.ordered, self.genesis.chain_id);
         let candidates: Vec<Candidate> = plan
@@ -82,7 +96,7 @@ impl ExecutionStage {
             .map(|(ordered, verified)| Candidate { author: ordered.author, raw: ordered.raw.clone(), verified })
             .collect();
         let snapshot = self.state.latest();
-        let output = serial::execute_block(&self.vm, &snapshot, &env, &candidates, &self.fee_addresses);
+        let output = run(&snapshot, &env, &candidates, &self.fee_addresses);
         let state_root = self.tree.apply(&output.changes);
         self.state.apply(Height(env.number), &output.changes);
 
@@ -112,7 +126,7 @@ impl ExecutionStage {
         let returned = returned_transactions(&ordering, &candidates);
         let block = Block { header, ordering, ordered: plan.ordered };
         let committed = CommittedBlock { block, receipts: output.receipts, changes: output.changes, resume: plan.resume };
-        Executed { hash, committed, returned }
+        Executed { hash, committed: Arc::new(committed), returned }
     }
 
     fn env(&self, plan: &BlockPlan) -> BlockEnv {

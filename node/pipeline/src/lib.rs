@@ -26,6 +26,7 @@ mod pipeline;
 mod words;
 
 pub use blocks::{BlockBuilder, BlockPlan};
+pub use corniche_certify::Keys as CertificateKeys;
 pub use execution::{Executed, ExecutionStage, ExecutionStart, verify_all};
 pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};

@@ -13,7 +13,6 @@ use crate::follow::Follower;
 use crate::words::{EngineFactory, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 use corniche_admission::{Event as PoolEvent, Pool};
 use corniche_certify::Certifier;
-use corniche_crypto::BlsPublicKey;
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
@@ -28,8 +27,6 @@ pub const AHEAD_OF_CERTIFICATION: u64 = 64;
 /// A node. See the crate documentation.
 pub struct Pipeline {
     genesis: Arc<Genesis>,
-    committee: Committee,
-    bls_keys: Vec<BlsPublicKey>,
     own: Option<ValidatorIndex>,
     engine_factory: Option<EngineFactory>,
     engine: Option<Box<dyn Engine>>,
@@ -89,14 +86,8 @@ enum Mode {
 impl Pipeline {
     pub fn new(setup: Setup) -> Self {
         let committee = Committee::from_genesis(&setup.genesis);
-        let bls_keys = setup
-            .genesis
-            .validators
-            .iter()
-            .map(|member| BlsPublicKey::from_bytes(&member.bls_key).expect("invariant: the genesis was verified before"));
-        let bls_keys = bls_keys.collect();
-        let (own, bls_key) = setup.validator.map_or((None, None), |(index, key)| (Some(index), Some((index, key))));
-        let mut certifier = Certifier::new(setup.genesis.chain_id, committee.clone(), bls_key);
+        let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
+        let mut certifier = Certifier::new(committee, setup.certificate_keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         if let Some(certificate) = &setup.certificate {
             certifier.certificate(certificate.clone());
@@ -109,8 +100,6 @@ impl Pipeline {
         let builder = BlockBuilder::new(&setup.genesis, setup.head.as_ref().map(|block| &block.ordering), setup.resume.clone());
         let mut pipeline = Self {
             builder,
-            committee,
-            bls_keys,
             own,
             mode: if engine.is_some() { Mode::Ordering } else { Mode::Following },
             engine_factory: setup.engine_factory,
@@ -181,7 +170,8 @@ impl Pipeline {
     pub fn deadline(&self) -> Option<TimestampMs> {
         let engine = self.engine.as_ref().and_then(|engine| engine.deadline());
         let patience = self.patience_ends();
-        let following = self.mode == Mode::Following && self.follower.target() > self.planned;
+        // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
+        let following = self.mode == Mode::Following && self.is_idle() && self.follower.target() > self.planned;
         let follow = following.then(|| self.follower.deadline(self.planned.next())).flatten();
         [engine, patience, follow, self.announce_at, self.forward_at].into_iter().flatten().min()
     }
@@ -204,6 +194,11 @@ impl Pipeline {
     /// The newest state that is visible to users.
     fn view(&self) -> Snapshot {
         self.state.at(self.appended).expect("invariant: the newest appended height is never pruned")
+    }
+
+    /// No block is on its way through execution and disk.
+    fn is_idle(&self) -> bool {
+        self.appended == self.planned && self.plans.is_empty()
     }
 
     /// Runs every stage until nothing moves.

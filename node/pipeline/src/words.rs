@@ -4,7 +4,7 @@ use crate::blocks::BlockPlan;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::message::{PeerMessage, Request, Response};
 use corniche_admission::{PoolConfig, Refusal};
-use corniche_crypto::BlsSecretKey;
+use corniche_certify::Keys as CertificateKeys;
 use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
@@ -130,8 +130,8 @@ pub enum TransactionStatus {
 /// Everything a pipeline is built from.
 pub struct Setup {
     pub genesis: Arc<Genesis>,
-    /// Our place in the committee with our key for certificates; `None` for a full node.
-    pub validator: Option<(ValidatorIndex, BlsSecretKey)>,
+    /// The committee's keys for certificates, and ours; without one of our own this is a full node.
+    pub certificate_keys: CertificateKeys,
     pub engine_factory: Option<EngineFactory>,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,

@@ -46,6 +46,26 @@ fn a_late_follower_gets_everything() {
 }
 
 #[test]
+fn a_follower_sleeps_while_its_disk_is_busy() {
+    let (mut validator, mut full) = pair();
+    full.slow_disk = true;
+    for nonce in 0..3 {
+        validator.submit(transfer(nonce));
+    }
+    exchange(&mut validator, &mut full);
+    // One more, while the blocks of the last answer are being written.
+    validator.submit(transfer(3));
+    exchange(&mut validator, &mut full);
+    assert!(!full.waiting_appends.is_empty() && full.pipeline.target() > Height(full.executed_plans as u64));
+    assert_eq!(full.pipeline.deadline(), None, "there is nobody to ask until then");
+    full.slow_disk = false;
+    full.finish_appends();
+    full.wait(1);
+    exchange(&mut validator, &mut full);
+    assert_eq!(full.hashes(), validator.hashes());
+}
+
+#[test]
 fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     let (mut validator, mut full) = pair();
     validator.submit(transfer(0));

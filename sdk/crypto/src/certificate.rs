@@ -4,7 +4,7 @@ use crate::{
     bls::{BlsPublicKey, BlsSignature, bls_verify_aggregate},
     genesis::{GenesisKeyError, member_keys},
 };
-use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis};
+use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorIndex};
 
 /// Why a certificate proves nothing.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -34,28 +34,42 @@ pub fn verify_certificate(
     fault_model: FaultModel,
     quorum: usize,
 ) -> Result<(), CertificateError> {
+    let claim = check_claim(certificate, chain_id, keys.len(), committee_hash, fault_model, quorum)?;
+    let signature = BlsSignature::from_bytes(&certificate.signature).ok_or(CertificateError::Malformed)?;
+    let signing_keys: Vec<&BlsPublicKey> = claim.signers.iter().map(|signer| &keys[signer.as_usize()]).collect();
+    bls_verify_aggregate(&signing_keys, &claim.message, &signature).then_some(()).ok_or(CertificateError::Invalid)
+}
+
+/// What a certificate says: that these validators signed this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateClaim {
+    /// A quorum at least, each one in the committee.
+    pub signers: Vec<ValidatorIndex>,
+    pub message: Vec<u8>,
+}
+
+/// Checks everything about a certificate but its signature.
+pub fn check_claim(
+    certificate: &Certificate,
+    chain_id: u64,
+    committee_size: usize,
+    committee_hash: B256,
+    fault_model: FaultModel,
+    quorum: usize,
+) -> Result<CertificateClaim, CertificateError> {
     if certificate.committee_hash != committee_hash {
         return Err(CertificateError::Committee { expected: committee_hash, found: certificate.committee_hash });
     }
     if certificate.fault_model != fault_model {
         return Err(CertificateError::FaultModel { expected: fault_model, found: certificate.fault_model });
     }
-    let committee_size = keys.len();
     let signers = certificate.signers.signers(committee_size).ok_or(CertificateError::Bitmap { committee_size })?;
     if signers.len() < quorum.max(1) {
         return Err(CertificateError::NoQuorum { signers: signers.len(), quorum });
     }
-    let signature = BlsSignature::from_bytes(&certificate.signature).ok_or(CertificateError::Malformed)?;
-    let message = Certificate::signed_bytes(
-        chain_id,
-        certificate.epoch,
-        committee_hash,
-        certificate.height,
-        certificate.header_hash,
-        fault_model,
-    );
-    let signing_keys: Vec<&BlsPublicKey> = signers.iter().map(|signer| &keys[signer.as_usize()]).collect();
-    bls_verify_aggregate(&signing_keys, &message, &signature).then_some(()).ok_or(CertificateError::Invalid)
+    let (epoch, height, header_hash) = (certificate.epoch, certificate.height, certificate.header_hash);
+    let message = Certificate::signed_bytes(chain_id, epoch, committee_hash, height, header_hash, fault_model);
+    Ok(CertificateClaim { signers, message })
 }
 
 /// A committee as far as its certificates are concerned. Parse once, check many.

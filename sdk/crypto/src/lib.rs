@@ -25,7 +25,7 @@ pub use bls::{
     BLS_PUBLIC_KEY_BYTES, BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify,
     bls_verify_aggregate, verify_possession,
 };
-pub use certificate::{CertificateError, CommitteeKeys, verify_certificate};
+pub use certificate::{CertificateClaim, CertificateError, CommitteeKeys, check_claim, verify_certificate};
 pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};
 pub use genesis::{GenesisKeyError, verify_genesis};
 pub use secret::SecretError;

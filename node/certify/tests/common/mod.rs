@@ -1,7 +1,7 @@
 //! A committee with real keys, and certifiers for its members.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use corniche_certify::{Certifier, Output, Share};
+use corniche_certify::{Certifier, Keys, Output, Share};
 use corniche_crypto::{BlsSecretKey, CommitteeKeys};
 use corniche_engine::Committee;
 use corniche_types::{
@@ -43,11 +43,15 @@ pub fn genesis(validators: u16) -> Genesis {
 }
 
 pub fn validator(n: u16, index: u16) -> Certifier {
-    Certifier::new(CHAIN_ID, Committee::from_genesis(&genesis(n)), Some((ValidatorIndex(index), key(index))))
+    let committee = Committee::from_genesis(&genesis(n));
+    let keys = Keys::bls(&committee, Some((ValidatorIndex(index), key(index))));
+    Certifier::new(committee, keys)
 }
 
 pub fn full_node(n: u16) -> Certifier {
-    Certifier::new(CHAIN_ID, Committee::from_genesis(&genesis(n)), None)
+    let committee = Committee::from_genesis(&genesis(n));
+    let keys = Keys::bls(&committee, None);
+    Certifier::new(committee, keys)
 }
 
 /// The header hash of this height that everyone agrees on.

@@ -18,7 +18,8 @@ use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
 use corniche_mahi_mahi::{self as mahi_mahi, real};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
 use corniche_pipeline::{
-    EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup,
+    answer_blocks,
 };
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
@@ -104,7 +105,10 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     shared.counters.finalized.store(certified.0, Ordering::Relaxed);
     let pipeline = Pipeline::new(Setup {
         genesis: genesis.clone(),
-        validator: own.zip(keys.as_ref().map(|keys| keys.bls.clone())),
+        certificate_keys: CertificateKeys::bls(
+            &Committee::from_genesis(&genesis),
+            own.zip(keys.as_ref().map(|keys| keys.bls.clone())),
+        ),
         engine_factory: engine.map(MahiMahiParts::factory),
         records: recovered.safety,
         state: state.clone(),

@@ -16,7 +16,7 @@ impl Pipeline {
     pub(super) fn follow(&mut self, now: TimestampMs) {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
         // While ordered blocks are on their way through execution and disk, following would only start them over.
-        let idle = self.appended == self.planned && self.plans.is_empty();
+        let idle = self.is_idle();
         if lag == 0 || !idle {
             self.stuck_since = None;
         } else {
@@ -65,7 +65,7 @@ impl Pipeline {
         };
         let empty = response.blocks.is_empty();
         let next = self.planned.next();
-        match check_response(response, next, self.executed_hash, |certificate| self.certificate_is_valid(certificate)) {
+        match check_response(response, next, self.executed_hash, |certificate| self.certifier.is_valid(certificate)) {
             Ok((blocks, certificate)) => {
                 self.follower.answered(now, &from, true);
                 self.follow_blocks(blocks, certificate);

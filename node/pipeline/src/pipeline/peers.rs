@@ -3,7 +3,6 @@
 use super::Pipeline;
 use crate::message::PeerMessage;
 use crate::words::{Fault, NodeKey, Output};
-use corniche_crypto::verify_certificate;
 use corniche_engine::{Input as EngineInput, Recipients};
 use corniche_types::{Certificate, TimestampMs, ValidatorIndex};
 
@@ -30,7 +29,7 @@ impl Pipeline {
     }
 
     pub(super) fn learn_certificate(&mut self, from: NodeKey, certificate: Certificate) {
-        if certificate.height > self.certified && !self.certificate_is_valid(&certificate) {
+        if certificate.height > self.certified && !self.certifier.is_valid(&certificate) {
             let fault = Fault("certificate that does not verify".into());
             self.out.push_back(Output::Penalise { peer: from, fault });
             return;
@@ -40,12 +39,6 @@ impl Pipeline {
         if certificate.height > self.certified && certificate.height <= self.appended {
             self.certifier.certificate(certificate);
         }
-    }
-
-    pub(super) fn certificate_is_valid(&self, certificate: &Certificate) -> bool {
-        let committee = &self.committee;
-        let (chain, hash, model) = (committee.chain_id(), committee.hash(), committee.fault_model());
-        verify_certificate(certificate, chain, &self.bls_keys, hash, model, committee.quorum()).is_ok()
     }
 
     pub(super) fn send_to_validators(&mut self, to: Recipients, message: &PeerMessage) {

@@ -7,7 +7,6 @@ use crate::words::{Output, Plan};
 use corniche_certify::Output as CertifierOutput;
 use corniche_engine::{Offence, Recipients};
 use corniche_types::{B256, Certificate, Height, TimestampMs};
-use std::sync::Arc;
 
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
@@ -45,7 +44,7 @@ impl Pipeline {
         }
         self.executed = height;
         self.executed_hash = executed.hash;
-        let committed = Arc::new(executed.committed);
+        let committed = executed.committed;
         self.appending_info.insert(height, (executed.hash, executed.returned));
         self.appending.push_back(committed.clone());
         self.out.push_back(Output::Append(committed));

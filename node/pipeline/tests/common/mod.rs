@@ -4,10 +4,12 @@
 use alloy_consensus::TxEip1559;
 use corniche_admission::{PoolConfig, batch};
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
-use corniche_engine::{Batch, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent};
+use corniche_engine::{
+    Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
+};
 use corniche_pipeline::{
-    EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request,
-    Response, Setup, answer_blocks, verify_all,
+    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
+    Pipeline, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -207,7 +209,7 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            validator: own,
+            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(&genesis), own),
             engine_factory: validator.map(|(_, factory)| factory),
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),

@@ -1,0 +1,92 @@
+//! What certification needs from cryptography, as traits, so that simulations can run under modelled cryptography; the real
+//! one is BLS ([`Keys::bls`]).
+
+use corniche_crypto::{
+    BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify, bls_verify_aggregate,
+};
+use corniche_engine::Committee;
+use corniche_types::ValidatorIndex;
+use std::sync::Arc;
+
+/// A share, or a quorum's shares combined: a compressed BLS12-381 G1 point.
+pub type Signature = [u8; BLS_SIGNATURE_BYTES];
+
+/// This validator's key for headers. Deterministic: a restarted node signs the same bytes.
+pub trait Signer: Send + Sync {
+    /// Which validator this is.
+    fn index(&self) -> ValidatorIndex;
+    fn sign(&self, message: &[u8]) -> Signature;
+}
+
+/// Everyone's public keys. Validators named to these functions are in the committee.
+pub trait Signatures: Send + Sync {
+    /// Checks a single share.
+    fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool;
+    /// Combines shares of distinct validators and verifies the one result; `None` when it does not verify: then at least one
+    /// share is bad.
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature>;
+    /// Checks what was combined from shares of exactly these validators.
+    fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool;
+}
+
+/// The keys of one node.
+#[derive(Clone)]
+pub struct Keys {
+    pub committee: Arc<dyn Signatures>,
+    /// `None` for a full node.
+    pub own: Option<Arc<dyn Signer>>,
+}
+
+impl Keys {
+    /// The committee's BLS keys, which must have been checked before (`corniche_crypto::verify_genesis`), and ours.
+    pub fn bls(committee: &Committee, own: Option<(ValidatorIndex, BlsSecretKey)>) -> Self {
+        let parse = |bytes: &[u8]| BlsPublicKey::from_bytes(bytes).expect("invariant: the genesis' keys were verified");
+        let keys = committee.members().map(|(_, member)| parse(&member.bls_key)).collect();
+        let own = own.map(|(index, key)| Arc::new(BlsSigner { index, key }) as Arc<dyn Signer>);
+        Self { committee: Arc::new(BlsSignatures { keys }), own }
+    }
+}
+
+struct BlsSigner {
+    index: ValidatorIndex,
+    key: BlsSecretKey,
+}
+
+impl Signer for BlsSigner {
+    fn index(&self) -> ValidatorIndex {
+        self.index
+    }
+
+    fn sign(&self, message: &[u8]) -> Signature {
+        self.key.sign(message).to_bytes()
+    }
+}
+
+struct BlsSignatures {
+    /// By validator index.
+    keys: Vec<BlsPublicKey>,
+}
+
+impl BlsSignatures {
+    fn verify_sum(&self, message: &[u8], signers: impl Iterator<Item = ValidatorIndex>, sum: &BlsSignature) -> bool {
+        let keys: Vec<&BlsPublicKey> = signers.map(|signer| &self.keys[signer.as_usize()]).collect();
+        bls_verify_aggregate(&keys, message, sum)
+    }
+}
+
+impl Signatures for BlsSignatures {
+    fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool {
+        BlsSignature::from_bytes(share).is_some_and(|share| bls_verify(&self.keys[signer.as_usize()], message, &share))
+    }
+
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
+        let points: Option<Vec<_>> = shares.iter().map(|(_, share)| BlsSignature::from_bytes(share)).collect();
+        let sum = bls_aggregate(&points?)?;
+        self.verify_sum(message, shares.iter().map(|(signer, _)| *signer), &sum).then(|| sum.to_bytes())
+    }
+
+    fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
+        let sum = BlsSignature::from_bytes(combined);
+        sum.is_some_and(|sum| self.verify_sum(message, signers.iter().copied(), &sum))
+    }
+}
