@@ -4,9 +4,10 @@
 //!  VERSION   schema, chain id, genesis hash        LOCK     held by the running node
 //!  keys/     0700                                  safety/  safety log      blocks/  block log
 //!  state/    checkpoint and indices                code/    compiled code   explorer/
+//!  trace/    what the engine did lately            VALIDATOR   written by the node: whose directory this is
 //! ```
 //!
-//! Only `state/`, `code/` and `explorer/` may be deleted: they are built again. `VERSION` is written last when a directory
+//! Only `state/`, `code/` and `explorer/`, which are built again, and `trace/`, which nothing needs, may be deleted. `VERSION` is written last when a directory
 //! is made, so a directory that has it once had everything else.
 
 use crate::StoreError;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names that a directory without `VERSION` may contain: ours, and what an operator puts beside them.
-const KNOWN: [&str; 8] = ["LOCK", "keys", "safety", "blocks", "state", "code", "explorer", "lost+found"];
+const KNOWN: [&str; 10] = ["LOCK", "VALIDATOR", "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
 const KNOWN_ENDINGS: [&str; 5] = [".toml", ".json", ".log", ".pid", ".txt"];
 
 /// Which chain a directory holds.
@@ -80,6 +81,10 @@ impl DataDirectory {
 
     pub fn code(&self) -> PathBuf {
         self.root.join("code")
+    }
+
+    pub fn trace(&self) -> PathBuf {
+        self.root.join("trace")
     }
 
     pub fn explorer(&self) -> PathBuf {

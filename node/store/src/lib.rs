@@ -30,6 +30,7 @@
 //! | `recovery` | opening: from a directory to a state at the head |
 //! | `store`, `reader`, `indexer` | the one writer; any number of readers; the background thread |
 //! | `code_cache` | compiled contract code by key |
+//! | `trace` | what the engine did lately, for people who look: may be lost |
 //! | `probe` | how tests cut the power |
 //!
 //! Chosen against: blocks in the key-value store (bulk costs 4 to 12 µs a key there, 3 µs a transaction here, and a
@@ -50,6 +51,7 @@ mod recovery;
 mod safety;
 mod segment;
 mod store;
+mod trace;
 
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};
@@ -58,3 +60,4 @@ pub use options::{Backend, Options};
 pub use reader::{Reader, StoredBlock};
 pub use recovery::{Recovered, genesis_block};
 pub use store::{Store, Synced};
+pub use trace::{Trace, TraceRecord, TraceWindow};

@@ -49,7 +49,7 @@ impl Settings {
                 "restore the file from a backup, or delete safety/: the node then does not vote until it has learned from \
                  a quorum what it signed last"
             }
-            LogKind::Blocks => BLOCKS_ADVICE,
+            LogKind::Blocks | LogKind::Trace => BLOCKS_ADVICE,
         };
         StoreError::Damaged { path: path.into(), offset: offset as u64, problem: problem.to_string(), advice }
     }
@@ -85,22 +85,36 @@ impl LogReader {
 
     /// The payload of the record at `position`.
     pub(crate) fn read(&self, position: Position) -> Result<Vec<u8>, StoreError> {
+        let (key, header, payload) = self.read_start(position, usize::MAX)?;
+        header.verify(&key, &payload).map_err(|flaw| self.damaged(position, &flaw))?;
+        Ok(payload)
+    }
+
+    /// At most `limit` bytes of the payload's start. Its check covers all of it, so these are *unchecked*: only for content that
+    /// can be checked by itself.
+    pub(crate) fn read_unchecked(&self, position: Position, limit: usize) -> Result<Vec<u8>, StoreError> {
+        self.read_start(position, limit).map(|(.., payload)| payload)
+    }
+
+    fn read_start(&self, position: Position, limit: usize) -> Result<(Key, RecordHeader, Vec<u8>), StoreError> {
         let path = self.settings.path(position.segment);
-        let damaged = |problem: &dyn ToString| self.settings.damaged(&path, position.offset as usize, problem.to_string());
-        let key = self.key(position.segment).ok_or_else(|| damaged(&"the segment is not part of the log"))?;
+        let key = self.key(position.segment);
+        let key = key.ok_or_else(|| self.damaged(position, &"the segment is not part of the log"))?;
         let file = File::open(&path).map_err(StoreError::io("open", &path))?;
         let mut header = [0; RECORD_HEADER_BYTES];
         let short = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => damaged(&segment::Flaw::Incomplete),
+            std::io::ErrorKind::UnexpectedEof => self.damaged(position, &segment::Flaw::Incomplete),
             _ => StoreError::io("read", &path)(error),
         };
         file.read_exact_at(&mut header, position.offset).map_err(short)?;
-        let header = RecordHeader::parse(&key, &header, position.offset).map_err(|flaw| damaged(&flaw))?;
-        let mut payload = vec![0; header.length()];
-        let content_at = position.offset + RECORD_HEADER_BYTES as u64;
-        file.read_exact_at(&mut payload, content_at).map_err(short)?;
-        header.verify(&key, &payload).map_err(|flaw| damaged(&flaw))?;
-        Ok(payload)
+        let header = RecordHeader::parse(&key, &header, position.offset).map_err(|flaw| self.damaged(position, &flaw))?;
+        let mut payload = vec![0; header.length().min(limit)];
+        file.read_exact_at(&mut payload, position.offset + RECORD_HEADER_BYTES as u64).map_err(short)?;
+        Ok((key, header, payload))
+    }
+
+    fn damaged(&self, position: Position, problem: &dyn ToString) -> StoreError {
+        self.settings.damaged(&self.settings.path(position.segment), position.offset as usize, problem.to_string())
     }
 
     /// Every record from `position` on; from the oldest one for the default position.
@@ -346,7 +360,7 @@ fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
     sequences.sort_unstable();
     // Blocks are kept from the first; of the safety log the oldest segments are deleted.
     let first = match settings.kind {
-        LogKind::Blocks => 0,
+        LogKind::Blocks | LogKind::Trace => 0,
         LogKind::Safety => sequences.first().copied().unwrap_or(0),
     };
     for (&sequence, expected) in sequences.iter().zip(first..) {

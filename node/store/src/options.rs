@@ -64,6 +64,8 @@ pub struct Options {
     pub exhausted_space_bytes: u64,
     /// Most bytes under `code/`.
     pub code_cache_bytes: u64,
+    /// Most bytes under `trace/`; 0 keeps no trace, as suits a node whose engine does nothing.
+    pub trace_bytes: u64,
     /// For tests: sees, and may fail, every step of the logs on disk.
     pub probe: Option<Arc<dyn Probe>>,
 }
@@ -85,6 +87,7 @@ impl Default for Options {
             low_space_bytes: 1 << 30,
             exhausted_space_bytes: 256 << 20,
             code_cache_bytes: 1 << 30,
+            trace_bytes: 0,
             probe: None,
         }
     }

@@ -39,6 +39,8 @@ pub(crate) const MAX_RECORD_BYTES: usize = 1 << 30;
 pub(crate) enum LogKind {
     Safety = 1,
     Blocks = 2,
+    /// Not a log but a ring, with rules of its own: see `trace`.
+    Trace = 3,
 }
 
 /// What a segment says of itself.
@@ -218,7 +220,8 @@ pub(crate) fn judge(key: &Key, bytes: &[u8], flaw: usize) -> Verdict {
     Verdict::Torn
 }
 
-fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
+/// Where the next record may begin.
+pub(crate) fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(MARKER.len()).position(|window| window == MARKER).map(|at| from + at)
 }

@@ -8,7 +8,7 @@ use crate::probe::Step;
 use crate::reader::{Reader, Recent, Shared, StoredBlock};
 use crate::recovery::{self, Opened, Recovered};
 use crate::safety::SafetyLog;
-use crate::{Identity, Options, StoreError, record};
+use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
 use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, Certificate, CommitIndex, Genesis, Height, Resume};
@@ -32,6 +32,7 @@ pub struct Store {
     resumes_after: CommitIndex,
     group: Group,
     code: CodeCache,
+    trace: Option<Trace>,
     /// Why nothing can be written any more.
     stopped: Option<String>,
 }
@@ -62,6 +63,7 @@ impl Store {
         let opened = recovery::open(directory, genesis, options)?;
         let Opened { shared, safety, blocks, recovered } = opened;
         let code = CodeCache::open(shared.directory.code(), shared.options.code_cache_bytes)?;
+        let trace = open_trace(&shared);
         let start = |interval| Indexer::start(shared.clone(), interval);
         let indexer = shared.options.checkpoint_interval.map(start).transpose();
         let indexer = indexer.map_err(StoreError::io("start the checkpoint thread of", directory))?;
@@ -73,6 +75,7 @@ impl Store {
             resumes_after: recovered.resume.index,
             group: Group::default(),
             code,
+            trace,
             stopped: None,
             shared,
         };
@@ -226,6 +229,11 @@ impl Store {
         self.code.clone()
     }
 
+    /// Where the engine's deeds go; `None` when [`Options::trace_bytes`] is 0, or when the directory refuses.
+    pub fn trace(&self) -> Option<Trace> {
+        self.trace.clone()
+    }
+
     pub fn directory(&self) -> &DataDirectory {
         &self.shared.directory
     }
@@ -260,6 +268,13 @@ impl Store {
     fn keep<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.inspect_err(|error| self.stopped = Some(error.to_string()))
     }
+}
+
+/// A ring that cannot be opened is no reason to stop a node.
+fn open_trace(shared: &Shared) -> Option<Trace> {
+    let bytes = shared.options.trace_bytes;
+    let opened = (bytes > 0).then(|| Trace::open(&shared.directory.trace(), shared.identity, bytes))?;
+    opened.inspect_err(|error| tracing::warn!(%error, "what the engine does is not traced")).ok()
 }
 
 impl std::fmt::Debug for Store {

@@ -10,3 +10,4 @@ mod restart;
 mod safety;
 mod support;
 mod tails;
+mod trace;

@@ -1,0 +1,246 @@
+//! The ring of traced events: bounded, and none the worse for damage.
+
+use crate::support::*;
+use corniche_engine::{TraceEvent, Vertex, VertexId};
+use corniche_store::{Backend, DataDirectory, Identity, Options, Trace, TraceRecord};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::fs::{self, File};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+const RING: u64 = 64 << 10;
+
+fn identity() -> Identity {
+    Identity { chain_id: 77, genesis_hash: B256::repeat_byte(7) }
+}
+
+fn ring(directory: &Path, bytes: u64) -> Trace {
+    Trace::open(directory, identity(), bytes).unwrap()
+}
+
+/// What the validator at `author` proposed in a round, accepted as many ms after the beginning.
+fn accepted(round: u64, author: u16) -> TraceEvent {
+    let id = |round: u64, author| VertexId { round, author: ValidatorIndex(author), digest: B256::with_last_byte(round as u8) };
+    let parents = (0..4).map(|parent| id(round.saturating_sub(1), parent)).collect();
+    TraceEvent::Accepted(Vertex { id: id(round, author), parents, batch_bytes: 100 })
+}
+
+fn fill(trace: &Trace, rounds: RangeInclusive<u64>) {
+    for round in rounds {
+        (0..4).for_each(|author| trace.record(TimestampMs(round), accepted(round, author)));
+    }
+}
+
+/// Rounds kept, each as often as it has events.
+fn rounds(trace: &Trace, within: RangeInclusive<u64>) -> Vec<u64> {
+    trace.read(within, usize::MAX).records.iter().map(|record| record.time.0).collect()
+}
+
+fn four_of_each(rounds: RangeInclusive<u64>) -> Vec<u64> {
+    rounds.flat_map(|round| [round; 4]).collect()
+}
+
+/// The segments, oldest first.
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn bytes_in(directory: &Path) -> u64 {
+    segments(directory).iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
+#[test]
+fn what_was_recorded_is_read_by_round_also_after_a_restart() {
+    let directory = scratch();
+    let trace = ring(directory.path(), RING);
+    fill(&trace, 1..=10);
+    let decided = TraceEvent::Decided {
+        round: 5,
+        rank: 0,
+        leader: ValidatorIndex(2),
+        committed: Some(B256::repeat_byte(1)),
+        why: "a quorum of certificates".into(),
+    };
+    trace.record(TimestampMs(5), decided.clone());
+    trace.record(TimestampMs(5), TraceEvent::note("resumed", "no round, so it is not kept".into()));
+    drop(trace);
+    for _ in 0..3 {
+        let trace = ring(directory.path(), RING);
+        assert_eq!(rounds(&trace, 3..=4), four_of_each(3..=4));
+        assert_eq!(rounds(&trace, 0..=u64::MAX).len(), 41);
+        let of_five = trace.read(5..=5, usize::MAX).records;
+        assert_eq!(of_five[0], TraceRecord { time: TimestampMs(5), event: accepted(5, 0) });
+        assert_eq!(of_five[4].event, decided, "in the order in which they happened");
+        assert_eq!((trace.newest_round(), trace.dropped()), (Some(10), 0));
+        assert_eq!(trace.read(11..=20, usize::MAX).records, []);
+    }
+    let trace = ring(directory.path(), RING);
+    fill(&trace, 11..=12);
+    drop(trace);
+    assert_eq!(rounds(&ring(directory.path(), RING), 10..=11), four_of_each(10..=11));
+    assert_eq!(segments(directory.path()).len(), 1, "writing goes on where it ended");
+}
+
+#[test]
+fn at_most_so_many_events_are_read_and_the_rest_is_told() {
+    let directory = scratch();
+    let trace = ring(directory.path(), RING);
+    fill(&trace, 1..=3);
+    drop(trace);
+    let trace = ring(directory.path(), RING);
+    let window = trace.read(1..=3, 11);
+    assert_eq!((window.records.len(), window.more), (11, true));
+    assert!(!trace.read(1..=3, 12).more);
+}
+
+/// On disk the ring never exceeds its size, whatever was written and however often it was opened; the newest stays.
+#[test]
+fn the_oldest_goes_and_the_size_is_kept() {
+    let directory = scratch();
+    let mut newest = 0;
+    for _ in 0..5 {
+        let trace = ring(directory.path(), RING);
+        fill(&trace, newest + 1..=newest + 200);
+        drop(trace);
+        newest += 200;
+        assert!(bytes_in(directory.path()) <= RING, "{} bytes", bytes_in(directory.path()));
+        let kept = rounds(&ring(directory.path(), RING), 0..=u64::MAX);
+        assert!(kept.len() as u64 > RING / 2 / 300, "{} events", kept.len());
+        let oldest = kept[0];
+        assert!(oldest > 1, "the first events are gone");
+        assert!(four_of_each(oldest..=newest).ends_with(&kept), "what is kept has no gap");
+    }
+    drop(ring(directory.path(), RING / 4));
+    assert!(bytes_in(directory.path()) <= RING / 4, "a smaller size holds from the start");
+    assert_eq!(*rounds(&ring(directory.path(), RING / 4), 0..=u64::MAX).last().unwrap(), newest);
+}
+
+#[test]
+fn a_window_is_read_without_the_rest() {
+    let directory = scratch();
+    let trace = ring(directory.path(), 16 << 20);
+    fill(&trace, 1..=2_000);
+    drop(trace);
+    let trace = ring(directory.path(), 16 << 20);
+    assert!(trace.read(0..=u64::MAX, usize::MAX).scanned_bytes > 1 << 20);
+    let window = trace.read(1_000..=1_009, usize::MAX);
+    assert_eq!(window.records.len(), 40);
+    assert!(window.scanned_bytes <= 3 * (64 << 10), "{} bytes", window.scanned_bytes);
+    assert_eq!(trace.read(5_000..=6_000, usize::MAX).scanned_bytes, 0);
+}
+
+/// Three records; the last may be cut anywhere.
+#[test]
+fn a_torn_tail_loses_only_itself() {
+    let directory = scratch();
+    let whole = {
+        let trace = ring(directory.path(), RING);
+        (1..=3).for_each(|round| trace.record(TimestampMs(round), accepted(round, 0)));
+        drop(trace);
+        fs::read(&segments(directory.path())[0]).unwrap()
+    };
+    let path = segments(directory.path())[0].clone();
+    let mut seen = [0; 4];
+    for length in 0..=whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let trace = ring(directory.path(), RING);
+        let kept = rounds(&trace, 0..=u64::MAX);
+        assert_eq!(kept, (1..=kept.len() as u64).collect::<Vec<_>>(), "cut at {length}");
+        seen[kept.len()] += 1;
+        trace.record(TimestampMs(9), accepted(9, 0));
+        drop(trace);
+        let kept_later = rounds(&ring(directory.path(), RING), 0..=u64::MAX);
+        assert_eq!(kept_later, [kept, vec![9]].concat(), "cut at {length}, and written on");
+    }
+    assert_eq!(seen[3], 1, "only the whole file has all");
+    assert!(seen.iter().all(|&times| times > 0));
+}
+
+/// Whatever byte is wrong, nothing is read that was not written, and at most the record around it is lost.
+#[test]
+fn damage_is_skipped() {
+    let directory = scratch();
+    let trace = ring(directory.path(), RING);
+    (1..=3).for_each(|round| trace.record(TimestampMs(round), accepted(round, 0)));
+    drop(trace);
+    let path = segments(directory.path())[0].clone();
+    let whole = fs::read(&path).unwrap();
+    let (mut all, mut none) = (0, 0);
+    for byte in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[byte] ^= 0x10;
+        fs::write(&path, damaged).unwrap();
+        let trace = ring(directory.path(), RING);
+        match rounds(&trace, 0..=u64::MAX).as_slice() {
+            [1, 2] | [1, 3] | [2, 3] => {}
+            [] => none += 1,
+            _ => all += 1,
+        }
+        drop(trace);
+        fs::remove_file(&path).ok();
+    }
+    assert_eq!(all, 0, "no byte is without its check");
+    assert!(none > 0 && none < 100, "a segment whose header ({none} bytes) is damaged is gone, no other");
+}
+
+/// What a power cut may leave: a file of the right length full of zeros, from anywhere on.
+#[test]
+fn blocks_that_never_reached_the_disk_are_skipped() {
+    let directory = scratch();
+    let trace = ring(directory.path(), RING);
+    fill(&trace, 1..=20);
+    drop(trace);
+    let paths = segments(directory.path());
+    assert!(paths.len() > 1);
+    let last = paths.last().unwrap();
+    let length = fs::metadata(last).unwrap().len();
+    File::options().write(true).open(last).unwrap().set_len(200).unwrap();
+    File::options().write(true).open(last).unwrap().set_len(length).unwrap();
+    fs::write(&paths[0], vec![0; 5_000]).unwrap();
+    let trace = ring(directory.path(), RING);
+    let kept = rounds(&trace, 0..=u64::MAX);
+    assert!(!kept.is_empty() && kept.is_sorted());
+    assert!(!paths[0].exists(), "a segment without a header is deleted");
+    fill(&trace, 21..=22);
+    drop(trace);
+    assert_eq!(rounds(&ring(directory.path(), RING), 21..=22), four_of_each(21..=22));
+}
+
+#[test]
+fn another_chains_ring_is_not_ours() {
+    let directory = scratch();
+    let other = Identity { chain_id: 78, ..identity() };
+    let trace = Trace::open(directory.path(), other, RING).unwrap();
+    fill(&trace, 1..=2);
+    drop(trace);
+    assert_eq!(rounds(&ring(directory.path(), RING), 0..=u64::MAX), [0; 0]);
+}
+
+/// Without a size there is no ring; with one it lies beside the rest, and a store opens without what was in it.
+#[test]
+fn a_store_has_a_ring_when_it_is_told_so() {
+    let root = scratch();
+    let (store, _) = open(root.path(), options(Backend::Redb)).unwrap();
+    assert!(store.trace().is_none());
+    drop(store);
+    let directory = DataDirectory::new(root.path()).trace();
+    assert!(!directory.exists());
+    let with_ring = || Options { trace_bytes: RING, ..options(Backend::Redb) };
+    let (store, _) = open(root.path(), with_ring()).unwrap();
+    fill(&store.trace().unwrap(), 1..=2);
+    drop(store);
+    let (store, _) = open(root.path(), with_ring()).unwrap();
+    assert_eq!(rounds(&store.trace().unwrap(), 0..=9), four_of_each(1..=2));
+    drop(store);
+    fs::remove_dir_all(&directory).unwrap();
+    let (store, _) = open(root.path(), with_ring()).unwrap();
+    assert_eq!(rounds(&store.trace().unwrap(), 0..=9), [0; 0]);
+    drop(store);
+    // A file in its place: no ring, and the node goes on.
+    fs::remove_dir_all(&directory).unwrap();
+    fs::write(&directory, "in the way").unwrap();
+    let (store, _) = open(root.path(), with_ring()).unwrap();
+    assert!(store.trace().is_none());
+}
