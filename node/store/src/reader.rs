@@ -10,7 +10,7 @@ use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
 use crate::{Identity, Options, StoreError};
 use corniche_state::CommittedBlock;
-use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, wire};
+use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, header_hash, wire};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -286,6 +286,12 @@ impl Shared {
         .ok()
     }
 
+    /// What stands where the header of a block should be, by the index; unchecked.
+    fn old_header(&self, height: Height) -> Option<Header> {
+        let at = self.ask(checkpoint::block_position(&self.kv, height))?;
+        record::header_at_start(&self.log.read_unchecked(at, record::HEADER_ROOM_BYTES).ok()?)
+    }
+
     /// The record of a block that is not in the window.
     fn old_record(&self, height: Height) -> Option<Vec<u8>> {
         let known = self.ask(checkpoint::block_position(&self.kv, height));
@@ -387,6 +393,15 @@ impl Reader {
         let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
         self.shared.remembered().put(block.clone(), payload.len());
         Some(block)
+    }
+
+    /// The header of the block at `height`, from a kilobyte where [`Self::block`] reads all that the block led to.
+    pub fn header(&self, height: Height) -> Option<Header> {
+        let held = self.shared.window().get(height).map(|recent| recent.block.clone());
+        let held = held.or_else(|| self.shared.remembered().get(height));
+        let read = || self.shared.old_header(height).filter(|header| self.height_of(&header_hash(header)) == Some(height));
+        // What is read by itself is believed if its hash is known; otherwise the whole record has to prove it.
+        held.map(|block| block.header().clone()).or_else(read).or_else(|| Some(self.block(height)?.header().clone()))
     }
 
     pub fn receipts(&self, height: Height) -> Option<Vec<Receipt>> {

@@ -2,10 +2,11 @@
 
 use crate::StoreError;
 use crate::log::LogRecord;
-use borsh::BorshSerialize;
+use alloy_rlp::Decodable;
+use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Ticket;
 use corniche_state::CommittedBlock;
-use corniche_types::{Bytes, Certificate, Resume, wire};
+use corniche_types::{Bytes, Certificate, Header, Resume, wire};
 
 const BLOCK: u8 = 1;
 const CERTIFICATE: u8 = 2;
@@ -55,6 +56,16 @@ pub(crate) fn block_bytes(mut payload: Vec<u8>) -> Option<Bytes> {
         payload.remove(0);
         payload.into()
     })
+}
+
+/// Room for the start of a block's record up to the end of its header, which has no part of any length.
+pub(crate) const HEADER_ROOM_BYTES: usize = 1 << 10;
+
+/// The header from the start of a block's record, which holds it first. Nothing about it is checked.
+pub(crate) fn header_at_start(payload: &[u8]) -> Option<Header> {
+    let mut rest = payload.strip_prefix(&[BLOCK, wire::VERSION])?;
+    let header = Vec::<u8>::deserialize(&mut rest).ok()?;
+    Header::decode(&mut header.as_slice()).ok()
 }
 
 pub(crate) fn read_block_record(payload: &[u8]) -> Result<BlockRecord, String> {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
 use corniche_store::{Backend, Options};
-use corniche_types::Height;
+use corniche_types::{Bytes, CommitIndex, Height, Resume};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -220,6 +220,36 @@ fn a_checkpoint_with_another_root() {
             let reason = reopen(directory.path(), &chain, options(backend)).unwrap();
             assert!(reason.contains("root"), "{reason}");
         }
+    }
+}
+
+/// A checkpoint that says the log goes on later than right after its block would make the node forget what is in between.
+#[test]
+fn a_checkpoint_whose_place_in_the_log_is_not_its_blocks() {
+    for backend in BACKENDS {
+        let directory = scratch();
+        let (mut store, _) = open(directory.path(), options(backend)).unwrap();
+        append(&mut store, &Chain::of(20));
+        store.checkpoint();
+        let resume = Resume { index: CommitIndex(100), checkpoint: Bytes::from_static(b"later") };
+        store.append_progress(&resume).unwrap();
+        store.sync().unwrap();
+        drop(store);
+        let log = last_segment(&directory.path().join("blocks"));
+        let end = fs::metadata(&log).unwrap().len();
+        let kv = files_of(directory.path(), backend);
+        let mut meta = kv.get(b"m").unwrap().unwrap();
+        // Version, chain id, genesis hash, height, hash; then the segment, and the offset in it.
+        let offset = 1 + 8 + 32 + 8 + 32 + 8;
+        let known = u64::from_le_bytes(meta[offset..offset + 8].try_into().unwrap());
+        assert!(known < end, "{known}");
+        meta[offset..offset + 8].copy_from_slice(&end.to_le_bytes());
+        kv.apply(&Batch::from([(b"m".to_vec(), Some(meta))])).unwrap();
+        drop(kv);
+        let (_store, recovered) = open(directory.path(), options(backend)).unwrap();
+        assert_eq!(recovered.resume, resume, "what stands between the block and that place is not forgotten");
+        let reason = recovered.rebuilt.unwrap();
+        assert!(reason.contains("another place"), "{reason}");
     }
 }
 

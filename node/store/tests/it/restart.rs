@@ -182,3 +182,35 @@ fn a_huge_group() {
     let (_, recovered) = open(directory.path(), options(BACKENDS[1])).unwrap();
     assert_eq!(recovered.safety.len(), 8);
 }
+
+/// Flips a byte of the block log where this stands first.
+fn damage(directory: &std::path::Path, at: &[u8]) {
+    for path in files_under(&directory.join("blocks")) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(found) = bytes.windows(at.len()).position(|window| window == at) {
+            bytes[found] ^= 1;
+            return std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    panic!("it is in no segment");
+}
+
+#[test]
+fn a_header_is_read_without_its_block_and_believed_only_if_its_hash_is_known() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut store, _) = open(directory.path(), options(backend)).unwrap();
+        let chain = Chain::of(40);
+        append(&mut store, &chain);
+        store.checkpoint();
+        let reader = store.reader();
+        let header = &chain.blocks[5].block.header;
+        damage(directory.path(), b"transaction 2 of block 5");
+        assert_eq!(reader.header(Height(5)).as_ref(), Some(header));
+        assert_eq!(reader.read_failures(), 0);
+        assert!(reader.block(Height(5)).is_none());
+        damage(directory.path(), header.state_root.as_slice());
+        assert_eq!(reader.header(Height(5)), None);
+        assert_eq!(reader.header(Height(6)).as_ref(), Some(&chain.blocks[6].block.header));
+    }
+}

@@ -224,6 +224,7 @@ pub fn assert_reader(chain: &Chain, reader: &Reader) {
     for (height, committed) in (0..).map(Height).zip(&chain.blocks) {
         let block = reader.block(height).unwrap_or_else(|| panic!("block {height}"));
         assert_eq!(*block.committed, *committed);
+        assert_eq!(reader.header(height).as_ref(), Some(&committed.block.header));
         assert_eq!(reader.height_of(&block.hash), Some(height));
         assert_eq!(reader.block_by_hash(&block.hash).unwrap().hash, block.hash);
         assert_eq!(reader.committed(height).unwrap(), Bytes::from(wire::encode(committed)));
@@ -237,7 +238,7 @@ pub fn assert_reader(chain: &Chain, reader: &Reader) {
         assert_eq!(reader.certificate(height).as_deref().cloned(), expected, "certificate from {height}");
     }
     let above = chain.head().block.height().next();
-    assert!(reader.block(above).is_none() && reader.committed(above).is_none());
+    assert!(reader.block(above).is_none() && reader.committed(above).is_none() && reader.header(above).is_none());
     assert_eq!(reader.transaction(&B256::repeat_byte(0xee)), None);
     assert_eq!(reader.height_of(&B256::repeat_byte(0xee)), None);
     assert_eq!(reader.read_failures(), 0);
