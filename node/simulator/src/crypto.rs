@@ -1,4 +1,4 @@
-//! Certificate cryptography for simulations: keyed hashes that cost almost nothing, and a meter that says what the real
+//! Cryptography for simulations: keyed hashes that cost almost nothing, and a meter that says what the real
 //! operations would have cost.
 //!
 //! Modelled keys are no secret and sign nothing of value: they exist in this crate only, no genesis can ask for them, and the
@@ -7,8 +7,9 @@
 use crate::scenario::Cost;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::Committee;
+use corniche_mahi_mahi as mahi_mahi;
 use corniche_testkit::Micros;
-use corniche_types::ValidatorIndex;
+use corniche_types::{B256, ValidatorIndex};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -69,42 +70,51 @@ impl Signatures for Metered<dyn Signatures> {
     }
 }
 
-/// The modelled keys of a committee, and of one validator of it.
-pub fn modelled(committee: &Committee, own: ValidatorIndex) -> Keys {
-    let keys = Modelled { committee: *committee.hash(), own };
-    Keys { committee: Arc::new(keys), own: Some(Arc::new(keys)) }
-}
-
-/// Every validator's "signature" is a hash of the committee, its index and the message.
+/// The modelled keys of one validator and its committee, for certificates and for the engine.
 #[derive(Clone, Copy)]
-struct Modelled {
-    committee: [u8; 32],
+pub struct Modelled {
+    committee: B256,
     own: ValidatorIndex,
 }
 
 impl Modelled {
-    fn share(&self, signer: ValidatorIndex, message: &[u8]) -> Signature {
-        let mut signed = Vec::with_capacity(34 + message.len());
-        signed.extend_from_slice(&self.committee);
-        signed.extend_from_slice(&signer.0.to_le_bytes());
-        signed.extend_from_slice(message);
-        stretch(&signed)
+    pub fn new(committee: &Committee, own: ValidatorIndex) -> Self {
+        Self { committee: committee.hash(), own }
     }
 
-    /// Binds the signers and the message, as an aggregate does.
-    fn sum(&self, message: &[u8], signers: impl Iterator<Item = ValidatorIndex>) -> Signature {
-        let mut signed = Vec::with_capacity(128 + message.len());
-        signed.extend_from_slice(&self.committee);
+    pub fn for_certificates(self) -> Keys {
+        Keys { committee: Arc::new(self), own: Some(Arc::new(self)) }
+    }
+
+    /// What these validators sign is a hash of the committee, the purpose, who they are and the message.
+    fn hash(&self, purpose: u8, signers: impl Iterator<Item = ValidatorIndex>, message: &[u8]) -> B256 {
+        let mut signed = Vec::with_capacity(256);
+        signed.extend_from_slice(self.committee.as_slice());
+        signed.push(purpose);
         signers.for_each(|signer| signed.extend_from_slice(&signer.0.to_le_bytes()));
+        signed.push(purpose);
         signed.extend_from_slice(message);
-        stretch(&signed)
+        corniche_crypto::digest(&signed)
+    }
+
+    fn of<const BYTES: usize>(&self, purpose: u8, signer: ValidatorIndex, message: &[u8]) -> [u8; BYTES] {
+        stretch(self.hash(purpose, std::iter::once(signer), message))
+    }
+
+    /// The combined coin does not depend on whose shares it was made of.
+    fn coin(&self, message: &[u8]) -> mahi_mahi::CoinValue {
+        stretch(self.hash(COIN, std::iter::empty(), message))
     }
 }
 
-fn stretch(bytes: &[u8]) -> Signature {
-    let mut signature = [0; 48];
-    signature[..32].copy_from_slice(corniche_crypto::digest(bytes).as_slice());
-    signature
+const HEADER: u8 = 1;
+const BLOCK: u8 = 2;
+const COIN: u8 = 3;
+
+fn stretch<const BYTES: usize>(hash: B256) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..32].copy_from_slice(hash.as_slice());
+    bytes
 }
 
 impl Signer for Modelled {
@@ -113,21 +123,56 @@ impl Signer for Modelled {
     }
 
     fn sign(&self, message: &[u8]) -> Signature {
-        self.share(self.own, message)
+        self.of(HEADER, self.own, message)
     }
 }
 
 impl Signatures for Modelled {
     fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool {
-        self.share(signer, message) == *share
+        self.of(HEADER, signer, message) == *share
     }
 
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
         let sound = shares.iter().all(|(signer, share)| self.verify_share(*signer, message, share));
-        sound.then(|| self.sum(message, shares.iter().map(|(signer, _)| *signer)))
+        sound.then(|| stretch(self.hash(HEADER, shares.iter().map(|(signer, _)| *signer), message)))
     }
 
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
-        self.sum(message, signers.iter().copied()) == *combined
+        stretch(self.hash(HEADER, signers.iter().copied(), message)) == *combined
+    }
+}
+
+impl mahi_mahi::Signer for Modelled {
+    fn index(&self) -> ValidatorIndex {
+        self.own
+    }
+
+    fn sign(&self, digest: &B256) -> mahi_mahi::Signature {
+        self.of(BLOCK, self.own, digest.as_slice())
+    }
+
+    fn coin_share(&self, message: &[u8]) -> mahi_mahi::CoinShare {
+        self.of(COIN, self.own, message)
+    }
+}
+
+impl mahi_mahi::Signatures for Modelled {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &mahi_mahi::Signature) -> bool {
+        self.of(BLOCK, author, digest.as_slice()) == *signature
+    }
+}
+
+impl mahi_mahi::Coin for Modelled {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, mahi_mahi::CoinShare)]) -> Option<mahi_mahi::CoinValue> {
+        let sound = shares.iter().all(|(author, share)| mahi_mahi::Coin::verify_share(self, *author, message, share));
+        sound.then(|| self.coin(message))
+    }
+
+    fn verify(&self, message: &[u8], value: &mahi_mahi::CoinValue) -> bool {
+        self.coin(message) == *value
+    }
+
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &mahi_mahi::CoinShare) -> bool {
+        self.of(COIN, author, message) == *share
     }
 }

@@ -1,7 +1,32 @@
 //! Whole networks in virtual time: pipelines on simulated links and disks, one thread, one seed.
+//!
+//! ```text
+//! scenario file ─parse─▶ Scenario ─simulate(seed)─▶ Report ─▶ JSON, exit code
+//! ```
+//! A [`node`] is the pipeline of `corniche node` with its verification, execution and disk as a process of the testkit's world;
+//! [`load`] are its clients, [`checks`] watches every honest node at every step. Everything is a function of the scenario and the
+//! seed: integers, ordered maps, no clock, no thread.
+//!
+//! What is modelled, and how it differs from real machines, is said where it is done: [`crypto`] (what signatures cost),
+//! [`execution`] (when executing is shared), [`node`] (threads), [`disk`] (what a power cut leaves).
 
+mod checks;
+pub mod crypto;
+pub mod disk;
+mod enemy;
+mod engines;
+pub mod execution;
+mod genesis;
+pub mod load;
+pub mod node;
 pub mod report;
 pub mod scenario;
+mod schedule;
+mod simulate;
+mod stall;
+#[cfg(test)]
+mod tests;
 
 pub use report::{Report, Second, Spread, Verdict};
 pub use scenario::Scenario;
+pub use simulate::simulate;

@@ -1,0 +1,413 @@
+//! What is checked on every run, and what is measured.
+//!
+//! Every honest node's commits and blocks are compared, as they happen, with the first ones anybody made:
+//! - **Agreement**: the same commits with the same content under the same index, the same block hash, and with it the same
+//!   state root, at the same height; also across restarts, so nothing is ever taken back.
+//! - **Integrity**: what is executed was submitted by a client, and only once.
+//! - **No loss**: what an honest node took is committed in the end. Except what only nodes took that lost their disk or are
+//!   Byzantine: nobody else ever heard of it. (Clients resubmit, so this exception is hardly ever needed.)
+//! - **Bounded memory**: pool and safety log stay within their bounds, looked at once a second.
+//!
+//! Byzantine processes are not looked at.
+
+use crate::{
+    engines::Sighting,
+    report::{Second, Spread},
+};
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{Offence, Ordered};
+use corniche_pipeline::Executed;
+use corniche_testkit::Micros;
+use corniche_types::{B256, Bytes, ValidatorIndex, keccak256};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Violations told in words; more are only counted.
+const MOST_TOLD: usize = 100;
+
+/// See the module documentation.
+pub struct Checks {
+    processes: Vec<Watch>,
+    /// First seen of each index, from 1.
+    commits: Vec<Ordered>,
+    /// First seen of each height, from 1.
+    blocks: Vec<Agreed>,
+    transactions: Vec<Watched>,
+    by_hash: BTreeMap<B256, u32>,
+    /// When anybody honest last made a commit that nobody had made before.
+    last_commit: Micros,
+    uncommitted: usize,
+    duplicated: u64,
+    latencies: Vec<(Micros, Micros)>,
+    commit_delays: Vec<Micros>,
+    violations: Vec<String>,
+    violation_count: usize,
+    pub accusations: BTreeSet<ValidatorIndex>,
+    pub peer_faults: u64,
+}
+
+/// One process as the checks know it.
+struct Watch {
+    identity: usize,
+    honest: bool,
+    /// Lost its disk at least once.
+    forgot: bool,
+    height: u64,
+    /// When its proposals were made, by the hash of the batch.
+    proposals: BTreeMap<B256, Micros>,
+    halted: bool,
+}
+
+struct Agreed {
+    hash: B256,
+    /// Clients' transactions that were executed in it.
+    transactions: Vec<u32>,
+}
+
+/// A client's transaction.
+struct Watched {
+    transaction: VerifiedTransaction,
+    submitted_at: Micros,
+    /// The process it was last submitted to.
+    target: usize,
+    /// Processes that took it.
+    taken_by: Vec<usize>,
+    /// When the target's engine ordered it last.
+    ordered_at: Option<Micros>,
+    /// At the target.
+    committed_at: Option<Micros>,
+    height: Option<u64>,
+}
+
+impl Checks {
+    /// `identities` by process; `honest` says which processes follow the protocol, for ever.
+    pub fn new(identities: &[usize], honest: impl Fn(usize) -> bool) -> Self {
+        let watch = |(process, identity): (usize, &usize)| Watch {
+            identity: *identity,
+            honest: honest(process),
+            forgot: false,
+            height: 0,
+            proposals: BTreeMap::new(),
+            halted: false,
+        };
+        Self {
+            processes: identities.iter().enumerate().map(watch).collect(),
+            commits: Vec::new(),
+            blocks: Vec::new(),
+            transactions: Vec::new(),
+            by_hash: BTreeMap::new(),
+            last_commit: Micros::START,
+            uncommitted: 0,
+            duplicated: 0,
+            latencies: Vec::new(),
+            commit_delays: Vec::new(),
+            violations: Vec::new(),
+            violation_count: 0,
+            accusations: BTreeSet::new(),
+            peer_faults: 0,
+        }
+    }
+
+    fn violation(&mut self, words: impl FnOnce() -> String) {
+        self.violation_count += 1;
+        if self.violations.len() < MOST_TOLD {
+            self.violations.push(words());
+        }
+    }
+
+    // ---- clients -------------------------------------------------------------------------------------------------------
+
+    /// A client made a transaction; its number.
+    pub fn submitted(&mut self, now: Micros, transaction: VerifiedTransaction) -> u32 {
+        let number = u32::try_from(self.transactions.len()).expect("fewer than 2^32 transactions are submitted");
+        self.by_hash.insert(transaction.hash(), number);
+        self.transactions.push(Watched {
+            transaction,
+            submitted_at: now,
+            target: usize::MAX,
+            taken_by: Vec::new(),
+            ordered_at: None,
+            committed_at: None,
+            height: None,
+        });
+        number
+    }
+
+    /// The client turned to this process, which took the transaction or did not. It may have executed it long ago.
+    pub fn offered(&mut self, now: Micros, number: u32, process: usize, taken: bool) {
+        let height = self.processes[process].height;
+        let transaction = &mut self.transactions[number as usize];
+        transaction.target = process;
+        transaction.ordered_at = None;
+        if taken {
+            self.uncommitted += usize::from(transaction.taken_by.is_empty() && transaction.height.is_none());
+            transaction.taken_by.push(process);
+        }
+        if transaction.height.is_some_and(|executed| executed <= height) {
+            self.commit_at_target(now, number);
+        }
+    }
+
+    /// The client found nobody.
+    pub fn target(&mut self, number: u32, process: usize) {
+        self.transactions[number as usize].target = process;
+    }
+
+    pub fn transaction(&self, number: u32) -> VerifiedTransaction {
+        self.transactions[number as usize].transaction.clone()
+    }
+
+    /// Where a transaction was submitted last, unless it is committed there.
+    pub fn waits_at(&self, number: u32) -> Option<usize> {
+        let transaction = &self.transactions[number as usize];
+        transaction.committed_at.is_none().then_some(transaction.target)
+    }
+
+    fn commit_at_target(&mut self, now: Micros, number: u32) {
+        let transaction = &mut self.transactions[number as usize];
+        if transaction.committed_at.is_none() {
+            let at = transaction.ordered_at.unwrap_or(now);
+            transaction.committed_at = Some(at);
+            self.latencies.push((at, at - transaction.submitted_at));
+        }
+    }
+
+    // ---- nodes ---------------------------------------------------------------------------------------------------------
+
+    /// A process' engine did something.
+    pub fn sighted(&mut self, process: usize, now: Micros, sighting: Sighting) {
+        if !self.processes[process].honest {
+            return;
+        }
+        match sighting {
+            Sighting::Proposed(batch) => {
+                self.processes[process].proposals.insert(corniche_crypto::digest(&batch), now);
+            }
+            Sighting::Ordered(ordered) => self.ordered(process, now, ordered),
+        }
+    }
+
+    fn ordered(&mut self, process: usize, now: Micros, ordered: Ordered) {
+        let identity = self.processes[process].identity;
+        for (_, batch) in ordered.batches.iter().filter(|(author, _)| author.as_usize() == identity) {
+            self.own_batch_ordered(process, now, &batch.bytes);
+        }
+        let index = ordered.index.0 as usize;
+        match self.commits.get(index - 1) {
+            Some(first) if *first == ordered => {}
+            Some(_) => {
+                self.violation(|| format!("agreement: node {identity} made another commit {index} than the first to make it"))
+            }
+            None if index == self.commits.len() + 1 => {
+                self.commits.push(ordered);
+                self.last_commit = now;
+            }
+            None => {
+                self.violation(|| format!("agreement: node {identity} made commit {index}, and nobody made the one before"))
+            }
+        }
+    }
+
+    fn own_batch_ordered(&mut self, process: usize, now: Micros, batch: &Bytes) {
+        if let Some(proposed) = self.processes[process].proposals.remove(&corniche_crypto::digest(batch)) {
+            self.commit_delays.push(now - proposed);
+        }
+        for raw in corniche_admission::batch::decode(batch) {
+            let Some(number) = self.by_hash.get(&keccak256(&raw)) else { continue };
+            let transaction = &mut self.transactions[*number as usize];
+            if transaction.target == process {
+                transaction.ordered_at = Some(now);
+            }
+        }
+    }
+
+    /// A process executed its next block.
+    pub fn executed(&mut self, process: usize, now: Micros, executed: &Executed) {
+        if !self.processes[process].honest {
+            return;
+        }
+        let height = executed.committed.block.height().0;
+        self.processes[process].height = height;
+        let place = height as usize - 1;
+        if place == self.blocks.len() {
+            self.first_executed(executed);
+        }
+        let identity = self.processes[process].identity;
+        let Some(agreed) = self.blocks.get(place) else {
+            return self
+                .violation(|| format!("agreement: node {identity} is at height {height}, and nobody made the block before"));
+        };
+        if agreed.hash != executed.hash {
+            return self
+                .violation(|| format!("agreement: node {identity} has another block {height} than the first to make it"));
+        }
+        let mine = |number: &u32| self.transactions[*number as usize].target == process;
+        let committed: Vec<u32> = agreed.transactions.iter().copied().filter(mine).collect();
+        committed.into_iter().for_each(|number| self.commit_at_target(now, number));
+    }
+
+    fn first_executed(&mut self, executed: &Executed) {
+        let height = executed.committed.block.height().0;
+        let mut transactions = Vec::with_capacity(executed.committed.receipts.len());
+        for receipt in &executed.committed.receipts {
+            let hash = receipt.transaction_hash;
+            let Some(number) = self.by_hash.get(&hash).copied() else {
+                self.violation(|| format!("integrity: block {height} has transaction {hash}, which nobody submitted"));
+                continue;
+            };
+            transactions.push(number);
+            let transaction = &mut self.transactions[number as usize];
+            if transaction.height.is_some() {
+                self.duplicated += 1;
+                self.violation(|| format!("integrity: transaction {hash} was executed again in block {height}"));
+            } else {
+                transaction.height = Some(height);
+                self.uncommitted -= usize::from(!transaction.taken_by.is_empty());
+            }
+        }
+        self.blocks.push(Agreed { hash: executed.hash, transactions });
+    }
+
+    /// A process stopped by itself. An honest one never has a reason to.
+    pub fn halted(&mut self, process: usize, reason: &str) {
+        let Watch { identity, honest, .. } = self.processes[process];
+        self.processes[process].halted = true;
+        if honest {
+            self.violation(|| format!("agreement: node {identity} halted: {reason}"));
+        }
+    }
+
+    /// A process' disk is gone.
+    pub fn forgot(&mut self, process: usize) {
+        self.processes[process].forgot = true;
+        self.processes[process].height = 0;
+    }
+
+    /// A process starts again with this many blocks.
+    pub fn restarted(&mut self, process: usize, height: u64) {
+        self.processes[process].height = height;
+        // What it proposed and did not see ordered, it may propose again.
+        self.processes[process].proposals.clear();
+    }
+
+    /// A process sent what is never valid.
+    pub fn peer_fault(&mut self, process: usize, from: usize, fault: &str) {
+        if !self.processes[process].honest {
+            return;
+        }
+        self.peer_faults += 1;
+        if self.is_honest(from) {
+            let identity = self.processes[process].identity;
+            self.violation(|| format!("node {identity} finds fault with node {from}, which is honest: {fault}"));
+        }
+    }
+
+    /// A process accused a validator.
+    pub fn accused(&mut self, process: usize, validator: ValidatorIndex, offence: Offence) {
+        if !self.processes[process].honest {
+            return;
+        }
+        self.accusations.insert(validator);
+        if self.is_honest(validator.as_usize()) {
+            let identity = self.processes[process].identity;
+            self.violation(|| format!("node {identity} accuses node {validator}, which is honest: {offence:?}"));
+        }
+    }
+
+    fn is_honest(&self, identity: usize) -> bool {
+        self.processes.iter().filter(|watch| watch.identity == identity).all(|watch| watch.honest)
+    }
+
+    /// What a process keeps must not be more than this.
+    pub fn bounded(&mut self, process: usize, what: &str, found: usize, most: usize) {
+        let Watch { identity, honest, .. } = self.processes[process];
+        if honest && found > most {
+            self.violation(|| format!("memory: node {identity} keeps {found} {what}, at most {most} are allowed"));
+        }
+    }
+
+    // ---- in the end ----------------------------------------------------------------------------------------------------
+
+    /// Every transaction that somebody took is in a block.
+    pub fn all_committed(&self) -> bool {
+        self.uncommitted == 0
+    }
+
+    pub fn last_commit(&self) -> Micros {
+        self.last_commit
+    }
+
+    /// Blocks made by anybody honest.
+    pub fn height(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    pub fn height_of(&self, process: usize) -> u64 {
+        self.processes[process].height
+    }
+
+    pub fn is_honest_process(&self, process: usize) -> bool {
+        self.processes[process].honest
+    }
+
+    /// Transactions that somebody took.
+    pub fn taken(&self) -> u64 {
+        self.transactions.iter().filter(|transaction| !transaction.taken_by.is_empty()).count() as u64
+    }
+
+    /// Transactions that are committed where they were submitted.
+    pub fn committed(&self) -> u64 {
+        self.latencies.len() as u64
+    }
+
+    pub fn duplicated(&self) -> u64 {
+        self.duplicated
+    }
+
+    /// Transactions that should be committed and are not.
+    pub fn lost(&self) -> u64 {
+        let trusted = |process: &usize| self.processes[*process].honest && !self.processes[*process].forgot;
+        let is_lost = |transaction: &&Watched| transaction.height.is_none() && transaction.taken_by.iter().any(trusted);
+        self.transactions.iter().filter(is_lost).count() as u64
+    }
+
+    /// In words, as far as they were few.
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    pub fn latency(&self) -> Option<Spread> {
+        Spread::of(&mut self.latencies.iter().map(|(_, latency)| latency.0).collect::<Vec<_>>())
+    }
+
+    pub fn commit_delay(&self) -> Option<Spread> {
+        Spread::of(&mut self.commit_delays.iter().map(|delay| delay.0).collect::<Vec<_>>())
+    }
+
+    /// Per second since the start, through `end`.
+    pub fn timeline(&self, end: Micros) -> Vec<Second> {
+        let seconds = (end - Micros::START).0.div_ceil(1_000_000);
+        let mut latencies = vec![Vec::new(); seconds as usize];
+        for (at, latency) in &self.latencies {
+            let second = ((*at - Micros::START).0 / 1_000_000) as usize;
+            if let Some(of_second) = latencies.get_mut(second.min(seconds as usize - 1)) {
+                of_second.push(latency.0);
+            }
+        }
+        let second = |(second, mut latencies): (u64, Vec<u64>)| {
+            let committed = latencies.len() as u64;
+            let spread = Spread::of(&mut latencies);
+            Second { second, committed, p50_us: spread.map(|spread| spread.p50), max_us: spread.map(|spread| spread.max) }
+        };
+        (0..).zip(latencies).map(second).collect()
+    }
+
+    /// SHA-256 of the hashes of the transactions in the first `height` blocks, in their order.
+    pub fn digest(&self, height: u64) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        for agreed in self.blocks.iter().take(height as usize) {
+            agreed.transactions.iter().for_each(|number| hasher.update(self.transactions[*number as usize].transaction.hash()));
+        }
+        hasher.finalize().into()
+    }
+}

@@ -1,0 +1,112 @@
+//! What a node has on disk: the safety log, the block log, certificates and the resume point.
+
+use corniche_engine::{Resume, Ticket};
+use corniche_state::CommittedBlock;
+use corniche_types::{B256, Bytes, Certificate, Height, wire};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// See the module documentation. The default is empty.
+#[derive(Default)]
+pub struct Disk {
+    records: BTreeMap<Ticket, Bytes>,
+    /// From height 1.
+    blocks: Vec<Arc<CommittedBlock>>,
+    certificates: BTreeMap<Height, Certificate>,
+    progress: Option<Resume>,
+    diverged: bool,
+}
+
+/// One thing to write. What comes later is durable later.
+pub enum Write {
+    Record(Ticket, Bytes),
+    ReleaseBelow(Ticket),
+    /// Nothing to write; answered after all that came before.
+    ReadSafetyLog,
+    Block(Arc<CommittedBlock>),
+    Certificate(Certificate),
+    Progress(Resume),
+    /// The last thing a node does.
+    Divergence,
+}
+
+impl Write {
+    /// About how much there is to write.
+    pub fn bytes(&self) -> usize {
+        const FRAME: usize = 32;
+        FRAME
+            + match self {
+                Self::Record(_, record) => record.len(),
+                // The bodies are most of it; receipts and state changes are about as much again as a body's head.
+                Self::Block(block) => {
+                    block.block.ordered.iter().map(|transaction| transaction.raw.len() + 256).sum::<usize>() + 1024
+                }
+                Self::Certificate(certificate) => wire::encode(certificate).len(),
+                Self::Progress(resume) => resume.checkpoint.len() + 8,
+                Self::ReleaseBelow(_) | Self::ReadSafetyLog | Self::Divergence => 0,
+            }
+    }
+}
+
+impl Disk {
+    pub fn apply(&mut self, write: Write) {
+        match write {
+            Write::Record(ticket, record) => drop(self.records.insert(ticket, record)),
+            Write::ReleaseBelow(ticket) => self.records = self.records.split_off(&ticket),
+            Write::Block(block) => {
+                assert_eq!(block.block.height().0, self.blocks.len() as u64 + 1, "invariant: blocks are appended without gaps");
+                self.blocks.push(block);
+            }
+            Write::Certificate(certificate) => drop(self.certificates.insert(certificate.height, certificate)),
+            Write::Progress(resume) => self.progress = Some(resume),
+            Write::Divergence => self.diverged = true,
+            Write::ReadSafetyLog => {}
+        }
+    }
+
+    pub fn records(&self) -> Vec<(Ticket, Bytes)> {
+        self.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect()
+    }
+
+    /// How many records the engine has not released.
+    pub fn records_kept(&self) -> usize {
+        self.records.len()
+    }
+
+    pub fn blocks(&self) -> &[Arc<CommittedBlock>] {
+        &self.blocks
+    }
+
+    pub fn height(&self) -> Height {
+        Height(self.blocks.len() as u64)
+    }
+
+    pub fn block(&self, height: Height) -> Option<&Arc<CommittedBlock>> {
+        self.blocks.get(usize::try_from(height.0.checked_sub(1)?).ok()?)
+    }
+
+    pub fn certificate(&self, height: Height) -> Option<&Certificate> {
+        self.certificates.get(&height)
+    }
+
+    pub fn newest_certificate(&self) -> Option<&Certificate> {
+        self.certificates.values().next_back()
+    }
+
+    /// Where ordering continues: after the last block, or after empty commits since.
+    pub fn resume(&self) -> Resume {
+        let stored = self.blocks.last().map(|block| block.resume.clone()).unwrap_or_default();
+        self.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored)
+    }
+
+    /// Blocks that nobody certified yet, to be signed again.
+    pub fn uncertified(&self) -> Vec<(Height, B256)> {
+        let certified = self.newest_certificate().map_or(0, |certificate| certificate.height.0 as usize);
+        let rest = self.blocks.get(certified..).unwrap_or_default();
+        rest.iter().map(|block| (block.block.height(), block.block.hash())).collect()
+    }
+
+    /// The node found that a quorum executed another way, and will not start again.
+    pub fn diverged(&self) -> bool {
+        self.diverged
+    }
+}

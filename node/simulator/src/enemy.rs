@@ -1,0 +1,87 @@
+//! Byzantine validators: whole nodes whose words are twisted on the way out.
+//!
+//! An enemy runs the protocol as everybody does, so it keeps up and knows what an insider knows; what leaves it is
+//! another matter. Twins and equivocators are two such nodes with one key.
+
+use crate::{
+    node::{Message, Network, Parcel, validator},
+    scenario::Behaviour,
+};
+use corniche_pipeline::PeerMessage;
+use corniche_testkit::{Action, Random};
+use corniche_types::Bytes;
+use std::rc::Rc;
+
+/// What one Byzantine process does to what it sends.
+pub struct Enemy {
+    behaviour: Behaviour,
+    identity: usize,
+    /// The second process of a pair with one key.
+    is_copy: bool,
+    /// Whom a withholder talks to.
+    favoured: Vec<usize>,
+    random: Random,
+    /// The last message twisted and what became of it: every recipient gets the same.
+    last: Option<(Rc<Parcel>, Rc<Parcel>)>,
+}
+
+impl Enemy {
+    pub fn new(network: &Network, behaviour: Behaviour, identity: usize, is_copy: bool, mut random: Random) -> Self {
+        let mut others: Vec<usize> = (0..network.committee.size()).filter(|other| *other != identity).collect();
+        random.shuffle(&mut others);
+        others.truncate(network.committee.validity());
+        Self { behaviour, identity, is_copy, favoured: others, random, last: None }
+    }
+
+    /// What leaves instead of `action`.
+    pub fn twist(&mut self, network: &Network, action: Action<Message>) -> Option<Action<Message>> {
+        let Action::Send { to, message, bytes } = action else { return Some(action) };
+        match self.behaviour {
+            Behaviour::Silent => None,
+            Behaviour::Withholder if !self.favoured.contains(&to) => None,
+            Behaviour::Equivocator if self.hides_from(network, to, &message) => None,
+            Behaviour::Garbage | Behaviour::ParentForger => Some(self.falsify(network, to, message, bytes)),
+            Behaviour::Withholder | Behaviour::Equivocator | Behaviour::Late | Behaviour::Twin | Behaviour::CoinShareForger => {
+                Some(Action::Send { to, message, bytes })
+            }
+        }
+    }
+
+    /// One of the pair shows its proposals to the even half of the validators, the copy to the odd half.
+    fn hides_from(&self, network: &Network, to: usize, message: &Message) -> bool {
+        let own = message.peek(network, self.identity).is_some_and(|vertex| vertex.author == validator(self.identity));
+        own && (to % 2 == 1) != self.is_copy
+    }
+
+    fn falsify(&mut self, network: &Network, to: usize, message: Message, bytes: usize) -> Action<Message> {
+        let Message::Peer(parcel) = &message else { return Action::Send { to, message, bytes } };
+        if let Some((_, twisted)) = self.last.as_ref().filter(|(original, _)| Rc::ptr_eq(original, parcel)) {
+            return Action::Send { to, message: Message::Peer(twisted.clone()), bytes };
+        }
+        let Some(false_message) = self.false_message(network, parcel.message()) else {
+            return Action::Send { to, message, bytes };
+        };
+        let twisted = Parcel::new(false_message);
+        self.last = Some((parcel.clone(), twisted.clone()));
+        Action::Send { to, message: Message::Peer(twisted), bytes }
+    }
+
+    fn false_message(&mut self, network: &Network, message: &PeerMessage) -> Option<PeerMessage> {
+        match (self.behaviour, message) {
+            (Behaviour::Garbage, PeerMessage::Engine(bytes)) => Some(PeerMessage::Engine(self.noise(bytes.len()))),
+            (Behaviour::Garbage, PeerMessage::CertificateShare(bytes)) => {
+                Some(PeerMessage::CertificateShare(self.noise(bytes.len())))
+            }
+            // Every other proposal, so that the true ones give the false ones something to hide among.
+            (Behaviour::ParentForger, PeerMessage::Engine(bytes)) if self.random.once_in(2) => {
+                let me = validator(self.identity);
+                network.engines.forge_parent(&network.secrets, me, bytes, self.random.draw()).map(PeerMessage::Engine)
+            }
+            _ => None,
+        }
+    }
+
+    fn noise(&mut self, length: usize) -> Bytes {
+        (0..length.min(1024)).map(|_| self.random.draw() as u8).collect::<Vec<u8>>().into()
+    }
+}

@@ -1,0 +1,227 @@
+//! Executing blocks, each by its node or once for all.
+//!
+//! Execution is a function of the parent and the plan. On a network of at most [`INDIVIDUAL_NODES`] nodes every node executes for
+//! itself, so that equal state roots are a finding. On a larger one, and always when the payload is none, the first node to
+//! reach a block executes it and the others take its result: what is studied there is ordering, fifty executions of one block
+//! would cost most of the time and could only show what the small networks show. A node whose parent or plan is another than
+//! the one executed, because its history is, always executes for itself. Which of the two happened cannot be seen in any
+//! result.
+
+use crate::scenario::Payload;
+use corniche_crypto::VerifiedTransaction;
+use corniche_executor::{BlockOutput, Candidate, verify_ordered};
+use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart};
+use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
+use corniche_types::{
+    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, header_hash, keccak256,
+};
+use corniche_vm::Vm;
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
+
+/// Most nodes that each execute for themselves.
+pub const INDIVIDUAL_NODES: usize = 10;
+
+/// What all nodes of a network execute with.
+pub struct Executors {
+    genesis: Arc<Genesis>,
+    genesis_changes: Changes,
+    genesis_header: Header,
+    payload: Payload,
+    vm: Vm,
+    checked: RefCell<BTreeMap<B256, VerifiedTransaction>>,
+    /// `None`: every node executes for itself.
+    shared: Option<RefCell<Lineage>>,
+}
+
+/// One chain of executed blocks, of which each plan is executed once.
+struct Lineage {
+    stage: ExecutionStage,
+    head: B256,
+    /// By the hash of the parent.
+    blocks: BTreeMap<B256, (BlockPlan, Executed)>,
+}
+
+impl Executors {
+    pub fn new(genesis: Arc<Genesis>, vm: Vm, payload: Payload) -> Rc<Self> {
+        let genesis_changes = genesis_changes(&genesis);
+        let genesis_header = genesis.header(Tree::default().apply(&genesis_changes));
+        let shares = payload == Payload::None || genesis.validators.len() > INDIVIDUAL_NODES;
+        let checked = RefCell::default();
+        let mut executors = Self { genesis, genesis_changes, genesis_header, payload, vm, checked, shared: None };
+        if shares {
+            let stage = executors.stage(executors.state(&[]), &[]);
+            let head = header_hash(&executors.genesis_header);
+            executors.shared = Some(RefCell::new(Lineage { stage, head, blocks: BTreeMap::new() }));
+        }
+        Rc::new(executors)
+    }
+
+    /// Remembers a transaction whose signature is known to be good.
+    pub fn know(&self, transaction: &VerifiedTransaction) {
+        self.checked.borrow_mut().insert(transaction.hash(), transaction.clone());
+    }
+
+    /// What [`corniche_executor::verify_ordered`] says, each signature looked at once.
+    fn verify(&self, ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<VerifiedTransaction, SkipReason>> {
+        let verify = |raw: &Bytes| match self.checked.borrow().get(&keccak256(raw)) {
+            Some(known) => Ok(known.clone()),
+            None => verify_ordered(raw, chain_id),
+        };
+        ordered.iter().map(|transaction| verify(&transaction.raw)).collect()
+    }
+
+    fn execute(&self, stage: &mut ExecutionStage, plan: BlockPlan) -> Executed {
+        let verify = |ordered: &[OrderedTransaction], chain_id| self.verify(ordered, chain_id);
+        match self.payload {
+            Payload::None => stage.execute_by(plan, verify, |view, _, candidates, _| count_only(view, candidates)),
+            Payload::Transfer | Payload::Counter | Payload::Erc20 => stage.execute(plan, verify),
+        }
+    }
+
+    /// The state after these blocks.
+    pub fn state(&self, blocks: &[Arc<CommittedBlock>]) -> State {
+        let state = State::default();
+        state.apply(Height(0), &self.genesis_changes);
+        blocks.iter().for_each(|block| state.apply(block.block.height(), &block.changes));
+        state
+    }
+
+    pub fn genesis_header(&self) -> &Header {
+        &self.genesis_header
+    }
+
+    fn stage(&self, state: State, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
+        let mut tree = Tree::default();
+        tree.apply(&self.genesis_changes);
+        blocks.iter().for_each(|block| drop(tree.apply(&block.changes)));
+        let head = blocks.last().map_or(&self.genesis_header, |block| &block.block.header).clone();
+        let of_second =
+            blocks.iter().rev().map(|block| &block.block.header).take_while(|header| header.timestamp == head.timestamp);
+        let gas_in_second = of_second.map(|header| header.gas_used).sum();
+        ExecutionStage::new(self.genesis.clone(), self.vm.clone(), ExecutionStart { state, tree, head, gas_in_second })
+    }
+}
+
+/// One node's execution.
+pub struct Executor {
+    executors: Rc<Executors>,
+    state: State,
+    head: B256,
+    /// What was executed since the start and on the disk before: for executing alone later.
+    blocks: Vec<Arc<CommittedBlock>>,
+    own: Option<ExecutionStage>,
+    /// Executes wrongly from now on: for tests of the checks.
+    #[cfg(test)]
+    pub tampered: bool,
+}
+
+impl Executor {
+    /// Continues after `blocks`, whose state is `state`.
+    pub fn new(executors: &Rc<Executors>, state: State, blocks: &[Arc<CommittedBlock>]) -> Self {
+        let head = blocks.last().map_or_else(|| header_hash(&executors.genesis_header), |block| block.block.hash());
+        let own = executors.shared.is_none().then(|| executors.stage(state.clone(), blocks));
+        Self {
+            executors: executors.clone(),
+            state,
+            head,
+            blocks: blocks.to_vec(),
+            own,
+            #[cfg(test)]
+            tampered: false,
+        }
+    }
+
+    /// Executes the next block and applies it to the node's state.
+    pub fn execute(&mut self, plan: BlockPlan) -> Executed {
+        #[cfg(test)]
+        let plan = if self.tampered { BlockPlan { randomness: B256::ZERO, ..plan } } else { plan };
+        let executors = self.executors.clone();
+        let executed = match (&mut self.own, &executors.shared) {
+            (Some(stage), _) => executors.execute(stage, plan),
+            (None, Some(lineage)) => match lineage.borrow_mut().execute(&executors, self.head, &plan) {
+                Some(executed) => {
+                    self.state.apply(executed.committed.block.height(), &executed.committed.changes);
+                    executed
+                }
+                None => {
+                    let mut stage = executors.stage(self.state.clone(), &self.blocks);
+                    let executed = executors.execute(&mut stage, plan);
+                    self.own = Some(stage);
+                    executed
+                }
+            },
+            (None, None) => unreachable!("a node that shares no execution has its own"),
+        };
+        self.head = executed.hash;
+        if self.own.is_none() {
+            self.blocks.push(executed.committed.clone());
+        }
+        executed
+    }
+}
+
+impl Lineage {
+    /// The result of `plan` on top of `parent`, if that is in this history.
+    fn execute(&mut self, executors: &Executors, parent: B256, plan: &BlockPlan) -> Option<Executed> {
+        if let Some((known, executed)) = self.blocks.get(&parent) {
+            return (known == plan).then(|| executed.clone());
+        }
+        if parent != self.head {
+            return None;
+        }
+        let executed = executors.execute(&mut self.stage, plan.clone());
+        self.head = executed.hash;
+        self.blocks.insert(parent, (plan.clone(), executed.clone()));
+        Some(executed)
+    }
+}
+
+/// Runs no transaction: checks nonces and counts them up, so that pools move on.
+fn count_only(view: &dyn StateView, candidates: &[Candidate]) -> BlockOutput {
+    let mut changes = Changes::default();
+    let mut receipts = Vec::with_capacity(candidates.len());
+    let mut skipped = Vec::new();
+    for (position, candidate) in (0u32..).zip(candidates) {
+        match count_one(view, &mut changes, candidate) {
+            Ok(receipt) => receipts.push(receipt),
+            Err(reason) => skipped.push(Skipped { position, hash: keccak256(&candidate.raw), reason }),
+        }
+    }
+    BlockOutput {
+        transactions_root: corniche_crypto::digest(
+            &receipts.iter().flat_map(|receipt| receipt.transaction_hash.0).collect::<Vec<_>>(),
+        ),
+        receipts_root: B256::ZERO,
+        receipts,
+        skipped,
+        changes,
+        gas_used: 0,
+        logs_bloom: Default::default(),
+    }
+}
+
+fn count_one(view: &dyn StateView, changes: &mut Changes, candidate: &Candidate) -> Result<Receipt, SkipReason> {
+    let transaction = candidate.verified.as_ref().map_err(|reason| *reason)?;
+    let sender = transaction.sender();
+    let known = changes.accounts.get(&sender).cloned().unwrap_or_else(|| view.account(&sender));
+    let mut account = known.unwrap_or_default();
+    match transaction.nonce().cmp(&account.nonce) {
+        std::cmp::Ordering::Less => return Err(SkipReason::NonceTooLow),
+        std::cmp::Ordering::Greater => return Err(SkipReason::NonceTooHigh),
+        std::cmp::Ordering::Equal => account.nonce += 1,
+    }
+    changes.accounts.insert(sender, Some(account));
+    Ok(Receipt {
+        transaction_hash: transaction.hash(),
+        type_byte: 2,
+        success: true,
+        gas_used: 0,
+        cumulative_gas_used: 0,
+        effective_gas_price: 0,
+        sender,
+        to: None,
+        contract_address: None,
+        logs: Vec::new(),
+        output: Bytes::new(),
+    })
+}

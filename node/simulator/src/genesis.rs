@@ -1,0 +1,100 @@
+//! The genesis of a simulated network, and its validators' secrets. All of it is a function of the scenario and the seed.
+
+use crate::{
+    load::Sender,
+    scenario::{Crypto, Scenario},
+};
+use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
+use corniche_types::{
+    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, TimestampMs, U256, ValidatorInfo,
+};
+use std::collections::BTreeMap;
+
+/// No other chain's.
+pub const CHAIN_ID: u64 = 0xC0_4E1C;
+/// More than all transactions of a block can declare: bytes bound blocks here.
+const GAS_LIMIT: u64 = 1 << 40;
+
+/// What the validators sign with.
+pub enum Secrets {
+    Modelled,
+    Real { validators: Vec<ValidatorSecrets> },
+}
+
+pub struct ValidatorSecrets {
+    pub consensus: ConsensusKey,
+    pub bls: BlsSecretKey,
+    pub coin: CoinSecretShare,
+}
+
+/// Makes the genesis, with these accounts besides those of `senders`.
+pub fn make(
+    scenario: &Scenario,
+    seed: u64,
+    senders: &[Sender],
+    accounts: BTreeMap<Address, GenesisAccount>,
+) -> (Genesis, Secrets) {
+    let rich = GenesisAccount { balance: U256::from(1u128 << 100), ..GenesisAccount::default() };
+    let funded = senders.iter().map(|sender| (sender.address(), rich.clone()));
+    let mut parameters = scenario.engine_config.clone();
+    let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
+    let mut genesis = Genesis {
+        protocol_version: 1,
+        chain_id: CHAIN_ID,
+        currency: "SIM".into(),
+        timestamp_ms: TimestampMs(0),
+        // One block for each commit with transactions, so that the time of a commit is seen as it is.
+        block_ms: 0,
+        block_gas_limit: GAS_LIMIT,
+        batch_bytes,
+        batch_gas: GAS_LIMIT,
+        epoch_blocks: 1_000_000_000,
+        // Never above the target, so the fee stays at its floor.
+        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
+        engine: EngineConfig { name: scenario.engine.clone(), parameters },
+        validators: (0..scenario.nodes).map(|index| placeholder(seed, index)).collect(),
+        coin_shares: Vec::new(),
+        coin_public_key: Bytes::new(),
+        accounts: funded.chain(accounts).collect(),
+    };
+    let secrets = match scenario.crypto {
+        Crypto::Modelled => Secrets::Modelled,
+        Crypto::Real => real_keys(&mut genesis, seed),
+    };
+    (genesis, secrets)
+}
+
+/// A validator without real keys. The seed is in its names, and so in the hash of the committee and all that depends on it, the
+/// modelled coins for instance.
+fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
+    let name = |purpose: &str| digest(format!("{seed} {purpose} {index}").as_bytes());
+    ValidatorInfo {
+        consensus_key: name("consensus"),
+        bls_key: Bytes::new(),
+        bls_proof: Bytes::new(),
+        network_key: B256::from(node_key(index)),
+        fee_address: Address::from_slice(&name("fees")[..20]),
+    }
+}
+
+/// A node's name in the network.
+pub fn node_key(index: usize) -> [u8; 32] {
+    B256::left_padding_from(&(index as u64 + 1).to_be_bytes()).0
+}
+
+fn real_keys(genesis: &mut Genesis, seed: u64) -> Secrets {
+    let derive = |purpose: &str, index: usize| digest(format!("{seed} {purpose} {index}").as_bytes()).0;
+    let n = genesis.validators.len();
+    let deal = deal_coin(n, FaultModel::Byzantine.quorum(n), derive("coin", 0));
+    (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
+    let members = genesis.validators.iter_mut().zip(deal.shares).enumerate();
+    let validators = members.map(|(index, (member, coin))| {
+        let consensus = ConsensusKey::from_seed(derive("consensus", index));
+        let bls = BlsSecretKey::from_seed(derive("bls", index));
+        member.consensus_key = consensus.public();
+        member.bls_key = Bytes::copy_from_slice(&bls.public().to_bytes());
+        member.bls_proof = Bytes::copy_from_slice(&bls.prove_possession().to_bytes());
+        ValidatorSecrets { consensus, bls, coin }
+    });
+    Secrets::Real { validators: validators.collect() }
+}

@@ -1,0 +1,164 @@
+//! Open-loop clients: each validator has its own, and all of them together submit at a fixed rate.
+//!
+//! A client signs real transactions with keys derived from the seed, from many senders, so that nonces hardly ever make one
+//! transaction wait for another. It submits to its validator; when that is down, which a client notices at once, to the next
+//! one that is up. A transaction that was taken, or refused for now, and is not committed there after
+//! [`RESUBMIT_AFTER`] goes to the next one as well (the specification's M18); executed it is once all the same.
+
+use crate::{
+    genesis::CHAIN_ID,
+    scenario::{self, Payload, Scenario},
+};
+use alloy_consensus::TxEip1559;
+use corniche_crypto::{EthereumKey, VerifiedTransaction, digest};
+use corniche_testkit::{Micros, Random};
+use corniche_types::{Address, Bytes, Transaction, TxKind, U256};
+use std::collections::VecDeque;
+
+/// How long a client waits for a commit before it turns to another validator.
+pub const RESUBMIT_AFTER: Micros = Micros::from_seconds(5);
+/// A sender's next transaction comes this long after its last one, if there are senders enough.
+const SENDER_RESTS: Micros = Micros::from_seconds(4);
+/// Most senders of a network: every node's state holds an account for each.
+const MOST_SENDERS: u64 = 4_096;
+/// A signed transaction of ours without call data is about this long.
+const BARE_BYTES: usize = 118;
+/// Where the contract of a contract payload lives.
+pub const CONTRACT: Address = Address::repeat_byte(0xc0);
+
+/// An account that sends transactions.
+pub struct Sender {
+    key: EthereumKey,
+    address: Address,
+    nonce: u64,
+}
+
+impl Sender {
+    fn new(seed: u64, number: u64) -> Self {
+        let secret = (0u32..).map(|attempt| digest(format!("{seed} sender {number} {attempt}").as_bytes()));
+        let key = secret.filter_map(|secret| EthereumKey::from_bytes(&secret.0).ok()).next();
+        let key = key.expect("all but one in 2^128 hashes are keys");
+        Self { address: key.address(), key, nonce: 0 }
+    }
+
+    pub fn address(&self) -> Address {
+        self.address
+    }
+}
+
+/// All clients of a network.
+pub struct Clients {
+    load: scenario::Load,
+    nodes: u64,
+    /// Those of node i are i, i + n, i + 2n, …
+    pub senders: Vec<Sender>,
+    random: Random,
+    next: u64,
+    /// When the next transaction is submitted: drawn anew for each.
+    next_at: Micros,
+    /// Submitted, and looked at again then.
+    waiting: VecDeque<(Micros, u32)>,
+}
+
+/// What a client does next.
+pub enum Turn {
+    /// Submits a new transaction to the node of this index.
+    Submit(usize),
+    /// Looks whether this one was committed.
+    Look(u32),
+}
+
+impl Clients {
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let nodes = scenario.nodes as u64;
+        let resting = scenario.load.millirate.saturating_mul(SENDER_RESTS.0) / 1_000_000_000;
+        let each = resting.min(MOST_SENDERS).div_ceil(nodes).max(1);
+        let mut clients = Self {
+            load: scenario.load,
+            nodes,
+            senders: (0..each * nodes).map(|number| Sender::new(seed, number)).collect(),
+            random: Random::new(seed).fork("load"),
+            next: 0,
+            next_at: Micros::NEVER,
+            waiting: VecDeque::new(),
+        };
+        clients.draw();
+        clients
+    }
+
+    /// Transaction i belongs to node i mod n and comes at a random moment of its own interval, so that clients do not keep step
+    /// with rounds.
+    fn draw(&mut self) {
+        self.next_at = if self.next < self.load.count() {
+            let (start, end) = (self.load.at_us(self.next), self.load.at_us(self.next + 1));
+            Micros::START + Micros(start + self.random.below((end - start).max(1)))
+        } else {
+            Micros::NEVER
+        };
+    }
+
+    /// When there is something to do; [`Micros::NEVER`] when no more.
+    pub fn next_at(&self) -> Micros {
+        self.waiting.front().map_or(Micros::NEVER, |(at, _)| *at).min(self.next_at)
+    }
+
+    /// When nothing new will be submitted any more.
+    pub fn has_stopped(&self) -> bool {
+        self.next_at == Micros::NEVER
+    }
+
+    /// What is to be done at `now`, if anything.
+    pub fn turn(&mut self, now: Micros) -> Option<Turn> {
+        if let Some((_, number)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
+            return Some(Turn::Look(number));
+        }
+        (self.next_at <= now).then(|| Turn::Submit((self.next % self.nodes) as usize))
+    }
+
+    /// Makes the next transaction.
+    pub fn make(&mut self) -> VerifiedTransaction {
+        let index = (self.next % self.senders.len() as u64) as usize;
+        self.next += 1;
+        self.draw();
+        let to = self.senders[(index + 1) % self.senders.len()].address;
+        let sender = &mut self.senders[index];
+        let nonce = sender.nonce;
+        sender.nonce += 1;
+        let (to, value, mut input) = match self.load.payload {
+            Payload::None => (Address::repeat_byte(0xaa), 0, Vec::new()),
+            Payload::Transfer => (to, 1, Vec::new()),
+            // increment()
+            Payload::Counter => (CONTRACT, 0, vec![0xd0, 0x9d, 0xe0, 0x8a]),
+            Payload::Erc20 => (CONTRACT, 0, erc20_transfer(to)),
+        };
+        let size = (self.load.tx_bytes as usize).saturating_sub(BARE_BYTES).max(input.len());
+        input.resize(size, 0);
+        let gas_limit = 250_000 + 40 * size as u64;
+        let raw = sender.key.sign(TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: 10,
+            max_priority_fee_per_gas: 1,
+            to: TxKind::Call(to),
+            value: U256::from(value),
+            input: Bytes::from(input).0.into(),
+            ..TxEip1559::default()
+        });
+        let transaction = Transaction::decode(raw).expect("signed here");
+        VerifiedTransaction::verify(transaction, CHAIN_ID).expect("signed here")
+    }
+
+    /// Transaction `number` was submitted, and is looked at again in a while.
+    pub fn wait_for(&mut self, now: Micros, number: u32) {
+        self.waiting.push_back((now + RESUBMIT_AFTER, number));
+    }
+}
+
+/// transfer(to, 1)
+fn erc20_transfer(to: Address) -> Vec<u8> {
+    let mut input = vec![0xa9, 0x05, 0x9c, 0xbb];
+    input.extend_from_slice(to.into_word().as_slice());
+    input.extend_from_slice(&U256::from(1).to_be_bytes::<32>());
+    input
+}

@@ -1,0 +1,438 @@
+//! A whole node as a process of the testkit: a pipeline with its verification, execution and disk.
+//!
+//! It is what `corniche node` is, without threads: the same [`Pipeline`] gets the same inputs for the same outputs. What the
+//! node's rim does on other threads happens at once here and costs virtual time where that matters: signatures are charged to
+//! the node's processor ([`Meter`]), writes take the disk's time, and everything that is written while a write is under way goes
+//! into the next one (group commit). Messages are encoded once and checked once, however many receive them: checking is a
+//! function of the sender and the bytes.
+
+use crate::{
+    checks::Checks,
+    crypto::{Meter, Modelled, metered},
+    disk::{Disk, Write},
+    enemy::Enemy,
+    engines::{Checker, Engines, Sightings},
+    execution::{Executor, Executors},
+    genesis::{Secrets, node_key},
+    scenario::{Behaviour, Cost},
+};
+use corniche_admission::{PoolConfig, Refusal};
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{Committee, PeerFault, Verified, VertexId};
+use corniche_pipeline::{
+    CertificateKeys, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request, Response, Setup, answer_blocks,
+};
+use corniche_testkit::{Action, Event, Micros, Process, Random};
+use corniche_types::{B256, Bytes, Genesis, Height, ValidatorIndex, header_hash, wire};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// What all nodes of one simulated network share.
+pub struct Network {
+    pub genesis: Arc<Genesis>,
+    pub committee: Committee,
+    pub engines: Engines,
+    pub checker: Checker,
+    pub secrets: Secrets,
+    pub cost: Cost,
+    pub executors: Rc<Executors>,
+    pub checks: RefCell<Checks>,
+}
+
+/// What nodes say to each other. Recipients share one.
+#[derive(Clone)]
+pub enum Message {
+    Peer(Rc<Parcel>),
+    /// [`Request::Blocks`].
+    Ask(Height),
+    Answer(Rc<Response>),
+}
+
+/// A message as its recipients share it.
+pub struct Parcel {
+    message: PeerMessage,
+    /// On the wire.
+    bytes: usize,
+    /// What the engine's verifier says of it, and how many signatures that takes.
+    checked: OnceCell<(Result<Verified, PeerFault>, u64)>,
+}
+
+impl Parcel {
+    pub fn new(message: PeerMessage) -> Rc<Self> {
+        let bytes = match &message {
+            // A version, a tag and a length around the content; the content is large, and already encoded.
+            PeerMessage::Engine(bytes) | PeerMessage::CertificateShare(bytes) => bytes.len() + 6,
+            message => message.encode().len(),
+        };
+        Rc::new(Self { message, bytes, checked: OnceCell::new() })
+    }
+
+    pub fn message(&self) -> &PeerMessage {
+        &self.message
+    }
+
+    fn check(&self, network: &Network, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, u64) {
+        self.checked.get_or_init(|| network.checker.check(validator(from), bytes))
+    }
+}
+
+impl Message {
+    /// The proposal in a message, for adversaries.
+    pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
+        let Self::Peer(parcel) = self else { return None };
+        let PeerMessage::Engine(bytes) = &parcel.message else { return None };
+        let (verdict, _) = parcel.check(network, from, bytes);
+        network.engines.peek(verdict.as_ref().ok()?)
+    }
+}
+
+pub fn validator(index: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(index).expect("a scenario has at most 1000 nodes"))
+}
+
+/// Which validator a node key belongs to.
+fn identity_of(key: &NodeKey) -> usize {
+    let [.., high, low] = *key;
+    usize::from(u16::from_be_bytes([high, low])) - 1
+}
+
+/// A running node.
+pub struct NodeProcess {
+    network: Rc<Network>,
+    /// Which process this is, and which validator it plays.
+    process: usize,
+    identity: usize,
+    pipeline: Pipeline,
+    executor: Executor,
+    meter: Meter,
+    sightings: Sightings,
+    disk: Disk,
+    /// Being written, under this number.
+    writing: (u64, Vec<Write>),
+    /// Goes into the next write.
+    waiting: Vec<Write>,
+    /// The last parcel sent: its other recipients get the same one.
+    last_parcel: Option<Rc<Parcel>>,
+    actions: VecDeque<Action<Message>>,
+    /// Stopped by itself; the reason is with the checks.
+    halted: bool,
+    /// Decides what a power cut leaves of unsynced writes.
+    random: Random,
+    /// A Byzantine validator's, and from when on.
+    enemy: Option<(Micros, Enemy)>,
+    now: Micros,
+}
+
+/// Which node to start.
+#[derive(Clone, Copy, Debug)]
+pub struct Role {
+    pub process: usize,
+    /// The validator it plays.
+    pub identity: usize,
+    /// What it does, and from when on, if it is Byzantine.
+    pub behaviour: Option<(Behaviour, Micros)>,
+}
+
+impl NodeProcess {
+    /// Starts from what is on disk, as `corniche node` does.
+    pub fn start(network: &Rc<Network>, role: Role, disk: Disk, now: Micros, seed: u64) -> Self {
+        let Role { process, identity, behaviour } = role;
+        let random = Random::new(seed);
+        let (meter, sightings) = (Meter::default(), Sightings::default());
+        let me = validator(identity);
+        let executors = &network.executors;
+        let state = executors.state(disk.blocks());
+        let executor = Executor::new(executors, state.clone(), disk.blocks());
+        let head = disk.blocks().last().map(|committed| committed.block.clone());
+        let header = head.as_ref().map_or(executors.genesis_header(), |block| &block.header);
+        let is_copy = process != identity;
+        let enemy = behaviour
+            .map(|(behaviour, since)| (since, Enemy::new(network, behaviour, identity, is_copy, random.fork("enemy"))));
+        let factory = network.engines.factory(
+            me,
+            &network.secrets,
+            random.fork("engine"),
+            &meter,
+            &sightings,
+            behaviour.map(|(behaviour, _)| behaviour),
+        );
+        let pipeline = Pipeline::new(Setup {
+            genesis: network.genesis.clone(),
+            certificate_keys: metered(&network.certificate_keys(me), network.cost, &meter),
+            engine_factory: Some(factory),
+            records: disk.records(),
+            state,
+            head_hash: header_hash(header),
+            base_fee: header.base_fee_per_gas.unwrap_or(1),
+            resume: disk.resume(),
+            certificate: disk.newest_certificate().cloned(),
+            uncertified: disk.uncertified(),
+            head,
+            pool: PoolConfig::from_genesis(&network.genesis),
+            now: now.timestamp(),
+        });
+        let mut node = Self {
+            network: network.clone(),
+            process,
+            identity,
+            pipeline,
+            executor,
+            meter,
+            sightings,
+            halted: disk.diverged(),
+            disk,
+            writing: (0, Vec::new()),
+            waiting: Vec::new(),
+            last_parcel: None,
+            actions: VecDeque::new(),
+            random: random.fork("power"),
+            enemy,
+            now,
+        };
+        node.carry_out(now);
+        node
+    }
+
+    /// A client hands in a transaction.
+    pub fn submit(&mut self, now: Micros, transaction: VerifiedTransaction) -> Result<(), Refusal> {
+        self.meter.charge(self.network.cost.recover_us);
+        self.pipeline.handle(now.timestamp(), Input::Submit { transaction, reply: Some(0) });
+        self.carry_out(now).expect("invariant: a pipeline answers every submission")
+    }
+
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    pub fn has_halted(&self) -> bool {
+        self.halted
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tamper_with_execution(&mut self) {
+        self.executor.tampered = true;
+    }
+
+    /// Transactions in the pool.
+    pub fn pooled(&self) -> usize {
+        self.pipeline.pool().ready_len() + self.pipeline.pool().queued_len()
+    }
+
+    fn apply(&mut self, now: Micros, input: Input) {
+        self.pipeline.handle(now.timestamp(), input);
+        self.carry_out(now);
+    }
+
+    fn message(&mut self, now: Micros, from: usize, message: Message) {
+        let peer = node_key(from);
+        match message {
+            Message::Ask(height) => self.answer(from, height),
+            Message::Answer(response) => {
+                self.apply(now, Input::Response { from: peer, response: Some(Response::clone(&response)) });
+            }
+            Message::Peer(parcel) => match &parcel.message {
+                PeerMessage::Engine(bytes) => {
+                    let (verdict, signatures) = parcel.check(&self.network, from, bytes);
+                    self.meter.charge(signatures * self.network.cost.verify_us);
+                    match verdict {
+                        Ok(message) => self.apply(now, Input::Engine { from: validator(from), message: message.clone() }),
+                        Err(fault) => self.network.checks.borrow_mut().peer_fault(self.process, from, &fault.0),
+                    }
+                }
+                PeerMessage::CertificateShare(bytes) => {
+                    self.apply(now, Input::CertificateShare { from: validator(from), bytes: bytes.clone() });
+                }
+                PeerMessage::Certificate(certificate) => {
+                    self.apply(now, Input::Certificate { from: peer, certificate: certificate.clone() });
+                }
+                PeerMessage::Transactions(raw) => {
+                    let chain_id = self.network.genesis.chain_id;
+                    let checked = raw.iter().filter_map(|raw| corniche_admission::check(raw.clone(), chain_id).ok());
+                    for transaction in checked.collect::<Vec<_>>() {
+                        self.meter.charge(self.network.cost.recover_us);
+                        self.apply(now, Input::Submit { transaction, reply: None });
+                    }
+                }
+            },
+        }
+    }
+
+    /// Answers a follower from what is durable.
+    fn answer(&mut self, to: usize, from: Height) {
+        let block = |height: Height| {
+            let committed = self.disk.block(height)?;
+            Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+        };
+        let response = answer_blocks(from, block, |height| self.disk.certificate(height).cloned());
+        let bytes = wire::encode(&response).len();
+        self.actions.push_back(Action::Send { to, message: Message::Answer(Rc::new(response)), bytes });
+    }
+
+    /// Does what the pipeline asks, until it asks for nothing; gives the answer to a submission if there was one.
+    fn carry_out(&mut self, now: Micros) -> Option<Result<(), Refusal>> {
+        let mut submitted = None;
+        self.note_sightings(now);
+        while let Some(output) = self.pipeline.poll() {
+            match output {
+                Output::Submitted { result, .. } => submitted = Some(result.map(|_: B256| ())),
+                Output::Send { to, message } => self.send(identity_of(&to), message),
+                Output::Request { to, request: Request::Blocks { from } } => {
+                    self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Ask(from), bytes: 16 });
+                }
+                Output::Execute(plan) => {
+                    let executed = self.executor.execute(plan.block);
+                    self.network.checks.borrow_mut().executed(self.process, now, &executed);
+                    self.pipeline.handle(now.timestamp(), Input::Executed(Box::new(executed)));
+                    self.note_sightings(now);
+                }
+                Output::Persist(ticket, record) => self.waiting.push(Write::Record(ticket, record)),
+                Output::ReleaseBelow(ticket) => self.waiting.push(Write::ReleaseBelow(ticket)),
+                Output::ReadSafetyLog => self.waiting.push(Write::ReadSafetyLog),
+                Output::Append(block) => self.waiting.push(Write::Block(block)),
+                Output::AppendCertificate(certificate) => self.waiting.push(Write::Certificate(certificate)),
+                Output::AppendProgress(resume) => self.waiting.push(Write::Progress(resume)),
+                Output::Halt { reason, .. } => {
+                    self.halted = true;
+                    self.waiting.push(Write::Divergence);
+                    self.network.checks.borrow_mut().halted(self.process, &reason);
+                }
+                Output::Penalise { peer, fault } => {
+                    self.network.checks.borrow_mut().peer_fault(self.process, identity_of(&peer), &fault.0);
+                }
+                Output::Accuse { validator, offence, .. } => {
+                    self.network.checks.borrow_mut().accused(self.process, validator, offence);
+                }
+                Output::Pending(_) | Output::Dropped { .. } | Output::Trace(_) => {}
+            }
+        }
+        self.write();
+        let work = self.meter.take();
+        if work > Micros::ZERO {
+            self.actions.push_front(Action::Work(work));
+        }
+        submitted
+    }
+
+    fn note_sightings(&mut self, now: Micros) {
+        for sighting in self.sightings.take() {
+            self.network.checks.borrow_mut().sighted(self.process, now, sighting);
+        }
+    }
+
+    fn send(&mut self, to: usize, message: PeerMessage) {
+        let same = |parcel: &&Rc<Parcel>| match (&parcel.message, &message) {
+            (PeerMessage::Engine(one), PeerMessage::Engine(other))
+            | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
+                // The parcel keeps its bytes alive, so the same place means the same bytes.
+                one.as_ptr() == other.as_ptr() && one.len() == other.len()
+            }
+            (PeerMessage::Certificate(one), PeerMessage::Certificate(other)) => one == other,
+            _ => false,
+        };
+        let parcel = self.last_parcel.as_ref().filter(same).cloned().unwrap_or_else(|| Parcel::new(message));
+        self.last_parcel = Some(parcel.clone());
+        let bytes = parcel.bytes;
+        self.actions.push_back(Action::Send { to, message: Message::Peer(parcel), bytes });
+    }
+
+    // ---- disk ----------------------------------------------------------------------------------------------------------
+
+    /// Starts the next write when the last one is done.
+    fn write(&mut self) {
+        let (number, group) = &mut self.writing;
+        if !group.is_empty() || self.waiting.is_empty() {
+            return;
+        }
+        *number += 1;
+        *group = std::mem::take(&mut self.waiting);
+        let bytes = group.iter().map(Write::bytes).sum();
+        self.actions.push_back(Action::Write { id: *number, bytes });
+    }
+
+    /// A group is durable: tells the pipeline, tickets first, as the node's writer does.
+    fn written(&mut self, now: Micros) {
+        let (mut appended, mut read) = (None, false);
+        let mut tickets = Vec::new();
+        for write in std::mem::take(&mut self.writing.1) {
+            match &write {
+                Write::Record(ticket, _) => tickets.push(*ticket),
+                Write::Block(block) => appended = Some(block.block.height()),
+                Write::ReadSafetyLog => read = true,
+                _ => {}
+            }
+            self.disk.apply(write);
+        }
+        // The next group may already start with what these answers lead to.
+        tickets.into_iter().for_each(|ticket| self.pipeline.handle(now.timestamp(), Input::Durable(ticket)));
+        if let Some(height) = appended {
+            self.pipeline.handle(now.timestamp(), Input::Appended(height));
+        }
+        if read {
+            self.pipeline.handle(now.timestamp(), Input::SafetyLog(self.disk.records()));
+        }
+        self.carry_out(now);
+    }
+}
+
+impl Process for NodeProcess {
+    type Message = Message;
+    type Disk = Disk;
+
+    fn handle(&mut self, now: Micros, event: Event<Message>) {
+        self.now = now;
+        if self.halted {
+            return;
+        }
+        match event {
+            Event::Up(peer) => self.apply(now, Input::PeerUp { peer: node_key(peer), validator: Some(validator(peer)) }),
+            Event::Down(peer) => self.apply(now, Input::PeerDown { peer: node_key(peer) }),
+            Event::Message { from, message } => self.message(now, from, message),
+            Event::Written(number) => {
+                assert_eq!(number, self.writing.0, "invariant: one write at a time");
+                self.written(now);
+            }
+            Event::Deadline => self.apply(now, Input::Deadline),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Action<Message>> {
+        loop {
+            let action = self.actions.pop_front()?;
+            let twisted = match &mut self.enemy {
+                None => Some(action),
+                Some((since, _)) if self.now < *since => Some(action),
+                Some((_, enemy)) => enemy.twist(&self.network, action),
+            };
+            if twisted.is_some() {
+                return twisted;
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Micros> {
+        self.pipeline.deadline().filter(|_| !self.halted).map(Micros::from_timestamp)
+    }
+
+    /// What was reported written is there; of the rest a prefix, in the order of writing.
+    fn power_off(mut self) -> Disk {
+        let unsynced: Vec<Write> = self.writing.1.into_iter().chain(self.waiting).collect();
+        let survive = self.random.below(unsynced.len() as u64 + 1) as usize;
+        unsynced.into_iter().take(survive).for_each(|write| self.disk.apply(write));
+        self.disk
+    }
+}
+
+impl Network {
+    fn certificate_keys(&self, me: ValidatorIndex) -> CertificateKeys {
+        match &self.secrets {
+            Secrets::Modelled => Modelled::new(&self.committee, me).for_certificates(),
+            Secrets::Real { validators } => {
+                CertificateKeys::bls(&self.committee, Some((me, validators[me.as_usize()].bls.clone())))
+            }
+        }
+    }
+}

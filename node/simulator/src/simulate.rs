@@ -1,0 +1,272 @@
+//! One run: a scenario and a seed in, a report out.
+
+use crate::{
+    checks::Checks,
+    engines::Engines,
+    execution::Executors,
+    genesis,
+    load::{CONTRACT, Clients, Turn},
+    node::{Network, NodeProcess, Role},
+    report::{Report, Verdict},
+    scenario::{Behaviour, Fault, Payload, Scenario},
+    schedule::{Change, Schedule},
+    stall::Stall,
+};
+use corniche_engine::Committee;
+use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
+use corniche_types::{Address, GenesisAccount, U256, keccak256};
+use corniche_vm::{Vm, VmConfig, wasm::NoCache};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
+
+/// After the last second of a scenario the network gets this long to commit what it took.
+pub const DRAIN: Micros = Micros::from_seconds(30);
+/// How often memory is looked at.
+const LOOK_EVERY: Micros = Micros::from_seconds(1);
+
+/// Runs a scenario. `contract` is the wasm of [`Scenario::contract`]; without it the payloads that call one are refused, and so is
+/// what the engine does not accept.
+pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Report, String> {
+    let mut run = Run::new(scenario, seed, contract)?;
+    run.to_the_end();
+    Ok(run.report())
+}
+
+/// A run under way.
+pub(crate) struct Run<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    pub(crate) network: Rc<Network>,
+    pub(crate) world: World<NodeProcess>,
+    clients: Clients,
+    schedule: Schedule,
+    stall: Stall,
+    look_at: Micros,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Self, String> {
+        let clients = Clients::new(scenario, seed);
+        let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
+        let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
+        let engines = Engines::new(&genesis, &secrets, scenario.cost)?;
+        let genesis = Arc::new(genesis);
+        let vm = Vm::new(&VmConfig::default(), Arc::new(NoCache)).map_err(|error| error.to_string())?;
+        let roles = roles(scenario);
+        let identities: Vec<usize> = roles.iter().map(|role| role.identity).collect();
+        let checks = Checks::new(&identities, |process| roles[process].behaviour.is_none());
+        let network = Rc::new(Network {
+            committee: Committee::from_genesis(&genesis),
+            checker: engines.checker(),
+            engines,
+            secrets,
+            cost: scenario.cost,
+            executors: Executors::new(genesis.clone(), vm, scenario.load.payload),
+            checks: RefCell::new(checks),
+            genesis,
+        });
+        let schedule = Schedule::new(scenario, &roles);
+        let shared = network.clone();
+        let start = move |process: usize, disk, now, seed| NodeProcess::start(&shared, roles[process], disk, now, seed);
+        let mut world = World::with_players(identities, links(scenario), disk(scenario), seed, Box::new(start));
+        (0..scenario.nodes).for_each(|process| world.restart(process));
+        let stall = Stall::new(network.committee.quorum());
+        Ok(Self { scenario, seed, network, world, clients, schedule, stall, look_at: Micros::START })
+    }
+
+    pub(crate) fn to_the_end(&mut self) {
+        let end = Micros::START + Micros(self.scenario.duration_us);
+        self.run_until(end);
+        // Everything that was to end with the scenario has ended; now what was taken must be committed.
+        let last = end + DRAIN;
+        while self.world.now() < last && !self.is_drained() {
+            self.run_until((self.world.now() + Micros::from_millis(100)).min(last));
+        }
+    }
+
+    /// Everything that was taken is committed, and every node has it.
+    fn is_drained(&self) -> bool {
+        let checks = self.network.checks.borrow();
+        let has_all = |process: usize| {
+            self.world
+                .process(process)
+                .is_none_or(|node| !checks.is_honest_process(process) || node.disk().height().0 == checks.height())
+        };
+        checks.all_committed() && (0..self.world.size()).all(has_all)
+    }
+
+    pub(crate) fn run_until(&mut self, end: Micros) {
+        loop {
+            let next = self.schedule.next_at().min(self.clients.next_at()).min(self.look_at);
+            self.world.run_until(next.min(end));
+            let now = self.world.now();
+            self.stall.observe(&self.world, &self.network.checks.borrow());
+            if next > end {
+                return;
+            }
+            if let Some(change) = self.schedule.take(now) {
+                self.change(change);
+            } else if let Some(turn) = self.clients.turn(now) {
+                self.serve(turn);
+            } else {
+                self.look();
+                self.look_at = now + LOOK_EVERY;
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Crash(node) => self.world.crash(node),
+            Change::LoseDisk(node) => {
+                self.world.lose_disk(node);
+                self.network.checks.borrow_mut().forgot(node);
+            }
+            Change::Restart(node) => {
+                self.world.restart(node);
+                let height = self.world.process(node).map_or(0, |node| node.disk().height().0);
+                self.network.checks.borrow_mut().restarted(node, height);
+            }
+            Change::Partition(groups) => self.world.partition(&groups),
+            Change::Heal => self.world.heal(),
+            Change::Links => self.schedule.set_links(self.scenario, self.world.now(), &mut self.world.links),
+        }
+        self.stall.observe(&self.world, &self.network.checks.borrow());
+    }
+
+    // ---- clients -------------------------------------------------------------------------------------------------------
+
+    fn serve(&mut self, turn: Turn) {
+        match turn {
+            Turn::Submit(home) => {
+                let transaction = self.clients.make();
+                self.network.executors.know(&transaction);
+                let number = self.network.checks.borrow_mut().submitted(self.world.now(), transaction.clone());
+                self.offer(number, home);
+            }
+            Turn::Look(number) => {
+                let waits_at = self.network.checks.borrow().waits_at(number);
+                if let Some(process) = waits_at {
+                    self.offer(number, (process + 1) % self.scenario.nodes);
+                }
+            }
+        }
+    }
+
+    /// Gives a transaction to `first`, or to the next node that is up.
+    fn offer(&mut self, number: u32, first: usize) {
+        let now = self.world.now();
+        self.clients.wait_for(now, number);
+        let mut nodes = (0..self.scenario.nodes).map(|turn| (first + turn) % self.scenario.nodes);
+        let Some(process) = nodes.find(|node| self.world.process(*node).is_some_and(|node| !node.has_halted())) else {
+            return self.network.checks.borrow_mut().target(number, first);
+        };
+        let transaction = self.network.checks.borrow().transaction(number);
+        let result = self.world.with(process, |node| node.submit(now, transaction)).expect("it is up");
+        self.network.checks.borrow_mut().offered(now, number, process, result.is_ok());
+    }
+
+    // ---- looking -------------------------------------------------------------------------------------------------------
+
+    fn look(&mut self) {
+        let most_pooled = corniche_admission::PoolConfig::from_genesis(&self.network.genesis).max_transactions;
+        let most_records = self.network.engines.most_records();
+        for process in 0..self.world.size() {
+            let Some(node) = self.world.process(process) else { continue };
+            let mut checks = self.network.checks.borrow_mut();
+            checks.bounded(process, "pooled transactions", node.pooled(), most_pooled);
+            checks.bounded(process, "records in the safety log", node.disk().records_kept(), most_records);
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let checks = self.network.checks.borrow();
+        let (now, lost) = (self.world.now(), checks.lost());
+        let upright = (0..self.world.size()).filter(|process| checks.is_honest_process(*process));
+        let heights = upright.filter_map(|process| Some(self.world.process(process)?.disk().height().0));
+        let shortest = heights.min().unwrap_or(0);
+        let stood_still = checks.taken() > 0 && checks.height() == 0;
+        let verdict = match () {
+            () if !checks.violations().is_empty() => Verdict::Diverged,
+            () if lost > 0 || stood_still => Verdict::NoProgress,
+            () => Verdict::Pass,
+        };
+        Report {
+            engine: self.scenario.engine.clone(),
+            nodes: self.scenario.nodes,
+            seed: self.seed,
+            virtual_us: (now - Micros::START).0,
+            submitted: checks.taken(),
+            committed: checks.committed(),
+            lost,
+            duplicated: checks.duplicated(),
+            delay_us: links(self.scenario).mean_delay().0,
+            latency: checks.latency(),
+            commit: checks.commit_delay(),
+            messages: self.world.statistics.messages,
+            bytes: self.world.statistics.bytes,
+            timeline: checks.timeline(now),
+            verdict,
+            violations: checks.violations().to_vec(),
+            stalled_us: self.stall.longest().0,
+            digest: checks.digest(shortest),
+        }
+    }
+}
+
+/// One process for each validator, and a second one for twins and equivocators. A Byzantine validator is never judged, but
+/// its behaviour begins when its fault does.
+fn roles(scenario: &Scenario) -> Vec<Role> {
+    let mut roles: Vec<Role> =
+        (0..scenario.nodes).map(|identity| Role { process: identity, identity, behaviour: None }).collect();
+    for fault in &scenario.faults {
+        let Fault::Byzantine { nodes, behaviour, at_us } = fault else { continue };
+        let behaviour = Some((*behaviour, Micros::START + Micros(*at_us)));
+        for node in nodes {
+            roles[*node].behaviour = behaviour;
+            if matches!(behaviour, Some((Behaviour::Equivocator | Behaviour::Twin, _))) {
+                roles.push(Role { process: roles.len(), identity: *node, behaviour });
+            }
+        }
+    }
+    roles
+}
+
+fn links(scenario: &Scenario) -> Links {
+    let network = &scenario.network;
+    let mut links = Links::matrix(scenario.nodes, |from, to| Micros(network.one_way_us(from, to)));
+    links.jitter = match network.model {
+        _ if network.jitter_ppm == 0 => Jitter::None,
+        crate::scenario::Jitter::Uniform => Jitter::Uniform(network.jitter_ppm),
+        crate::scenario::Jitter::Pareto => Jitter::Pareto(network.jitter_ppm),
+    };
+    links.loss = network.loss_ppm;
+    links.duplication = network.duplicate_ppm;
+    links.reordering = network.reorder_ppm;
+    links.egress = Some(network.bytes_per_second);
+    links
+}
+
+fn disk(scenario: &Scenario) -> DiskModel {
+    DiskModel { sync: Micros(scenario.disk.latency_us), rate: Some(scenario.disk.bytes_per_second) }
+}
+
+/// The contract that the payload calls, deployed in the genesis.
+fn contract_accounts(
+    payload: Payload,
+    contract: Option<&[u8]>,
+    clients: &Clients,
+) -> Result<BTreeMap<Address, GenesisAccount>, String> {
+    let storage = match payload {
+        Payload::None | Payload::Transfer => return Ok(BTreeMap::new()),
+        Payload::Counter => BTreeMap::new(),
+        Payload::Erc20 => {
+            // `balances` is the fifth field of the token.
+            let slot = |holder: Address| keccak256([holder.into_word().0, U256::from(4).to_be_bytes::<32>()].concat());
+            let holders = clients.senders.iter().map(|sender| (slot(sender.address()), U256::from(1u64 << 40).into()));
+            holders.collect()
+        }
+    };
+    let code = contract.ok_or("the payload calls a contract, and its wasm was not given")?;
+    let account = GenesisAccount { code: code.to_vec().into(), storage, nonce: 1, ..GenesisAccount::default() };
+    Ok(BTreeMap::from([(CONTRACT, account)]))
+}

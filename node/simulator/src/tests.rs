@@ -1,0 +1,165 @@
+//! Runs of whole networks, small and short. Each checker is also shown to fire.
+
+use crate::{Report, Scenario, Verdict, scenario::parse, simulate, simulate::Run};
+use corniche_testkit::Micros;
+
+/// A network of 20 ms links, and what else the file says.
+fn scenario(nodes: usize, rest: &str) -> Scenario {
+    let text = format!("engine = \"mahi-mahi\"\nnodes = {nodes}\n{rest}");
+    parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+const CALM: &str = "
+duration = \"6s\"
+[network]
+delay_ms = 20
+[load]
+rate = 200
+tx_bytes = 200
+";
+
+fn run(scenario: &Scenario, seed: u64) -> Report {
+    simulate(scenario, seed, None).expect("the scenario needs nothing")
+}
+
+/// Everything was committed, once, and nothing is wrong.
+fn passes(report: &Report) {
+    assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
+    assert!(report.submitted > 0 && report.lost == 0 && report.duplicated == 0, "{}", report.text());
+}
+
+#[test]
+fn a_calm_network_commits_everything() {
+    let report = run(&scenario(4, CALM), 1);
+    passes(&report);
+    assert_eq!((report.submitted, report.committed), (1_200, 1_200), "{}", report.text());
+    assert!(report.stalled_us < 500_000, "{}", report.text());
+}
+
+#[test]
+fn the_same_seed_tells_the_same_and_another_seed_another() {
+    let scenario = scenario(4, CALM);
+    let (one, again, other) = (run(&scenario, 1), run(&scenario, 1), run(&scenario, 2));
+    assert_eq!(one.json(), again.json());
+    assert_ne!(one.digest, other.digest);
+}
+
+#[test]
+fn every_payload_gives_the_same_verdict() {
+    let load = |payload: &str| format!("{CALM}payload = \"{payload}\"\n");
+    for payload in ["none", "transfer"] {
+        passes(&run(&scenario(4, &load(payload)), 3));
+    }
+}
+
+#[test]
+fn a_fault_of_each_kind_passes() {
+    let faults = [
+        "kind = \"crash\"\nat = \"2s\"\nnodes = [1]\n",
+        "kind = \"crash\"\nat = \"1s\"\nnodes = [0]\nrestart_at = \"3s\"\n",
+        "kind = \"crash\"\nat = \"1s\"\nnodes = [0, 1, 2, 3]\nrestart_at = \"2s\"\n",
+        "kind = \"disk_loss\"\nat = \"1s\"\nnodes = [2]\nrestart_at = \"2500ms\"\n",
+        "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1], [2, 3]]\n",
+        "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1, 2], [3]]\n",
+        "kind = \"delay\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [3]\nextra_ms = 300\n",
+        "kind = \"loss\"\nat = \"1s\"\nuntil = \"3s\"\nfrom = [0, 1]\nto = [2, 3]\nfraction = 0.3\n",
+    ];
+    for fault in faults {
+        for seed in 0..3 {
+            let report = run(&scenario(4, &format!("{CALM}[[fault]]\n{fault}")), seed);
+            assert_eq!(report.verdict, Verdict::Pass, "seed {seed}, {fault}{}\n{:#?}", report.text(), report.violations);
+            assert!(report.submitted >= 1_190, "seed {seed}, {fault}{}", report.text());
+        }
+    }
+}
+
+// ---- the checks fire ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn without_a_quorum_there_is_no_progress() {
+    let scenario = scenario(4, &format!("{CALM}[[fault]]\nkind = \"crash\"\nat = \"2s\"\nnodes = [0, 1]\n"));
+    let report = run(&scenario, 1);
+    assert_eq!(report.verdict, Verdict::NoProgress, "{}", report.text());
+    assert!(report.lost > 100 && report.violations.is_empty(), "{}", report.text());
+    assert!(report.stalled_us < 1_000_000, "two of four are no quorum that stands still: {}", report.text());
+}
+
+#[test]
+fn a_node_that_executes_wrongly_is_found() {
+    let scenario = scenario(4, CALM);
+    let mut run = Run::new(&scenario, 1, None).expect("the scenario needs nothing");
+    run.run_until(Micros::from_seconds(3));
+    run.world.with(2, crate::node::NodeProcess::tamper_with_execution);
+    run.to_the_end();
+    let report = run.report();
+    assert_eq!(report.verdict, Verdict::Diverged, "{}", report.text());
+    let has = |words: &str| report.violations.iter().any(|violation| violation.contains(words));
+    assert!(has("node 2 has another block"), "{:#?}", report.violations);
+    // The others certified what it did not make, and it noticed that itself.
+    assert!(has("node 2 halted"), "{:#?}", report.violations);
+    assert_eq!(report.lost, 0, "{}", report.text());
+}
+
+// ---- Byzantine validators ----------------------------------------------------------------------------------------------
+
+const BEHAVIOURS: &[&str] =
+    &["equivocator", "withholder", "silent", "garbage", "late", "twin", "parent-forger", "coin-share-forger"];
+
+fn byzantine(nodes: &[usize], behaviour: &str) -> String {
+    format!("[[fault]]\nkind = \"byzantine\"\nat = \"0s\"\nnodes = {nodes:?}\nbehaviour = \"{behaviour}\"\n")
+}
+
+#[test]
+fn one_enemy_of_four_breaks_nothing() {
+    for behaviour in BEHAVIOURS {
+        for seed in 0..2 {
+            let report = run(&scenario(4, &format!("{CALM}{}", byzantine(&[1], behaviour))), seed);
+            assert_eq!(report.verdict, Verdict::Pass, "seed {seed}, {behaviour}\n{}\n{:#?}", report.text(), report.violations);
+        }
+    }
+}
+
+#[test]
+fn two_different_enemies_of_seven_break_nothing() {
+    let pairs = BEHAVIOURS.iter().zip(BEHAVIOURS.iter().cycle().skip(3));
+    for (one, other) in pairs {
+        let rest = format!("{CALM}{}{}", byzantine(&[0], one), byzantine(&[4], other));
+        let report = run(&scenario(7, &rest), 5);
+        assert_eq!(report.verdict, Verdict::Pass, "{one} and {other}\n{}\n{:#?}", report.text(), report.violations);
+    }
+}
+
+const SPLIT: &str = "[[fault]]\nkind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1, 2], [3]]\n";
+
+/// More enemies than the fault model allows break safety, and it must be noticed.
+#[test]
+fn twins_beyond_the_fault_model_are_caught() {
+    let within = run(&scenario(4, &format!("{CALM}{}{SPLIT}", byzantine(&[0], "twin"))), 1);
+    passes(&within);
+    let beyond = run(&scenario(4, &format!("{CALM}{}{SPLIT}", byzantine(&[0, 1], "twin"))), 1);
+    assert_eq!(beyond.verdict, Verdict::Diverged, "{}", beyond.text());
+}
+
+// ---- long runs -----------------------------------------------------------------------------------------------------------
+
+const FIVE_REGIONS: &str = "
+[network]
+regions = [\"us-east-2\", \"us-west-2\", \"af-south-1\", \"ap-east-1\", \"eu-south-1\"]
+rtt_ms = [
+    [0.5, 52.0, 230.0, 195.0, 108.0],
+    [52.0, 0.5, 280.0, 148.0, 152.0],
+    [230.0, 280.0, 0.5, 300.0, 158.0],
+    [195.0, 148.0, 300.0, 0.5, 195.0],
+    [108.0, 152.0, 158.0, 195.0, 0.5],
+]
+jitter = 0.05
+";
+
+#[test]
+#[ignore = "minutes; part of make soak"]
+fn fifty_nodes_for_a_minute() {
+    let rest = format!("duration = \"60s\"\n{FIVE_REGIONS}[load]\nrate = 1000\ntx_bytes = 512\n");
+    let report = run(&scenario(50, &rest), 1);
+    println!("{}", report.text());
+    passes(&report);
+}
