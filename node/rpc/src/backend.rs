@@ -4,12 +4,14 @@
 //! from memory or from local disk, never wait for the network, and may be called from many threads at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
-use corniche_api::{RpcError, TransactionStatus};
+use corniche_api::{Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
+use corniche_engine::TraceEvent;
 use corniche_state::StateView;
-use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt};
+use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
@@ -73,6 +75,29 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Where a transaction stands; `None` when nothing is known of it.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;
+
+    /// The newest round of which [`Self::dag_events`] knows something. The error is what the client is told: a node that
+    /// orders nothing has no DAG.
+    fn dag_newest_round(&self) -> Result<u64, RpcError> {
+        Err(Reason::DagNotAvailable.error())
+    }
+
+    /// What the engine did in these rounds, at most `max` events.
+    fn dag_events(&self, _rounds: RangeInclusive<u64>, _max: usize) -> Result<DagEvents, RpcError> {
+        Err(Reason::DagNotAvailable.error())
+    }
+}
+
+/// Part of an engine's trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DagEvents {
+    /// In the order in which they happened, each with the time by the node's clock. After a restart the engine may have said
+    /// some of them again.
+    pub events: Vec<(TimestampMs, TraceEvent)>,
+    /// There are more than were asked for.
+    pub more: bool,
+    /// Events of any round that were let go since the node started.
+    pub dropped: u64,
 }
 
 /// What happened.

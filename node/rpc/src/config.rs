@@ -48,6 +48,10 @@ pub struct RpcConfig {
     pub max_log_criteria: usize,
     /// Blocks of one `eth_feeHistory`.
     pub max_fee_history: u64,
+    /// Rounds of one `corniche_getDag`.
+    pub max_dag_rounds: u64,
+    /// Proposals one `corniche_getDag` may answer with.
+    pub max_dag_vertices: usize,
     /// Wei per gas suggested as tip when recent blocks paid less.
     pub minimum_tip: u64,
     /// Origins that browsers may call from; `None` admits all. The server holds no keys and no cookies.
@@ -80,6 +84,8 @@ impl Default for RpcConfig {
             max_logs: 10_000,
             max_log_criteria: 1000,
             max_fee_history: 1024,
+            max_dag_rounds: 200,
+            max_dag_vertices: 2000,
             minimum_tip: 1_000_000,
             allowed_origins: None,
         }

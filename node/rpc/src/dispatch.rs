@@ -6,6 +6,7 @@
 use crate::budget::Reservation;
 use crate::call::{self, Trial};
 use crate::convert;
+use crate::dag;
 use crate::fees;
 use crate::filters::{self, Kind};
 use crate::jsonrpc::{Body, Call, Json, Message, Params, json, write_response};
@@ -15,7 +16,7 @@ use crate::session::{Session, Topic};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
-use corniche_api::{Certificate, Method, Ordering, Reason, RpcError};
+use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Instant;
@@ -291,6 +292,10 @@ impl Caller<'_> {
             Method::CornicheGetTransactionStatus => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
                 node.read(move |node| json(&node.backend.status(&hash))).await
+            }
+            Method::CornicheGetDag => {
+                let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
+                node.read(move |node| json(&dag::window(node, range)?)).await
             }
         }
     }

@@ -11,7 +11,7 @@
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
 //! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
 //! - [`jsonrpc`]: framing; [`dispatch`]: the table of methods.
-//! - [`call`], [`fees`], [`logs`], [`filters`], [`session`], [`convert`]: the handlers that need more than a line.
+//! - [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`convert`]: the handlers that need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
 //! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
@@ -21,6 +21,7 @@ mod budget;
 mod call;
 mod config;
 mod convert;
+mod dag;
 mod dispatch;
 mod fees;
 mod filters;
@@ -34,7 +35,7 @@ mod session;
 mod websocket;
 mod work;
 
-pub use backend::{Backend, ChainBlock, ChainEvent, SyncProgress};
+pub use backend::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
 pub use config::RpcConfig;
 pub use metrics::Metrics;
 pub use node::Clock;

@@ -116,6 +116,11 @@ reasons! {
     TooManyAddresses = (InvalidParams, "exceed max addresses"),
     TooManyTopics = (InvalidParams, "exceed max topics"),
     TooManyResults = (LimitExceeded, "query returned more than"),
+    // the DAG
+    /// A full node, or one that was told to keep no trace.
+    DagNotAvailable = (Refused, "this node has no DAG to show"),
+    InvalidRoundRange = (InvalidParams, "invalid round range"),
+    RoundRangeTooLarge = (InvalidParams, "exceed maximum round range"),
     // limits of the server
     ServerBusy = (LimitExceeded, "server busy"),
     TooManyFilters = (LimitExceeded, "too many filters"),

@@ -6,9 +6,10 @@
 //!
 //! - [`Method`]: every method a node answers, by name;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
-//! - [`TransactionStatus`], [`Ordering`], [`Certificate`]: results of `corniche_*` methods.
+//! - [`TransactionStatus`], [`Ordering`], [`Certificate`], [`Dag`]: results of `corniche_*` methods.
 
 mod certificate;
+mod dag;
 mod error;
 mod method;
 mod ordering;
@@ -16,6 +17,7 @@ mod status;
 
 pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
+pub use dag::{Dag, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
@@ -32,5 +34,18 @@ pub(crate) mod quantity {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         U64::deserialize(deserializer).map(|value| value.to())
+    }
+
+    /// For fields that are left out when there is nothing to say.
+    pub mod optional {
+        use super::{Deserialize, Deserializer, Serialize, Serializer, U64};
+
+        pub fn serialize<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+            value.map(U64::from).serialize(serializer)
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+            Option::<U64>::deserialize(deserializer).map(|value| value.map(|value| value.to()))
+        }
     }
 }

@@ -83,6 +83,8 @@ methods! {
     CornicheGetCertificate = "corniche_getCertificate",
     /// Parameter: transaction hash. Result: [`crate::TransactionStatus`] or null.
     CornicheGetTransactionStatus = "corniche_getTransactionStatus",
+    /// Parameters: first and last round, or `"latest"` and a number of rounds. Result: [`crate::Dag`]. Validators only.
+    CornicheGetDag = "corniche_getDag",
 }
 
 /// The method named in notifications of a subscription.

@@ -7,6 +7,7 @@ use crate::{
 };
 use alloy_consensus::TxEip1559;
 use alloy_rpc_types_eth::TransactionReceipt;
+use corniche_api::{Dag, DagRange};
 use corniche_crypto::EthereumKey;
 use corniche_types::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -226,6 +227,11 @@ impl Client {
     pub fn wait(&self, hash: B256, wait: Wait) -> Result<Receipt, ClientError> {
         let receipt = wait.until(|| self.receipt(hash))?;
         receipt.ok_or(ClientError::Deadline { hash, waited: wait.deadline })
+    }
+
+    /// What the ordering engine of this validator did in these rounds; a full node refuses.
+    pub fn dag(&self, range: DagRange) -> Result<Dag, ClientError> {
+        self.ask("corniche_getDag", range.params())
     }
 
     fn ask<R: DeserializeOwned>(&self, method: &str, params: Value) -> Result<R, ClientError> {

@@ -5,13 +5,16 @@ use corniche_admission::Refusal;
 use corniche_api::{ErrorCode, Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
 use corniche_network::NetworkHandle;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
 use corniche_state::{State, StateView};
-use corniche_store::Reader;
-use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header, Height};
+use corniche_store::{Reader, Trace};
+use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::RangeInclusive,
+    sync::{Arc, atomic::Ordering},
+};
 use tokio::sync::broadcast;
 
 /// A running node, seen from its RPC server.
@@ -22,8 +25,27 @@ pub struct NodeBackend {
     pub state: State,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
+    pub dag: Dag,
     pub vm: Vm,
     pub starting: Height,
+}
+
+/// Where `corniche_getDag` reads.
+pub enum Dag {
+    FullNode,
+    /// A validator that was told to keep no trace, or cannot.
+    NotTraced,
+    Traced(Trace),
+}
+
+impl Dag {
+    fn trace(&self) -> Result<&Trace, RpcError> {
+        match self {
+            Self::FullNode => Err(Reason::DagNotAvailable.with("a full node orders nothing; ask a validator")),
+            Self::NotTraced => Err(Reason::DagNotAvailable.with("limits.trace_mib is 0, or its log says why")),
+            Self::Traced(trace) => Ok(trace),
+        }
+    }
 }
 
 impl Backend for NodeBackend {
@@ -50,6 +72,10 @@ impl Backend for NodeBackend {
         }
         let stored = self.reader.block(height)?;
         Some(Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec())))
+    }
+
+    fn logs_bloom(&self, height: Height) -> Option<Bloom> {
+        self.reader.header(height).map(|header| header.logs_bloom)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
@@ -129,6 +155,17 @@ impl Backend for NodeBackend {
         } else {
             TransactionStatus::Executed { block_hash, block_number }
         })
+    }
+
+    fn dag_newest_round(&self) -> Result<u64, RpcError> {
+        Ok(self.dag.trace()?.newest_round().unwrap_or(0))
+    }
+
+    fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {
+        let trace = self.dag.trace()?;
+        let window = trace.read(rounds, max);
+        let events = window.records.into_iter().map(|record| (record.time, record.event)).collect();
+        Ok(DagEvents { events, more: window.more, dropped: trace.dropped() })
     }
 }
 

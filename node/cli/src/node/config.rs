@@ -42,11 +42,13 @@ pub struct Limits {
     pub pool_transactions: usize,
     /// Threads that check signatures and peers' messages.
     pub verify_threads: usize,
+    /// Mebibytes on disk for what a validator's engine did lately, shown by `corniche_getDag`; 0: none.
+    pub trace_mib: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { inbox: 8_192, pool_transactions: 50_000, verify_threads: 2 }
+        Self { inbox: 8_192, pool_transactions: 50_000, verify_threads: 2, trace_mib: 64 }
     }
 }
 

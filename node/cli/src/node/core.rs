@@ -20,7 +20,7 @@ use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Executed, ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
-use corniche_store::{Space, Store};
+use corniche_store::{Space, Store, Trace};
 use corniche_types::{
     B256, Bytes, Certificate, OrderedTransaction, Resume, SkipReason, Transaction, ValidatorIndex, keccak256, wire,
 };
@@ -167,6 +167,7 @@ pub fn spawn(
     stage: ExecutionStage,
     store: Store,
     shared: Arc<Shared>,
+    trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
 ) -> Vec<JoinHandle<()>> {
     let (plans, plans_in) = mpsc::channel();
@@ -175,7 +176,7 @@ pub fn spawn(
         let builder = thread::Builder::new().name(name.into()).stack_size(stack);
         builder.spawn(body).expect("the system has room for a thread")
     };
-    let ports = Ports { plans, writes, network, shared: shared.clone() };
+    let ports = Ports { plans, writes, trace, network, shared: shared.clone() };
     let (execution, writer) = (shared.clone(), shared.clone());
     vec![
         spawn("pipeline", STACK_BYTES, Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
@@ -203,6 +204,7 @@ fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
 struct Ports {
     plans: mpsc::Sender<Plan>,
     writes: mpsc::SyncSender<Write>,
+    trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
     shared: Arc<Shared>,
 }
@@ -273,7 +275,12 @@ impl Ports {
                 let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
                 tracing::warn!(validator = validator.0, ?offence, ?evidence, "a validator broke the rules");
             }
-            Output::Trace(event) => tracing::debug!("{event:?}"),
+            Output::Trace(event) => {
+                tracing::debug!("{event:?}");
+                if let Some(trace) = &self.trace {
+                    trace.record(clock::now(), event);
+                }
+            }
             Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::core::Shared;
 use corniche_network::NetworkHandle;
+use corniche_store::Trace;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -17,11 +18,18 @@ use std::{
 pub struct NodeMetrics {
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
+    trace: Option<Trace>,
 }
 
 impl NodeMetrics {
-    pub fn register(mut registry: Registry, shared: &Arc<Shared>, network: Option<&NetworkHandle>) -> Registry {
-        registry.register_collector(Box::new(Self { shared: shared.clone(), network: network.cloned() }));
+    pub fn register(
+        mut registry: Registry,
+        shared: &Arc<Shared>,
+        network: Option<&NetworkHandle>,
+        trace: Option<&Trace>,
+    ) -> Registry {
+        let metrics = Self { shared: shared.clone(), network: network.cloned(), trace: trace.cloned() };
+        registry.register_collector(Box::new(metrics));
         registry
     }
 }
@@ -68,6 +76,10 @@ impl Collector for NodeMetrics {
             read(&counters.inbox_dropped),
         )?;
         counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
+        if let Some(trace) = &self.trace {
+            let help = "Events of the engine that were not traced because the disk was behind";
+            counter(&mut encoder, "corniche_trace_dropped", help, trace.dropped())?;
+        }
         if let Some(network) = &self.network {
             gauge(&mut encoder, "corniche_peers", "Connected peers", network.peers().len() as u64)?;
         }

@@ -2,7 +2,7 @@
 
 use super::{
     NodeConfig,
-    backend::NodeBackend,
+    backend::{Dag, NodeBackend},
     clock,
     core::{self, Shared, Verifiers},
     metrics::NodeMetrics,
@@ -66,7 +66,9 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let genesis = Arc::new(genesis);
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
     let own = own_place(&genesis, keys.as_ref())?;
-    let options = Options { rebuild, ..Options::default() };
+    // Only a validator's engine has something to tell.
+    let trace_bytes = if own.is_some() { config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
+    let options = Options { rebuild, trace_bytes, ..Options::default() };
     let (store, recovered) = Store::open(&data, &genesis, options)?;
     if let Some(keys) = &keys {
         claim(&data, keys)?;
@@ -82,6 +84,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         return Err(Failed::new(Exit::Halted, message).into());
     }
     let reader = store.reader();
+    let trace = store.trace();
     let vm = Vm::new(&VmConfig::default(), Arc::new(CodeOnDisk(store.code_cache())))?;
 
     let engine = keys.clone().map(|keys| MahiMahiParts::new(&genesis, keys)).transpose()?;
@@ -125,7 +128,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     let runtime = tokio::runtime::Handle::current();
-    let threads = core::spawn(pipeline, stage, store, shared.clone(), handle.clone().map(|handle| (handle, runtime)));
+    let threads =
+        core::spawn(pipeline, stage, store, shared.clone(), trace.clone(), handle.clone().map(|handle| (handle, runtime)));
     if let Some((handle, events)) = network {
         let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), reader.clone()));
@@ -138,13 +142,18 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         state,
         shared: shared.clone(),
         network: handle.clone(),
+        dag: match (own, trace.clone()) {
+            (None, _) => Dag::FullNode,
+            (Some(_), None) => Dag::NotTraced,
+            (Some(_), Some(trace)) => Dag::Traced(trace),
+        },
         vm,
         starting: start.height,
     };
     let mut registry = Registry::default();
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &shared, handle.as_ref())),
+        registry: Arc::new(NodeMetrics::register(registry, &shared, handle.as_ref(), trace.as_ref())),
         config: RpcConfig::default(),
         listener,
         backend: Arc::new(backend),

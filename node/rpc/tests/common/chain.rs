@@ -3,9 +3,10 @@
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
-use corniche_api::{RpcError, TransactionStatus};
+use corniche_api::{Reason, RpcError, TransactionStatus};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, SyncProgress};
+use corniche_engine::TraceEvent;
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
 use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, State, StateView};
 use corniche_types::{
     Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord, Receipt,
@@ -15,6 +16,7 @@ use corniche_vm::wasm::NoCache;
 use corniche_vm::{Vm, VmConfig};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use tokio::sync::broadcast;
@@ -36,6 +38,8 @@ pub struct TestChain {
     pub syncing: Mutex<Option<SyncProgress>>,
     /// What the next submission is refused with.
     pub refusal: Mutex<Option<RpcError>>,
+    /// `None`: a node without a DAG.
+    trace: Mutex<Option<Vec<(TimestampMs, TraceEvent)>>>,
     /// While true, reading the state of block 0 waits; see [`Held`].
     held: Mutex<bool>,
     released: Condvar,
@@ -105,6 +109,7 @@ impl TestChain {
             vm: Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(),
             syncing: Mutex::default(),
             refusal: Mutex::default(),
+            trace: Mutex::default(),
             held: Mutex::new(false),
             released: Condvar::new(),
             waiting: Mutex::new(0),
@@ -194,6 +199,15 @@ impl TestChain {
     pub fn finalize(&self, height: u64) {
         self.finalized.store(height, Ordering::Relaxed);
         let _ = self.events.send(ChainEvent::Finalized(Height(height)));
+    }
+
+    /// The node is a validator, whose engine did this.
+    pub fn trace(&self, events: Vec<(TimestampMs, TraceEvent)>) {
+        *self.trace.lock().unwrap() = Some(events);
+    }
+
+    fn traced(&self) -> Result<Vec<(TimestampMs, TraceEvent)>, RpcError> {
+        self.trace.lock().unwrap().clone().ok_or_else(|| Reason::DagNotAvailable.with("a full node"))
     }
 
     pub fn announce_head(&self) {
@@ -350,6 +364,18 @@ impl Backend for TestChain {
         } else {
             TransactionStatus::Executed { block_hash, block_number }
         })
+    }
+
+    fn dag_newest_round(&self) -> Result<u64, RpcError> {
+        Ok(self.traced()?.iter().map(|(_, event)| super::dag::round(event)).max().unwrap_or(0))
+    }
+
+    fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {
+        let mut events = self.traced()?;
+        events.retain(|(_, event)| rounds.contains(&super::dag::round(event)));
+        let more = events.len() > max;
+        events.truncate(max);
+        Ok(DagEvents { events, more, dropped: 3 })
     }
 }
 

@@ -5,7 +5,7 @@ use corniche_api::Method;
 use serde_json::{Value, json};
 
 /// Mines a small chain (block 1 with a transfer and logs, empty block 2 is the head, one transaction pending) and answers
-/// requests about it that must all succeed. Every method but the two of subscriptions occurs.
+/// requests about it that must all succeed. The DAG is the one of [`super::dag::sample`]. Every method but the two of subscriptions occurs.
 pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![])]);
     fixture.chain.mine(&[]);
@@ -15,6 +15,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let filter = fixture.client.result("eth_newFilter", json!([{"fromBlock": "0x0"}])).await;
     let blocks = fixture.client.result("eth_newBlockFilter", json!([])).await;
     let pool = fixture.client.result("eth_newPendingTransactionFilter", json!([])).await;
+    fixture.chain.trace(super::dag::sample());
     let nothing = json!([]);
     let unknown = alloy_primitives::B256::repeat_byte(0xdd);
     let mut all = vec![
@@ -62,6 +63,8 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::CornicheGetCertificate, json!(["0x2"])),
         (Method::CornicheGetTransactionStatus, json!([transaction])),
         (Method::CornicheGetTransactionStatus, json!([unknown])),
+        (Method::CornicheGetDag, json!(["0x1", "0x4"])),
+        (Method::CornicheGetDag, json!(["latest", "0x2"])),
         (Method::Web3Sha3, json!(["0x68656c6c6f20776f726c64"])),
     ];
     for block in ["0x0", "0x1", "0x2", "0xffff", "earliest", "latest", "pending", "safe", "finalized"] {

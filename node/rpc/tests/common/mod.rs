@@ -4,6 +4,7 @@
 
 mod chain;
 mod client;
+pub mod dag;
 mod examples;
 
 pub use chain::{ECHO, FUNDED, TestChain, log, transfer};

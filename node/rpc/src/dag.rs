@@ -1,0 +1,138 @@
+//! `corniche_getDag`: from an engine's events to a picture of some rounds.
+
+use crate::backend::DagEvents;
+use crate::node::Node;
+use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason, RpcError, SlotStatus};
+use corniche_engine::{TraceEvent, Vertex, VertexId};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// A proposal is heard of once or, at its author, twice; the rest is for leader slots, and for what a restart says again.
+const EVENTS_PER_VERTEX: usize = 4;
+
+/// Refuses a window that is too large rather than cut it: half a picture would be taken for the whole.
+pub(crate) fn window(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
+    let newest_round = node.backend.dag_newest_round()?;
+    let rounds = rounds(range, newest_round, node.config.max_dag_rounds)?;
+    let most = node.config.max_dag_vertices;
+    let found = node.backend.dag_events(rounds.clone(), most.saturating_mul(EVENTS_PER_VERTEX))?;
+    let too_many = |what: &str| {
+        let phrase = Reason::TooManyResults.phrase();
+        RpcError::new(Reason::TooManyResults.code(), format!("{phrase} {what}; ask for fewer rounds"))
+    };
+    if found.more {
+        return Err(too_many(&format!("{} events", most.saturating_mul(EVENTS_PER_VERTEX))));
+    }
+    let dag = picture(found, &rounds, newest_round);
+    if dag.vertices.len() > most {
+        return Err(too_many(&format!("{most} vertices")));
+    }
+    Ok(dag)
+}
+
+/// The rounds meant, none of them newer than the newest.
+fn rounds(range: DagRange, newest: u64, most: u64) -> Result<RangeInclusive<u64>, RpcError> {
+    let (from, to) = match range {
+        DagRange::Rounds { from, to } if from > to => {
+            return Err(Reason::InvalidRoundRange.with(format!("the first round, {from}, is after the last, {to}")));
+        }
+        DagRange::Rounds { from, to } => (from, to),
+        DagRange::Latest { count: 0 } => return Err(Reason::InvalidRoundRange.with("no round is asked for")),
+        DagRange::Latest { count } => (newest.saturating_add(1).saturating_sub(count), newest),
+    };
+    if to - from >= most {
+        return Err(Reason::RoundRangeTooLarge.with(format!("at most {most} rounds")));
+    }
+    if from > newest {
+        return Err(Reason::InvalidRoundRange.with(format!("the newest round is {newest}")));
+    }
+    Ok(from..=to.min(newest))
+}
+
+#[derive(Default)]
+struct Picture {
+    vertices: BTreeMap<VertexId, DagVertex>,
+    /// By round and rank.
+    slots: BTreeMap<(u64, u64), LeaderSlot>,
+}
+
+fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) -> Dag {
+    let mut picture = Picture::default();
+    for (time, event) in found.events {
+        picture.add(time, event);
+    }
+    let Picture { vertices, slots } = picture;
+    let slots: Vec<LeaderSlot> = slots.into_values().collect();
+    Dag {
+        from_round: *rounds.start(),
+        to_round: *rounds.end(),
+        newest_round,
+        vertices: vertices.into_values().collect(),
+        order: order(&slots),
+        slots,
+        dropped: found.dropped,
+    }
+}
+
+impl Picture {
+    /// What was said first counts: a restarted engine says some things again.
+    fn add(&mut self, time: TimestampMs, event: TraceEvent) {
+        match event {
+            TraceEvent::Proposed(vertex) => _ = self.vertex(vertex).proposed_ms.get_or_insert(time.0),
+            TraceEvent::Accepted(vertex) => _ = self.vertex(vertex).accepted_ms.get_or_insert(time.0),
+            TraceEvent::Elected { round, leaders } => {
+                for (rank, leader) in (0..).zip(leaders) {
+                    self.slot(round, rank, leader);
+                }
+            }
+            TraceEvent::Decided { round, rank, leader, committed, why } => {
+                let slot = self.slot(round, rank.into(), leader);
+                if slot.status == SlotStatus::Undecided {
+                    slot.status = if committed.is_some() { SlotStatus::Committed } else { SlotStatus::Skipped };
+                    slot.digest = committed;
+                    slot.why = Some(why);
+                    slot.decided_ms = Some(time.0);
+                }
+            }
+            TraceEvent::Note { .. } => {}
+        }
+    }
+
+    fn vertex(&mut self, vertex: Vertex) -> &mut DagVertex {
+        let Vertex { id, parents, batch_bytes } = vertex;
+        self.vertices.entry(id).or_insert_with(|| DagVertex {
+            round: id.round,
+            author: id.author.0.into(),
+            digest: id.digest,
+            parents: parents.iter().map(|parent| parent.digest).collect(),
+            batch_bytes: batch_bytes.into(),
+            proposed_ms: None,
+            accepted_ms: None,
+        })
+    }
+
+    fn slot(&mut self, round: u64, rank: u64, leader: ValidatorIndex) -> &mut LeaderSlot {
+        self.slots.entry((round, rank)).or_insert_with(|| LeaderSlot {
+            round,
+            rank,
+            validator: leader.0.into(),
+            status: SlotStatus::Undecided,
+            digest: None,
+            why: None,
+            decided_ms: None,
+        })
+    }
+}
+
+/// The committed leaders up to the first slot that is undecided, or whose round nobody was elected for yet.
+fn order(slots: &[LeaderSlot]) -> Vec<B256> {
+    let Some(first) = slots.first() else { return Vec::new() };
+    let mut previous = first.round;
+    let delivered = slots.iter().take_while(|slot| {
+        let next = slot.round <= previous.saturating_add(1);
+        previous = slot.round;
+        next && slot.status != SlotStatus::Undecided
+    });
+    delivered.filter_map(|slot| slot.digest).collect()
+}

@@ -1,0 +1,145 @@
+//! `corniche_getDag`.
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod common;
+
+use common::Fixture;
+use common::dag::{decided, digest, sample, vertex};
+use corniche_api::{Dag, DagVertex, LeaderSlot, SlotStatus};
+use corniche_engine::TraceEvent;
+use corniche_rpc::RpcConfig;
+use corniche_types::{TimestampMs, ValidatorIndex};
+use serde_json::{Value, json};
+
+const METHOD: &str = "corniche_getDag";
+
+async fn dag(fixture: &Fixture, params: Value) -> Dag {
+    serde_json::from_value(fixture.client.result(METHOD, params).await).unwrap()
+}
+
+/// The round and author of every vertex.
+fn places(dag: &Dag) -> Vec<(u64, u64)> {
+    dag.vertices.iter().map(|vertex| (vertex.round, vertex.author)).collect()
+}
+
+fn statuses(dag: &Dag) -> Vec<(u64, SlotStatus)> {
+    dag.slots.iter().map(|slot| (slot.round, slot.status)).collect()
+}
+
+#[tokio::test]
+async fn a_window_shows_proposals_leaders_and_their_order() {
+    let fixture = Fixture::start().await;
+    fixture.chain.trace(sample());
+    let whole = dag(&fixture, json!(["0x1", "0x4"])).await;
+    assert_eq!((whole.from_round, whole.to_round, whole.newest_round, whole.dropped), (1, 4, 4, 3));
+    assert_eq!(places(&whole), (1..=4).flat_map(|round| (0..4).map(move |author| (round, author))).collect::<Vec<_>>());
+    let own = DagVertex {
+        round: 2,
+        author: 0,
+        digest: digest(2, 0),
+        parents: (0..4).map(|author| digest(1, author)).collect(),
+        batch_bytes: 0,
+        proposed_ms: Some(2_000),
+        accepted_ms: Some(2_010),
+    };
+    assert_eq!(whole.vertices[4], own);
+    assert_eq!((whole.vertices[5].proposed_ms, whole.vertices[5].accepted_ms), (None, Some(2_011)));
+    use SlotStatus::{Committed, Skipped, Undecided};
+    assert_eq!(statuses(&whole), [(1, Committed), (2, Skipped), (3, Undecided), (4, Committed)]);
+    let first = LeaderSlot {
+        round: 1,
+        rank: 0,
+        validator: 0,
+        status: Committed,
+        digest: Some(digest(1, 0)),
+        why: Some("a quorum of certificates".into()),
+        decided_ms: Some(5_001),
+    };
+    assert_eq!(whole.slots[0], first);
+    assert_eq!(whole.order, [digest(1, 0)], "nothing is delivered past the undecided slot");
+}
+
+#[tokio::test]
+async fn the_newest_rounds_are_asked_for_by_number() {
+    let fixture = Fixture::start().await;
+    fixture.chain.trace(sample());
+    let latest = dag(&fixture, json!(["latest", "0x2"])).await;
+    assert_eq!((latest.from_round, latest.to_round), (3, 4));
+    assert_eq!(places(&latest).first(), Some(&(3, 0)));
+    let more_than_there_are = dag(&fixture, json!(["latest", 200])).await;
+    assert_eq!((more_than_there_are.from_round, more_than_there_are.vertices.len()), (0, 16));
+    let into_the_future = dag(&fixture, json!(["0x4", "0x9"])).await;
+    assert_eq!((into_the_future.to_round, into_the_future.vertices.len()), (4, 4));
+}
+
+#[tokio::test]
+async fn what_a_restart_says_again_changes_nothing_and_a_contradiction_shows() {
+    let fixture = Fixture::start().await;
+    fixture.chain.trace(sample());
+    let before = dag(&fixture, json!(["0x1", "0x4"])).await;
+    let later = sample().into_iter().map(|(time, event)| (TimestampMs(time.0 + 60_000), event));
+    fixture.chain.trace(sample().into_iter().chain(later).collect());
+    assert_eq!(dag(&fixture, json!(["0x1", "0x4"])).await, before);
+    let mut other = vertex(2, 3);
+    other.id.digest = digest(2, 77);
+    fixture.chain.trace(sample().into_iter().chain([(TimestampMs(1), TraceEvent::Accepted(other))]).collect());
+    let twice = dag(&fixture, json!(["0x2", "0x2"])).await;
+    assert_eq!(places(&twice), [(2, 0), (2, 1), (2, 2), (2, 3), (2, 3)]);
+}
+
+/// Round 2's leader is not known yet, so nothing after it can have been delivered, though round 3's is decided.
+#[tokio::test]
+async fn the_order_ends_where_a_round_has_no_leader_yet() {
+    let fixture = Fixture::start().await;
+    let of_round_2 =
+        |event: &TraceEvent| matches!(event, TraceEvent::Elected { round: 2, .. } | TraceEvent::Decided { round: 2, .. });
+    let mut events = sample();
+    events.retain(|(_, event)| !of_round_2(event));
+    events.push((TimestampMs(9_000), decided(3, 2, true, "by an anchor")));
+    fixture.chain.trace(events);
+    let seen = dag(&fixture, json!(["0x1", "0x4"])).await;
+    assert_eq!(seen.slots.iter().map(|slot| slot.round).collect::<Vec<_>>(), [1, 3, 4]);
+    assert_eq!(seen.order, [digest(1, 0)]);
+}
+
+#[tokio::test]
+async fn a_round_may_have_several_leaders() {
+    let fixture = Fixture::start().await;
+    let leaders = [3, 1].map(ValidatorIndex).to_vec();
+    fixture.chain.trace(vec![(TimestampMs(1), TraceEvent::Elected { round: 7, leaders })]);
+    let seen = dag(&fixture, json!(["0x7", "0x7"])).await;
+    let slots: Vec<_> = seen.slots.iter().map(|slot| (slot.rank, slot.validator, slot.status)).collect();
+    assert_eq!(slots, [(0, 3, SlotStatus::Undecided), (1, 1, SlotStatus::Undecided)]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_refused_with_the_reason() {
+    let fixture = Fixture::with(RpcConfig { max_dag_rounds: 3, max_dag_vertices: 8, ..RpcConfig::default() }).await;
+    let refused = |params: Value| fixture.client.error(METHOD, params);
+    let full_node = refused(json!(["latest", "0x1"])).await;
+    assert_eq!(full_node, (-32000, "this node has no DAG to show: a full node".into()));
+    fixture.chain.trace(sample());
+    let table = [
+        (json!(["0x3", "0x2"]), -32602, "invalid round range: the first round, 3, is after the last, 2"),
+        (json!(["0x5", "0x6"]), -32602, "invalid round range: the newest round is 4"),
+        (json!(["latest", "0x0"]), -32602, "invalid round range: no round is asked for"),
+        (json!(["0x1", "0x4"]), -32602, "exceed maximum round range: at most 3 rounds"),
+        (json!(["0x0", "0xffffffffffffffff"]), -32602, "exceed maximum round range: at most 3 rounds"),
+        (json!(["latest", "0xffffffffffffffff"]), -32602, "exceed maximum round range: at most 3 rounds"),
+        (json!(["0x1", "0x3"]), -32005, "query returned more than 8 vertices; ask for fewer rounds"),
+        (json!(["0x1"]), -32602, "missing value for required argument 1"),
+        (json!(["0x1", "0x2", "0x3"]), -32602, "too many arguments, want at most 2"),
+        (json!(["0x1", "latest"]), -32602, "invalid argument 1"),
+        (json!(["newest", "0x1"]), -32602, "invalid argument 0: expected a round number or \"latest\""),
+    ];
+    for (params, code, message) in table {
+        let (found_code, found) = refused(params.clone()).await;
+        assert_eq!(found_code, code, "{params}: {found}");
+        assert!(found.starts_with(message), "{params}: {found}");
+    }
+    // Two rounds are within all limits; their events, said five times over, are not.
+    let again = (0..5).flat_map(|_| sample()).collect();
+    assert_eq!(dag(&fixture, json!(["0x1", "0x2"])).await.vertices.len(), 8);
+    fixture.chain.trace(again);
+    assert_eq!(refused(json!(["0x1", "0x2"])).await.1, "query returned more than 32 events; ask for fewer rounds");
+}

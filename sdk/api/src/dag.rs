@@ -1,0 +1,178 @@
+//! What the ordering engine did lately: `corniche_getDag`.
+
+use crate::quantity;
+use alloy_primitives::{B256, U64};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Which rounds to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DagRange {
+    /// Both ends included. Parameters: two quantities.
+    Rounds { from: u64, to: u64 },
+    /// The newest so many rounds. Parameters: `"latest"` and a quantity.
+    Latest { count: u64 },
+}
+
+/// The first parameter of `corniche_getDag`; the second is a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected a round number or \"latest\"")]
+pub enum FirstRound {
+    Number(U64),
+    Latest(Latest),
+}
+
+/// The word `latest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Latest {
+    Latest,
+}
+
+impl DagRange {
+    /// As the parameters say it.
+    pub fn new(first: FirstRound, second: u64) -> Self {
+        match first {
+            FirstRound::Number(from) => Self::Rounds { from: from.to(), to: second },
+            FirstRound::Latest(Latest::Latest) => Self::Latest { count: second },
+        }
+    }
+
+    pub fn params(self) -> Value {
+        match self {
+            Self::Rounds { from, to } => json!([U64::from(from), U64::from(to)]),
+            Self::Latest { count } => json!(["latest", U64::from(count)]),
+        }
+    }
+}
+
+/// A window of the DAG as one validator saw it. It is kept for people who look, and bounded: old rounds go, and a validator
+/// that was busy may have let some events go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dag {
+    #[serde(with = "quantity")]
+    pub from_round: u64,
+    #[serde(with = "quantity")]
+    pub to_round: u64,
+    /// The newest round this validator knows anything of.
+    #[serde(with = "quantity")]
+    pub newest_round: u64,
+    /// By round, then author. Two of one round and author mean that the author contradicted itself.
+    pub vertices: Vec<DagVertex>,
+    /// By round, then rank. A round is missing while its leaders are not known.
+    pub slots: Vec<LeaderSlot>,
+    /// Digests of the committed leaders of these rounds, in the order in which they are delivered with their histories;
+    /// ends before the first slot that is still undecided.
+    pub order: Vec<B256>,
+    /// Events this validator let go since it started, of whatever round.
+    #[serde(with = "quantity")]
+    pub dropped: u64,
+}
+
+/// One proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DagVertex {
+    #[serde(with = "quantity")]
+    pub round: u64,
+    /// Validator by position in the committee.
+    #[serde(with = "quantity")]
+    pub author: u64,
+    pub digest: B256,
+    /// Digests of its parents.
+    pub parents: Vec<B256>,
+    /// Bytes of its batch of transactions.
+    #[serde(with = "quantity")]
+    pub batch_bytes: u64,
+    /// When this validator signed it, if it is its own: Unix milliseconds by its own clock.
+    #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub proposed_ms: Option<u64>,
+    /// When this validator had it with its whole history, by the same clock.
+    #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub accepted_ms: Option<u64>,
+}
+
+/// One leader slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderSlot {
+    #[serde(with = "quantity")]
+    pub round: u64,
+    /// Position among the leaders of its round.
+    #[serde(with = "quantity")]
+    pub rank: u64,
+    /// The leader, by position in the committee.
+    #[serde(with = "quantity")]
+    pub validator: u64,
+    pub status: SlotStatus,
+    /// The committed proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<B256>,
+    /// The rule that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When it was decided: Unix milliseconds by this validator's clock.
+    #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub decided_ms: Option<u64>,
+}
+
+/// What became of a leader slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SlotStatus {
+    Committed,
+    Skipped,
+    Undecided,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_survive_being_parameters() {
+        for range in [DagRange::Rounds { from: 16, to: 300 }, DagRange::Latest { count: 20 }] {
+            let params = range.params();
+            let first: FirstRound = serde_json::from_value(params[0].clone()).unwrap();
+            let second: U64 = serde_json::from_value(params[1].clone()).unwrap();
+            assert_eq!(DagRange::new(first, second.to()), range, "{params}");
+        }
+        let error = serde_json::from_value::<FirstRound>(json!("newest")).unwrap_err();
+        assert_eq!(error.to_string(), "expected a round number or \"latest\"");
+    }
+
+    #[test]
+    fn words_are_stable() {
+        let slot = LeaderSlot {
+            round: 16,
+            rank: 1,
+            validator: 2,
+            status: SlotStatus::Skipped,
+            digest: None,
+            why: Some("a quorum without votes".into()),
+            decided_ms: Some(1_000),
+        };
+        let expected = json!({
+            "round": "0x10", "rank": "0x1", "validator": "0x2", "status": "skipped", "why": "a quorum without votes",
+            "decidedMs": "0x3e8",
+        });
+        assert_eq!(serde_json::to_value(&slot).unwrap(), expected);
+        assert_eq!(serde_json::from_value::<LeaderSlot>(expected).unwrap(), slot);
+        let vertex = DagVertex {
+            round: 1,
+            author: 0,
+            digest: B256::ZERO,
+            parents: vec![],
+            batch_bytes: 0,
+            proposed_ms: None,
+            accepted_ms: Some(1),
+        };
+        let json = serde_json::to_value(&vertex).unwrap();
+        assert_eq!(
+            json,
+            json!({"round": "0x1", "author": "0x0", "digest": B256::ZERO, "parents": [], "batchBytes": "0x0", "acceptedMs": "0x1"})
+        );
+        assert_eq!(serde_json::from_value::<DagVertex>(json).unwrap(), vertex);
+    }
+}
