@@ -108,6 +108,30 @@ test('four validators and a full node', { timeout: 600_000 }, async (t) => {
     }
   });
 
+  await step('a validator shows how that came about: proposals of all four, and leaders that were committed', async () => {
+    const committed = ({ slots }) => slots.filter(({ status }) => status === 'committed');
+    const dag = await until('proposals of all four validators and committed leaders', async () => {
+      const { result, error } = await first.call('corniche_getDag', 'latest', '0x64');
+      if (error) throw new Error(error.message);
+      const authors = new Set(result.vertices.map(({ author }) => Number(author)));
+      return authors.size === 4 && committed(result).length > 0 && result.order.length > 0 && result;
+    });
+    const vertices = new Map(dag.vertices.map((vertex) => [vertex.digest, vertex]));
+    for (const { round, validator, digest, why } of committed(dag)) {
+      const { round: at, author } = vertices.get(digest);
+      assert.deepEqual([at, author], [round, validator], 'what is committed for a slot is a proposal of its leader');
+      assert.ok(why.length > 0);
+    }
+    for (const digest of dag.order) assert.ok(vertices.has(digest));
+    for (const { round, parents } of dag.vertices) {
+      if (Number(round) > Number(dag.fromRound) + 1) assert.ok(parents.length >= 3, `a proposal of round ${round} is on a quorum`);
+    }
+    const own = dag.vertices.filter(({ proposedMs }) => proposedMs !== undefined);
+    assert.ok(own.length > 0 && own.every(({ author }) => author === own[0].author));
+    const { error } = await network.fullNodes[0].call('corniche_getDag', 'latest', '0x1');
+    assert.equal(error.code, -32000);
+  });
+
   await step('a transaction given to a full node reaches the validators', async () => {
     const [follower] = network.fullNodes;
     const receipt = await transfer(follower, stranger, 5n);
