@@ -18,7 +18,10 @@ pub enum WireError {
 
 /// Encodes `value` behind the version byte.
 pub fn encode<T: BorshSerialize>(value: &T) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    // Counted first: growing into a full block copies it several times over.
+    let length = borsh::object_length(value).expect("counting cannot fail");
+    let mut out = Vec::with_capacity(1 + length);
+    out.push(VERSION);
     value.serialize(&mut out).expect("writing into memory cannot fail");
     out
 }

@@ -131,6 +131,9 @@ impl Coins {
 
     /// Combine first, verify the one result; check singly only when that fails.
     fn try_open(&mut self, round: Round) -> Vec<Arc<Block>> {
+        if self.rounds.get(&round).is_none_or(|entry| entry.checked.len() + entry.unchecked.len() < self.threshold) {
+            return Vec::new();
+        }
         let message = self.context.coin_message(round);
         let mut refused = Vec::new();
         loop {

@@ -36,6 +36,15 @@ struct Node {
     certifies: Vec<Sibling>,
 }
 
+/// A parent that is here, as seen from a new block.
+struct Parent<'a> {
+    /// How many rounds below.
+    gap: u64,
+    author: ValidatorIndex,
+    sibling: Sibling,
+    node: &'a Node,
+}
+
 /// Position among the blocks of one (round, author), local to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sibling(u16);
@@ -116,7 +125,9 @@ impl Dag {
         if self.contains(&block.reference()) || slot.len() >= usize::from(Sibling::NONE.0) {
             return false;
         }
-        let node = Node { supports: self.work_out_supports(&block), certifies: self.work_out_certificates(&block), block };
+        let parents: Vec<Parent> = block.parents().iter().filter_map(|parent| self.parent(&block, parent)).collect();
+        let (supports, certifies) = (self.work_out_supports(&parents), self.work_out_certificates(block.round(), &parents));
+        let node = Node { block, supports, certifies };
         let (round, author) = (node.block.round(), node.block.author());
         let size = self.committee_size;
         let blocks =
@@ -182,41 +193,43 @@ impl Dag {
         History { dag: self, open: BTreeSet::from([from]) }
     }
 
+    fn parent(&self, block: &Block, parent: &BlockRef) -> Option<Parent<'_>> {
+        let (sibling, node) = self.node(parent)?;
+        Some(Parent { gap: block.round().0 - parent.round.0, author: parent.author, sibling, node })
+    }
+
     /// F4: pre-order in list order: a parent itself comes before what it stands on, and the first finding stays.
-    fn work_out_supports(&self, block: &Block) -> Vec<Sibling> {
+    fn work_out_supports(&self, parents: &[Parent]) -> Vec<Sibling> {
         let depth = self.wave_length - 2;
-        let size = self.committee_size;
         let mut table = vec![Sibling::NONE; self.index(depth + 1, ValidatorIndex(0))];
-        for parent in block.parents() {
-            let gap = block.round().0 - parent.round.0;
-            let Some((sibling, node)) = self.node(parent).filter(|_| gap <= depth) else { continue };
-            fill(&mut table[self.index(gap, parent.author)], sibling);
+        for Parent { gap, author, sibling, node } in parents.iter().filter(|parent| parent.gap <= depth) {
+            fill(&mut table[self.index(*gap, *author)], *sibling);
             let deeper = self.index(gap + 1, ValidatorIndex(0));
             table[deeper..].iter_mut().zip(&node.supports).for_each(|(mine, theirs)| fill(mine, *theirs));
         }
-        debug_assert_eq!(table.len() % size, 0);
         table
     }
 
-    fn work_out_certificates(&self, block: &Block) -> Vec<Sibling> {
-        // F3 counts only votes in the vote round itself, whatever else a block links (P4). V4 makes their authors distinct.
-        let voters = block.parents().iter().filter(|parent| parent.round + 1 == block.round());
-        let voters: Vec<&Node> = voters.filter_map(|parent| self.node(parent)).map(|(_, node)| node).collect();
-        let depth = self.wave_length - 2;
-        let columns = (0..self.committee_size).map(|author| self.index(depth, ValidatorIndex(0)) + author);
-        columns.map(|column| self.winner(voters.iter().map(|node| node.supports[column]))).collect()
-    }
-
-    /// The sibling with a quorum of votes, if any.
-    fn winner(&self, votes: impl Iterator<Item = Sibling>) -> Sibling {
-        let mut counts: Vec<(Sibling, usize)> = Vec::new();
-        for vote in votes.filter(|vote| *vote != Sibling::NONE) {
-            match counts.iter_mut().find(|(sibling, _)| *sibling == vote) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((vote, 1)),
-            }
+    /// F3 counts only votes in the vote round itself, whatever else a block links (P4). V4 makes their authors distinct.
+    fn work_out_certificates(&self, round: Round, parents: &[Parent]) -> Vec<Sibling> {
+        let column = self.index(self.wave_length - 2, ValidatorIndex(0));
+        let votes: Vec<_> = parents.iter().filter(|voter| voter.gap == 1).map(|voter| &voter.node.supports[column..]).collect();
+        // Almost always a slot has one block: the votes for these are counted together, row by row.
+        let mut first = vec![0u16; self.committee_size];
+        for row in &votes {
+            first.iter_mut().zip(*row).for_each(|(count, vote)| *count += u16::from(*vote == Sibling(0)));
         }
-        counts.into_iter().find(|(_, count)| *count >= self.quorum).map_or(Sibling::NONE, |(sibling, _)| sibling)
+        let proposed = self.rounds.get(&(round - (self.wave_length - 1))).map_or(&[][..], |blocks| &blocks.slots);
+        let mut certified = vec![Sibling::NONE; self.committee_size];
+        for (author, siblings) in proposed.iter().enumerate() {
+            let count = |sibling: Sibling| match sibling {
+                Sibling(0) => usize::from(first[author]),
+                other => votes.iter().filter(|row| row[author] == other).count(),
+            };
+            let mut siblings = (0u16..).map(Sibling).take(siblings.len());
+            certified[author] = siblings.find(|sibling| count(*sibling) >= self.quorum).unwrap_or(Sibling::NONE);
+        }
+        certified
     }
 
     fn index(&self, depth: u64, author: ValidatorIndex) -> usize {
@@ -256,8 +269,7 @@ impl History<'_> {
     }
 }
 
+/// Without a branch, so that whole rows are merged at once.
 fn fill(mine: &mut Sibling, theirs: Sibling) {
-    if *mine == Sibling::NONE {
-        *mine = theirs;
-    }
+    *mine = if *mine == Sibling::NONE { theirs } else { *mine };
 }

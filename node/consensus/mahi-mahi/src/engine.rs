@@ -62,6 +62,8 @@ pub struct MahiMahi {
     journal: Journal,
     waves: Waves,
     decisions: Decisions,
+    /// Rounds with blocks of a quorum whose coin is closed all the same.
+    pub(crate) closed_coins: BTreeSet<Round>,
     /// The own block that is not durable yet.
     in_flight: Option<(Ticket, Arc<Block>)>,
     /// Slots with something to order that is not delivered yet.
@@ -142,6 +144,7 @@ impl MahiMahi {
             journal: Journal::new(now),
             waves,
             decisions: Decisions::new(waves),
+            closed_coins: BTreeSet::new(),
             in_flight: None,
             undelivered: BTreeSet::new(),
             early: BTreeMap::new(),
@@ -315,10 +318,17 @@ impl MahiMahi {
             }
             let refused = if reference.round > self.sequence.floor() { self.coins.add_block(&block) } else { Vec::new() };
             self.accuse_of_bad_shares(refused);
+            self.note_closed_coin(reference.round);
             if let Some(proposer) = &mut self.proposer {
                 proposer.accepted(&self.dag, reference);
             }
             ready.extend(self.synchroniser.arrived(&reference).into_iter().map(|block| (block, Origin::Peer)));
+        }
+    }
+
+    fn note_closed_coin(&mut self, round: Round) {
+        if self.dag.authors_at(round) >= self.committee.quorum() && self.coins.opened(round).is_none() {
+            self.closed_coins.insert(round);
         }
     }
 
@@ -367,6 +377,7 @@ impl MahiMahi {
 
     fn tell_elected(&mut self) {
         for coin in self.coins.take_opened() {
+            self.closed_coins.remove(&coin);
             let Some(round) = self.decisions.coin_opened(coin).filter(|round| *round >= self.sequence.next().round) else {
                 continue;
             };
@@ -421,6 +432,7 @@ impl MahiMahi {
         let retained = floor - self.config.retain_rounds;
         self.dag.prune(retained);
         self.coins.prune(retained);
+        self.closed_coins = self.closed_coins.split_off(&(floor + 1));
         if let Some(ticket) = self.journal.release(retained) {
             self.outputs.push_back(Output::ReleaseBelow(ticket));
         }

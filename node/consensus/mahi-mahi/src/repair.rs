@@ -220,9 +220,7 @@ impl MahiMahi {
     /// Rounds with blocks of a quorum whose coin is closed all the same: some of the shares are bad.
     fn stuck_coins(&self) -> Vec<Round> {
         let first = self.sequence.next().round + (self.config.wave_length - 1);
-        let rounds = (first.0..self.dag.clock().0).map(Round);
-        let stuck = rounds
-            .filter(|round| self.dag.authors_at(*round) >= self.committee.quorum() && self.coins.opened(*round).is_none());
+        let stuck = self.closed_coins.range(first..).filter(|round| self.coins.opened(**round).is_none()).copied();
         stuck.take(MAX_COINS).collect()
     }
 

@@ -1,9 +1,11 @@
-//! What the ordering core costs, one thread, no network: `cargo bench -p corniche-mahi-mahi`.
+//! What the ordering core costs, one thread, no network: `cargo bench -p corniche-mahi-mahi --bench core`; with
+//! `-- steady`, `full`, `backlog` or `real` only that table.
 //!
 //! One validator of a committee is the real engine, with its own proposals and everything it owes the world drained and dropped.
 //! The others are scripted: lock-step rounds in which everybody references everybody. Time and allocations are those inside
 //! `handle` and `poll`; what the verifier does on worker threads is a column of its own. Rows of one table come from the same
-//! run, so their ratios hold on any machine; figures are of the median round.
+//! run, so their ratios hold on any machine; figures are of the first quartile of the
+//! rounds, because on a busy machine the mean is somebody else's.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a benchmark's panic is its report, and its table is the result
 
@@ -16,11 +18,13 @@ use corniche_mahi_mahi::Config;
 fn main() {
     // `cargo test --benches` asks for a run that only shows that it works.
     let quick = std::env::args().any(|argument| argument == "--test");
-    growth_with_the_committee(quick);
-    full_blocks(quick);
-    backlog(quick, Coins::AllWithheld, "all coins withheld for k rounds");
-    backlog(quick, Coins::FirstWithheld, "one coin withheld for k rounds");
-    real_cryptography(quick);
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    wanted("steady").then(|| growth_with_the_committee(quick));
+    wanted("full").then(|| full_blocks(quick));
+    wanted("backlog").then(|| backlog(quick, Coins::AllWithheld, "backlog: all coins withheld for k rounds"));
+    wanted("backlog").then(|| backlog(quick, Coins::FirstWithheld, "backlog: one coin withheld for k rounds"));
+    wanted("real").then(|| real_cryptography(quick));
 }
 
 fn config(gc_depth: u64, retain_rounds: u64) -> Config {
@@ -82,24 +86,34 @@ fn backlog(quick: bool, coins: Coins, title: &str) {
     println!("|---|---|---|---|---|---|");
     let mut first = None;
     for k in if quick { [10, 20, 30] } else { [10, 100, 390] } {
-        let mut net = Net::new(Setting { n: 10, batch_bytes: 1 << 10, config: config(100, 100), coins, ..Setting::default() });
-        net.run(k - 10);
-        net.take_cost();
-        net.run(10);
-        let standing = net.take_cost();
-        net.open_coins();
-        let resolving = net.take_cost();
-        let resolved = resolving.engine[0].as_secs_f64();
-        let micros = standing.micros_per_block();
+        let (standing, resolved, commits) = (0..5).map(|_| one_backlog(k, coins)).reduce(best).unwrap();
+        let micros = standing;
         let base = *first.get_or_insert(micros);
         println!(
             "| {k} | {micros:.1} | {:.1} | {:.2} | {} | {:.1} |",
             micros / base,
             resolved * 1e3,
-            resolving.commits,
-            resolved * 1e6 / resolving.commits as f64,
+            commits,
+            resolved * 1e6 / commits as f64,
         );
     }
+}
+
+/// Microseconds per block while it stands, seconds for resolving it, commits.
+fn one_backlog(k: u64, coins: Coins) -> (f64, f64, u64) {
+    let mut net = Net::new(Setting { n: 10, batch_bytes: 1 << 10, config: config(100, 100), coins, ..Setting::default() });
+    net.run(k - 10);
+    net.take_cost();
+    net.run(10);
+    let standing = net.take_cost().micros_per_block();
+    net.open_coins();
+    let resolving = net.take_cost();
+    (standing, resolving.engine[0].as_secs_f64(), resolving.commits)
+}
+
+/// The least of both: on a busy machine anything more is somebody else's.
+fn best(one: (f64, f64, u64), other: (f64, f64, u64)) -> (f64, f64, u64) {
+    (one.0.min(other.0), one.1.min(other.1), one.2)
 }
 
 fn real_cryptography(quick: bool) {
