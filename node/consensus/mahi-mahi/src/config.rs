@@ -38,6 +38,20 @@ pub struct Config {
     pub fetch_bytes: u32,
     /// No commit is earlier than this.
     pub genesis_time: TimestampMs,
+    /// Not a parameter: no genesis can name another than the first.
+    pub rule: CommitRule,
+}
+
+/// Which protocol's rules read the DAG.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitRule {
+    #[default]
+    MahiMahi,
+    /// Cordial Miners' on the same DAG, as the thesis compares with: a wave of five rounds begins when the last one ended, and its
+    /// first round has one leader, whom the coin of its last round names. It commits with a quorum of certificates; otherwise the
+    /// next leader that does settles it, by whether its history holds a certificate. Nobody is skipped before.
+    #[cfg(feature = "kit")]
+    CordialMiners,
 }
 
 impl Default for Config {
@@ -57,6 +71,7 @@ impl Default for Config {
             fetch_blocks: 256,
             fetch_bytes: 1 << 20,
             genesis_time: TimestampMs(0),
+            rule: CommitRule::MahiMahi,
         }
     }
 }
@@ -150,7 +165,19 @@ impl Config {
     /// The waves of this protocol in a committee; at most one leader slot per validator and round.
     pub fn waves(&self, committee_size: usize) -> Waves {
         let leaders = u16::try_from(committee_size).map_or(self.leaders, |size| self.leaders.min(size));
-        Waves::mahi_mahi(self.wave_length, leaders)
+        match self.rule {
+            CommitRule::MahiMahi => Waves::mahi_mahi(self.wave_length, leaders),
+            #[cfg(feature = "kit")]
+            CommitRule::CordialMiners => {
+                Waves { length: self.wave_length, leaders: 1, stride: self.wave_length, direct_skip: false }
+            }
+        }
+    }
+
+    /// The baseline of the thesis' comparison.
+    #[cfg(feature = "kit")]
+    pub fn cordial_miners() -> Self {
+        Self { wave_length: 5, leaders: 1, rule: CommitRule::CordialMiners, ..Self::default() }
     }
 
     /// V7: most parents of a block: one per author of the round before, and weak links.

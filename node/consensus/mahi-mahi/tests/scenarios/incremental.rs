@@ -128,6 +128,11 @@ fn deciding_what_changed_is_deciding_everything() {
         let leaders = 1 + u16::try_from(seed / 6 % size as u64).unwrap();
         compare(seed, size, Waves::mahi_mahi(4 + seed / 3 % 2, leaders), &mut seen);
     }
+    // A baseline's waves: they do not overlap, and nobody is skipped before an anchor is there.
+    for seed in 180..200 {
+        let waves = Waves { length: 5, leaders: 1, stride: 5, direct_skip: false };
+        compare(seed, [4, 7, 10][seed as usize % 3], waves, &mut seen);
+    }
     let Seen { certified, refused, empty, committed_by_anchor, skipped_by_anchor } = seen;
     let rarest = [certified, refused, empty, committed_by_anchor, skipped_by_anchor].into_iter().min();
     assert!(rarest > Some(100), "every rule is met: {seen:?}");

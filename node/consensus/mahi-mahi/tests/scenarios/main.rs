@@ -10,6 +10,7 @@ mod drawing;
 mod agreement;
 mod coin;
 mod decisions;
+mod delays;
 mod equivocation;
 mod garbage;
 mod idle;
