@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 const RING: u64 = 64 << 10;
+/// Its first segment holds all of a small test.
+const ROOMY: u64 = 1 << 20;
 
 fn identity() -> Identity {
     Identity { chain_id: 77, genesis_hash: B256::repeat_byte(7) }
@@ -54,7 +56,7 @@ fn bytes_in(directory: &Path) -> u64 {
 #[test]
 fn what_was_recorded_is_read_by_round_also_after_a_restart() {
     let directory = scratch();
-    let trace = ring(directory.path(), RING);
+    let trace = ring(directory.path(), ROOMY);
     fill(&trace, 1..=10);
     let decided = TraceEvent::Decided {
         round: 5,
@@ -67,7 +69,7 @@ fn what_was_recorded_is_read_by_round_also_after_a_restart() {
     trace.record(TimestampMs(5), TraceEvent::note("resumed", "no round, so it is not kept".into()));
     drop(trace);
     for _ in 0..3 {
-        let trace = ring(directory.path(), RING);
+        let trace = ring(directory.path(), ROOMY);
         assert_eq!(rounds(&trace, 3..=4), four_of_each(3..=4));
         assert_eq!(rounds(&trace, 0..=u64::MAX).len(), 41);
         let of_five = trace.read(5..=5, usize::MAX).records;
@@ -76,10 +78,10 @@ fn what_was_recorded_is_read_by_round_also_after_a_restart() {
         assert_eq!((trace.newest_round(), trace.dropped()), (Some(10), 0));
         assert_eq!(trace.read(11..=20, usize::MAX).records, []);
     }
-    let trace = ring(directory.path(), RING);
+    let trace = ring(directory.path(), ROOMY);
     fill(&trace, 11..=12);
     drop(trace);
-    assert_eq!(rounds(&ring(directory.path(), RING), 10..=11), four_of_each(10..=11));
+    assert_eq!(rounds(&ring(directory.path(), ROOMY), 10..=11), four_of_each(10..=11));
     assert_eq!(segments(directory.path()).len(), 1, "writing goes on where it ended");
 }
 
