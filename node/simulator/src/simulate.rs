@@ -8,7 +8,7 @@ use crate::{
     load::{CONTRACT, Clients, Turn},
     node::{Network, NodeProcess, Role},
     report::{Report, Verdict},
-    scenario::{Behaviour, Fault, Payload, Scenario},
+    scenario::{Adversary, Behaviour, Fault, Payload, Scenario},
     schedule::{Change, Schedule},
     stall::Stall,
 };
@@ -45,6 +45,9 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Self, String> {
+        if scenario.network.adversary != Adversary::None {
+            return Err("adversaries are not simulated yet; take adversary = \"none\"".into());
+        }
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);

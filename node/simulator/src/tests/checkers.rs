@@ -1,0 +1,145 @@
+//! Each check, shown to fire.
+
+use super::{CALM, run, scenario};
+use crate::{Verdict, checks::Checks, engines::Sighting, load::Clients, node::NodeProcess, simulate::Run};
+use corniche_crypto::VerifiedTransaction;
+use corniche_engine::{Offence, Ordered, Resume};
+use corniche_pipeline::Executed;
+use corniche_state::{Changes, CommittedBlock};
+use corniche_testkit::Micros;
+use corniche_types::{B256, Block, Bytes, CommitIndex, Epoch, Header, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
+use std::sync::Arc;
+
+#[test]
+fn without_a_quorum_there_is_no_progress() {
+    let scenario = scenario(4, &format!("{CALM}[[fault]]\nkind = \"crash\"\nat = \"2s\"\nnodes = [0, 1]\n"));
+    let report = run(&scenario, 1);
+    assert_eq!(report.verdict, Verdict::NoProgress, "{}", report.text());
+    assert!(report.lost > 100 && report.violations.is_empty(), "{}", report.text());
+    assert!(report.stalled_us < 1_000_000, "two of four are no quorum that stands still: {}", report.text());
+}
+
+#[test]
+fn a_node_that_executes_wrongly_is_found() {
+    let scenario = scenario(4, CALM);
+    let mut run = Run::new(&scenario, 1, None).expect("the scenario needs nothing");
+    run.run_until(Micros::from_seconds(3));
+    run.world.with(2, NodeProcess::tamper_with_execution);
+    run.to_the_end();
+    let report = run.report();
+    assert_eq!(report.verdict, Verdict::Diverged, "{}", report.text());
+    let has = |words: &str| report.violations.iter().any(|violation| violation.contains(words));
+    assert!(has("has another block"), "{:#?}", report.violations);
+    // The others certified what it did not make, and it noticed that itself.
+    assert!(has("node 2 halted"), "{:#?}", report.violations);
+    assert_eq!(report.lost, 0, "{}", report.text());
+}
+
+/// What a node executes, as the checks see it.
+fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
+    let receipt = |transaction: &&VerifiedTransaction| Receipt {
+        transaction_hash: transaction.hash(),
+        type_byte: 2,
+        success: true,
+        gas_used: 0,
+        cumulative_gas_used: 0,
+        effective_gas_price: 0,
+        sender: transaction.sender(),
+        to: None,
+        contract_address: None,
+        logs: Vec::new(),
+        output: Bytes::new(),
+    };
+    let ordering = OrderingRecord {
+        engine: String::new(),
+        epoch: Epoch(0),
+        committee_hash: B256::ZERO,
+        next_committee_hash: B256::ZERO,
+        first_commit: CommitIndex(height),
+        last_commit: CommitIndex(height),
+        last_commit_consumed: 0,
+        leader: ValidatorIndex(0),
+        time: TimestampMs(0),
+        randomness: B256::ZERO,
+        batches: Vec::new(),
+        transactions_hash: B256::ZERO,
+        skipped: Vec::new(),
+        resume_hash: B256::ZERO,
+    };
+    let header = Header { number: height, ..Header::default() };
+    let committed = CommittedBlock {
+        block: Block { header, ordering, ordered: Vec::new() },
+        receipts: transactions.iter().map(receipt).collect(),
+        changes: Changes::default(),
+        resume: Resume::default(),
+    };
+    Executed { hash: B256::left_padding_from(&height.to_be_bytes()), committed: Arc::new(committed), returned: Vec::new() }
+}
+
+/// Three honest nodes, and a Byzantine one; a transaction, and another one that no client submitted.
+fn watched() -> (Checks, VerifiedTransaction, VerifiedTransaction) {
+    let mut clients = Clients::new(&scenario(4, CALM), 1);
+    (Checks::new(&[0, 1, 2, 3], |process| process != 3), clients.make(), clients.make())
+}
+
+#[test]
+fn what_a_node_took_and_nobody_committed_is_lost() {
+    let (mut checks, transaction, other) = watched();
+    let (first, second) = (checks.submitted(Micros(1), transaction.clone()), checks.submitted(Micros(1), other));
+    checks.offered(Micros(1), first, 0, true);
+    checks.offered(Micros(1), second, 3, true);
+    assert_eq!((checks.taken(), checks.lost(), checks.all_committed()), (2, 1, false), "the other one only an enemy took");
+    checks.forgot(0);
+    assert_eq!(checks.lost(), 0, "a node without its disk knows nothing of it");
+    checks.offered(Micros(2), first, 1, true);
+    assert_eq!(checks.lost(), 1);
+    checks.executed(1, Micros(3), &block(1, &[&transaction]));
+    assert_eq!((checks.lost(), checks.committed(), checks.violations().len()), (0, 1, 0));
+}
+
+#[test]
+fn what_is_executed_twice_or_was_never_submitted_is_found() {
+    let (mut checks, transaction, other) = watched();
+    let number = checks.submitted(Micros(1), transaction.clone());
+    checks.offered(Micros(1), number, 0, true);
+    checks.executed(0, Micros(2), &block(1, &[&transaction]));
+    checks.executed(1, Micros(2), &block(1, &[&transaction]));
+    assert_eq!((checks.duplicated(), checks.violations().len()), (0, 0), "two nodes, one block");
+    checks.executed(0, Micros(3), &block(2, &[&transaction]));
+    assert_eq!((checks.duplicated(), checks.violations().len()), (1, 1));
+    checks.executed(0, Micros(4), &block(3, &[&other]));
+    assert!(checks.violations()[1].contains("nobody submitted"), "{:?}", checks.violations());
+    checks.executed(3, Micros(5), &block(9, &[&other]));
+    assert_eq!(checks.violations().len(), 2, "enemies are not judged");
+}
+
+#[test]
+fn another_commit_a_gap_an_innocent_accused_and_too_much_memory_are_found() {
+    let commit = |index: u64, leader: u16| {
+        Sighting::Ordered(Ordered {
+            index: CommitIndex(index),
+            leader: ValidatorIndex(leader),
+            time: TimestampMs(0),
+            randomness: B256::ZERO,
+            batches: Vec::new(),
+            checkpoint: Bytes::new(),
+        })
+    };
+    let (mut checks, ..) = watched();
+    checks.sighted(0, Micros(1), commit(1, 0));
+    checks.sighted(1, Micros(1), commit(1, 0));
+    checks.sighted(3, Micros(1), commit(1, 2));
+    assert_eq!(checks.violations().len(), 0);
+    checks.sighted(2, Micros(2), commit(1, 2));
+    checks.sighted(0, Micros(2), commit(3, 0));
+    checks.accused(0, ValidatorIndex(3), Offence::Equivocation);
+    checks.accused(0, ValidatorIndex(1), Offence::Equivocation);
+    checks.peer_fault(1, 3, "noise");
+    checks.peer_fault(1, 2, "noise");
+    checks.bounded(0, "things", 10, 10);
+    checks.bounded(0, "things", 11, 10);
+    let found = checks.violations();
+    let words = ["another commit 1", "nobody made the one before", "accuses node 1", "fault with node 2", "keeps 11 things"];
+    assert_eq!(found.len(), words.len(), "{found:#?}");
+    assert!(found.iter().zip(words).all(|(violation, words)| violation.contains(words)), "{found:#?}");
+}

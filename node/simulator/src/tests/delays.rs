@@ -1,0 +1,75 @@
+//! Message delays against the specification.
+
+use super::{passes, run, scenario};
+use crate::Report;
+
+/// Links of one delay, and nothing that costs time besides.
+const LOCK_STEP: &str = "
+[network]
+delay_ms = 50
+bandwidth_mbps = 10000000
+[disk]
+latency_ms = 0
+bandwidth_mbps = 10000000
+[cost]
+sign_us = 0
+verify_us = 0
+recover_us = 0
+share_us = 0
+combine_us = 0
+[load]
+rate = 500
+tx_bytes = 128
+";
+
+/// C(n, k)
+fn choose(n: u64, k: u64) -> f64 {
+    (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
+}
+
+/// The specification's §9.3: mean block-to-commit delay of ten validators, of which `crashed` are.
+fn expected_delays(w: u64, leaders: u64, crashed: u64) -> f64 {
+    let (w, share) = (w as f64, leaders as f64 / 10.0);
+    if crashed == 0 {
+        return w + 1.0 - share;
+    }
+    let all_crashed = choose(crashed, leaders) / choose(10, leaders);
+    share * w + (1.0 - share) * (w + 1.0 / (1.0 - all_crashed))
+}
+
+fn lock_step(w: u64, leaders: u64, crashed: u64, seconds: u64) -> Report {
+    // Everything of a round arrives in one moment; with a quorum alive its last message is also the last there is.
+    let grace = if crashed == 0 { 5 } else { 0 };
+    let dead = if crashed == 0 { "" } else { "[[fault]]\nkind = \"crash\"\nat = \"0s\"\nnodes = [2, 5, 8]\n" };
+    let config =
+        format!("[engine_config]\nwave_length = {w}\nleaders = {leaders}\nmin_round_ms = 0\nparent_grace_ms = {grace}\n");
+    run(&scenario(10, &format!("duration = \"{seconds}s\"\n{config}{LOCK_STEP}{dead}")), 7)
+}
+
+#[test]
+fn lock_step_rounds_take_the_delays_of_the_specification() {
+    for (w, leaders, crashed, seconds) in [(4, 2, 0, 10), (5, 1, 0, 10), (4, 3, 3, 20), (5, 2, 3, 20)] {
+        within_the_bars(w, leaders, crashed, seconds);
+    }
+}
+
+#[test]
+#[ignore = "minutes; part of make soak"]
+fn lock_step_rounds_take_the_delays_of_the_specification_in_every_case() {
+    for (w, leaders) in [4, 5].into_iter().flat_map(|w| [1, 2, 3].map(|leaders| (w, leaders))) {
+        within_the_bars(w, leaders, 0, 30);
+        within_the_bars(w, leaders, 3, 180);
+    }
+}
+
+fn within_the_bars(w: u64, leaders: u64, crashed: u64, seconds: u64) {
+    let report = lock_step(w, leaders, crashed, seconds);
+    passes(&report);
+    let mean = report.commit.expect("something was committed").mean as f64 / 50_000.0;
+    let expected = expected_delays(w, leaders, crashed);
+    println!("w = {w}, {leaders} leaders, {crashed} crashed: {mean:.3} delays, expected {expected:.3}");
+    assert!(
+        (mean - expected).abs() <= 0.05,
+        "w = {w}, {leaders} leaders, {crashed} crashed: {mean:.3} delays, expected {expected:.3}"
+    );
+}

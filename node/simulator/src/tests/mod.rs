@@ -1,0 +1,99 @@
+//! Runs of whole networks, small and short, and of each checker that it fires.
+
+mod checkers;
+mod delays;
+mod enemies;
+
+use crate::{Report, Scenario, Verdict, scenario::parse, simulate};
+
+/// A network of 20 ms links, and what else the file says.
+fn scenario(nodes: usize, rest: &str) -> Scenario {
+    let text = format!("engine = \"mahi-mahi\"\nnodes = {nodes}\n{rest}");
+    parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+const CALM: &str = "
+duration = \"6s\"
+[network]
+delay_ms = 20
+[load]
+rate = 200
+tx_bytes = 200
+";
+
+fn run(scenario: &Scenario, seed: u64) -> Report {
+    simulate(scenario, seed, None).expect("the scenario needs nothing")
+}
+
+/// Everything was committed, once, and nothing is wrong.
+fn passes(report: &Report) {
+    assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
+    assert!(report.submitted > 0 && report.lost == 0 && report.duplicated == 0, "{}", report.text());
+}
+
+#[test]
+fn a_calm_network_commits_everything() {
+    let report = run(&scenario(4, CALM), 1);
+    passes(&report);
+    assert_eq!((report.submitted, report.committed), (1_200, 1_200), "{}", report.text());
+    assert!(report.stalled_us < 500_000, "{}", report.text());
+}
+
+#[test]
+fn the_same_seed_tells_the_same_and_another_seed_another() {
+    let scenario = scenario(4, CALM);
+    let (one, again, other) = (run(&scenario, 1), run(&scenario, 1), run(&scenario, 2));
+    assert_eq!(one.json(), again.json());
+    assert_ne!(one.digest, other.digest);
+}
+
+#[test]
+fn every_payload_gives_the_same_verdict() {
+    let load = |payload: &str| format!("{CALM}payload = \"{payload}\"\n");
+    for payload in ["none", "transfer"] {
+        passes(&run(&scenario(4, &load(payload)), 3));
+    }
+}
+
+#[test]
+fn a_fault_of_each_kind_passes() {
+    let faults = [
+        "kind = \"crash\"\nat = \"2s\"\nnodes = [1]\n",
+        "kind = \"crash\"\nat = \"1s\"\nnodes = [0]\nrestart_at = \"3s\"\n",
+        "kind = \"crash\"\nat = \"1s\"\nnodes = [0, 1, 2, 3]\nrestart_at = \"2s\"\n",
+        "kind = \"disk_loss\"\nat = \"1s\"\nnodes = [2]\nrestart_at = \"2500ms\"\n",
+        "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1], [2, 3]]\n",
+        "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1, 2], [3]]\n",
+        "kind = \"delay\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [3]\nextra_ms = 300\n",
+        "kind = \"loss\"\nat = \"1s\"\nuntil = \"3s\"\nfrom = [0, 1]\nto = [2, 3]\nfraction = 0.3\n",
+    ];
+    for fault in faults {
+        for seed in 0..3 {
+            let report = run(&scenario(4, &format!("{CALM}[[fault]]\n{fault}")), seed);
+            assert_eq!(report.verdict, Verdict::Pass, "seed {seed}, {fault}{}\n{:#?}", report.text(), report.violations);
+            assert!(report.submitted >= 1_190, "seed {seed}, {fault}{}", report.text());
+        }
+    }
+}
+
+const FIVE_REGIONS: &str = "
+[network]
+regions = [\"us-east-2\", \"us-west-2\", \"af-south-1\", \"ap-east-1\", \"eu-south-1\"]
+rtt_ms = [
+    [0.5, 52.0, 230.0, 195.0, 108.0],
+    [52.0, 0.5, 280.0, 148.0, 152.0],
+    [230.0, 280.0, 0.5, 300.0, 158.0],
+    [195.0, 148.0, 300.0, 0.5, 195.0],
+    [108.0, 152.0, 158.0, 195.0, 0.5],
+]
+jitter = 0.05
+";
+
+#[test]
+#[ignore = "minutes; part of make soak"]
+fn fifty_nodes_for_a_minute() {
+    let rest = format!("duration = \"60s\"\n{FIVE_REGIONS}[load]\nrate = 1000\ntx_bytes = 512\n");
+    let report = run(&scenario(50, &rest), 1);
+    println!("{}", report.text());
+    passes(&report);
+}
