@@ -28,6 +28,8 @@ pub mod decisions;
 mod engine;
 mod journal;
 pub mod keys;
+#[cfg(feature = "kit")]
+pub mod kit;
 pub mod message;
 mod proposer;
 #[cfg(feature = "real-crypto")]

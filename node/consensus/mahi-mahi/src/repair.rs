@@ -46,7 +46,10 @@ impl Repair {
     }
 
     pub fn progress(&mut self, now: TimestampMs) {
-        (self.progress_at, self.attempts) = (now, 0);
+        // Others' blocks do not make up for a lost greeting: without standing, keep asking whatever else arrives.
+        if self.standing {
+            (self.progress_at, self.attempts) = (now, 0);
+        }
     }
 
     /// Quick while starting or while something waits to be ordered, slower with each attempt, never quicker than the heartbeat

@@ -1,0 +1,239 @@
+//! The engine in the test arena (feature `kit`): modelled keys, and what the arena must know.
+//!
+//! **For tests and simulations only.** The keys are keyed hashes that anybody can compute; inside a test they bind like the real ones
+//! and cost a thousandth. They cannot be chosen in a genesis: nothing in a node constructs them.
+
+use crate::{
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    coin::elect,
+    message::{Context, Message, SignedBlock},
+};
+use corniche_engine::{Committee, Verifier, VertexId};
+use corniche_testkit::{Forgery, Kit, Measured, Random};
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorIndex, ValidatorInfo, wire};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+/// Mahi-Mahi under one committee, with modelled keys.
+pub struct MahiKit {
+    pub config: Config,
+    committee: Committee,
+    coin: Arc<dyn Coin>,
+}
+
+impl MahiKit {
+    /// A committee of this size with quick pacing, so that short runs cover many rounds.
+    pub fn quick(size: usize) -> Rc<dyn Kit> {
+        let config = Config {
+            min_round_ms: 10,
+            parent_grace_ms: 2,
+            heartbeat_ms: 1_000,
+            gc_depth: 30,
+            retain_rounds: 30,
+            ..Config::default()
+        };
+        Rc::new(Self::new(committee(size), config))
+    }
+
+    pub fn new(committee: Committee, config: Config) -> Self {
+        Self { config, committee, coin: Arc::new(FakeCoin::default()) }
+    }
+
+    fn context(&self) -> Context {
+        Context::new(&self.committee)
+    }
+
+    fn vertex(&self, block: &SignedBlock) -> VertexId {
+        let digest = self.context().digest(&block.content);
+        VertexId { round: block.content.round.0, author: block.content.author, digest }
+    }
+}
+
+impl Kit for MahiKit {
+    fn name(&self) -> &'static str {
+        "mahi-mahi"
+    }
+
+    fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
+        let corniche_testkit::Setup { me, seed, records, resume, now, forgery } = setup;
+        let signer: Arc<dyn Signer> = match forgery {
+            Some(Forgery::CoinShare) => Arc::new(BadShares(me)),
+            _ => Arc::new(FakeKeys(me)),
+        };
+        let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
+        Box::new(MahiMahi::new(Setup { config, committee, signer: Some(signer), coin, seed, records, resume, now }))
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        Arc::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures)))
+    }
+
+    fn peek(&self, message: &Bytes) -> Option<VertexId> {
+        match wire::decode(message) {
+            Ok(Message::Block(block)) => Some(self.vertex(&block)),
+            _ => None,
+        }
+    }
+
+    fn peek_record(&self, record: &Bytes) -> Option<VertexId> {
+        wire::decode(record).ok().map(|block| self.vertex(&block))
+    }
+
+    fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes> {
+        let Ok(Message::Block(mut block)) = wire::decode(message) else { return None };
+        let content = &mut block.content;
+        match forgery {
+            Forgery::CoinShare => {
+                content.coin_share = BadShares(author).coin_share(&self.context().coin_message(content.round))
+            }
+            Forgery::Parents => {
+                let place = random.below(content.parents.len() as u64) as usize;
+                match random.below(4) {
+                    // Nobody has it, ever.
+                    0 => content.parents[place].digest = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
+                    1 => content.parents.push(content.parents[place]),
+                    2 => content.parents.truncate(place),
+                    // Valid, but other votes.
+                    _ => content.parents[1..].reverse(),
+                }
+            }
+        }
+        block.signature = FakeKeys(author).sign(&self.context().digest(&block.content));
+        Some(Message::Block(block).encode())
+    }
+
+    /// Blocks of all rounds that are kept or open, twice for siblings.
+    fn most_held(&self) -> usize {
+        let rounds = self.config.retain_rounds + 6 * self.config.gc_depth;
+        2 * self.committee.size() * usize::try_from(rounds).unwrap_or(usize::MAX)
+    }
+}
+
+impl Measured for MahiMahi {
+    fn footprint(&self) -> usize {
+        MahiMahi::footprint(self).iter().sum()
+    }
+}
+
+/// A committee whose keys are never looked at.
+pub fn committee(size: usize) -> Committee {
+    let validator = |position: usize| ValidatorInfo {
+        consensus_key: B256::with_last_byte(u8::try_from(position).expect("committees are small")),
+        bls_key: Bytes::new(),
+        bls_proof: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    Committee::from_genesis(&genesis((0..size).map(validator).collect(), Vec::new(), Bytes::new()))
+}
+
+pub fn genesis(validators: Vec<ValidatorInfo>, coin_shares: Vec<Bytes>, coin_public_key: Bytes) -> Genesis {
+    Genesis {
+        protocol_version: 1,
+        chain_id: 7,
+        currency: "TEST".into(),
+        timestamp_ms: TimestampMs(0),
+        block_ms: 0,
+        block_gas_limit: 30_000_000,
+        batch_bytes: 1 << 20,
+        batch_gas: 30_000_000,
+        epoch_blocks: 1_000_000,
+        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+        engine: EngineConfig { name: "mahi-mahi".into(), parameters: BTreeMap::new() },
+        validators,
+        coin_shares,
+        coin_public_key,
+        accounts: BTreeMap::new(),
+    }
+}
+
+fn stretch<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(purpose.as_bytes()).update(&owner.to_le_bytes()).update(message).finalize_xof().fill(&mut out);
+    out
+}
+
+/// One validator's double keys.
+pub struct FakeKeys(pub ValidatorIndex);
+
+impl Signer for FakeKeys {
+    fn index(&self) -> ValidatorIndex {
+        self.0
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        stretch("signature", self.0.0, digest.as_slice())
+    }
+
+    fn coin_share(&self, message: &[u8]) -> CoinShare {
+        stretch("share", self.0.0, message)
+    }
+}
+
+/// A Byzantine double: signs properly, but its coin shares are noise.
+pub struct BadShares(pub ValidatorIndex);
+
+impl Signer for BadShares {
+    fn index(&self) -> ValidatorIndex {
+        self.0
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        FakeKeys(self.0).sign(digest)
+    }
+
+    fn coin_share(&self, message: &[u8]) -> CoinShare {
+        stretch("noise", self.0.0, message)
+    }
+}
+
+pub struct FakeSignatures;
+
+impl Signatures for FakeSignatures {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        FakeKeys(author).sign(digest) == *signature
+    }
+}
+
+/// Combines to the same value whatever good shares it is given, like a threshold signature. Some values can be dictated.
+#[derive(Default)]
+pub struct FakeCoin {
+    dictated: BTreeMap<Vec<u8>, CoinValue>,
+}
+
+impl FakeCoin {
+    /// The coin of `message` will put `leaders` first, in this order.
+    pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee_size: usize) {
+        let wanted: Vec<_> = leaders.iter().copied().map(ValidatorIndex).collect();
+        let mut values = (0..=u16::MAX).map(|salt| stretch("dictated", salt, &message));
+        let value = values.find(|value: &CoinValue| elect(value, committee_size).order.starts_with(&wanted));
+        self.dictated.insert(message, value.expect("a few leaders come first in one of many orders"));
+    }
+
+    fn value(&self, message: &[u8]) -> CoinValue {
+        self.dictated.get(message).copied().unwrap_or_else(|| stretch("coin", 0, message))
+    }
+
+    pub fn shared(self) -> Arc<dyn Coin> {
+        Arc::new(self)
+    }
+}
+
+impl Coin for FakeCoin {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+        let good = shares.iter().all(|(author, share)| self.verify_share(*author, message, share));
+        good.then(|| self.value(message))
+    }
+
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        self.value(message) == *value
+    }
+
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+        FakeKeys(author).coin_share(message) == *share
+    }
+}

@@ -1,0 +1,3 @@
+//! The shared suite, and this engine's fault schedules.
+
+corniche_testkit::suite!(corniche_mahi_mahi::kit::MahiKit::quick);

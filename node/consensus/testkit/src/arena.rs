@@ -1,0 +1,182 @@
+//! A committee of engines in a world, with users, doubles, and the ledger that watches.
+
+use crate::{
+    DiskModel, Double, EngineProcess, Kit, Links, Micros, Random, Solo, SoloDisk, World,
+    doubles::LATE,
+    ledger::{Ledger, Standing, TransactionId},
+};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+/// See the module documentation. Validators are named by identity; of a double's two processes the second has a number above
+/// the committee's.
+pub struct Arena {
+    pub world: World<EngineProcess>,
+    pub ledger: Rc<RefCell<Ledger>>,
+    kit: Rc<dyn Kit>,
+    doubles: BTreeMap<usize, Double>,
+    next_transaction: TransactionId,
+}
+
+impl Arena {
+    /// All powered off: [`Arena::start_all`].
+    pub fn new(kit: Rc<dyn Kit>, doubles: BTreeMap<usize, Double>, links: Links, disks: DiskModel, seed: u64) -> Self {
+        let size = kit.committee().size();
+        let seconds = doubles.iter().filter(|(_, double)| double.is_two()).map(|(identity, _)| *identity);
+        let identities: Vec<usize> = (0..size).chain(seconds).collect();
+        let mut ledger = Ledger::new(size);
+        doubles.keys().for_each(|identity| ledger.demote(*identity, Standing::Byzantine));
+        let ledger = Rc::new(RefCell::new(ledger));
+        let start = {
+            let (kit, ledger, doubles, identities) = (kit.clone(), ledger.clone(), doubles.clone(), identities.clone());
+            Box::new(move |process: usize, disk: SoloDisk, now, seed| {
+                let me = identities[process];
+                let solo = Solo { kit: kit.clone(), ledger: ledger.clone(), me, double: doubles.get(&me).copied() };
+                EngineProcess::start(solo, disk, now, seed)
+            })
+        };
+        let world = World::with_players(identities.clone(), links, disks, seed, start);
+        let mut arena = Self { world, ledger, kit, doubles, next_transaction: 1 };
+        arena.separate_equivocators(&identities, &mut Random::new(seed).fork("halves"));
+        arena.make_late();
+        arena
+    }
+
+    /// Everybody sees one of an equivocator's two processes.
+    fn separate_equivocators(&mut self, identities: &[usize], random: &mut Random) {
+        let size = self.size();
+        for second in size..identities.len() {
+            let first = identities[second];
+            if self.doubles.get(&first) == Some(&Double::Equivocator) {
+                let half = random.subset(size, size / 2);
+                for process in 0..identities.len() {
+                    let sees_second = half.contains(&identities[process]);
+                    self.world.separate(process, if sees_second { first } else { second });
+                }
+            }
+        }
+    }
+
+    /// What is the matter with late doubles; needed again after [`Links::clear_ports`].
+    pub fn make_late(&mut self) {
+        for (identity, _) in self.doubles.iter().filter(|(_, double)| **double == Double::Late) {
+            self.world.links.port(*identity).delay = LATE;
+        }
+    }
+
+    pub fn size(&self) -> usize {
+        self.kit.committee().size()
+    }
+
+    pub fn start_all(&mut self) {
+        self.world.start_all();
+    }
+
+    pub fn now(&self) -> Micros {
+        self.world.now()
+    }
+
+    pub fn is_byzantine(&self, identity: usize) -> bool {
+        self.doubles.contains_key(&identity)
+    }
+
+    /// Validators that are not Byzantine and have power.
+    pub fn running(&self) -> impl Iterator<Item = usize> {
+        (0..self.size()).filter(|identity| !self.is_byzantine(*identity) && self.world.is_up(*identity))
+    }
+
+    /// A user's transaction for one validator, if it is running.
+    pub fn submit(&mut self, identity: usize) -> Option<TransactionId> {
+        let (id, now) = (self.next_transaction, self.world.now());
+        self.world.with(identity, |process| process.submit(now, id))?;
+        self.next_transaction += 1;
+        Some(id)
+    }
+
+    pub fn crash(&mut self, identity: usize) {
+        self.world.crash(identity);
+    }
+
+    /// Power on, with the state of `lag` commits ago: what was executed later had not been stored.
+    pub fn restart(&mut self, identity: usize, lag: u64) {
+        if let Some(disk) = self.world.disk(identity) {
+            disk.position = disk.position.saturating_sub(lag);
+        }
+        self.world.restart(identity);
+    }
+
+    /// Power off and everything gone. The validator must follow the others to a certified commit before it starts its engine
+    /// again there, without records. False when there is no certified commit yet, and nothing happened.
+    pub fn lose_disk(&mut self, identity: usize) -> bool {
+        let Some(certified) = self.certified(identity) else { return false };
+        self.world.crash(identity);
+        let Some(disk) = self.world.disk(identity) else { return false };
+        self.ledger.borrow_mut().forgive(std::mem::take(&mut disk.submitted));
+        disk.records.clear();
+        disk.position = certified;
+        self.ledger.borrow_mut().demote(identity, Standing::Forgetful);
+        true
+    }
+
+    /// The latest commit that f + 1 others delivered, all of them correct.
+    fn certified(&self, identity: usize) -> Option<u64> {
+        let others = self.running().filter(|other| *other != identity);
+        let mut positions: Vec<_> = others.filter_map(|other| self.position(other)).collect();
+        positions.sort_unstable_by(|one, other| other.cmp(one));
+        positions.get(self.kit.committee().faulty()).copied().filter(|position| *position > 0)
+    }
+
+    /// The last commit a running validator delivered.
+    pub fn position(&self, identity: usize) -> Option<u64> {
+        self.world.process(identity).map(EngineProcess::position)
+    }
+
+    /// Every transaction that a correct validator accepted is delivered at every running one.
+    pub fn is_settled(&self) -> bool {
+        let goal = self.ledger.borrow().goal();
+        goal.is_some_and(|goal| self.running().all(|identity| self.position(identity).is_some_and(|at| at >= goal)))
+    }
+
+    /// Runs to `end`, or to the first violation.
+    pub fn run_until(&mut self, end: Micros) -> Result<(), String> {
+        let ledger = self.ledger.clone();
+        self.world.run_until_done(end, |_| ledger.borrow().verdict().is_err());
+        self.check()
+    }
+
+    pub fn run_for(&mut self, time: Micros) -> Result<(), String> {
+        self.run_until(self.now() + time)
+    }
+
+    /// Runs until everything accepted is delivered; an error when that takes longer than `limit`.
+    pub fn settle(&mut self, limit: Micros) -> Result<(), String> {
+        let end = self.now() + limit;
+        while !self.is_settled() {
+            if self.now() >= end {
+                return Err(self.no_progress(limit));
+            }
+            self.run_for(Micros::from_millis(10))?;
+        }
+        Ok(())
+    }
+
+    fn no_progress(&self, limit: Micros) -> String {
+        let missing: Vec<_> = self.ledger.borrow().missing().collect();
+        let processes = self.running().filter_map(|identity| Some((identity, self.world.process(identity)?)));
+        let lines: Vec<_> =
+            processes.map(|(identity, process)| format!("\n  validator {identity}: {}", process.describe())).collect();
+        format!("no progress within {limit} after everything healed: not ordered {missing:?}{}", lines.concat())
+    }
+
+    /// Safety so far, and memory.
+    pub fn check(&self) -> Result<(), String> {
+        self.ledger.borrow().verdict()?;
+        let held =
+            |identity: &usize| self.world.process(*identity).map_or(0, |process| process.most_held.max(process.records()));
+        match self.running().find(|identity| held(identity) > self.kit.most_held()) {
+            Some(identity) => {
+                Err(format!("memory: validator {identity} held {}, at most {}", held(&identity), self.kit.most_held()))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Byzantine validators, by name. Each runs the real engine with its own key, so it stays in the game, and does one thing wrong.
+
+use crate::{Forgery, Kit, Random};
+use corniche_engine::VertexId;
+use corniche_types::{Bytes, ValidatorIndex};
+
+/// What a Byzantine validator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Double {
+    /// Hears all, says nothing.
+    Silent,
+    /// Half of what it says is noise.
+    Garbage,
+    /// Everything it sends takes [`LATE`] longer. The arena sees to that.
+    Late,
+    /// Shows its proposals to f + 1 others only, other ones each round.
+    Withholder,
+    /// Two processes with one key, both talk to all.
+    Twin,
+    /// Two processes with one key; each half of the others sees one of them.
+    Equivocator,
+    /// Its proposals stand on what is not there, or on too little.
+    ParentForger,
+    /// Its coin shares are noise.
+    CoinShareForger,
+}
+
+/// How late [`Double::Late`] is.
+pub const LATE: crate::Micros = crate::Micros::from_millis(700);
+
+impl Double {
+    pub const ALL: [Self; 8] = [
+        Self::Silent,
+        Self::Garbage,
+        Self::Late,
+        Self::Withholder,
+        Self::Twin,
+        Self::Equivocator,
+        Self::ParentForger,
+        Self::CoinShareForger,
+    ];
+
+    /// As scenario files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Garbage => "garbage",
+            Self::Late => "late",
+            Self::Withholder => "withholder",
+            Self::Twin => "twin",
+            Self::Equivocator => "equivocator",
+            Self::ParentForger => "parent-forger",
+            Self::CoinShareForger => "coin-share-forger",
+        }
+    }
+
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|double| double.name() == name)
+    }
+
+    /// It takes two processes to play it.
+    pub fn is_two(self) -> bool {
+        matches!(self, Self::Twin | Self::Equivocator)
+    }
+
+    /// What its engine signs falsely by itself.
+    pub fn signs(self) -> Option<Forgery> {
+        (self == Self::CoinShareForger).then_some(Forgery::CoinShare)
+    }
+
+    /// What leaves instead of `message`, and to whom. `proposal`: the message is `author`'s own proposal.
+    pub fn distort(
+        self,
+        kit: &dyn Kit,
+        author: ValidatorIndex,
+        proposal: Option<VertexId>,
+        targets: &[usize],
+        message: &Bytes,
+        random: &mut Random,
+    ) -> Vec<(Vec<usize>, Bytes)> {
+        let honest = || vec![(targets.to_vec(), message.clone())];
+        match (self, proposal) {
+            (Self::Silent, _) => Vec::new(),
+            (Self::Garbage, _) if random.once_in(2) => vec![(targets.to_vec(), noise(message, random))],
+            (Self::Withholder, Some(proposal)) => {
+                let audience = audience(kit, proposal.round);
+                vec![(targets.iter().copied().filter(|to| audience.contains(to)).collect(), message.clone())]
+            }
+            (Self::ParentForger, Some(_)) if random.once_in(2) => kit
+                .forge(author, Forgery::Parents, message, random)
+                .map_or_else(honest, |forged| vec![(targets.to_vec(), forged)]),
+            _ => honest(),
+        }
+    }
+}
+
+/// f + 1 validators, one further each round.
+fn audience(kit: &dyn Kit, round: u64) -> Vec<usize> {
+    let committee = kit.committee();
+    (0..committee.validity()).map(|place| (round as usize + place) % committee.size()).collect()
+}
+
+/// Cut, bent or replaced.
+fn noise(message: &Bytes, random: &mut Random) -> Bytes {
+    let mut bytes = message.to_vec();
+    match random.below(3) {
+        0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+        1 if !bytes.is_empty() => {
+            let place = random.below(bytes.len() as u64) as usize;
+            bytes[place] ^= 1 << random.below(8);
+        }
+        _ => bytes.iter_mut().for_each(|byte| *byte = random.draw() as u8),
+    }
+    bytes.into()
+}

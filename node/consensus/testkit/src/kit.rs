@@ -1,0 +1,50 @@
+//! What the arena must know about an engine.
+
+use crate::Random;
+use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier, VertexId};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use std::sync::Arc;
+
+/// One engine under one committee, with modelled keys. Its functions are pure.
+pub trait Kit {
+    /// The word that chooses the engine in a genesis.
+    fn name(&self) -> &'static str;
+    fn committee(&self) -> &Committee;
+    fn start(&self, setup: Setup) -> Box<dyn Measured>;
+    fn verifier(&self) -> Arc<dyn Verifier>;
+    /// The proposal that a message carries, when the message is what an author says of its own proposal; not an answer that
+    /// happens to contain proposals.
+    fn peek(&self, message: &Bytes) -> Option<VertexId>;
+    /// The proposal that a record makes durable.
+    fn peek_record(&self, record: &Bytes) -> Option<VertexId>;
+    /// A message of `author`'s, changed and signed again. `None` when this message offers nothing to forge.
+    fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes>;
+    /// No correct engine of this committee ever holds more ([`Measured::footprint`]).
+    fn most_held(&self) -> usize;
+}
+
+/// An engine whose memory can be asked for.
+pub trait Measured: Engine {
+    /// How many things it holds that could become too many: proposals, verdicts, requests.
+    fn footprint(&self) -> usize;
+}
+
+/// What an engine starts from; the committee and the parameters are the kit's.
+pub struct Setup {
+    pub me: ValidatorIndex,
+    pub seed: u64,
+    pub records: Vec<(Ticket, Bytes)>,
+    pub resume: Resume,
+    pub now: TimestampMs,
+    /// Signs falsely: a Byzantine double.
+    pub forgery: Option<Forgery>,
+}
+
+/// What a validator with its own key can do to its own proposals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgery {
+    /// References that do not exist, are doubled, or are too few.
+    Parents,
+    /// A coin share that is noise.
+    CoinShare,
+}

@@ -1,0 +1,237 @@
+//! Seeded fault schedules: faults first, then everything heals and progress is demanded.
+//!
+//! A run is a function of the kit, its committee's size and the seed. Byzantine validators, those that lost their disks and
+//! those that stay off are together at most f, so every schedule must end well; anybody else may crash, be cut off or slow, as many
+//! at once as chance wants.
+
+use crate::{Arena, DiskModel, Double, Jitter, Kit, Links, Micros, Random};
+use std::{collections::BTreeMap, fmt, rc::Rc};
+
+/// How long faults happen.
+const TROUBLE: Micros = Micros::from_millis(2_500);
+/// From the healing until everything accepted must be delivered everywhere.
+pub const PATIENCE: Micros = Micros::from_seconds(60);
+
+/// How a schedule went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of the sequence of commits.
+    pub digest: u64,
+    pub commits: u64,
+    pub events: u64,
+    pub ended_at: Micros,
+}
+
+/// One seed's schedule.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub seed: u64,
+    pub size: usize,
+    pub doubles: BTreeMap<usize, Double>,
+    /// These do not come back.
+    pub dead: Vec<usize>,
+    pub links: Links,
+    pub disks: DiskModel,
+    pub steps: BTreeMap<(Micros, usize), Step>,
+}
+
+/// What happens at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Submit(usize),
+    Crash(usize),
+    /// With the state of so many commits ago.
+    Restart(usize, u64),
+    LoseDisk(usize),
+    Partition(Vec<usize>, Vec<usize>),
+    Heal,
+    /// In a million.
+    Loss(u32),
+    Slow(usize, Micros),
+}
+
+impl Schedule {
+    /// The schedule of this seed for `size` validators of which `faulty` may be faulty.
+    pub fn new(size: usize, faulty: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed).fork("schedule");
+        let mut order: Vec<_> = (0..size).collect();
+        random.shuffle(&mut order);
+        let byzantine = random.between(0, faulty as u64) as usize;
+        let forgetful = random.between(0, (faulty - byzantine) as u64) as usize;
+        let dead = random.between(0, (faulty - byzantine - forgetful) as u64) as usize;
+        let (doubles, rest) = order.split_at(byzantine);
+        let doubles = doubles.iter().map(|identity| (*identity, Double::ALL[random.below(8) as usize])).collect();
+        let (forgetful, rest) = rest.split_at(forgetful);
+        let (dead, alive) = rest.split_at(dead);
+        let mut schedule = Self {
+            seed,
+            size,
+            doubles,
+            dead: dead.to_vec(),
+            links: links(size, &mut random),
+            disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
+            steps: BTreeMap::new(),
+        };
+        schedule.add_load(alive, &mut random);
+        schedule.add_faults(alive, &mut random);
+        for identity in forgetful {
+            let at = moment(&mut random);
+            schedule.add(at, Step::LoseDisk(*identity));
+            schedule.add(at + Micros::from_millis(random.between(1, 800)), Step::Restart(*identity, 0));
+        }
+        for identity in dead {
+            schedule.add(moment(&mut random), Step::Crash(*identity));
+        }
+        schedule
+    }
+
+    fn add(&mut self, at: Micros, step: Step) {
+        let number = self.steps.len();
+        self.steps.insert((at, number), step);
+    }
+
+    fn add_load(&mut self, alive: &[usize], random: &mut Random) {
+        for _ in 0..random.between(5, 40) {
+            let to = alive[random.below(alive.len() as u64) as usize];
+            self.add(moment(random), Step::Submit(to));
+        }
+    }
+
+    fn add_faults(&mut self, alive: &[usize], random: &mut Random) {
+        for _ in 0..random.between(1, 8) {
+            let (at, length) = (moment(random), Micros::from_millis(random.between(1, 900)));
+            let whom = alive[random.below(alive.len() as u64) as usize];
+            match random.below(10) {
+                0..5 => {
+                    self.add(at, Step::Crash(whom));
+                    let lag = if random.once_in(2) { 0 } else { random.between(1, 12) };
+                    self.add(at + length, Step::Restart(whom, lag));
+                }
+                5..8 => {
+                    let one = random.subset(self.size, random.clone().between(1, self.size as u64 - 1) as usize);
+                    let other = (0..self.size).filter(|identity| !one.contains(identity)).collect();
+                    self.add(at, Step::Partition(one, other));
+                    self.add(at + length, Step::Heal);
+                }
+                8 => {
+                    self.add(at, Step::Loss(random.between(10_000, 300_000) as u32));
+                    self.add(at + length, Step::Loss(0));
+                }
+                _ => self.add(at, Step::Slow(whom, Micros::from_millis(random.between(50, 600)))),
+            }
+        }
+    }
+}
+
+fn moment(random: &mut Random) -> Micros {
+    Micros::START + Micros(random.below(TROUBLE.0))
+}
+
+fn links(size: usize, random: &mut Random) -> Links {
+    let (least, most) = (random.between(1, 10), random.between(10, 60));
+    let delays: Vec<_> = (0..size * size).map(|_| Micros::from_millis(random.between(least, most))).collect();
+    let mut links = Links::matrix(size, |from, to| delays[from * size + to]);
+    links.jitter = match random.below(3) {
+        0 => Jitter::None,
+        1 => Jitter::Uniform(random.between(10_000, 900_000) as u32),
+        _ => Jitter::Pareto(random.between(10_000, 500_000) as u32),
+    };
+    for parts in [&mut links.loss, &mut links.duplication, &mut links.reordering] {
+        *parts = if random.once_in(3) { random.between(1_000, 50_000) as u32 } else { 0 };
+    }
+    links
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "doubles {:?}, dead {:?}, jitter {:?}, loss {}",
+            self.doubles, self.dead, self.links.jitter, self.links.loss
+        )?;
+        self.steps.iter().try_for_each(|((at, _), step)| writeln!(f, "{at}: {step:?}"))
+    }
+}
+
+/// Runs the schedule of one seed. The error says what went wrong and how to see it again.
+pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
+    let committee = kit.committee();
+    let schedule = Schedule::new(committee.size(), committee.faulty(), seed);
+    let _announce = Announce { name: kit.name(), size: committee.size(), seed };
+    perform(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
+}
+
+/// How to run one schedule again.
+fn repro(name: &str, size: usize, seed: u64) -> String {
+    format!(
+        "again: CORNICHE_SIZE={size} CORNICHE_SEED={seed} CORNICHE_SCHEDULES=1 cargo test -p corniche-{name} --test suite schedules"
+    )
+}
+
+/// Says the seed when an engine panics.
+struct Announce {
+    name: &'static str,
+    size: usize,
+    seed: u64,
+}
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", repro(self.name, self.size, self.seed));
+        }
+    }
+}
+
+fn perform(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
+    let (links, disks) = (schedule.links.clone(), schedule.disks);
+    let mut arena = Arena::new(kit.clone(), schedule.doubles.clone(), links, disks, schedule.seed);
+    arena.start_all();
+    for ((at, _), step) in &schedule.steps {
+        arena.run_until(*at)?;
+        take(&mut arena, schedule, step);
+    }
+    arena.run_until(Micros::START + TROUBLE)?;
+    heal(&mut arena, schedule);
+    arena.settle(PATIENCE)?;
+    // And a little more, in which nothing bad may happen either.
+    arena.run_for(Micros::from_millis(300))?;
+    let ledger = arena.ledger.borrow();
+    let (digest, commits, events) = (ledger.digest(), ledger.log.len() as u64, arena.world.statistics.events);
+    Ok(Outcome { digest, commits, events, ended_at: arena.now() })
+}
+
+fn take(arena: &mut Arena, schedule: &Schedule, step: &Step) {
+    match step {
+        Step::Submit(identity) => {
+            arena.submit(*identity);
+        }
+        Step::Crash(identity) => arena.crash(*identity),
+        Step::Restart(identity, lag) => arena.restart(*identity, *lag),
+        Step::LoseDisk(identity) => {
+            arena.lose_disk(*identity);
+        }
+        Step::Partition(one, other) => {
+            // Both processes of a double go with their identity's group.
+            let with_seconds = |group: &Vec<usize>| {
+                (0..arena.world.size()).filter(|process| group.contains(&arena.world.identity(*process))).collect()
+            };
+            let groups = [with_seconds(one), with_seconds(other)];
+            arena.world.partition(&groups);
+        }
+        Step::Heal => arena.world.heal(),
+        Step::Loss(parts) => arena.world.links.loss = schedule.links.loss.max(*parts),
+        Step::Slow(identity, delay) => arena.world.links.port(*identity).delay = *delay,
+    }
+}
+
+/// Everything but the dead and the Byzantine works from now on; links do not lose any more.
+fn heal(arena: &mut Arena, schedule: &Schedule) {
+    arena.world.heal();
+    arena.world.links.loss = 0;
+    arena.world.links.clear_ports();
+    arena.make_late();
+    for identity in (0..schedule.size).filter(|identity| !schedule.dead.contains(identity)) {
+        arena.restart(identity, 0);
+    }
+}

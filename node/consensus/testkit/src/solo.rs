@@ -1,0 +1,280 @@
+//! An engine alone as a process: its records, its place in the sequence, its users.
+
+use crate::{
+    Action, Double, Event, Kit, Measured, Micros, Process, Random, Setup,
+    ledger::{Ledger, Standing, TransactionId, transactions},
+};
+use corniche_engine::{Batch, Input, Ordered, Output, Recipients, Resume, Ticket, Verified, Verifier, VertexId};
+use corniche_types::{Bytes, ValidatorIndex};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// Transactions per batch, at most.
+const BATCH: usize = 20;
+
+/// A message on its way: verified once, whoever and however many receive it.
+#[derive(Clone)]
+pub struct Packet(Rc<Sealed>);
+
+struct Sealed {
+    bytes: Bytes,
+    verified: OnceCell<Result<Verified, String>>,
+}
+
+impl Packet {
+    pub fn new(bytes: Bytes) -> Self {
+        Self(Rc::new(Sealed { bytes, verified: OnceCell::new() }))
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.0.bytes
+    }
+
+    /// What `verifier` says; all receivers' verifiers say the same.
+    pub fn verified(&self, from: ValidatorIndex, verifier: &dyn Verifier) -> &Result<Verified, String> {
+        self.0.verified.get_or_init(|| verifier.verify(from, &self.0.bytes).map_err(|fault| fault.0))
+    }
+}
+
+/// What a power cut leaves.
+#[derive(Clone, Default)]
+pub struct SoloDisk {
+    pub records: BTreeMap<Ticket, Bytes>,
+    /// The last commit whose state was stored.
+    pub position: u64,
+    /// The users' own notes, not the node's: what they submitted here. Users submit again after a restart.
+    pub submitted: Vec<TransactionId>,
+}
+
+/// An engine alone. See the module documentation.
+pub struct EngineProcess {
+    kit: Rc<dyn Kit>,
+    me: ValidatorIndex,
+    double: Option<Double>,
+    engine: Box<dyn Measured>,
+    verifier: Arc<dyn Verifier>,
+    ledger: Rc<RefCell<Ledger>>,
+    disk: SoloDisk,
+    unsynced: BTreeMap<Ticket, Bytes>,
+    /// Own proposals on disk, to check that nothing else leaves.
+    durable: BTreeSet<VertexId>,
+    queue: VecDeque<TransactionId>,
+    wants: bool,
+    random: Random,
+    actions: VecDeque<Action<Packet>>,
+    /// The most the engine ever held.
+    pub most_held: usize,
+}
+
+/// What a process is started from.
+pub struct Solo {
+    pub kit: Rc<dyn Kit>,
+    pub ledger: Rc<RefCell<Ledger>>,
+    pub me: usize,
+    pub double: Option<Double>,
+}
+
+impl EngineProcess {
+    pub fn start(solo: Solo, disk: SoloDisk, now: Micros, seed: u64) -> Self {
+        let Solo { kit, ledger, me, double } = solo;
+        let me = ValidatorIndex(u16::try_from(me).expect("committees are small"));
+        let resume = if disk.position == 0 { Resume::default() } else { ledger.borrow().resume(disk.position) };
+        let records: Vec<_> = disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();
+        let own = |id: &VertexId| id.author == me;
+        let durable = records.iter().filter_map(|(_, record)| kit.peek_record(record)).filter(own).collect();
+        let forgery = double.and_then(Double::signs);
+        let engine = kit.start(Setup { me, seed, records, resume, now: now.timestamp(), forgery });
+        let queue = disk.submitted.iter().copied().filter(|id| !ledger.borrow().is_delivered(*id)).collect();
+        let mut process = Self {
+            verifier: kit.verifier(),
+            kit,
+            me,
+            double,
+            engine,
+            ledger,
+            disk,
+            unsynced: BTreeMap::new(),
+            durable,
+            queue,
+            wants: false,
+            random: Random::new(seed).fork("process"),
+            actions: VecDeque::new(),
+            most_held: 0,
+        };
+        process.drain(now);
+        process
+    }
+
+    /// The last delivered commit.
+    pub fn position(&self) -> u64 {
+        self.disk.position
+    }
+
+    /// Records on disk.
+    pub fn records(&self) -> usize {
+        self.disk.records.len()
+    }
+
+    /// For people who look into a failure.
+    pub fn describe(&self) -> String {
+        let (queue, held, deadline) = (&self.queue, self.engine.footprint(), self.engine.deadline());
+        format!("at commit {}, queue {queue:?}, holds {held}, deadline {deadline:?}", self.disk.position)
+    }
+
+    /// A user hands in a transaction.
+    pub fn submit(&mut self, now: Micros, id: TransactionId) {
+        let owed = self.standing() == Standing::Correct;
+        self.ledger.borrow_mut().accepted(id, owed);
+        self.disk.submitted.push(id);
+        self.queue.push_back(id);
+        self.drain(now);
+    }
+
+    fn standing(&self) -> Standing {
+        self.ledger.borrow().standing(self.me.as_usize())
+    }
+
+    fn input(&mut self, now: Micros, input: Input) {
+        self.engine.handle(now.timestamp(), input);
+        self.drain(now);
+    }
+
+    fn drain(&mut self, now: Micros) {
+        loop {
+            while let Some(output) = self.engine.poll() {
+                self.perform(output);
+            }
+            if !self.wants || self.queue.is_empty() {
+                break;
+            }
+            self.wants = false;
+            let ids: Vec<_> = self.queue.drain(..self.queue.len().min(BATCH)).collect();
+            ids.iter().for_each(|id| self.ledger.borrow_mut().given(*id));
+            let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+            self.engine.handle(now.timestamp(), Input::Batch(Batch { bytes: bytes.into() }));
+        }
+        self.most_held = self.most_held.max(self.engine.footprint());
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::WantBatch { .. } => self.wants = true,
+            Output::Send { to, message } => self.send(to, message),
+            Output::Persist(ticket, record) => {
+                self.actions.push_back(Action::Write { id: ticket.0, bytes: record.len() });
+                if self.disk.records.contains_key(&ticket) || self.unsynced.insert(ticket, record).is_some() {
+                    self.ledger.borrow_mut().violation(format!("validator {} used {ticket:?} twice", self.me));
+                }
+            }
+            Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
+            Output::Deliver(ordered) => self.deliver(&ordered),
+            Output::Requeue(batch) => {
+                for id in transactions(&batch.bytes) {
+                    self.ledger.borrow_mut().given_back(id);
+                    self.queue.push_back(id);
+                }
+            }
+            Output::Accuse { validator, offence, .. } => {
+                if self.double.is_none() {
+                    self.ledger.borrow_mut().accused(self.me.as_usize(), validator, offence);
+                }
+            }
+            Output::Trace(_) => {}
+        }
+    }
+
+    fn deliver(&mut self, ordered: &Ordered) {
+        let expected = self.disk.position + 1;
+        self.disk.position = ordered.index.0;
+        if self.double.is_some() {
+            return;
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        if ordered.index.0 != expected {
+            ledger.violation(format!("validator {} delivered {} instead of {expected}", self.me, ordered.index));
+        }
+        ledger.delivered(self.me.as_usize(), ordered);
+    }
+
+    fn send(&mut self, to: Recipients, message: Bytes) {
+        let proposal = self.kit.peek(&message).filter(|id| id.author == self.me);
+        if let Some(id) = proposal {
+            self.ledger.borrow_mut().shown(self.me.as_usize(), id, self.durable.contains(&id));
+        }
+        let targets: Vec<usize> = match to {
+            Recipients::All => (0..self.kit.committee().size()).filter(|peer| *peer != self.me.as_usize()).collect(),
+            Recipients::One(peer) => vec![peer.as_usize()],
+        };
+        match self.double {
+            None => self.transmit(&targets, message),
+            Some(double) => {
+                let sent = double.distort(&*self.kit, self.me, proposal, &targets, &message, &mut self.random);
+                sent.into_iter().for_each(|(targets, message)| self.transmit(&targets, message));
+            }
+        }
+    }
+
+    fn transmit(&mut self, targets: &[usize], message: Bytes) {
+        let packet = Packet::new(message);
+        let bytes = packet.bytes().len();
+        self.actions.extend(targets.iter().map(|to| Action::Send { to: *to, message: packet.clone(), bytes }));
+    }
+
+    fn written(&mut self, now: Micros, ticket: Ticket) {
+        if let Some(record) = self.unsynced.remove(&ticket) {
+            self.durable.extend(self.kit.peek_record(&record).filter(|id| id.author == self.me));
+            self.disk.records.insert(ticket, record);
+        }
+        self.input(now, Input::Durable(ticket));
+    }
+
+    fn receive(&mut self, now: Micros, from: usize, packet: &Packet) {
+        let index = ValidatorIndex(u16::try_from(from).expect("committees are small"));
+        match packet.verified(index, &*self.verifier) {
+            Ok(message) => self.input(now, Input::Message { from: index, message: message.clone() }),
+            Err(fault) => {
+                let mut ledger = self.ledger.borrow_mut();
+                if ledger.standing(from) != Standing::Byzantine {
+                    ledger
+                        .violation(format!("validity: a message of validator {from}, which is correct, was refused: {fault}"));
+                }
+            }
+        }
+    }
+}
+
+impl Process for EngineProcess {
+    type Message = Packet;
+    type Disk = SoloDisk;
+
+    fn handle(&mut self, now: Micros, event: Event<Packet>) {
+        let index = |peer: usize| ValidatorIndex(u16::try_from(peer).expect("committees are small"));
+        match event {
+            Event::Up(peer) => self.input(now, Input::PeerUp(index(peer))),
+            Event::Down(peer) => self.input(now, Input::PeerDown(index(peer))),
+            Event::Message { from, message } => self.receive(now, from, &message),
+            Event::Written(id) => self.written(now, Ticket(id)),
+            Event::Deadline => self.input(now, Input::Deadline),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Action<Packet>> {
+        self.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Micros> {
+        self.engine.deadline().map(Micros::from_timestamp)
+    }
+
+    /// Of what was not synced, some of the first records may have reached the disk all the same.
+    fn power_off(mut self) -> SoloDisk {
+        let survivors = self.random.below(self.unsynced.len() as u64 + 1) as usize;
+        let survivors: Vec<_> = self.unsynced.into_iter().take(survivors).collect();
+        self.disk.records.extend(survivors);
+        self.disk
+    }
+}
