@@ -44,6 +44,8 @@ pub struct Checks {
     violation_count: usize,
     pub accusations: BTreeSet<ValidatorIndex>,
     pub peer_faults: u64,
+    /// Verdicts of the honest process with the lowest number, by the rule that gave them.
+    verdicts: BTreeMap<String, u64>,
 }
 
 /// One process as the checks know it.
@@ -105,6 +107,7 @@ impl Checks {
             violation_count: 0,
             accusations: BTreeSet::new(),
             peer_faults: 0,
+            verdicts: BTreeMap::new(),
         }
     }
 
@@ -312,6 +315,20 @@ impl Checks {
             let identity = self.processes[process].identity;
             self.violation(|| format!("node {identity} accuses node {validator}, which is honest: {offence:?}"));
         }
+    }
+
+    /// A process' engine decided a leader slot.
+    pub fn decided(&mut self, process: usize, why: &str) {
+        if self.processes.iter().position(|watch| watch.honest) == Some(process) {
+            // The first word names the rule, what follows the case.
+            let rule = why.split([':', ' ']).next().unwrap_or_default();
+            *self.verdicts.entry(rule.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// How many leader slots were decided by each rule.
+    pub fn verdicts(&self) -> &BTreeMap<String, u64> {
+        &self.verdicts
     }
 
     fn is_honest(&self, identity: usize) -> bool {

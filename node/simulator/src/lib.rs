@@ -10,6 +10,7 @@
 //! What is modelled, and how it differs from real machines, is said where it is done: [`crypto`] (what signatures cost),
 //! [`execution`] (when executing is shared), [`node`] (threads), [`disk`] (what a power cut leaves).
 
+mod adversary;
 mod checks;
 pub mod crypto;
 pub mod disk;

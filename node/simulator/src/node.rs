@@ -18,7 +18,7 @@ use crate::{
 };
 use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Committee, PeerFault, Verified, VertexId};
+use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
     CertificateKeys, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request, Response, Setup, answer_blocks,
 };
@@ -41,6 +41,8 @@ pub struct Network {
     pub cost: Cost,
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
+    /// The newest round whose leaders anybody honest knows, and who they are.
+    pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
 }
 
 /// What nodes say to each other. Recipients share one.
@@ -306,7 +308,8 @@ impl NodeProcess {
                 Output::Accuse { validator, offence, .. } => {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
-                Output::Pending(_) | Output::Dropped { .. } | Output::Trace(_) => {}
+                Output::Trace(event) => self.traced(event),
+                Output::Pending(_) | Output::Dropped { .. } => {}
             }
         }
         self.write();
@@ -315,6 +318,19 @@ impl NodeProcess {
             self.actions.push_front(Action::Work(work));
         }
         submitted
+    }
+
+    fn traced(&mut self, event: TraceEvent) {
+        match event {
+            TraceEvent::Elected { round, leaders } => {
+                let mut elected = self.network.elected.borrow_mut();
+                if round > elected.0 {
+                    *elected = (round, leaders);
+                }
+            }
+            TraceEvent::Decided { why, .. } => self.network.checks.borrow_mut().decided(self.process, &why),
+            _ => {}
+        }
     }
 
     fn note_sightings(&mut self, now: Micros) {

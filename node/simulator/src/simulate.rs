@@ -1,6 +1,7 @@
 //! One run: a scenario and a seed in, a report out.
 
 use crate::{
+    adversary,
     checks::Checks,
     engines::Engines,
     execution::Executors,
@@ -8,7 +9,7 @@ use crate::{
     load::{CONTRACT, Clients, Turn},
     node::{Network, NodeProcess, Role},
     report::{Report, Verdict},
-    scenario::{Adversary, Behaviour, Fault, Payload, Scenario},
+    scenario::{Behaviour, Fault, Payload, Scenario},
     schedule::{Change, Schedule},
     stall::Stall,
 };
@@ -45,9 +46,6 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Self, String> {
-        if scenario.network.adversary != Adversary::None {
-            return Err("adversaries are not simulated yet; take adversary = \"none\"".into());
-        }
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
@@ -65,12 +63,14 @@ impl<'a> Run<'a> {
             cost: scenario.cost,
             executors: Executors::new(genesis.clone(), vm, scenario.load.payload),
             checks: RefCell::new(checks),
+            elected: RefCell::default(),
             genesis,
         });
         let schedule = Schedule::new(scenario, &roles);
         let shared = network.clone();
         let start = move |process: usize, disk, now, seed| NodeProcess::start(&shared, roles[process], disk, now, seed);
         let mut world = World::with_players(identities, links(scenario), disk(scenario), seed, Box::new(start));
+        world.set_adversary(adversary::of(scenario, &network, seed));
         (0..scenario.nodes).for_each(|process| world.restart(process));
         let stall = Stall::new(network.committee.quorum());
         Ok(Self { scenario, seed, network, world, clients, schedule, stall, look_at: Micros::START })

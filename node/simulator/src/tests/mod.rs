@@ -1,5 +1,6 @@
 //! Runs of whole networks, small and short, and of each checker that it fires.
 
+mod adversaries;
 mod checkers;
 mod delays;
 mod enemies;

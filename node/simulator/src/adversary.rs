@@ -1,0 +1,134 @@
+//! Networks that mean harm. They see every message, and nothing of a coin before it is open; they delay, and never for ever.
+
+use crate::{
+    node::{Message, Network},
+    scenario::{self, Scenario},
+};
+use corniche_testkit::{Adversary, Fate, Micros, Random, View};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+/// How many rounds the asynchronous scheduler keeps its victims.
+const VICTIM_ROUNDS: u64 = 16;
+/// How many rounds it holds a proposal back: until the votes on it are cast, for waves of up to five rounds.
+const VOTES_AFTER: u64 = 3;
+
+/// The adversary of a scenario.
+pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<dyn Adversary<Message>>> {
+    let longest = Micros(scenario.network.adversary_delay_us);
+    let random = Random::new(seed).fork("adversary");
+    let model = match scenario.network.adversary {
+        scenario::Adversary::None => return None,
+        scenario::Adversary::Leaders => return Some(Box::new(Leaders { network: network.clone(), longest })),
+        scenario::Adversary::Random => Model::Random,
+        scenario::Adversary::Worst => Model::Worst,
+    };
+    let (audible, held) = (BTreeMap::new(), BTreeMap::new());
+    Some(Box::new(Scheduler { network: network.clone(), model, longest, random, audible, held }))
+}
+
+/// Delays everything that the newest known leaders send.
+struct Leaders {
+    network: Rc<Network>,
+    longest: Micros,
+}
+
+impl Adversary<Message> for Leaders {
+    fn fate(&mut self, _: &mut View<'_>, from: usize, _: usize, _: &Message) -> Fate {
+        let leads = self.network.elected.borrow().1.iter().any(|leader| leader.as_usize() == from);
+        if leads { Fate::Later(self.longest) } else { Fate::Normal }
+    }
+}
+
+/// Whom a validator hears in time.
+#[derive(Clone, Copy)]
+enum Model {
+    /// The random network model: of each round, a validator hears the proposals of a uniformly random quorum, its own among
+    /// them, before it has proposed on top of that round.
+    Random,
+    /// The asynchronous scheduler: everybody hears the same quorum, and the proposals of the others, f of them for several
+    /// rounds, only when the votes on them are cast, so that they gather none. Which leaders that hurts it cannot know; more than
+    /// f it cannot silence.
+    Worst,
+}
+
+/// Holds proposals back until their receiver has proposed without them, or for the longest time there is.
+struct Scheduler {
+    network: Rc<Network>,
+    model: Model,
+    longest: Micros,
+    random: Random,
+    /// Whose proposals of a round a receiver hears in time. The asynchronous scheduler has one for all.
+    audible: BTreeMap<(u64, usize), BTreeSet<usize>>,
+    /// Rounds of which proposals are held, by receiver, and since when.
+    held: BTreeMap<(usize, u64), Micros>,
+}
+
+impl Adversary<Message> for Scheduler {
+    fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Message) -> Fate {
+        self.give_up(view);
+        let Some(vertex) = message.peek(&self.network, from) else { return Fate::Normal };
+        let (round, author) = (vertex.round, vertex.author.as_usize());
+        if author == from {
+            self.has_proposed(view, from, round);
+        }
+        if author == to || self.hears(view, round, to, author) {
+            return Fate::Normal;
+        }
+        self.held.entry((to, round)).or_insert(view.now);
+        Fate::Hold(round)
+    }
+}
+
+impl Scheduler {
+    /// Lets go what was held for the longest time.
+    fn give_up(&mut self, view: &mut View<'_>) {
+        let late = |since: &Micros| view.now - *since >= self.longest;
+        let due: Vec<_> = self.held.iter().filter(|(_, since)| late(since)).map(|(key, _)| *key).collect();
+        for (receiver, round) in due {
+            view.release(receiver, round + 1);
+            self.held.remove(&(receiver, round));
+        }
+    }
+
+    /// What a validator proposed without may come now.
+    fn has_proposed(&mut self, view: &mut View<'_>, validator: usize, round: u64) {
+        let below = match self.model {
+            Model::Random => round,
+            Model::Worst => round.saturating_sub(VOTES_AFTER),
+        };
+        let passed: Vec<_> = self.held.range((validator, 0)..(validator, below)).map(|(key, _)| *key).collect();
+        if !passed.is_empty() {
+            view.release(validator, below);
+            passed.iter().for_each(|key| drop(self.held.remove(key)));
+        }
+    }
+
+    fn hears(&mut self, view: &View<'_>, round: u64, receiver: usize, author: usize) -> bool {
+        let key = match self.model {
+            Model::Random => (round, receiver),
+            Model::Worst => (round / VICTIM_ROUNDS, 0),
+        };
+        if !self.audible.contains_key(&key) {
+            let drawn = self.draw(view, receiver);
+            self.audible.insert(key, drawn);
+            // Rounds long gone are asked for by nobody.
+            while self.audible.len() > 64 * self.network.committee.size() {
+                self.audible.pop_first();
+            }
+        }
+        self.audible[&key].contains(&author)
+    }
+
+    /// A quorum of those that are up.
+    fn draw(&mut self, view: &View<'_>, receiver: usize) -> BTreeSet<usize> {
+        let mut up: Vec<usize> = (0..self.network.committee.size()).filter(|node| (view.up)(*node)).collect();
+        self.random.shuffle(&mut up);
+        if matches!(self.model, Model::Random) {
+            up.sort_by_key(|node| *node != receiver);
+        }
+        up.into_iter().take(self.network.committee.quorum()).collect()
+    }
+}
