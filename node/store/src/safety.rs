@@ -74,6 +74,10 @@ impl SafetyLog {
         Ok(())
     }
 
+    pub(crate) fn is_history_lost(&self) -> bool {
+        self.history_lost
+    }
+
     pub(crate) fn append_history_known(&mut self) -> Result<(), StoreError> {
         self.log.append(0, self.history_lost, |out| SafetyRecord::HistoryKnown.write(out))?;
         self.history_lost = false;

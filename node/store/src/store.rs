@@ -100,6 +100,11 @@ impl Store {
         Ok(())
     }
 
+    /// [`Recovered::safety_lost`], and [`Self::append_history_known`] was not called since.
+    pub fn is_history_lost(&self) -> bool {
+        self.safety.is_history_lost()
+    }
+
     /// After [`Recovered::safety_lost`]: the engine has learned from a quorum what it signed last. Until the next sync the
     /// loss would be reported again.
     pub fn append_history_known(&mut self) -> Result<(), StoreError> {

@@ -394,7 +394,13 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     let mut read_safety_log = false;
     for write in group {
         match write {
-            Write::Record(ticket, record) => store.append_safety(ticket, &record)?,
+            Write::Record(ticket, record) => {
+                // An engine whose history was lost records nothing before it knows it again.
+                if store.is_history_lost() {
+                    store.append_history_known()?;
+                }
+                store.append_safety(ticket, &record)?;
+            }
             Write::ReleaseBelow(ticket) => release = Some(ticket),
             Write::ReadSafetyLog => read_safety_log = true,
             Write::Block(block) => {

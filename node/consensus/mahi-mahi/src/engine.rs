@@ -14,6 +14,7 @@ use crate::{
     proposer::{Proposer, Want},
     repair::Repair,
     rules::{Decision, Verdict, Waves},
+    serve::Service,
     state::Sequence,
     synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
     verify::Checked,
@@ -58,9 +59,12 @@ pub struct MahiMahi {
     pub(crate) sequence: Sequence,
     pub(crate) synchroniser: Synchroniser,
     pub(crate) repair: Repair,
+    pub(crate) service: Service,
     pub(crate) proposer: Option<Proposer>,
     journal: Journal,
-    waves: Waves,
+    /// Accepted while nothing may be recorded (K2), in order.
+    postponed: Vec<Arc<Block>>,
+    pub(crate) waves: Waves,
     decisions: Decisions,
     /// Rounds with blocks of a quorum whose coin is closed all the same.
     pub(crate) closed_coins: BTreeSet<Round>,
@@ -72,6 +76,8 @@ pub struct MahiMahi {
     early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Slots whose equivocation was reported.
     accused: BTreeSet<(Round, ValidatorIndex)>,
+    /// P24: more validators are faulty than may be; see `alarm`.
+    pub(crate) is_broken: bool,
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
@@ -127,7 +133,7 @@ impl MahiMahi {
         let size = committee.size();
         let waves = config.waves(size);
         // A chain that has commits and a validator that has no record: what it signed is forgotten.
-        let forgot = records.is_empty() && resume.index.0 > 0;
+        let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
         let limits = Limits {
             per_author: usize::try_from(2 * config.gc_depth).unwrap_or(usize::MAX).saturating_add(64),
             delay_ms: config.fetch_delay_ms,
@@ -139,9 +145,11 @@ impl MahiMahi {
             coins: Coins::new(coin, &committee),
             sequence: Sequence::new(&resume, size, config.genesis_time),
             synchroniser: Synchroniser::new(size, me, limits),
-            repair: Repair::new(seed, forgot, now),
+            repair: Repair::new(seed, forgot, blank, now),
+            service: Service::default(),
             proposer: me.map(|me| Proposer::new(me, &context, now)),
             journal: Journal::new(now),
+            postponed: Vec::new(),
             waves,
             decisions: Decisions::new(waves),
             closed_coins: BTreeSet::new(),
@@ -149,6 +157,7 @@ impl MahiMahi {
             undelivered: BTreeSet::new(),
             early: BTreeMap::new(),
             accused: BTreeSet::new(),
+            is_broken: false,
             changed: true,
             outputs: VecDeque::new(),
             config,
@@ -188,7 +197,7 @@ impl MahiMahi {
         match message {
             Checked::Block(block) => self.take_block(from, block.clone()),
             Checked::Hello(hello) => self.take_hello(from, hello),
-            Checked::Welcome { nonce, latest } => self.take_welcome(from, *nonce, latest.clone()),
+            Checked::Welcome { nonce, latest, named } => self.take_welcome(from, *nonce, latest.clone(), *named),
             Checked::Fetch(fetch) => self.take_fetch(from, fetch),
             Checked::Found { blocks, missing } => self.take_found(from, blocks, missing),
             Checked::Coins(help) => self.take_coin_help(from, help),
@@ -216,6 +225,7 @@ impl MahiMahi {
             self.take_block(from, block);
         }
         self.ask_for_missing();
+        self.serve_waiting();
         self.repair_if_due();
     }
 
@@ -238,6 +248,9 @@ impl MahiMahi {
     /// E1: a block whose own bytes are valid.
     pub(crate) fn take_block(&mut self, from: ValidatorIndex, block: Arc<Block>) {
         let reference = block.reference();
+        if self.proposer.as_ref().is_some_and(|own| own.me() == block.author() && block.round() > own.highest_signed) {
+            self.learn_of_lost_life(&block);
+        }
         self.notice_own(&block);
         if reference.round <= self.sequence.floor() || self.dag.contains(&reference) || self.synchroniser.is_pending(&reference)
         {
@@ -303,13 +316,12 @@ impl MahiMahi {
                 continue;
             }
             if origin == Origin::Peer {
-                // W2: recorded before any own block that references it.
-                let ticket = self.journal.append(block.round());
-                self.outputs.push_back(Output::Persist(ticket, block.encode()));
+                self.record(&block);
             }
             if origin != Origin::Recorded {
                 self.trace(TraceEvent::Accepted(block.vertex()));
             }
+            self.watch_certificates(&block);
             self.changed = true;
             self.decisions.block_arrived(reference.round);
             self.repair.progress(self.now);
@@ -332,6 +344,21 @@ impl MahiMahi {
         }
     }
 
+    /// W2: recorded before any own block that references it.
+    fn record(&mut self, block: &Arc<Block>) {
+        if !self.repair.may_record() {
+            return self.postponed.push(block.clone());
+        }
+        let ticket = self.journal.append(block.round());
+        self.outputs.push_back(Output::Persist(ticket, block.encode()));
+    }
+
+    pub(crate) fn record_postponed(&mut self) {
+        for block in std::mem::take(&mut self.postponed) {
+            self.record(&block);
+        }
+    }
+
     fn is_awaited(&self, reference: BlockRef) -> bool {
         reference.round > self.sequence.floor() && !self.sequence.is_delivered(reference.round, reference.author)
     }
@@ -350,6 +377,7 @@ impl MahiMahi {
 
     /// E3: after every input.
     fn settle(&mut self) {
+        self.check_standing();
         while std::mem::take(&mut self.changed) {
             self.extend_commits();
             self.watch_coins();
@@ -359,6 +387,9 @@ impl MahiMahi {
 
     /// D0 and D7.
     fn extend_commits(&mut self) {
+        if self.is_broken {
+            return;
+        }
         self.tell_elected();
         let order = |round: Round| self.coins.opened(self.waves.certify_round(round)).map(|coin| coin.order.as_slice());
         let decided = self.decisions.decide(&self.dag, order, self.sequence.next());
@@ -430,6 +461,7 @@ impl MahiMahi {
             self.accept(block, Origin::Peer);
         }
         let retained = floor - self.config.retain_rounds;
+        self.postponed.retain(|block| block.round() > retained);
         self.dag.prune(retained);
         self.coins.prune(retained);
         self.closed_coins = self.closed_coins.split_off(&(floor + 1));
@@ -463,11 +495,12 @@ impl MahiMahi {
     /// When a proposal is allowed: see [`Proposer::allowed_at`]; never before a quorum answered what it knows of earlier
     /// lives, nor while an own block is on its way to disk.
     fn may_propose_at(&self) -> Option<TimestampMs> {
-        if !self.repair.has_standing() || self.in_flight.is_some() {
+        if self.in_flight.is_some() || self.is_broken {
             return None;
         }
         let proposer = self.proposer.as_ref()?;
-        let at = proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())?;
+        let known = self.repair.allowed_at(&self.config, self.dag.clock(), proposer.clock_since())?;
+        let at = proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())?.max(known);
         // Chance leaves no slot open for so long. More validators are faulty than may be: do not fill the memory meanwhile.
         let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
         Some(if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at })
@@ -476,7 +509,7 @@ impl MahiMahi {
     /// Something is waiting to be ordered: rounds must go on.
     pub(crate) fn is_busy(&self) -> bool {
         // A block of the round we could propose in: a peer is a round ahead and may need ours.
-        !self.undelivered.is_empty() || self.dag.top() >= self.dag.clock()
+        !self.undelivered.is_empty() || self.dag.top() >= self.dag.clock() || self.dag.clock() <= self.service.awaited()
     }
 
     fn must_propose(&self) -> bool {
@@ -517,7 +550,7 @@ impl MahiMahi {
         self.in_flight = Some((ticket, block));
     }
 
-    fn trace(&mut self, event: TraceEvent) {
+    pub(crate) fn trace(&mut self, event: TraceEvent) {
         self.outputs.push_back(Output::Trace(event));
     }
 

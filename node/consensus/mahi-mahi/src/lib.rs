@@ -21,6 +21,7 @@
 //! The rules' numbers (V, E, F, C, D, G, S, W, K, P) are those of this crate's README, which also lists the departures from the
 //! thesis.
 
+mod alarm;
 pub mod coin;
 pub mod config;
 pub mod dag;
@@ -36,6 +37,7 @@ mod proposer;
 pub mod real;
 mod repair;
 pub mod rules;
+mod serve;
 pub mod state;
 mod synchroniser;
 pub mod verify;

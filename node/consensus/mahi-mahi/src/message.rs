@@ -212,6 +212,9 @@ pub struct Welcome {
     /// The asker's highest block, when it is above what the asker knew. A signed block rather than a number, so that a
     /// liar cannot push the asker beyond rounds it never signed.
     pub latest: Option<SignedBlock>,
+    /// K2: a block of a round that the sender has reached, which the asker can get from it; its own highest one as a rule.
+    /// None when the sender does not know itself how far it got.
+    pub named: Option<BlockRef>,
 }
 
 /// Asks for blocks by name.

@@ -87,6 +87,11 @@ impl Proposer {
         }
     }
 
+    /// Since when the round that could be proposed is the present one.
+    pub fn clock_since(&self) -> TimestampMs {
+        self.clock_since
+    }
+
     pub fn raise_floor(&mut self, floor: Round) {
         self.uncovered = self.uncovered.split_off(&first_of(floor + 1));
     }

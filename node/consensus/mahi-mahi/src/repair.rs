@@ -1,31 +1,36 @@
-//! Transport repair and start-up: greeting peers, answering them, fetching, late coin shares. None of it decides anything;
-//! its timers never influence a verdict.
+//! Start-up and asking: greeting peers, fetching, late coin shares. None of it decides anything; its timers never influence a
+//! verdict. Answering is in `serve`.
 //!
-//! **Standing.** On every start a validator proposes only after a quorum (itself included) told it of its own highest block, so
-//! a restored backup or an empty disk does not sign a round twice (K2). The answer is the signed block itself, so a liar can
-//! withhold but not invent.
+//! **Standing (K2).** A validator whose disk was lost or put back from a backup must not sign a round twice. So on every
+//! start it asks: what is my highest block that you know (a signed block: a liar can withhold but not invent), and which
+//! block names a round that you have reached? It does not propose before enough others answered, and then only above what the
+//! forgotten life can have reached. The README has the argument.
 
 use crate::{
     config::Config,
     engine::MahiMahi,
-    keys::CoinShare,
-    message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
-    proposer::Proposer,
+    message::{Block, BlockRef, CoinHelp, Fetch, Hello, Message, Round},
     verify::MAX_COINS,
 };
-use corniche_engine::{Output, Recipients};
+use corniche_engine::{Output, Recipients, TraceEvent};
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What has been asked of peers, and when to ask again.
 pub struct Repair {
     nonce: u64,
-    /// Who answered since this start.
-    answered: BTreeSet<ValidatorIndex>,
-    /// Own proposals are allowed.
-    standing: bool,
-    /// K2: our records do not tell all that we signed. Then we are no witness of ourselves, and a quorum of others must be.
+    /// The block that each peer named since this start. An answer counts once that block is here, so that nobody can
+    /// name a round that does not exist.
+    named: BTreeMap<ValidatorIndex, BlockRef>,
+    /// Own proposals are allowed; since when.
+    standing_since: Option<TimestampMs>,
+    /// Our records do not tell all that we signed. Then we are no witness, neither of ourselves nor for others.
     forgot: bool,
+    /// There was no record at the start.
+    blank: bool,
+    /// Rounds up to this one might have been signed by a life that we do not remember, though nothing else says there was
+    /// one: they are proposed in only when the network does not move without us.
+    doubtful: Round,
     /// When a block was last accepted or a repair attempted.
     progress_at: TimestampMs,
     /// Repairs since the last accepted block.
@@ -35,14 +40,34 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub fn new(seed: u64, forgot: bool, now: TimestampMs) -> Self {
+    /// `forgot`: there was an earlier life and no record of it. `blank`: there was no record.
+    pub fn new(seed: u64, forgot: bool, blank: bool, now: TimestampMs) -> Self {
         // Time as well, in case the caller's seed is a constant.
         let nonce = seed.rotate_left(32) ^ now.0;
-        Self { nonce, answered: BTreeSet::new(), standing: false, forgot, progress_at: now, attempts: 0, coins_at: None }
+        let (named, doubtful) = (BTreeMap::new(), Round(0));
+        let (standing_since, progress_at, attempts, coins_at) = (None, now, 0, None);
+        Self { nonce, named, standing_since, forgot, blank, doubtful, progress_at, attempts, coins_at }
     }
 
     pub fn has_standing(&self) -> bool {
-        self.standing
+        self.standing_since.is_some()
+    }
+
+    /// What we say of our own past can be relied on.
+    pub fn is_witness(&self) -> bool {
+        !self.forgot || self.has_standing()
+    }
+
+    /// Whoever does not know itself records nothing: if its power fails now, it must find itself as empty as before.
+    pub fn may_record(&self) -> bool {
+        self.has_standing() || !(self.forgot || self.blank)
+    }
+
+    /// When an own block of round `clock`, known since `clock_since`, may be proposed as far as earlier lives are concerned.
+    pub fn allowed_at(&self, config: &Config, clock: Round, clock_since: TimestampMs) -> Option<TimestampMs> {
+        let standing_since = self.standing_since?;
+        let patience = if clock > self.doubtful { 0 } else { hasty(config) };
+        Some(TimestampMs(standing_since.max(clock_since).0 + patience))
     }
 
     pub fn progress(&mut self, now: TimestampMs) {
@@ -56,13 +81,18 @@ impl Repair {
     /// when idle.
     fn due(&self, config: &Config, busy: bool) -> TimestampMs {
         let idle = config.heartbeat_ms + config.heartbeat_ms / 2;
-        let hasty = config.fetch_retry_ms.saturating_mul(4 << self.attempts.min(16)).min(idle);
-        TimestampMs(self.progress_at.0 + if busy || !self.standing { hasty } else { idle })
+        let soon = hasty(config).saturating_mul(1 << self.attempts.min(16)).min(idle);
+        TimestampMs(self.progress_at.0 + if busy || !self.has_standing() { soon } else { idle })
     }
 }
 
+/// How long nothing may happen before that is taken for standing still, ms.
+fn hasty(config: &Config) -> u64 {
+    config.fetch_retry_ms.saturating_mul(4)
+}
+
 impl MahiMahi {
-    fn send(&mut self, to: ValidatorIndex, message: &Message) {
+    pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) {
         if Some(to) != self.me() {
             self.outputs.push_back(Output::Send { to: Recipients::One(to), message: message.encode() });
         }
@@ -86,51 +116,50 @@ impl MahiMahi {
         self.send(peer, &Message::Hello(hello));
     }
 
-    fn latest_known(&self, author: ValidatorIndex) -> Option<&Arc<Block>> {
+    pub(crate) fn latest_known(&self, author: ValidatorIndex) -> Option<&Arc<Block>> {
         let known = [self.dag.latest_of(author), self.synchroniser.latest_of(author)];
         known.into_iter().flatten().max_by_key(|block| block.round())
     }
 
-    fn check_standing(&mut self) {
-        let (others, quorum) = (self.committee.size() - 1, self.committee.quorum());
-        let told = self.repair.answered.len();
-        self.repair.standing |=
-            if self.repair.forgot { told >= quorum.min(others) } else { told + usize::from(self.me().is_some()) >= quorum };
-    }
-
-    /// Answering never requires proposing, so a cluster of starting validators answers itself.
-    pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
-        let latest = self.latest_known(from).filter(|block| block.round() > hello.own).map(|block| block.signed().clone());
-        self.send(from, &Message::Welcome(Welcome { nonce: hello.nonce, latest }));
-        self.push_own(from, hello.after);
-        let help = self.coin_help(&hello.coins);
-        if !(help.values.is_empty() && help.shares.is_empty()) {
-            self.send(from, &Message::Coins(help));
+    /// K2, see the README: a quorum counting ourselves is enough for one whose records look whole. One that knows better
+    /// needs so many others that every quorum holds an honest one of them, and starts above all they reached.
+    pub(crate) fn check_standing(&mut self) {
+        if self.repair.has_standing() {
+            return;
         }
-    }
-
-    /// Own blocks above `after`, oldest first, as far as one answer's limits allow; the rest is fetched.
-    fn push_own(&mut self, to: ValidatorIndex, after: Round) {
-        let Some(me) = self.me() else { return };
-        let mut room = Room::new(&self.config);
-        let chain: Vec<_> = self.dag.chain_of(me, after).take_while(|block| room.take(block)).cloned().collect();
-        for block in chain {
-            self.send(to, &Message::Block(block.signed().clone()));
+        let floor = self.sequence.floor();
+        let is_here = |named: &&BlockRef| named.round <= floor || self.dag.contains(named);
+        let reached: Vec<Round> = self.repair.named.values().filter(is_here).map(|named| named.round).collect();
+        let beyond_doubt = self.committee.faulty() + self.committee.validity();
+        let needed = match self.me() {
+            None => self.committee.quorum(),
+            Some(_) if self.repair.forgot => beyond_doubt.max(self.committee.quorum() - 1),
+            Some(_) => self.committee.quorum() - 1,
+        };
+        if reached.len() < needed.min(self.committee.size() - 1) {
+            return;
         }
+        self.repair.standing_since = Some(self.now);
+        let highest = reached.into_iter().max().unwrap_or(Round(0));
+        // Without Byzantine validators the others, all of whom are needed, know every block of ours that exists. And where
+        // nobody has reached round 1 the network is being born.
+        if self.committee.faulty() > 0 {
+            match &mut self.proposer {
+                Some(proposer) if self.repair.forgot => proposer.highest_signed = proposer.highest_signed.max(highest + 1),
+                _ if highest > Round(0) => self.repair.doubtful = highest + 1,
+                _ => {}
+            }
+        }
+        self.record_postponed();
     }
 
-    /// What can be said about coins that somebody cannot open.
-    fn coin_help(&self, coins: &[Round]) -> CoinHelp {
-        let open = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value)));
-        let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
-        CoinHelp { values: open.collect(), shares: self.own_shares(&closed) }
-    }
-
-    /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
-    fn own_shares(&self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
-        let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
-        let due = coins.iter().filter(|round| **round <= tip.round);
-        due.map(|round| (*round, signer.coin_share(&self.context.coin_message(*round)))).collect()
+    /// A block of ours that our records lack: they are not the newest. What we sent was durable before.
+    pub(crate) fn learn_of_lost_life(&mut self, block: &Block) {
+        if !self.repair.forgot {
+            let detail = format!("{:?} is ours and not in our records", block.reference());
+            self.trace(TraceEvent::note("history-lost", detail));
+        }
+        (self.repair.forgot, self.repair.standing_since) = (true, None);
     }
 
     /// The own block before the newest one was of round `before`. Where coins of the rounds between are still closed, although
@@ -144,45 +173,23 @@ impl MahiMahi {
         }
     }
 
-    pub(crate) fn take_welcome(&mut self, from: ValidatorIndex, nonce: u64, latest: Option<Arc<Block>>) {
+    pub(crate) fn take_welcome(
+        &mut self,
+        from: ValidatorIndex,
+        nonce: u64,
+        latest: Option<Arc<Block>>,
+        named: Option<BlockRef>,
+    ) {
         if nonce != self.repair.nonce {
             return;
         }
         if let Some(block) = latest.filter(|block| Some(block.author()) == self.me()) {
-            // What we sent was durable before; a block of ours that our records lack says that they are not the newest.
-            self.repair.forgot |= self.proposer.as_ref().is_some_and(|own| block.round() > own.highest_signed);
             self.take_block(from, block);
         }
-        self.repair.answered.insert(from);
+        if let Some(named) = named {
+            self.repair.named.insert(from, named);
+        }
         self.check_standing();
-    }
-
-    /// S4: what is still here, then what it stands on, lowest rounds first, as far as it fits.
-    pub(crate) fn take_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
-        let mut room = Room::new(&self.config);
-        let (known, missing): (Vec<_>, Vec<_>) = fetch.wanted.iter().partition(|wanted| self.dag.contains(wanted));
-        let mut found: BTreeSet<BlockRef> = BTreeSet::new();
-        let below = self.history_above(&known, fetch.above);
-        for reference in known.iter().chain(&below) {
-            let fits = self.dag.get(reference).is_some_and(|block| found.contains(reference) || room.take(block));
-            if !fits {
-                break;
-            }
-            found.insert(*reference);
-        }
-        let blocks = found.iter().filter_map(|reference| self.dag.get(reference)).map(|block| block.signed().clone()).collect();
-        self.send(from, &Message::Found(Found { blocks, missing }));
-    }
-
-    /// The history of `known` above a round, in ascending order.
-    fn history_above(&self, known: &[BlockRef], above: Round) -> Vec<BlockRef> {
-        let mut seen: BTreeSet<BlockRef> = known.iter().copied().collect();
-        let mut stack = known.to_vec();
-        while let Some(block) = stack.pop().and_then(|reference| self.dag.get(&reference)) {
-            let parents = block.parents().iter().filter(|parent| parent.round > above && self.dag.contains(parent));
-            stack.extend(parents.filter(|parent| seen.insert(**parent)));
-        }
-        seen.into_iter().collect()
     }
 
     pub(crate) fn take_found(&mut self, from: ValidatorIndex, blocks: &[Arc<Block>], missing: &[BlockRef]) {
@@ -210,6 +217,11 @@ impl MahiMahi {
     pub(crate) fn take_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {
         let (floor, top) = (self.sequence.floor(), self.dag.top());
         let useful = |round: &Round| *round > floor && *round <= top;
+        let rounds = help.values.iter().map(|(round, _)| round).chain(help.shares.iter().map(|(round, _)| round));
+        let count = rounds.filter(|round| useful(round) && self.coins.opened(**round).is_none()).count();
+        if count == 0 || !self.may_check_coins(from, count) {
+            return;
+        }
         for (round, value) in help.values.iter().filter(|(round, _)| useful(round)) {
             self.coins.add_value(*round, value);
         }
@@ -233,7 +245,8 @@ impl MahiMahi {
     }
 
     pub(crate) fn repair_deadline(&self) -> Option<TimestampMs> {
-        [self.stall_deadline(), self.repair.coins_at].into_iter().flatten().min()
+        let serving = self.service.deadline(&self.config);
+        [self.stall_deadline(), self.repair.coins_at, serving].into_iter().flatten().min()
     }
 
     /// Called at every deadline.
@@ -272,29 +285,5 @@ impl MahiMahi {
         } else if self.repair.coins_at.is_none() {
             self.repair.coins_at = Some(TimestampMs(self.now.0 + self.config.fetch_delay_ms));
         }
-    }
-}
-
-/// How much still fits into one answer. The first block always does.
-struct Room {
-    blocks: usize,
-    bytes: usize,
-    empty: bool,
-}
-
-impl Room {
-    fn new(config: &Config) -> Self {
-        Self { blocks: config.fetch_blocks as usize, bytes: config.fetch_bytes as usize, empty: true }
-    }
-
-    fn take(&mut self, block: &Block) -> bool {
-        let bytes = block.content().batch.len() + block.parents().len() * 42 + 256;
-        if self.blocks == 0 || (bytes > self.bytes && !self.empty) {
-            return false;
-        }
-        self.blocks -= 1;
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.empty = false;
-        true
     }
 }

@@ -1,8 +1,13 @@
 //! Blocks that wait for missing ancestors, and the asking for these (S1–S4, V8).
 //!
-//! A missing ancestor is asked for first from whoever sent the block that needs it (an honest sender has the whole history),
-//! then from its author, then from everybody in turn, with growing pauses, until it is here or below the floor. Everything is bounded
-//! by author: a validator that floods blocks whose ancestors do not exist displaces only its own.
+//! A missing ancestor is asked for from those that must have it: whoever sent the block that needs it (an honest sender has
+//! the whole history), its author, the authors of blocks that name it, then everybody in turn. The second is asked after half a
+//! pause already, in case the first is slow (hedging), the others with growing pauses, until it is here or below the floor.
+//!
+//! Everything is bounded by author: a validator that floods blocks whose ancestors do not exist displaces only its own. A
+//! pending block is on the account of the author on whose behalf it was taken in: its own, or, when others need it, that of
+//! whoever's block needed it in the end. So a Byzantine author cannot grow a tree of blocks that only its own blocks
+//! reference (P17).
 
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -21,6 +26,8 @@ pub struct Synchroniser {
     me: Option<ValidatorIndex>,
     /// Most pending blocks of one author (S3).
     per_author: usize,
+    /// The number of pending blocks on each author's account.
+    charged: Vec<usize>,
     pending: BTreeMap<BlockRef, Pending>,
     /// The pending blocks of each author.
     by_author: Vec<BTreeSet<BlockRef>>,
@@ -36,6 +43,8 @@ pub struct Synchroniser {
 struct Pending {
     block: Arc<Block>,
     missing: BTreeSet<BlockRef>,
+    /// On whose account it is here.
+    account: ValidatorIndex,
 }
 
 struct Want {
@@ -59,7 +68,8 @@ impl Synchroniser {
         let Limits { per_author, delay_ms, retry_ms, retry_cap_ms } = limits;
         let (pending, waiting, wanted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let by_author = vec![BTreeSet::new(); committee_size];
-        Self { committee_size, me, per_author, pending, by_author, waiting, wanted, delay_ms, retry_ms, retry_cap_ms }
+        let charged = vec![0; committee_size];
+        Self { committee_size, me, per_author, charged, pending, by_author, waiting, wanted, delay_ms, retry_ms, retry_cap_ms }
     }
 
     pub fn is_pending(&self, reference: &BlockRef) -> bool {
@@ -91,9 +101,7 @@ impl Synchroniser {
     /// Keeps a block until `missing`, its parents that are not present, are. False when there is no room for it.
     pub fn park(&mut self, now: TimestampMs, from: ValidatorIndex, block: Arc<Block>, missing: BTreeSet<BlockRef>) -> bool {
         let reference = block.reference();
-        if !self.make_room(&reference) {
-            return false;
-        }
+        let Some(account) = self.make_room(&reference) else { return false };
         self.wanted.remove(&reference);
         for parent in &missing {
             self.waiting.entry(*parent).or_default().insert(reference);
@@ -103,7 +111,8 @@ impl Synchroniser {
             }
         }
         self.by_author[reference.author.as_usize()].insert(reference);
-        self.pending.insert(reference, Pending { block, missing });
+        self.charged[account.as_usize()] += 1;
+        self.pending.insert(reference, Pending { block, missing, account });
         true
     }
 
@@ -118,7 +127,7 @@ impl Synchroniser {
     pub fn raise_floor(&mut self, floor: Round) -> Vec<Arc<Block>> {
         let above = self.pending.split_off(&first_of(floor + 1));
         let obsolete = std::mem::replace(&mut self.pending, above);
-        obsolete.iter().for_each(|(reference, pending)| self.forget(reference, &pending.missing));
+        obsolete.iter().for_each(|(reference, pending)| self.forget(reference, pending));
         let above = self.waiting.split_off(&first_of(floor + 1));
         let present = std::mem::replace(&mut self.waiting, above);
         self.wanted = self.wanted.split_off(&first_of(floor + 1));
@@ -150,12 +159,16 @@ impl Synchroniser {
         let mut requests: BTreeMap<ValidatorIndex, Vec<BlockRef>> = BTreeMap::new();
         let (size, me) = (self.committee_size, self.me);
         for (reference, want) in self.wanted.iter_mut().filter(|(_, want)| want.due <= now) {
-            let Some(whom) = whom_to_ask(reference, want, size, me) else {
+            let naming = self.waiting.get(reference).into_iter().flatten().map(|dependent| dependent.author);
+            let Some(whom) = whom_to_ask(reference, want, naming, size, me) else {
                 want.due = TimestampMs(now.0 + self.retry_cap_ms);
                 continue;
             };
             let asked = requests.entry(whom).or_default();
-            let pause = self.retry_ms.saturating_mul(1 << want.attempts.min(16)).min(self.retry_cap_ms);
+            let pause = match want.attempts {
+                0 => (self.retry_ms / 2).max(1), // Hedging: the first one asked may be slow rather than gone.
+                attempts => self.retry_ms.saturating_mul(1 << (attempts - 1).min(16)).min(self.retry_cap_ms),
+            };
             if asked.len() < limit {
                 asked.push(*reference);
                 want.attempts = want.attempts.saturating_add(1);
@@ -176,27 +189,35 @@ impl Synchroniser {
             return None;
         }
         self.by_author[dependent.author.as_usize()].remove(dependent);
-        self.pending.remove(dependent).map(|pending| pending.block)
+        let complete = self.pending.remove(dependent)?;
+        self.charged[complete.account.as_usize()] -= 1;
+        Some(complete.block)
     }
 
-    /// S3: an author at its bound keeps its lowest rounds, which are the nearest to being usable. What others need comes
-    /// on top: that is bounded by how many blocks these others have here.
-    fn make_room(&mut self, reference: &BlockRef) -> bool {
+    /// S3: on whose account a block can be kept; `None` when there is no room. An author at its bound keeps its lowest rounds,
+    /// which are the nearest to being usable. What pending blocks need comes on the account of one of those that need it.
+    fn make_room(&mut self, reference: &BlockRef) -> Option<ValidatorIndex> {
+        if let Some(dependents) = self.waiting.get(reference) {
+            let accounts = dependents.iter().filter_map(|dependent| self.pending.get(dependent)).map(|pending| pending.account);
+            // Twice everything that an honest author's blocks can stand on above the floor.
+            let bound = 2 * self.committee_size * self.per_author;
+            return accounts.into_iter().find(|account| self.charged[account.as_usize()] < bound);
+        }
         let own = &self.by_author[reference.author.as_usize()];
-        if own.len() < self.per_author || self.is_needed(reference) {
-            return true;
+        if own.len() >= self.per_author {
+            let highest = own.last().copied().filter(|highest| highest > reference)?;
+            if let Some(pending) = self.pending.remove(&highest) {
+                self.forget(&highest, &pending);
+            }
         }
-        let Some(highest) = own.last().copied().filter(|highest| highest > reference) else { return false };
-        if let Some(pending) = self.pending.remove(&highest) {
-            self.forget(&highest, &pending.missing);
-        }
-        true
+        Some(reference.author)
     }
 
     /// A pending block was dropped: what only it needed is not wanted any more; who needs it wants it again.
-    fn forget(&mut self, reference: &BlockRef, missing: &BTreeSet<BlockRef>) {
+    fn forget(&mut self, reference: &BlockRef, dropped: &Pending) {
         self.by_author[reference.author.as_usize()].remove(reference);
-        for parent in missing {
+        self.charged[dropped.account.as_usize()] -= 1;
+        for parent in &dropped.missing {
             let Some(dependents) = self.waiting.get_mut(parent) else { continue };
             dependents.remove(reference);
             if dependents.is_empty() {
@@ -211,15 +232,23 @@ impl Synchroniser {
     }
 }
 
-/// S1, S2: the sender of the dependent block, the block's author, then everybody in turn; never oneself. `None` when there is
-/// nobody else.
-fn whom_to_ask(reference: &BlockRef, want: &Want, committee_size: usize, me: Option<ValidatorIndex>) -> Option<ValidatorIndex> {
-    let others: Vec<_> = (0u16..).take(committee_size).map(ValidatorIndex).filter(|other| Some(*other) != me).collect();
-    let turn = (reference.author.as_usize() + want.attempts as usize).checked_rem(others.len())?;
-    let preferred = match want.attempts {
-        0 => want.sender,
-        1 => reference.author,
-        _ => others[turn],
-    };
-    Some(if Some(preferred) == me { others[turn] } else { preferred })
+/// S1, S2: the sender of the dependent block, the block's author, the authors of blocks that name it, then everybody in turn;
+/// never oneself. `None` when there is nobody else.
+fn whom_to_ask(
+    reference: &BlockRef,
+    want: &Want,
+    naming: impl Iterator<Item = ValidatorIndex>,
+    committee_size: usize,
+    me: Option<ValidatorIndex>,
+) -> Option<ValidatorIndex> {
+    let all = (0u16..).take(committee_size).map(ValidatorIndex);
+    let (first, then): (Vec<_>, Vec<_>) = all.partition(|other| *other > reference.author);
+    let mut turns: Vec<ValidatorIndex> = Vec::with_capacity(committee_size);
+    for whom in [want.sender, reference.author].into_iter().chain(naming).chain(first).chain(then) {
+        if Some(whom) != me && !turns.contains(&whom) {
+            turns.push(whom);
+        }
+    }
+    let turn = (want.attempts as usize).checked_rem(turns.len())?;
+    Some(turns[turn])
 }

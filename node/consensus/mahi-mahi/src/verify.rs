@@ -28,7 +28,7 @@ pub struct MahiVerifier {
 pub enum Checked {
     Block(Arc<Block>),
     Hello(Hello),
-    Welcome { nonce: u64, latest: Option<Arc<Block>> },
+    Welcome { nonce: u64, latest: Option<Arc<Block>>, named: Option<BlockRef> },
     Fetch(Fetch),
     Found { blocks: Vec<Arc<Block>>, missing: Vec<BlockRef> },
     Coins(CoinHelp),
@@ -59,7 +59,7 @@ impl MahiVerifier {
             Message::Hello(hello) => self.check_hello(hello),
             Message::Welcome(welcome) => {
                 let latest = welcome.latest.map(|block| self.check_block(block)).transpose()?;
-                Ok(Checked::Welcome { nonce: welcome.nonce, latest })
+                Ok(Checked::Welcome { nonce: welcome.nonce, latest, named: welcome.named })
             }
             Message::Fetch(fetch) => {
                 self.check_count("wanted", fetch.wanted.len())?;

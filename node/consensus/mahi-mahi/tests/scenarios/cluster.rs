@@ -53,6 +53,8 @@ pub enum Role {
     Equivocator,
     /// Its coin shares are noise.
     BadShares,
+    /// Whatever a scenario makes of it; its messages are not held against it.
+    Byzantine,
 }
 
 /// The network between any two validators.
@@ -73,6 +75,8 @@ pub struct Node {
     /// Raised at every start; events of earlier lives are dropped.
     life: u64,
     pub log: Vec<Ordered>,
+    /// When each commit came out first.
+    pub delivered_at: Vec<u64>,
     pub transactions: VecDeque<Bytes>,
     wants: bool,
     pub accused: Vec<(ValidatorIndex, Offence)>,
@@ -109,6 +113,13 @@ pub struct Cluster {
     pub groups: Vec<u8>,
     /// Nobody hears these.
     pub muted: BTreeSet<usize>,
+    /// Lost blocks in a thousand, of those that their authors push.
+    pub push_loss: u64,
+    /// Every own block that was sent.
+    pub archive: BTreeMap<(Round, ValidatorIndex), SignedBlock>,
+    pub sent_bytes: usize,
+    /// Of each validator's last greeting.
+    pub last_nonce: Vec<u64>,
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     verifier: MahiVerifier,
@@ -154,6 +165,7 @@ impl Cluster {
             unsynced: BTreeMap::new(),
             life: 0,
             log: Vec::new(),
+            delivered_at: Vec::new(),
             transactions: VecDeque::new(),
             wants: false,
             accused: Vec::new(),
@@ -173,6 +185,10 @@ impl Cluster {
             random: Random::new(seed),
             groups: vec![0; roles.len()],
             muted: BTreeSet::new(),
+            push_loss: 0,
+            archive: BTreeMap::new(),
+            sent_bytes: 0,
+            last_nonce: vec![0; roles.len()],
             events: BTreeMap::new(),
             sequence: 0,
             verifier,
@@ -239,6 +255,10 @@ impl Cluster {
             let ordered = &self.nodes[node].log[last];
             Resume { index: ordered.index, checkpoint: ordered.checkpoint.clone() }
         })
+    }
+
+    pub fn engine(&self, node: usize) -> &MahiMahi {
+        self.nodes[node].engine.as_ref().unwrap()
     }
 
     /// Restarts with the state of `commits` commits; the log is kept to compare with.
@@ -319,7 +339,10 @@ impl Cluster {
         assert!(position <= log.len() + 1 || log.is_empty(), "commit {position} after {}", log.len());
         match log.get(position - 1) {
             Some(before) => assert_eq!(*before, ordered, "delivered differently after a restart"),
-            None => log.push(ordered),
+            None => {
+                log.push(ordered);
+                self.nodes[node].delivered_at.push(self.now);
+            }
         }
     }
 
@@ -342,7 +365,22 @@ impl Cluster {
         let decoded: Message = wire::decode(&message).unwrap();
         let own_block = match decoded {
             Message::Block(block) if block.content.author == index(from) => Some(block),
+            Message::Hello(hello) => {
+                self.last_nonce[from] = hello.nonce;
+                None
+            }
+            Message::Coins(help) => {
+                self.check_shares(from, &help.shares);
+                None
+            }
             _ => None,
+        };
+        self.sent_bytes += message.len() * targets.len();
+        let targets: Vec<usize> = match &own_block {
+            Some(_) if self.push_loss > 0 => {
+                targets.into_iter().filter(|_| self.random.below(1_000) >= self.push_loss).collect()
+            }
+            _ => targets,
         };
         if own_block.is_some() {
             self.nodes[from].sent_blocks += targets.len()
@@ -352,6 +390,7 @@ impl Cluster {
         match own_block {
             Some(block) if self.nodes[from].role == Role::Equivocator => self.equivocate(from, &targets, &block),
             Some(block) => {
+                self.archive.insert((block.content.round, block.content.author), block.clone());
                 self.check_shown(from, &block);
                 targets.iter().for_each(|target| self.transmit(from, *target, message.clone()));
             }
@@ -359,13 +398,23 @@ impl Cluster {
         }
     }
 
+    /// C5: a share leaves only when the own block of that round, or of a later one, is out.
+    fn check_shares(&self, from: usize, shares: &[(Round, corniche_mahi_mahi::CoinShare)]) {
+        let tip = self.archive.keys().rev().find(|(_, author)| *author == index(from)).map(|(round, _)| *round);
+        let early = shares.iter().find(|(round, _)| Some(*round) > tip);
+        assert!(early.is_none(), "validator {from}, at {tip:?}, gives its share of {early:?} early");
+    }
+
     /// I1 and W1.
     fn check_shown(&mut self, from: usize, block: &SignedBlock) {
+        if self.nodes[from].role == Role::Byzantine {
+            return;
+        }
         let digest = self.context.digest(&block.content);
         let first = *self.shown.entry((index(from), block.content.round)).or_insert(digest);
         assert_eq!(first, digest, "validator {from} signed two blocks for round {}", block.content.round);
         let record: Bytes = wire::encode(block).into();
-        assert!(self.nodes[from].disk.values().any(|durable| *durable == record), "sent before it was durable");
+        assert!(self.nodes[from].disk.values().rev().any(|durable| *durable == record), "sent before it was durable");
     }
 
     fn equivocate(&mut self, from: usize, targets: &[usize], block: &SignedBlock) {

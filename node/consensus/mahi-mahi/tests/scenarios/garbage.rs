@@ -135,7 +135,7 @@ fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
         let message = match step % 6 {
             5 => Message::Coins(CoinHelp { values: help.clone(), shares: help }),
             0 => Message::Found(Found { blocks: vec![block], missing: vec![unknown(2, 3)] }),
-            1 => Message::Welcome(Welcome { nonce: step, latest: Some(block) }),
+            1 => Message::Welcome(Welcome { nonce: step, latest: Some(block), named: Some(unknown(1, 2)) }),
             2 => Message::Fetch(Fetch { wanted: vec![unknown(1, 1); 200], above: Round(u64::MAX) }),
             3 => Message::Hello(Hello {
                 nonce: 0,

@@ -90,3 +90,28 @@ fn a_real_coin_survives_a_wrong_share() {
 fn one_validator_with_real_keys() {
     run(Cluster::with_keys(&[Role::Honest], keys(1, 1), quick(), 1), 1);
 }
+
+#[test]
+fn a_real_coin_survives_wrong_shares_and_a_jump() {
+    // With 0's shares wrong, every coin needs 1, 2 and 3; 3 has no blocks for the rounds it was cut off in.
+    let mut keys = keys(4, 3);
+    keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
+    let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = run(Cluster::with_keys(&roles, keys, quick(), 2), 4);
+    cluster.groups[3] = 1;
+    (0..6).for_each(|number| {
+        cluster.submit(1, &format!("cut-{number}"));
+        cluster.run_for(20);
+    });
+    let stuck = cluster.nodes[1].log.len();
+    cluster.run_for(200);
+    assert_eq!(cluster.nodes[1].log.len(), stuck, "two good shares open nothing");
+    cluster.groups[3] = 0;
+    cluster.connect(3);
+    let lacking = |cluster: &Cluster| {
+        let mut honest = cluster.honest_nodes();
+        honest.any(|(node, _)| !cluster.delivered(node).contains(&"cut-5".to_owned()))
+    };
+    assert!(cluster.run_while(5_000, lacking));
+    assert!(cluster.nodes[1].accused.iter().all(|(validator, _)| validator.0 == 0));
+}

@@ -1,0 +1,32 @@
+//! What to do when the fault bound is broken (I2, P24).
+//!
+//! At most one block of a slot can be certified while at most f validators are faulty (Lemma 6.4.2). Two certified siblings
+//! prove that more are, and nothing that would be delivered from then on is sure to be the same everywhere. The engine then
+//! delivers and proposes nothing any more, accuses the author with both siblings, says so in its trace, and goes on answering
+//! peers, so that the evidence can be collected. The same records lead to the same end after a restart.
+
+use crate::{
+    engine::MahiMahi,
+    message::{Block, BlockRef},
+};
+use corniche_engine::{Offence, Output, TraceEvent};
+use corniche_types::ValidatorIndex;
+
+impl MahiMahi {
+    /// Called with every block that entered the DAG.
+    pub(crate) fn watch_certificates(&mut self, block: &Block) {
+        let Some(proposed) = self.waves.certified_in(block.round()).filter(|_| !self.is_broken) else { return };
+        let equivocated = |author: &ValidatorIndex| self.dag.siblings(proposed, *author).nth(1).is_some();
+        let certified = |author: ValidatorIndex| -> Vec<BlockRef> {
+            let siblings = self.dag.certified(proposed, author).filter(|(_, authors)| *authors > 0);
+            siblings.map(|(sibling, _)| sibling).collect()
+        };
+        let found = self.committee.indices().filter(equivocated).map(|author| (author, certified(author)));
+        let Some((validator, siblings)) = found.into_iter().find(|(_, siblings)| siblings.len() > 1) else { return };
+        self.is_broken = true;
+        let evidence = siblings.iter().filter_map(|sibling| self.dag.get(sibling)).map(|block| block.encode()).collect();
+        self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
+        let detail = format!("more than {} validators are faulty: {siblings:?} are both certified", self.committee.faulty());
+        self.trace(TraceEvent::note("agreement-lost", detail));
+    }
+}

@@ -1,0 +1,254 @@
+//! Answering peers: greetings, missing blocks, late coin shares.
+//!
+//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] that refills with time and is charged with
+//! what its answers cost. A question that comes while it is used up waits (one of a kind per peer, the newest) until it is
+//! not. So a peer that floods questions gets the same share as one that asks politely, and neither takes anything from the
+//! others. No answer walks more of the DAG than it sends.
+
+use crate::{
+    config::Config,
+    engine::MahiMahi,
+    keys::CoinShare,
+    message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
+    proposer::Proposer,
+};
+use corniche_types::{TimestampMs, ValidatorIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second.
+const ANSWERS_PER_SECOND: u64 = 8;
+/// Full answers that a peer gets at once after a pause.
+const BURST_ANSWERS: u64 = 4;
+/// Signing or checking one coin share takes about as long as sending this many blocks.
+const COIN_COST: u64 = 4;
+/// Allowances are counted in thousandths of a block, so that a millisecond's refill is an integer.
+const BLOCK: u64 = 1_000;
+
+/// What is owed to peers, and what they may still cost.
+#[derive(Default)]
+pub struct Service {
+    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    hellos: BTreeMap<ValidatorIndex, Hello>,
+    fetches: BTreeMap<ValidatorIndex, Fetch>,
+    /// The start of each peer that asked last (its nonce), and the block named to it then.
+    named: BTreeMap<ValidatorIndex, (u64, BlockRef)>,
+    /// Somebody started and must not propose before the clock is above this round: rounds go on until it is.
+    awaited: Round,
+}
+
+/// A token bucket that may go into debt: an answer's cost is known only afterwards.
+#[derive(Clone, Copy)]
+struct Allowance {
+    left: i64,
+    at: TimestampMs,
+}
+
+impl Allowance {
+    fn full(config: &Config, now: TimestampMs) -> Self {
+        Self { left: Self::most(config), at: now }
+    }
+
+    fn most(config: &Config) -> i64 {
+        i64::try_from(BURST_ANSWERS * BLOCK * u64::from(config.fetch_blocks)).unwrap_or(i64::MAX)
+    }
+
+    fn per_ms(config: &Config) -> u64 {
+        (ANSWERS_PER_SECOND * BLOCK * u64::from(config.fetch_blocks) / 1_000).max(1)
+    }
+
+    fn refill(&mut self, config: &Config, now: TimestampMs) {
+        let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(Self::per_ms(config));
+        self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(Self::most(config));
+        self.at = now;
+    }
+
+    /// When something may be spent again.
+    fn ready_at(&self, config: &Config) -> TimestampMs {
+        let debt = u64::try_from(1 - self.left).unwrap_or(0);
+        TimestampMs(self.at.0 + debt.div_ceil(Self::per_ms(config)))
+    }
+}
+
+impl Service {
+    /// A peer that started waits for a round above this one.
+    pub fn awaited(&self) -> Round {
+        self.awaited
+    }
+
+    /// When the next waiting question may be answered.
+    pub fn deadline(&self, config: &Config) -> Option<TimestampMs> {
+        let waiting = self.hellos.keys().chain(self.fetches.keys());
+        waiting.filter_map(|peer| self.allowances.get(peer)).map(|allowance| allowance.ready_at(config)).min()
+    }
+
+    fn may_spend(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> bool {
+        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(config, now));
+        allowance.refill(config, now);
+        allowance.left > 0
+    }
+
+    /// `blocks` answered, or as much work as that.
+    fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
+        if let Some(allowance) = self.allowances.get_mut(&peer) {
+            let cost = i64::try_from(blocks.saturating_mul(BLOCK)).unwrap_or(i64::MAX);
+            allowance.left = allowance.left.saturating_sub(cost);
+        }
+    }
+}
+
+impl MahiMahi {
+    pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
+        self.service.hellos.insert(from, hello.clone());
+        self.serve(from);
+    }
+
+    pub(crate) fn take_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
+        self.service.fetches.insert(from, fetch.clone());
+        self.serve(from);
+    }
+
+    /// Called at every deadline.
+    pub(crate) fn serve_waiting(&mut self) {
+        let peers: BTreeSet<_> = self.service.hellos.keys().chain(self.service.fetches.keys()).copied().collect();
+        peers.into_iter().for_each(|peer| self.serve(peer));
+    }
+
+    fn serve(&mut self, peer: ValidatorIndex) {
+        if self.service.may_spend(peer, &self.config, self.now)
+            && let Some(hello) = self.service.hellos.remove(&peer)
+        {
+            self.answer_hello(peer, &hello);
+        }
+        if self.service.may_spend(peer, &self.config, self.now)
+            && let Some(fetch) = self.service.fetches.remove(&peer)
+        {
+            self.answer_fetch(peer, &fetch);
+        }
+    }
+
+    /// Answering never requires proposing, so a cluster of starting validators answers itself.
+    fn answer_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
+        let latest = self.latest_known(from).filter(|block| block.round() > hello.own).map(|block| block.signed().clone());
+        let named = self.name_block(from, hello.nonce);
+        self.send(from, &Message::Welcome(Welcome { nonce: hello.nonce, latest, named }));
+        let pushed = self.push_own(from, hello.after);
+        let help = self.coin_help(&hello.coins);
+        let coins = help.values.len() + help.shares.len();
+        if coins > 0 {
+            self.send(from, &Message::Coins(help));
+        }
+        self.service.spend(from, 1 + pushed + COIN_COST * coins as u64);
+    }
+
+    /// K2: a block that is not below any own block signed before the asker's start. Normally the own tip, as it was when that
+    /// start first asked: the lowest round that serves, so that validators starting together do not take each other's first
+    /// blocks for an old network. `None` from one that has forgotten itself.
+    fn name_block(&mut self, asker: ValidatorIndex, nonce: u64) -> Option<BlockRef> {
+        if !self.repair.is_witness() {
+            return None;
+        }
+        let floor = self.sequence.floor();
+        let is_held = |block: &BlockRef| block.round == Round(0) && floor == Round(0) || self.dag.contains(block);
+        let before = self.service.named.get(&asker).filter(|(start, _)| *start == nonce).map(|(_, block)| *block);
+        let own = self.proposer.as_ref().map(Proposer::tip);
+        let top = self.dag.round(self.dag.top()).next().map(|block| block.reference());
+        let genesis = (floor == Round(0)).then(|| self.context.genesis(asker));
+        let named = [before, own].into_iter().flatten().find(is_held).or(top).or(genesis)?;
+        if before != Some(named) && named.round > Round(0) {
+            self.service.awaited = self.service.awaited.max(named.round + 1);
+        }
+        self.service.named.insert(asker, (nonce, named));
+        Some(named)
+    }
+
+    /// Own blocks above `after`, oldest first, as far as one answer's limits allow; the rest is fetched. Returns how many, or
+    /// what they weigh.
+    fn push_own(&mut self, to: ValidatorIndex, after: Round) -> u64 {
+        let Some(me) = self.me().filter(|_| self.repair.may_record()) else { return 0 };
+        let mut room = Room::new(&self.config);
+        let chain: Vec<_> = self.dag.chain_of(me, after).take_while(|block| room.take(block)).cloned().collect();
+        for block in chain {
+            self.send(to, &Message::Block(block.signed().clone()));
+        }
+        room.used(&self.config)
+    }
+
+    /// What can be said about coins that somebody cannot open.
+    fn coin_help(&self, coins: &[Round]) -> CoinHelp {
+        let open = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value)));
+        let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
+        CoinHelp { values: open.collect(), shares: self.own_shares(&closed) }
+    }
+
+    /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
+    pub(crate) fn own_shares(&self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
+        let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
+        let due = coins.iter().filter(|round| **round <= tip.round);
+        due.map(|round| (*round, signer.coin_share(&self.context.coin_message(*round)))).collect()
+    }
+
+    /// S4: what is still here, then what is below it, lowest rounds first, as far as it fits. Whole rounds rather than exactly
+    /// the history: who asks so lacks nearly all of them, and finding the history would cost more than sending it.
+    fn answer_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
+        let mut room = Room::new(&self.config);
+        let (known, missing): (Vec<BlockRef>, Vec<BlockRef>) =
+            fetch.wanted.iter().partition(|wanted| self.dag.contains(wanted));
+        let first = fetch.above.max(self.sequence.floor() - self.config.retain_rounds).0 + 1;
+        let end = known.iter().map(|wanted| wanted.round.0).max().unwrap_or(0);
+        let below = (first..end).flat_map(|round| self.dag.round(Round(round)));
+        let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
+        let mut found = BTreeMap::new();
+        for block in wanted.chain(below) {
+            if !found.contains_key(&block.reference()) {
+                if !room.take(block) {
+                    break;
+                }
+                found.insert(block.reference(), block.signed().clone());
+            }
+        }
+        let blocks = found.into_values().collect();
+        self.send(from, &Message::Found(Found { blocks, missing }));
+        self.service.spend(from, 1 + room.used(&self.config));
+    }
+
+    /// Shares and values that a peer sends are checked one by one, which is dear: within its allowance only. What is dropped is
+    /// asked for again.
+    pub(crate) fn may_check_coins(&mut self, from: ValidatorIndex, count: usize) -> bool {
+        let may = self.service.may_spend(from, &self.config, self.now);
+        if may {
+            self.service.spend(from, COIN_COST * count as u64);
+        }
+        may
+    }
+}
+
+/// How much still fits into one answer. The first block always does.
+struct Room {
+    blocks: usize,
+    bytes: usize,
+    empty: bool,
+}
+
+impl Room {
+    fn new(config: &Config) -> Self {
+        Self { blocks: config.fetch_blocks as usize, bytes: config.fetch_bytes as usize, empty: true }
+    }
+
+    fn take(&mut self, block: &Block) -> bool {
+        let bytes = block.content().batch.len() + block.parents().len() * 42 + 256;
+        if self.blocks == 0 || (bytes > self.bytes && !self.empty) {
+            return false;
+        }
+        self.blocks -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.empty = false;
+        true
+    }
+
+    /// In blocks: as many as were taken, or more when they are large.
+    fn used(&self, config: &Config) -> u64 {
+        let (blocks, bytes) = (u64::from(config.fetch_blocks), u64::from(config.fetch_bytes));
+        let by_bytes = (bytes - self.bytes as u64) * blocks / bytes.max(1);
+        (blocks - self.blocks as u64).max(by_bytes)
+    }
+}

@@ -1,0 +1,103 @@
+//! The attack on "share validity is not block validity": f validators forge their shares, so every coin needs all honest
+//! ones; meanwhile honest validators are cut off, restart and jump, so their blocks carry no share for the rounds between. No
+//! coin may stall, the forgers are accused, nobody else is. And nobody knows a coin early (C5).
+
+use crate::{
+    cluster::{Cluster, Link, Role, index, quick},
+    crypto::{BadShares, FakeCoin, FakeKeys, committee},
+};
+use corniche_engine::Offence;
+use corniche_mahi_mahi::{
+    Signer,
+    coin::Coins,
+    message::{Context, Round},
+};
+use corniche_types::ValidatorIndex;
+
+fn lacks(cluster: &Cluster, transaction: &str) -> bool {
+    cluster.honest_nodes().any(|(node, _)| !cluster.delivered(node).contains(&transaction.to_owned()))
+}
+
+fn attack(seed: u64, size: usize, wave_length: u64) {
+    let faulty = (size - 1) / 3;
+    let roles: Vec<_> = (0..size).map(|node| if node < faulty { Role::BadShares } else { Role::Honest }).collect();
+    let mut cluster = Cluster::new(&roles, corniche_mahi_mahi::Config { wave_length, ..quick() }, seed);
+    cluster.link = Link { min_ms: 2, max_ms: 25, loss: 20 };
+    cluster.run_for(200);
+    for step in 0..60 {
+        let victim = faulty + cluster.random.below((size - faulty) as u64) as usize;
+        match cluster.random.below(4) {
+            0 => cluster.groups[victim] = 1,
+            1 => {
+                cluster.groups.fill(0);
+                cluster.connect_all();
+            }
+            2 => {
+                let commits = cluster.nodes[victim].log.len();
+                cluster.crash(victim);
+                cluster.restart(victim, commits.saturating_sub(step % 4));
+            }
+            _ => {}
+        }
+        for node in 0..size {
+            cluster.submit(node, &format!("t{step}-{node}"));
+        }
+        cluster.run_for(30);
+    }
+    cluster.groups.fill(0);
+    cluster.link.loss = 0;
+    cluster.connect_all();
+    cluster.submit(size - 1, "last");
+    assert!(cluster.run_while(10_000, |cluster| lacks(cluster, "last")), "seed {seed}, n = {size}: a coin stalls");
+    cluster.assert_agreement();
+    // The cluster refuses accusations of honest validators. Each forger is accused by somebody, of this.
+    let accused = |forger: usize| {
+        let mut honest = cluster.honest_nodes();
+        honest.any(|(_, state)| state.accused.contains(&(index(forger), Offence::BadCoinShare)))
+    };
+    assert!((0..faulty).all(accused), "seed {seed}, n = {size}");
+}
+
+#[test]
+fn forged_shares_with_jumps_partitions_and_restarts_stall_no_coin() {
+    for (seed, size) in (60..72).zip([4, 7, 10].into_iter().cycle()) {
+        attack(seed, size, 4 + seed % 2);
+    }
+}
+
+#[test]
+fn with_forged_shares_every_coin_takes_a_wave_and_a_question_at_most() {
+    // Nobody jumps: honest shares are all in blocks, and forgeries cost no time at all.
+    let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = Cluster::new(&roles, quick(), 61);
+    cluster.run_for(200);
+    for number in 0..30 {
+        let start = cluster.now;
+        let transaction = format!("t{number}");
+        cluster.submit(1, &transaction);
+        assert!(cluster.run_while(1_000, |cluster| lacks(cluster, &transaction)));
+        assert!(cluster.now - start <= 120, "{} ms", cluster.now - start);
+        cluster.run_for(50);
+    }
+}
+
+#[test]
+fn one_share_short_of_a_quorum_opens_nothing_whatever_forgers_add() {
+    for size in [4, 7, 10] {
+        let committee = committee(size);
+        let (quorum, round) = (committee.quorum(), Round(9));
+        let message = Context::new(&committee).coin_message(round);
+        let mut coins = Coins::new(FakeCoin::default().shared(), &committee);
+        let add = |coins: &mut Coins, author: usize, signer: &dyn Signer| {
+            coins.add_share(round, index(author), signer.coin_share(&message));
+        };
+        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
+        // The same again, forged ones of everybody, and somebody's share under another name.
+        (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
+        (0..size).for_each(|author| add(&mut coins, author, &BadShares(index(author))));
+        (quorum - 1..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0))));
+        assert!(coins.opened(round).is_none(), "n = {size}");
+        add(&mut coins, quorum - 1, &FakeKeys(index(quorum - 1)));
+        assert!(coins.opened(round).is_some(), "n = {size}");
+    }
+}

@@ -1,0 +1,262 @@
+//! K2: a validator whose disk was lost or put back from a backup signs no round twice. The cluster notices any second block that
+//! leaves an honest validator, and that an honest validator is accused.
+//!
+//! The forgotten part of the life is the worst there can be: the validator went on with just a quorum, in which the liars
+//! and those that will be away are preferred, so that hardly any honest validator that answers has seen what it signed. A
+//! liar is a validator that was put back to before that, and swears that nothing happened.
+
+use crate::cluster::{Cluster, Link, Role, index, quick};
+use corniche_engine::{Resume, Ticket};
+use corniche_types::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is left of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// The safety log is gone, the state is not.
+    State,
+    /// Nothing at all.
+    Nothing,
+    /// A backup of some earlier moment.
+    Backup,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    size: usize,
+    left: Left,
+    /// These lie about what the loser signed.
+    liars: usize,
+    /// These are down while it comes back.
+    away: usize,
+}
+
+struct Snapshot {
+    disk: BTreeMap<Ticket, Bytes>,
+    commits: usize,
+}
+
+fn snapshot(cluster: &Cluster, node: usize) -> Snapshot {
+    Snapshot { disk: cluster.nodes[node].disk.clone(), commits: cluster.nodes[node].log.len() }
+}
+
+fn put_back(cluster: &mut Cluster, node: usize, snapshot: &Snapshot) {
+    cluster.crash(node);
+    cluster.nodes[node].disk = snapshot.disk.clone();
+    cluster.restart(node, snapshot.commits);
+}
+
+fn busy(cluster: &mut Cluster, steps: usize) {
+    for _ in 0..steps {
+        let node = cluster.random.below(cluster.nodes.len() as u64) as usize;
+        let transaction = format!("t{}-{node}", cluster.now);
+        cluster.submit(node, &transaction);
+        cluster.run_for(7);
+    }
+}
+
+/// Validators 0.. are the liars, the last one is the loser, those before it will be away.
+fn lose(seed: u64, loss: Loss) {
+    let Loss { size, left, liars, away } = loss;
+    let loser = size - 1;
+    let roles: Vec<_> = (0..size).map(|node| if node < liars { Role::Byzantine } else { Role::Honest }).collect();
+    let mut cluster = Cluster::new(&roles, quick(), seed);
+    cluster.link = Link { min_ms: 3, max_ms: 20, loss: 30 };
+    cluster.disk_ms = seed % 3;
+    let mut backups = Vec::new();
+    for _ in 0..6 {
+        let steps = 2 + cluster.random.below(12) as usize;
+        busy(&mut cluster, steps);
+        backups.push(snapshot(&cluster, loser));
+    }
+    let before: Vec<_> = (0..liars).map(|liar| snapshot(&cluster, liar)).collect();
+    forgotten_life(&mut cluster, loss);
+    let absent: Vec<usize> = (loser - away..loser).collect();
+    absent.iter().for_each(|node| cluster.crash(*node));
+    before.iter().enumerate().for_each(|(liar, snapshot)| put_back(&mut cluster, liar, snapshot));
+    cluster.crash(loser);
+    cluster.groups.fill(0);
+    cluster.link.loss = 0;
+    come_back(&mut cluster, loser, left, &backups);
+    cluster.connect_all();
+    cluster.submit(loser, "reborn");
+    busy(&mut cluster, 300);
+    for node in absent {
+        let commits = cluster.nodes[node].log.len();
+        cluster.restart(node, commits);
+    }
+    cluster.submit(loser, "at-last");
+    let lacking = |cluster: &Cluster| {
+        let mut honest = cluster.honest_nodes();
+        honest.any(|(node, _)| !cluster.delivered(node).contains(&"at-last".to_owned()))
+    };
+    assert!(cluster.run_while(60_000, lacking), "seed {seed}, {loss:?}: no progress");
+    cluster.assert_agreement();
+}
+
+/// The loser goes on with just a quorum that nobody else hears.
+fn forgotten_life(cluster: &mut Cluster, Loss { size, liars, away, .. }: Loss) {
+    let loser = size - 1;
+    let quorum = cluster.keys.committee.quorum();
+    let preferred = (0..liars).chain(loser - away..=loser);
+    let mut together: BTreeSet<usize> = preferred.collect();
+    while together.len() < quorum {
+        together.insert(cluster.random.below(size as u64) as usize);
+    }
+    for node in 0..size {
+        cluster.groups[node] = u8::from(!together.contains(&node));
+    }
+    let steps = cluster.random.below(30) as usize;
+    busy(cluster, steps);
+}
+
+fn come_back(cluster: &mut Cluster, loser: usize, left: Left, backups: &[Snapshot]) {
+    match left {
+        Left::Backup => {
+            let backup = &backups[cluster.random.below(backups.len() as u64) as usize];
+            cluster.nodes[loser].disk = backup.disk.clone();
+            cluster.restart(loser, backup.commits);
+        }
+        Left::State => {
+            cluster.nodes[loser].disk.clear();
+            let commits = cluster.nodes[loser].log.len();
+            cluster.restart(loser, commits);
+        }
+        Left::Nothing => {
+            cluster.nodes[loser].disk.clear();
+            cluster.start(loser, Resume::default());
+        }
+    }
+}
+
+/// A validator that knows that it forgot counts as away itself; f of the others may lie and f be away all the same.
+#[test]
+fn whoever_knows_of_the_loss_signs_nothing_twice_whatever_f_others_say() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        for seed in 0..12 {
+            let (liars, away) = (seed as usize % (faulty + 1), seed as usize / 3 % (faulty + 1));
+            lose(seed, Loss { size, left: Left::State, liars, away });
+        }
+    }
+}
+
+/// It counts as one of the f, so f − 1 others may lie or be away.
+#[test]
+fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        for seed in 100..116 {
+            let liars = seed as usize % faulty;
+            let away = seed as usize / 3 % (faulty - liars);
+            for left in [Left::Backup, Left::Nothing] {
+                lose(seed, Loss { size, left, liars, away });
+            }
+        }
+    }
+}
+
+#[test]
+fn power_fails_again_before_it_knows() {
+    // What it heard from the others meanwhile must not make it look whole.
+    let mut cluster = Cluster::honest(4, quick(), 8);
+    busy(&mut cluster, 20);
+    cluster.crash(0);
+    cluster.crash(3);
+    let commits = cluster.nodes[0].log.len();
+    cluster.nodes[0].disk.clear();
+    let sent = cluster.nodes[0].sent_blocks;
+    for _ in 0..3 {
+        cluster.restart(0, commits);
+        cluster.submit(0, "early");
+        cluster.run_for(5_000);
+        assert_eq!(cluster.nodes[0].sent_blocks, sent, "two others know too little");
+        assert!(cluster.nodes[0].disk.is_empty(), "nothing is recorded by one that does not know itself");
+        cluster.crash(0);
+    }
+    let others = cluster.nodes[3].log.len();
+    cluster.restart(3, others);
+    cluster.restart(0, commits);
+    cluster.submit(0, "back");
+    let lacking = |cluster: &Cluster| (0..4).any(|node| !cluster.delivered(node).contains(&"back".to_owned()));
+    assert!(cluster.run_while(20_000, lacking));
+    cluster.assert_agreement();
+}
+
+#[test]
+fn an_intact_restart_costs_two_rounds_while_the_others_go_on() {
+    for size in [4, 7, 10] {
+        let mut cluster = Cluster::honest(size, quick(), 5);
+        busy(&mut cluster, 40);
+        let commits = cluster.nodes[1].log.len();
+        cluster.crash(1);
+        busy(&mut cluster, 3);
+        cluster.restart(1, commits);
+        let (restarted, sent) = (cluster.now, cluster.nodes[1].sent_blocks);
+        cluster.submit(1, "x");
+        (0..size).for_each(|node| cluster.submit(node, &format!("more-{node}")));
+        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[1].sent_blocks == sent));
+        // A question and its answer are two delays of 10 ms, a round is one and the grace.
+        assert!(cluster.now - restarted <= 20 + 4 * 12, "n = {size}: {} ms", cluster.now - restarted);
+    }
+}
+
+#[test]
+fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
+    // f are away for good, so nothing moves without the one that restarts: it must not wait for more.
+    for (size, away) in [(4, 1), (7, 2), (10, 3)] {
+        let mut cluster = Cluster::honest(size, quick(), 6);
+        busy(&mut cluster, 20);
+        (size - away..size).for_each(|node| cluster.crash(node));
+        busy(&mut cluster, 20);
+        let commits = cluster.nodes[1].log.len();
+        cluster.crash(1);
+        cluster.run_for(500);
+        cluster.restart(1, commits);
+        cluster.submit(1, "on");
+        let restarted = cluster.now;
+        assert!(cluster.run_while(10_000, |cluster| !cluster.delivered(0).contains(&"on".to_owned())), "n = {size}");
+        // Standing still is found out within four retries of 300 ms.
+        assert!(cluster.now - restarted < 1_200 + 200, "n = {size}: {} ms", cluster.now - restarted);
+        cluster.assert_agreement();
+    }
+}
+
+#[test]
+fn small_committees_whose_quorum_is_everybody_start_again() {
+    // f = 0: the others know every block there is, so nobody waits for rounds that cannot come.
+    for size in [1, 2, 3] {
+        for left in [Left::State, Left::Nothing, Left::Backup] {
+            let mut cluster = Cluster::honest(size, quick(), 7);
+            busy(&mut cluster, 30);
+            let loser = size - 1;
+            let backup = snapshot(&cluster, loser);
+            cluster.crash(loser);
+            if size == 1 && left != Left::Backup {
+                continue; // Nobody else has the history of a lone validator; it starts a new one.
+            }
+            come_back(&mut cluster, loser, left, &[backup]);
+            cluster.submit(loser, "again");
+            let lacking = |cluster: &Cluster| (0..size).any(|node| !cluster.delivered(node).contains(&"again".to_owned()));
+            assert!(cluster.run_while(10_000, lacking), "n = {size}, {left:?}");
+            cluster.assert_agreement();
+        }
+    }
+}
+
+#[test]
+fn a_liar_cannot_keep_a_start_waiting_for_rounds_that_do_not_exist() {
+    use corniche_mahi_mahi::message::{BlockRef, Message, Round, Welcome};
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = Cluster::new(&roles, quick(), 9);
+    busy(&mut cluster, 20);
+    let commits = cluster.nodes[3].log.len();
+    cluster.crash(3);
+    cluster.crash(0);
+    cluster.restart(3, commits);
+    // Whatever start is meant: all nonces of this run are tried.
+    let far = BlockRef { round: Round(1 << 40), author: index(0), digest: corniche_types::B256::ZERO };
+    let nonce = cluster.last_nonce[3];
+    let lie = Message::Welcome(Welcome { nonce, latest: None, named: Some(far) }).encode();
+    cluster.arrive(0, 3, &lie);
+    cluster.submit(3, "t");
+    assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(1).contains(&"t".to_owned())));
+}

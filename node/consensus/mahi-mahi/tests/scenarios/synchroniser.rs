@@ -1,0 +1,256 @@
+//! S1–S4: missing history is fetched, hedged, bounded and shared; nothing below the horizon gets in.
+
+use crate::{
+    cluster::{Cluster, Link, Role, index, quick},
+    crypto::committee,
+};
+use corniche_engine::Input;
+use corniche_mahi_mahi::{
+    Config,
+    message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
+};
+use corniche_types::{B256, Bytes, TimestampMs, wire};
+
+/// Mean time from submission to delivery at the submitter, µs, of transactions given to `nodes` in turn while `going` holds.
+fn mean_latency(cluster: &mut Cluster, nodes: &[usize], tag: &str, mut going: impl FnMut(&Cluster, usize) -> bool) -> u64 {
+    let (mut total, mut count) = (0, 0);
+    for number in 0.. {
+        if !going(cluster, number) {
+            break;
+        }
+        let (node, start) = (nodes[number % nodes.len()], cluster.now);
+        let transaction = format!("{tag}-{number}");
+        cluster.submit(node, &transaction);
+        let commits = cluster.nodes[node].log.len();
+        let waiting = |cluster: &Cluster| {
+            let fresh = &cluster.nodes[node].log[commits..];
+            !fresh.iter().flat_map(|ordered| &ordered.batches).any(|(_, batch)| batch.bytes == transaction.as_bytes())
+        };
+        assert!(cluster.run_while(2_000, waiting), "{transaction} is not ordered");
+        total += (cluster.now - start) * 1_000;
+        count += 1;
+    }
+    total / count
+}
+
+fn clock(cluster: &Cluster, node: usize) -> u64 {
+    cluster.engine(node).clock().0
+}
+
+#[test]
+fn ten_thousand_rounds_behind() {
+    // The others keep enough to serve it. It was there for the first rounds, then is away.
+    let config = Config { gc_depth: 30, retain_rounds: 12_000, ..quick() };
+    let mut cluster = Cluster::honest(4, config, 51);
+    mean_latency(&mut cluster, &[0, 1, 2, 3], "first", |_, number| number < 5);
+    cluster.crash(3);
+    while clock(&cluster, 0) < 10_000 {
+        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        cluster.run_for(30);
+    }
+    let before = mean_latency(&mut cluster, &[0, 1, 2], "alone", |_, number| number < 100);
+    let (bytes, others) = (cluster.sent_bytes, cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>());
+    let commits = cluster.nodes[3].log.len();
+    cluster.restart(3, commits);
+    let restarted = cluster.now;
+    let behind = |cluster: &Cluster| cluster.nodes[3].log.len() + 10 < cluster.nodes[0].log.len();
+    let during = mean_latency(&mut cluster, &[0, 1, 2], "during", |cluster, _| behind(cluster));
+    let took = cluster.now - restarted;
+    let bytes = cluster.sent_bytes - bytes;
+    let others = cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>() - others;
+    println!(
+        "caught up in {took} ms, {others} messages, {bytes} bytes; latency of the others {before} µs before, {during} µs during"
+    );
+    assert!(took < 30_000, "{took} ms for 10,000 rounds");
+    assert!(during * 10 <= before * 11, "the others went from {before} to {during} µs");
+    // 30,000 blocks; few of them twice.
+    let missed: usize = cluster.archive.values().map(|block| wire::encode(block).len()).sum();
+    assert!(bytes < 3 * missed, "{bytes} bytes sent for {missed}");
+    assert!(cluster.run_while(5_000, |cluster| cluster.engine(3).footprint()[1] > 0), "something stays pending");
+    cluster.assert_agreement();
+}
+
+#[test]
+fn two_laggards_get_turns() {
+    let config = Config { gc_depth: 30, retain_rounds: 3_000, ..quick() };
+    let mut cluster = Cluster::honest(7, config, 52);
+    mean_latency(&mut cluster, &[0, 1, 2], "first", |_, number| number < 3);
+    cluster.crash(5);
+    cluster.crash(6);
+    while clock(&cluster, 0) < 1_500 {
+        (0..3).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        cluster.run_for(30);
+    }
+    for laggard in [5, 6] {
+        let commits = cluster.nodes[laggard].log.len();
+        cluster.restart(laggard, commits);
+    }
+    let start = cluster.now;
+    let mut done = [0; 2];
+    while done.contains(&0) {
+        cluster.submit(0, &format!("t{}", cluster.now));
+        cluster.run_for(20);
+        for (laggard, done) in [5, 6].into_iter().zip(&mut done) {
+            if *done == 0 && cluster.nodes[laggard].log.len() + 10 >= cluster.nodes[0].log.len() {
+                *done = cluster.now - start;
+            }
+        }
+        assert!(cluster.now - start < 30_000, "caught up after {done:?} ms");
+    }
+    assert!(done[0] < 2 * done[1] && done[1] < 2 * done[0], "caught up after {done:?} ms");
+    cluster.assert_agreement();
+}
+
+#[test]
+fn a_third_of_all_pushes_lost() {
+    // M15: every DAG ends up the same and nothing stays pending.
+    for (seed, size) in [(53, 4), (54, 7)] {
+        let mut cluster = Cluster::honest(size, quick(), seed);
+        cluster.link = Link { min_ms: 5, max_ms: 15, loss: 0 };
+        cluster.run_for(100);
+        cluster.push_loss = 300;
+        for step in 0..300 {
+            cluster.submit(step % size, &format!("t{step}"));
+            cluster.run_for(10);
+        }
+        cluster.push_loss = 0;
+        cluster.submit(0, "last");
+        cluster.run_for(10_000);
+        cluster.assert_agreement();
+        for node in 0..size {
+            assert_eq!(cluster.delivered(node).len(), 301, "validator {node}");
+            assert_eq!(cluster.engine(node).footprint()[1], 0, "validator {node} waits for something");
+            assert_eq!(clock(&cluster, node), clock(&cluster, 0));
+            assert_eq!(cluster.engine(node).footprint()[0], cluster.engine(0).footprint()[0], "validator {node}'s DAG");
+        }
+    }
+}
+
+/// A block that nothing but its signature recommends.
+fn forge(cluster: &Cluster, round: u64, parents: Vec<BlockRef>, batch: u64) -> (BlockRef, SignedBlock) {
+    let context = Context::new(&cluster.keys.committee);
+    let (author, batch) = (index(0), Bytes::from(batch.to_le_bytes().to_vec()));
+    let content =
+        Content { author, round: Round(round), timestamp: TimestampMs(cluster.now), parents, coin_share: [0; 48], batch };
+    let digest = context.digest(&content);
+    let signature = cluster.keys.signers[0].sign(&digest);
+    (BlockRef { round: Round(round), author, digest }, SignedBlock { content, signature })
+}
+
+fn made_up(author: u16, round: u64, number: u64) -> BlockRef {
+    let mut digest = [7; 32];
+    digest[..8].copy_from_slice(&number.to_le_bytes());
+    BlockRef { round: Round(round), author: corniche_types::ValidatorIndex(author), digest: B256::from(digest) }
+}
+
+#[test]
+fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
+    // P17: each root is let in for its author; each leaf because a root needs it. There are 60,000 leaves.
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = Cluster::new(&roles, quick(), 55);
+    cluster.run_for(100);
+    cluster.crash(0);
+    let base = clock(&cluster, 1) + 40;
+    let stand_on = |round: u64, number: u64| (0..4).map(|author| made_up(author, round - 1, number)).collect::<Vec<_>>();
+    let mut largest = 0;
+    for tree in 0..2_400u64 {
+        let round = base + tree % 150;
+        let leaf = |depth: u64| forge(&cluster, round - depth, stand_on(round - depth, tree * 100 + depth), tree * 100 + depth);
+        let leaves: Vec<_> = (1..25).map(leaf).collect();
+        let mut parents: Vec<_> = leaves.iter().map(|(reference, _)| *reference).collect();
+        parents.extend((1..3).map(|author| made_up(author, round - 1, tree)));
+        let (_, root) = forge(&cluster, round, parents, tree);
+        let blocks = std::iter::once(root).chain(leaves.into_iter().map(|(_, leaf)| leaf));
+        for block in blocks.collect::<Vec<_>>() {
+            cluster.arrive(0, 1, &Message::Block(block).encode());
+        }
+        largest = largest.max(cluster.engine(1).footprint()[1]);
+    }
+    // Its own 2·D + 64, and eight times as many on its account.
+    assert!(largest <= 9 * (2 * 30 + 64), "{largest} blocks wait");
+    cluster.submit(1, "t");
+    assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
+}
+
+#[test]
+fn nothing_below_the_horizon_gets_in() {
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = Cluster::new(&roles, Config { gc_depth: 10, retain_rounds: 10, ..quick() }, 56);
+    for step in 0..150 {
+        cluster.submit(1 + step % 3, &format!("t{step}"));
+        cluster.run_for(10);
+    }
+    let floor = cluster.engine(1).floor().0;
+    assert!(floor > 40, "{floor}");
+    cluster.crash(0);
+    let context = Context::new(&cluster.keys.committee);
+    let genesis: Vec<_> = (0..4).map(|author| context.genesis(index(author))).collect();
+    let (old, old_block) = forge(&cluster, 1, genesis, 666);
+    for target in 1..4 {
+        let [before, ..] = cluster.engine(target).footprint();
+        cluster.arrive(0, target, &Message::Block(old_block.clone()).encode());
+        cluster.arrive(0, target, &Message::Found(Found { blocks: vec![old_block.clone()], missing: vec![] }).encode());
+        assert_eq!(cluster.engine(target).footprint()[..2], [before, 0], "validator {target} took it in");
+    }
+    // Through a reference: a new block that names the old one, with the author's last block in between or not.
+    let round = clock(&cluster, 1);
+    let mut parents: Vec<_> = (1..4).filter_map(|author| cluster.archive.get(&(Round(round - 1), index(author)))).collect();
+    parents.sort_by_key(|block| block.content.author);
+    let mut parents: Vec<_> = parents
+        .into_iter()
+        .map(|block| BlockRef {
+            round: block.content.round,
+            author: block.content.author,
+            digest: context.digest(&block.content),
+        })
+        .collect();
+    assert_eq!(parents.len(), 3);
+    parents.insert(0, old);
+    let (new, new_block) = forge(&cluster, round, parents, 777);
+    cluster.arrive(0, 1, &Message::Block(new_block).encode());
+    assert_eq!(cluster.engine(1).footprint()[1], 0, "{new:?} stands on nothing that is missing");
+    cluster.submit(1, "after");
+    assert!(cluster.run_while(3_000, |cluster| !cluster.delivered(3).contains(&"after".to_owned())));
+    cluster.run_for(2_000);
+    cluster.assert_agreement();
+    for node in 1..4 {
+        let batches = cluster.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
+        assert!(!batches.clone().any(|(_, batch)| batch.bytes[..] == 666u64.to_le_bytes()), "delivered below the horizon");
+        assert!(batches.clone().any(|(_, batch)| batch.bytes[..] == 777u64.to_le_bytes()), "the new block counts");
+    }
+}
+
+#[test]
+fn a_flood_of_questions_gets_no_more_than_its_share() {
+    // Validator 0 asks for everything, in every way, a thousand times a second for ten seconds.
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let config = Config { gc_depth: 30, retain_rounds: 1_000, ..quick() };
+    let mut cluster = Cluster::new(&roles, config, 57);
+    for step in 0..400 {
+        cluster.submit(step % 4, &format!("t{step}"));
+        cluster.run_for(10);
+    }
+    let top = clock(&cluster, 1) - 2;
+    let context = Context::new(&committee(4));
+    let block = &cluster.archive[&(Round(top), index(2))];
+    let wanted = vec![BlockRef { round: Round(top), author: index(2), digest: context.digest(&block.content) }];
+    cluster.crash(0);
+    let hello = Hello { nonce: 1, after: Round(0), own: Round(0), coins: vec![Round(top); 64] };
+    let flood = [Message::Hello(hello).encode(), Message::Fetch(Fetch { wanted, above: Round(0) }).encode()];
+    let sent = cluster.sent_bytes;
+    for _ in 0..10_000 {
+        for message in &flood {
+            cluster.arrive(0, 1, message);
+        }
+        cluster.run_for(1);
+    }
+    let answers = (cluster.sent_bytes - sent) / (256 * 400);
+    // 8 answers a second of at most 256 blocks of some 400 bytes, four at once in the beginning.
+    assert!(answers < 2 * (4 + 80), "{answers} answers' worth of bytes");
+    // Who asks politely is served at once.
+    let before = cluster.nodes[1].sent_others;
+    cluster.input(1, Input::PeerUp(index(2)));
+    let polite = Fetch { wanted: vec![], above: Round(top) };
+    cluster.arrive(2, 1, &Message::Fetch(polite).encode());
+    assert_eq!(cluster.nodes[1].sent_others, before + 2, "a greeting and an answer");
+}
