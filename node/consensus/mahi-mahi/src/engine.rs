@@ -544,6 +544,7 @@ impl MahiMahi {
         let signature = signer.sign(&self.context.digest(&content));
         let block = Arc::new(Block::trusted(SignedBlock { content, signature }, &self.context));
         proposer.proposed(self.now, round);
+        self.repair.leave_doubt();
         self.trace(TraceEvent::Proposed(block.vertex()));
         let ticket = self.journal.append(round);
         self.outputs.push_back(Output::Persist(ticket, block.encode()));

@@ -70,6 +70,11 @@ impl Repair {
         Some(TimestampMs(standing_since.max(clock_since).0 + patience))
     }
 
+    /// The network needs us to move: it was waited for once.
+    pub fn leave_doubt(&mut self) {
+        self.doubtful = Round(0);
+    }
+
     pub fn progress(&mut self, now: TimestampMs) {
         // Others' blocks do not make up for a lost greeting: without standing, keep asking whatever else arrives.
         if self.standing {

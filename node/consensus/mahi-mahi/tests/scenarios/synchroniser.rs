@@ -24,7 +24,7 @@ fn mean_latency(cluster: &mut Cluster, nodes: &[usize], tag: &str, mut going: im
         let commits = cluster.nodes[node].log.len();
         let waiting = |cluster: &Cluster| {
             let fresh = &cluster.nodes[node].log[commits..];
-            !fresh.iter().flat_map(|ordered| &ordered.batches).any(|(_, batch)| batch.bytes == transaction.as_bytes())
+            !fresh.iter().flat_map(|ordered| &ordered.batches).any(|(_, batch)| batch.bytes[..] == *transaction.as_bytes())
         };
         assert!(cluster.run_while(2_000, waiting), "{transaction} is not ordered");
         total += (cluster.now - start) * 1_000;
@@ -183,6 +183,8 @@ fn nothing_below_the_horizon_gets_in() {
     let floor = cluster.engine(1).floor().0;
     assert!(floor > 40, "{floor}");
     cluster.crash(0);
+    cluster.submit(1, "without-0");
+    cluster.run_for(300);
     let context = Context::new(&cluster.keys.committee);
     let genesis: Vec<_> = (0..4).map(|author| context.genesis(index(author))).collect();
     let (old, old_block) = forge(&cluster, 1, genesis, 666);
