@@ -13,7 +13,7 @@ use crate::{
     proposer::Proposer,
 };
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second.
 const ANSWERS_PER_SECOND: u64 = 8;
@@ -199,12 +199,11 @@ impl MahiMahi {
         let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
         let mut found = BTreeMap::new();
         for block in wanted.chain(below) {
-            if !found.contains_key(&block.reference()) {
-                if !room.take(block) {
-                    break;
-                }
-                found.insert(block.reference(), block.signed().clone());
+            let Entry::Vacant(place) = found.entry(block.reference()) else { continue };
+            if !room.take(block) {
+                break;
             }
+            place.insert(block.signed().clone());
         }
         let blocks = found.into_values().collect();
         self.send(from, &Message::Found(Found { blocks, missing }));
