@@ -158,7 +158,9 @@ impl Net {
             }
         }
         for nonce in nonces.into_iter().take(self.setting.n - 1) {
-            let welcome = Message::Welcome(Welcome { nonce, latest: None });
+            // As at the birth of a network: nobody has a block yet.
+            let named = Some(self.context.genesis(index(0)));
+            let welcome = Message::Welcome(Welcome { nonce, latest: None, named });
             (1..self.setting.n).for_each(|from| self.tell(from, &welcome));
         }
     }

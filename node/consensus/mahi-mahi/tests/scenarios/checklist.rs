@@ -140,6 +140,7 @@ fn a_muted_validators_user_turns_to_another() {
 /// M21. `CORNICHE_SOAK_ROUNDS=100000` for the long run.
 #[test]
 fn memory_is_flat_and_a_slow_joiner_says_the_same() {
+    #[allow(clippy::disallowed_methods)] // How long the run is changes nothing in it.
     let rounds: u64 = std::env::var("CORNICHE_SOAK_ROUNDS").map_or(20_000, |rounds| rounds.parse().unwrap());
     let config = Config { gc_depth: 40, retain_rounds: 40, ..quick() };
     let mut cluster = Cluster::honest(4, config, 73);
