@@ -28,7 +28,7 @@ impl MahiKit {
             parent_grace_ms: 2,
             heartbeat_ms: 1_000,
             gc_depth: 30,
-            retain_rounds: 30,
+            retain_rounds: 60,
             ..Config::default()
         };
         Rc::new(Self::new(committee(size), config))
@@ -103,6 +103,11 @@ impl Kit for MahiKit {
         }
         block.signature = FakeKeys(author).sign(&self.context().digest(&block.content));
         Some(Message::Block(block).encode())
+    }
+
+    /// A round commits at most ℓ leaders, and what is `retain_rounds` below the floor is gone.
+    fn most_behind(&self) -> u64 {
+        self.config.retain_rounds
     }
 
     /// Blocks of all rounds that are kept or open, twice for siblings.

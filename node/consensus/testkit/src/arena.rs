@@ -96,12 +96,27 @@ impl Arena {
         self.world.crash(identity);
     }
 
-    /// Power on, with the state of `lag` commits ago: what was executed later had not been stored.
+    /// Power on, with the state of `lag` commits ago: what was executed later had not been stored. A validator too far behind its
+    /// peers follows certified commits first, as a node does.
     pub fn restart(&mut self, identity: usize, lag: u64) {
+        let certified = self.certified(identity).unwrap_or(0);
+        let most_behind = self.kit.most_behind();
         if let Some(disk) = self.world.disk(identity) {
             disk.position = disk.position.saturating_sub(lag);
+            if disk.position + most_behind < certified {
+                disk.position = certified;
+            }
         }
         self.world.restart(identity);
+    }
+
+    /// A running validator that is too far behind its peers' engines starts again, from a certified commit.
+    pub fn follow(&mut self, identity: usize) {
+        let (at, certified) = (self.position(identity), self.certified(identity).unwrap_or(0));
+        if at.is_some_and(|at| at + self.kit.most_behind() < certified) {
+            self.crash(identity);
+            self.restart(identity, 0);
+        }
     }
 
     /// Power off and everything gone. The validator must follow the others to a certified commit before it starts its engine

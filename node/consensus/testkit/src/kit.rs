@@ -19,6 +19,9 @@ pub trait Kit {
     fn peek_record(&self, record: &Bytes) -> Option<VertexId>;
     /// A message of `author`'s, changed and signed again. `None` when this message offers nothing to forge.
     fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes>;
+    /// Commits that a validator may be behind and still catch up through its peers' engines. One further behind follows certified
+    /// commits first, and starts its engine there.
+    fn most_behind(&self) -> u64;
     /// No correct engine of this committee ever holds more ([`Measured::footprint`]).
     fn most_held(&self) -> usize;
 }

@@ -233,5 +233,6 @@ fn heal(arena: &mut Arena, schedule: &Schedule) {
     arena.make_late();
     for identity in (0..schedule.size).filter(|identity| !schedule.dead.contains(identity)) {
         arena.restart(identity, 0);
+        arena.follow(identity);
     }
 }
