@@ -77,7 +77,7 @@ impl Repair {
 
     pub fn progress(&mut self, now: TimestampMs) {
         // Others' blocks do not make up for a lost greeting: without standing, keep asking whatever else arrives.
-        if self.standing {
+        if self.has_standing() {
             (self.progress_at, self.attempts) = (now, 0);
         }
     }
