@@ -16,6 +16,28 @@ pub struct Disk {
     diverged: bool,
 }
 
+/// Most records between two looks for ones that nobody keeps any more.
+const RECORDS_BETWEEN_LOOKS: usize = 50_000;
+
+/// The records of all nodes' safety logs, each kept once: every validator records every proposal it takes in, and fifty copies
+/// would fill gigabytes.
+#[derive(Default)]
+pub struct Records {
+    by_hash: BTreeMap<B256, Bytes>,
+    look_at: usize,
+}
+
+impl Records {
+    /// The same bytes, shared with whoever keeps them already.
+    pub fn share(&mut self, record: Bytes) -> Bytes {
+        if self.by_hash.len() >= self.look_at {
+            self.by_hash.retain(|_, record| !record.0.is_unique());
+            self.look_at = self.by_hash.len() + RECORDS_BETWEEN_LOOKS;
+        }
+        self.by_hash.entry(corniche_crypto::digest(&record)).or_insert(record).clone()
+    }
+}
+
 /// One thing to write. What comes later is durable later.
 pub enum Write {
     Record(Ticket, Bytes),

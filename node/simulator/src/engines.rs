@@ -19,7 +19,10 @@ use corniche_mahi_mahi::{
 use corniche_pipeline::EngineFactory;
 use corniche_testkit::Random;
 use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, wire};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// Engines that a scenario may name.
 pub const NAMES: &[&str] = &["mahi-mahi"];
@@ -55,11 +58,11 @@ impl Engines {
         Ok(Self { config, committee, cost, signatures, coin })
     }
 
-    /// Most records that an engine may keep in its safety log: blocks from the rounds it retains, and as many again that are not
-    /// committed yet or not released yet.
-    pub fn most_records(&self) -> usize {
-        let rounds = self.config.gc_depth + self.config.retain_rounds + 64;
-        4 * self.committee.size() * usize::try_from(rounds).unwrap_or(usize::MAX)
+    /// Most proposals, verdicts and requests that a correct engine holds, and most records that it keeps in its safety log: those of
+    /// the rounds it retains and of the ones still open, twice for siblings.
+    pub fn most_held(&self) -> usize {
+        let rounds = self.config.retain_rounds + 6 * self.config.gc_depth;
+        2 * self.committee.size() * usize::try_from(rounds).unwrap_or(usize::MAX)
     }
 
     /// The proposal in a message.
@@ -127,8 +130,10 @@ impl Engines {
                 resume,
                 now,
             };
-            let engine = Box::new(mahi_mahi::MahiMahi::new(setup));
-            Box::new(Watched { engine, batch: Bytes::new(), sightings: sightings.clone() }) as Box<dyn Engine>
+            let engine = mahi_mahi::MahiMahi::new(setup);
+            let footprint = |engine: &mahi_mahi::MahiMahi| engine.footprint().into_iter().sum();
+            Box::new(Watched { engine, footprint, inputs: 0, batch: Bytes::new(), sightings: sightings.clone() })
+                as Box<dyn Engine>
         })
     }
 }
@@ -152,7 +157,13 @@ impl Checker {
 
 /// What one node's engine did since the last look.
 #[derive(Clone, Default)]
-pub struct Sightings(Arc<Mutex<Vec<Sighting>>>);
+pub struct Sightings {
+    log: Arc<Mutex<Vec<Sighting>>>,
+    footprint: Arc<AtomicUsize>,
+}
+
+/// How many inputs pass between two looks at how much an engine holds.
+const INPUTS_BETWEEN_LOOKS: u32 = 1_024;
 
 /// Something an engine did.
 #[derive(Debug)]
@@ -164,24 +175,35 @@ pub enum Sighting {
 
 impl Sightings {
     pub fn take(&self) -> Vec<Sighting> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many things the engine held when last looked at.
+    pub fn footprint(&self) -> usize {
+        self.footprint.load(Ordering::Relaxed)
     }
 
     fn add(&self, sighting: Sighting) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
     }
 }
 
 /// An engine that is watched.
-struct Watched {
-    engine: Box<dyn Engine>,
+struct Watched<E> {
+    engine: E,
+    footprint: fn(&E) -> usize,
+    inputs: u32,
     /// The last batch it was given.
     batch: Bytes,
     sightings: Sightings,
 }
 
-impl Engine for Watched {
+impl<E: Engine> Engine for Watched<E> {
     fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.inputs = self.inputs.wrapping_add(1);
+        if self.inputs.is_multiple_of(INPUTS_BETWEEN_LOOKS) {
+            self.sightings.footprint.store((self.footprint)(&self.engine), Ordering::Relaxed);
+        }
         if let Input::Batch(batch) = &input {
             self.batch = batch.bytes.clone();
         }

@@ -9,7 +9,7 @@
 use crate::{
     checks::Checks,
     crypto::{Meter, Modelled, metered},
-    disk::{Disk, Write},
+    disk::{Disk, Records, Write},
     enemy::Enemy,
     engines::{Checker, Engines, Sightings},
     execution::{Executor, Executors},
@@ -41,6 +41,7 @@ pub struct Network {
     pub cost: Cost,
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
+    pub records: RefCell<Records>,
     /// The newest round whose leaders anybody honest knows, and who they are.
     pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
 }
@@ -219,6 +220,11 @@ impl NodeProcess {
         self.executor.tampered = true;
     }
 
+    /// What the engine holds in memory.
+    pub fn held(&self) -> usize {
+        self.sightings.footprint()
+    }
+
     /// Transactions in the pool.
     pub fn pooled(&self) -> usize {
         self.pipeline.pool().ready_len() + self.pipeline.pool().queued_len()
@@ -291,7 +297,10 @@ impl NodeProcess {
                     self.pipeline.handle(now.timestamp(), Input::Executed(Box::new(executed)));
                     self.note_sightings(now);
                 }
-                Output::Persist(ticket, record) => self.waiting.push(Write::Record(ticket, record)),
+                Output::Persist(ticket, record) => {
+                    let record = self.network.records.borrow_mut().share(record);
+                    self.waiting.push(Write::Record(ticket, record));
+                }
                 Output::ReleaseBelow(ticket) => self.waiting.push(Write::ReleaseBelow(ticket)),
                 Output::ReadSafetyLog => self.waiting.push(Write::ReadSafetyLog),
                 Output::Append(block) => self.waiting.push(Write::Block(block)),

@@ -63,6 +63,7 @@ impl<'a> Run<'a> {
             cost: scenario.cost,
             executors: Executors::new(genesis.clone(), vm, scenario.load.payload),
             checks: RefCell::new(checks),
+            records: RefCell::default(),
             elected: RefCell::default(),
             genesis,
         });
@@ -172,12 +173,13 @@ impl<'a> Run<'a> {
 
     fn look(&mut self) {
         let most_pooled = corniche_admission::PoolConfig::from_genesis(&self.network.genesis).max_transactions;
-        let most_records = self.network.engines.most_records();
+        let most_held = self.network.engines.most_held();
         for process in 0..self.world.size() {
             let Some(node) = self.world.process(process) else { continue };
             let mut checks = self.network.checks.borrow_mut();
             checks.bounded(process, "pooled transactions", node.pooled(), most_pooled);
-            checks.bounded(process, "records in the safety log", node.disk().records_kept(), most_records);
+            checks.bounded(process, "records in the safety log", node.disk().records_kept(), most_held);
+            checks.bounded(process, "things in its engine", node.held(), most_held);
         }
     }
 
