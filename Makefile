@@ -96,6 +96,8 @@ bench: build contracts ## Transfers per second and latency on one and on four va
 
 soak: build contracts node-tools ## The long runs: more property cases, and random crashes under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
+		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)

@@ -1,3 +1,21 @@
 //! The shared suite, and this engine's fault schedules.
 
-corniche_testkit::suite!(corniche_mahi_mahi::kit::MahiKit::quick);
+use corniche_mahi_mahi::kit::MahiKit;
+use corniche_testkit::schedule;
+
+corniche_testkit::suite!(MahiKit::quick);
+
+/// Schedules, by size and seed, that once ended badly.
+const KEPT: [(usize, u64); 2] = [
+    // A greeting was lost on a link that stayed up, and never repeated while others went on proposing.
+    (10, 29),
+    // A validator fell further behind than its peers keep, and follows certified commits now.
+    (10, 1541),
+];
+
+#[test]
+fn kept_schedules() {
+    for (size, seed) in KEPT {
+        schedule::run(&MahiKit::quick(size), seed).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
