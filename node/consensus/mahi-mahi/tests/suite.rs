@@ -5,12 +5,16 @@ use corniche_testkit::schedule;
 
 corniche_testkit::suite!(MahiKit::quick);
 
-/// Schedules, by size and seed, that once ended badly.
-const KEPT: [(usize, u64); 2] = [
+/// Schedules, by size and seed, that once ended badly, or that catch a planted bug.
+const KEPT: [(usize, u64); 5] = [
     // A greeting was lost on a link that stayed up, and never repeated while others went on proposing.
     (10, 29),
     // A validator fell further behind than its peers keep, and follows certified commits now.
     (10, 1541),
+    // P1; a skip rule at 2f; a commit past an undecided slot.
+    (7, 49),
+    (4, 7187),
+    (7, 10),
 ];
 
 #[test]
