@@ -98,6 +98,7 @@ soak: build contracts node-tools ## The long runs: more property cases, and rand
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
+	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)

@@ -102,7 +102,7 @@ impl Scheduler {
         let passed: Vec<_> = self.held.range((validator, 0)..(validator, below)).map(|(key, _)| *key).collect();
         if !passed.is_empty() {
             view.release(validator, below);
-            passed.iter().for_each(|key| drop(self.held.remove(key)));
+            self.held.retain(|key, _| !passed.contains(key));
         }
     }
 

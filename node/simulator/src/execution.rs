@@ -93,7 +93,9 @@ impl Executors {
     fn stage(&self, state: State, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
         let mut tree = Tree::default();
         tree.apply(&self.genesis_changes);
-        blocks.iter().for_each(|block| drop(tree.apply(&block.changes)));
+        for block in blocks {
+            tree.apply(&block.changes);
+        }
         let head = blocks.last().map_or(&self.genesis_header, |block| &block.block.header).clone();
         let of_second =
             blocks.iter().rev().map(|block| &block.block.header).take_while(|header| header.timestamp == head.timestamp);

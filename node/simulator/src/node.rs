@@ -106,9 +106,8 @@ fn identity_of(key: &NodeKey) -> usize {
 /// A running node.
 pub struct NodeProcess {
     network: Rc<Network>,
-    /// Which process this is, and which validator it plays.
+    /// Which process this is.
     process: usize,
-    identity: usize,
     pipeline: Pipeline,
     executor: Executor,
     meter: Meter,
@@ -181,7 +180,6 @@ impl NodeProcess {
         let mut node = Self {
             network: network.clone(),
             process,
-            identity,
             pipeline,
             executor,
             meter,

@@ -28,7 +28,7 @@ const LOOK_EVERY: Micros = Micros::from_seconds(1);
 /// what the engine does not accept.
 pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Report, String> {
     let mut run = Run::new(scenario, seed, contract)?;
-    run.to_the_end();
+    run.finish();
     Ok(run.report())
 }
 
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         Ok(Self { scenario, seed, network, world, clients, schedule, stall, look_at: Micros::START })
     }
 
-    pub(crate) fn to_the_end(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let end = Micros::START + Micros(self.scenario.duration_us);
         self.run_until(end);
         // Everything that was to end with the scenario has ended; now what was taken must be committed.

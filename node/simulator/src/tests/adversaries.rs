@@ -22,7 +22,7 @@ fn no_adversary_breaks_anything() {
 fn direct(adversary: &str, nodes: usize, w: u64) -> u64 {
     let scenario = under(adversary, nodes, w);
     let mut run = Run::new(&scenario, 2, None).expect("the scenario needs nothing");
-    run.to_the_end();
+    run.finish();
     let checks = run.network.checks.borrow();
     let (all, direct) = (checks.verdicts().values().sum::<u64>(), checks.verdicts()["direct"]);
     assert!(all > 100, "{:?}", checks.verdicts());

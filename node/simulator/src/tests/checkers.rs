@@ -25,7 +25,7 @@ fn a_node_that_executes_wrongly_is_found() {
     let mut run = Run::new(&scenario, 1, None).expect("the scenario needs nothing");
     run.run_until(Micros::from_seconds(3));
     run.world.with(2, NodeProcess::tamper_with_execution);
-    run.to_the_end();
+    run.finish();
     let report = run.report();
     assert_eq!(report.verdict, Verdict::Diverged, "{}", report.text());
     let has = |words: &str| report.violations.iter().any(|violation| violation.contains(words));
