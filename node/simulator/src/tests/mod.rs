@@ -5,7 +5,7 @@ mod checkers;
 mod delays;
 mod enemies;
 
-use crate::{Report, Scenario, Verdict, scenario::parse, simulate};
+use crate::{Report, Scenario, Verdict, scenario::parse, simulate, simulate::Run};
 
 /// A network of 20 ms links, and what else the file says.
 fn scenario(nodes: usize, rest: &str) -> Scenario {
@@ -53,6 +53,31 @@ fn every_payload_gives_the_same_verdict() {
     let load = |payload: &str| format!("{CALM}payload = \"{payload}\"\n");
     for payload in ["none", "transfer"] {
         passes(&run(&scenario(4, &load(payload)), 3));
+    }
+}
+
+/// The contract as `make contracts` built it.
+fn wasm(name: &str) -> Vec<u8> {
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/contracts/wasm32-unknown-unknown/release");
+    let directory = std::env::var("CONTRACTS_WASM_DIR").unwrap_or_else(|_| built.to_owned());
+    let path = format!("{directory}/{name}.wasm");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}; run `make contracts` first"))
+}
+
+#[test]
+fn contracts_run_in_the_real_virtual_machine() {
+    for payload in ["counter", "erc20"] {
+        let wasm = wasm(payload);
+        let load = format!("{CALM}payload = \"{payload}\"\ncontract = \"{payload}.wasm\"\n");
+        let scenario = scenario(4, &load);
+        let mut run = Run::new(&scenario, 3, Some(&wasm)).expect("the scenario needs nothing else");
+        run.finish();
+        passes(&run.report());
+        let node = run.world.process(0).expect("it is up");
+        let receipts = node.disk().blocks().iter().flat_map(|block| &block.receipts);
+        assert!(
+            receipts.clone().count() == 1_200 && receipts.clone().all(|receipt| receipt.success && receipt.logs.len() == 1)
+        );
     }
 }
 
