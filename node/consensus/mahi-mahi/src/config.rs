@@ -80,6 +80,11 @@ impl Config {
     /// The engine parameters of a genesis, with its batch limits and its time.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
         let mut config = Self::from_parameters(&genesis.engine.parameters)?;
+        // The default is capped; a number that somebody wrote down is meant.
+        let (leaders, validators) = (genesis.engine.parameters.get("leaders"), genesis.validators.len());
+        if let Some(leaders) = leaders.filter(|leaders| usize::try_from(**leaders).is_ok_and(|leaders| leaders > validators)) {
+            return Err(format!("mahi-mahi parameter leaders is {leaders}, must be at most {validators}, one per validator"));
+        }
         config.batch_bytes = genesis.batch_bytes;
         config.batch_gas = genesis.batch_gas;
         config.genesis_time = genesis.timestamp_ms;
@@ -201,6 +206,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, ValidatorInfo};
 
     fn read(entries: &[(&str, u64)]) -> Result<Config, String> {
         Config::from_parameters(&entries.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
@@ -214,11 +220,82 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_and_unsafe_values_are_refused() {
+    fn unknown_names_are_refused() {
         assert!(read(&[("wave_lenght", 5)]).unwrap_err().contains("no parameter wave_lenght"));
-        // w = 3 is safe but not live under asynchrony; D < 2w could pass undecided slots.
-        for bad in [("wave_length", 3), ("wave_length", 6), ("leaders", 0), ("gc_depth", 7), ("fetch_bytes", 1 << 30)] {
-            assert!(read(&[bad]).is_err(), "{bad:?}");
+        // What a baseline is made of has no name.
+        assert!(read(&[("rule", 1)]).is_err() && read(&[("stride", 5)]).is_err() && read(&[("direct_skip", 0)]).is_err());
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_refused_and_their_neighbours_taken() {
+        const DAY_MS: u64 = 86_400_000;
+        let bounds = [
+            // w = 3 is safe but not live under asynchrony; D < 2w could pass undecided slots.
+            ("wave_length", 4, 5),
+            ("leaders", 1, u64::from(u16::MAX)),
+            ("gc_depth", 8, 100_000),
+            ("retain_rounds", 0, 100_000),
+            ("min_round_ms", 0, DAY_MS),
+            ("parent_grace_ms", 0, DAY_MS),
+            ("heartbeat_ms", 1, DAY_MS),
+            ("fetch_delay_ms", 0, DAY_MS),
+            ("fetch_retry_ms", 1, DAY_MS),
+            ("fetch_blocks", 1, 10_000),
+            ("fetch_bytes", 0, 16 << 20),
+            ("batch_bytes", 0, 16 << 20),
+        ];
+        for (name, least, most) in bounds {
+            assert!(read(&[(name, least)]).is_ok() && read(&[(name, most)]).is_ok(), "{name} from {least} to {most}");
+            let beyond = [least.checked_sub(1), Some(most + 1), Some(u64::MAX)];
+            for value in beyond.into_iter().flatten() {
+                let refusal = read(&[(name, value)]).unwrap_err();
+                assert!(refusal.contains(name) && refusal.contains(&value.to_string()), "{refusal}");
+            }
         }
+        assert!(read(&[("wave_length", 5), ("gc_depth", 9)]).is_err(), "two waves are ten rounds");
+    }
+
+    #[test]
+    fn rounds_have_a_shortest_time_unless_somebody_takes_it_away() {
+        assert!(Config::default().min_round_ms > 0);
+    }
+
+    fn genesis(validators: usize, parameters: &[(&str, u64)]) -> Genesis {
+        let validator = ValidatorInfo {
+            consensus_key: B256::ZERO,
+            bls_key: Bytes::new(),
+            bls_proof: Bytes::new(),
+            network_key: B256::ZERO,
+            fee_address: Address::ZERO,
+        };
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Genesis {
+            protocol_version: 1,
+            chain_id: 7,
+            currency: "TEST".into(),
+            timestamp_ms: TimestampMs(9),
+            block_ms: 0,
+            block_gas_limit: 30_000_000,
+            batch_bytes: 77,
+            batch_gas: 88,
+            epoch_blocks: 1_000_000,
+            fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+            engine: EngineConfig { name: "mahi-mahi".into(), parameters },
+            validators: vec![validator; validators],
+            coin_shares: Vec::new(),
+            coin_public_key: Bytes::new(),
+            accounts: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn leaders_are_at_most_the_validators() {
+        let refusal = Config::from_genesis(&genesis(4, &[("leaders", 5)])).unwrap_err();
+        assert!(refusal.contains("leaders is 5, must be at most 4"), "{refusal}");
+        let config = Config::from_genesis(&genesis(4, &[("leaders", 4)])).unwrap();
+        assert_eq!((config.leaders, config.batch_bytes, config.batch_gas, config.genesis_time.0), (4, 77, 88, 9));
+        assert!(Config::from_genesis(&genesis(1, &[])).is_ok(), "the default is capped");
+        assert_eq!(Config { leaders: 9, ..Config::default() }.waves(4).leaders, 4);
+        assert_eq!(Config::default().waves(1).leaders, 1);
     }
 }

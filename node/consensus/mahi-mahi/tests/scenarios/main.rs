@@ -17,6 +17,7 @@ mod delays;
 mod equivocation;
 mod fixtures;
 mod garbage;
+mod hundred;
 mod idle;
 mod incremental;
 mod lost_disk;

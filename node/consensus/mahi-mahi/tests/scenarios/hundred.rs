@@ -1,0 +1,39 @@
+//! The sizes at the edges: a hundred validators, as many leaders as validators, and rounds that do not outrun their shortest time.
+
+use crate::cluster::{Cluster, quick};
+use corniche_mahi_mahi::Config;
+use std::collections::BTreeSet;
+
+#[test]
+fn a_hundred_validators_with_a_hundred_leaders() {
+    let (wave_length, leaders, live) = (5, 100, 67);
+    let mut cluster = Cluster::honest(100, Config { wave_length, leaders, ..quick() }, 1);
+    (live..100).for_each(|node| cluster.crash(node));
+    cluster.run_for(50);
+    let mut transactions = BTreeSet::new();
+    for node in [0, live / 2, live - 1] {
+        cluster.submit(node, &format!("t{node}"));
+        transactions.insert(format!("t{node}"));
+    }
+    let have = |cluster: &Cluster, node| transactions.is_subset(&cluster.delivered(node).into_iter().collect());
+    assert!(cluster.run_while(400, |cluster| !(0..live).all(|node| have(cluster, node))));
+    cluster.assert_agreement();
+    assert!(cluster.nodes.iter().all(|node| node.accused.is_empty()));
+}
+
+#[test]
+fn rounds_under_load_take_at_least_the_shortest_time() {
+    let mut cluster = Cluster::honest(4, Config { min_round_ms: 20, ..quick() }, 2);
+    cluster.link.min_ms = 1;
+    cluster.link.max_ms = 1;
+    cluster.run_for(100);
+    let clock = |cluster: &Cluster| cluster.nodes[0].engine.as_ref().unwrap().clock().0;
+    let (before, start) = (clock(&cluster), cluster.now);
+    for step in 0..2_000 {
+        cluster.submit(step % 4, &format!("t{step}"));
+        cluster.run_for(1);
+    }
+    let rounds = clock(&cluster) - before;
+    let most = (cluster.now - start) / 20 + 1;
+    assert!(rounds <= most && rounds > most / 2, "{rounds} rounds, at most {most}");
+}
