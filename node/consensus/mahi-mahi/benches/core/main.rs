@@ -7,7 +7,8 @@
 //! run, so their ratios hold on any machine; figures are of the first quartile of the
 //! rounds, because on a busy machine the mean is somebody else's.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // a benchmark's panic is its report, and its table is the result
+// A benchmark reads a clock, its panic is its report, and its table is the result.
+#![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
 
 mod allocations;
 mod committee;
