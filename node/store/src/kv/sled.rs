@@ -55,6 +55,17 @@ impl Kv for SledKv {
         }
         self.db.apply_batch(changes)?;
         self.db.flush()?;
+        self.free_what_the_batch_replaced(batch.len())
+    }
+}
+
+impl SledKv {
+    /// sled frees replaced pages a few at a time, whenever an operation starts, and a batch is one operation however large it
+    /// is: written in batches alone, 400,000 entries of 41 bytes held 1.2 GB, with this 63 MB.
+    fn free_what_the_batch_replaced(&self, entries: usize) -> Result<(), KvError> {
+        for _ in 0..entries {
+            self.db.contains_key([])?;
+        }
         Ok(())
     }
 }
