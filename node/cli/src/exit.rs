@@ -3,11 +3,13 @@
 
 use std::{fmt::Display, io::Write, process::ExitCode};
 
-/// What the exit code of `corniche` says. 0 is success and 2 a usage error, reported by the argument parser.
+/// What the exit code of `corniche` says. 0 is success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Anything without a code of its own.
     Failure = 1,
+    /// Wrong arguments, as the argument parser reports them, or a file that the command refuses.
+    Usage = 2,
     /// The transaction is in a block and reverted, or the call reverted.
     Reverted = 3,
     /// The node refused the transaction or the request.
@@ -18,6 +20,10 @@ pub enum Exit {
     Deadline = 6,
     /// The node stopped by itself because going on would be unsafe; the message says why.
     Halted = 7,
+    /// A simulated network did not commit what it accepted.
+    NoProgress = 8,
+    /// A simulated network broke a safety promise.
+    Diverged = 9,
 }
 
 /// An error with an exit code of its own.

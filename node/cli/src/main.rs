@@ -6,6 +6,7 @@ mod genesis;
 mod keys;
 mod load;
 mod node;
+mod sim;
 mod testnet;
 
 use clap::{Parser, Subcommand};
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
 /// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed, 7 halted because going on
-/// would be unsafe.
+/// would be unsafe; of `sim`, 8 no progress, 9 diverged.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]
 struct Cli {
@@ -31,6 +32,7 @@ enum Command {
     Keys(keys::Args),
     Load(load::Args),
     Node(node::Args),
+    Sim(sim::Args),
     Testnet(testnet::Args),
 }
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
         Command::Node(args) => node::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Testnet(args) => testnet::run(args),
         Command::Load(args) => load::run(args),
     };

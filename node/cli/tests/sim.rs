@@ -1,0 +1,57 @@
+//! `corniche sim` as scripts use it: what is on which channel, and the exit codes.
+
+use std::{fs, process::Command};
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs a scenario under this name with these arguments.
+fn sim(text: &str, args: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scenario.toml");
+    fs::write(&file, text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_corniche")).arg("sim").arg(file).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+const SMALL: &str =
+    "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"2s\"\n[network]\ndelay_ms = 10\n[load]\nrate = 50\nstop = \"1s\"\n";
+
+#[test]
+fn a_pass_is_one_json_object_and_exit_code_0() {
+    let ran = sim(SMALL, &["--json", "--seed", "5"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((json["verdict"].as_str(), json["seed"].as_u64()), (Some("pass"), Some(5)));
+    assert_eq!((json["submitted"].as_u64(), json["committed"].as_u64(), json["lost"].as_u64()), (Some(50), Some(50), Some(0)));
+    let again = sim(SMALL, &["--json", "--seed", "5"]);
+    assert_eq!(again.out, ran.out, "the same file and seed");
+}
+
+#[test]
+fn people_get_a_table_of_the_file_s_own_seed() {
+    let ran = sim(&format!("seed = 9\n{SMALL}"), &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.starts_with("verdict         pass, 0 safety violations\n"), "{}", ran.out);
+    assert!(ran.out.contains("seed 9"), "{}", ran.out);
+}
+
+#[test]
+fn without_a_quorum_there_is_no_progress_and_exit_code_8() {
+    let ran = sim(&format!("{SMALL}[[fault]]\nkind = \"crash\"\nat = \"0s\"\nnodes = [2, 3]\n"), &["--json"]);
+    assert_eq!(ran.code, Some(8), "{}", ran.err);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(json["verdict"].as_str(), Some("no_progress"));
+    assert!(json["latency_ms"]["mean"].is_null(), "{}", ran.out);
+}
+
+#[test]
+fn a_refused_file_names_its_line_and_exits_with_2() {
+    let ran = sim(&format!("{SMALL}\n[disk]\nlatencyy = 1\n"), &["--json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("scenario.toml:11: unknown key \"latencyy\" in [disk]; known: latency_ms"), "{}", ran.err);
+}
