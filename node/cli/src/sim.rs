@@ -3,10 +3,16 @@
 
 use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
-use corniche_simulator::{Report, Scenario, Verdict, scenario, simulate};
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use corniche_engine::{TraceEvent, Vertex};
+use corniche_simulator::{Micros, Observer, Report, Scenario, Verdict, scenario, simulate, simulate_observed};
+use serde_json::{Value, json};
 use std::{
-    fs,
+    cell::{Cell, RefCell},
+    fs::{self, File},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
+    rc::Rc,
     time::Instant,
 };
 
@@ -28,6 +34,10 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write what every engine does to this file, one JSON object a line: the `vertex` and `slot` entries of `corniche_getDag`,
+    /// with the `node` whose they are and virtual milliseconds
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// Runs `corniche sim`.
@@ -42,10 +52,85 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let contract = contract(&args.file, &scenario)?;
     exit::note(format_args!("{} validators, {}, seed {seed}", scenario.nodes, scenario.engine));
     let started = Instant::now();
-    let report = simulate(&scenario, seed, contract.as_deref()).map_err(|error| Failed::new(Exit::Usage, error))?;
+    let report = match &args.trace {
+        None => simulate(&scenario, seed, contract.as_deref()),
+        Some(path) => {
+            let trace = TraceFile::create(path)?;
+            let report = simulate_observed(&scenario, seed, contract.as_deref(), trace.observer());
+            trace.finish().with_context(|| format!("cannot write {}", path.display()))?;
+            report
+        }
+    };
+    let report = report.map_err(|error| Failed::new(Exit::Usage, error))?;
     exit::note(format_args!("simulated in {:.1} s", started.elapsed().as_secs_f64()));
     exit::result(if args.json { report.json() } else { report.text() });
     judge(&report)
+}
+
+/// The file of `--trace`.
+struct TraceFile {
+    lines: Rc<RefCell<BufWriter<File>>>,
+    /// The first write that failed; the run goes on.
+    failed: Rc<Cell<Option<io::Error>>>,
+}
+
+impl TraceFile {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { lines: Rc::new(RefCell::new(BufWriter::new(file))), failed: Rc::default() })
+    }
+
+    fn observer(&self) -> Observer {
+        let (lines, failed) = (self.lines.clone(), self.failed.clone());
+        Box::new(move |now, node, event| {
+            let Some(line) = trace_line(now, node, event) else { return };
+            if let Err(error) = writeln!(lines.borrow_mut(), "{line}") {
+                failed.set(failed.take().or(Some(error)));
+            }
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.failed.take().map_or_else(|| self.lines.borrow_mut().flush(), Err)
+    }
+}
+
+/// Proposals and verdicts; the leaders of a round follow from its verdicts, and notes are for logs.
+fn trace_line(now: Micros, node: usize, event: &TraceEvent) -> Option<Value> {
+    let at = now.0 / 1_000;
+    match event {
+        TraceEvent::Proposed(proposal) => {
+            Some(json!({ "node": node, "vertex": DagVertex { proposed_ms: Some(at), ..vertex(proposal) } }))
+        }
+        TraceEvent::Accepted(proposal) => {
+            Some(json!({ "node": node, "vertex": DagVertex { accepted_ms: Some(at), ..vertex(proposal) } }))
+        }
+        TraceEvent::Decided { round, rank, leader, committed, why } => {
+            let slot = LeaderSlot {
+                round: *round,
+                rank: u64::from(*rank),
+                validator: u64::from(leader.0),
+                status: if committed.is_some() { SlotStatus::Committed } else { SlotStatus::Skipped },
+                digest: *committed,
+                why: Some(why.clone()),
+                decided_ms: Some(at),
+            };
+            Some(json!({ "node": node, "slot": slot }))
+        }
+        TraceEvent::Elected { .. } | TraceEvent::Note { .. } => None,
+    }
+}
+
+fn vertex(proposal: &Vertex) -> DagVertex {
+    DagVertex {
+        round: proposal.id.round,
+        author: u64::from(proposal.id.author.0),
+        digest: proposal.id.digest,
+        parents: proposal.parents.iter().map(|parent| parent.digest).collect(),
+        batch_bytes: u64::from(proposal.batch_bytes),
+        proposed_ms: None,
+        accepted_ms: None,
+    }
 }
 
 /// The wasm that the scenario's payload calls.

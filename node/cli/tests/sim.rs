@@ -33,6 +33,21 @@ fn a_pass_is_one_json_object_and_exit_code_0() {
 }
 
 #[test]
+fn a_trace_shows_proposals_of_all_and_committed_leaders() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.jsonl");
+    let ran = sim(SMALL, &["--trace", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let text = fs::read_to_string(file).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let authors: std::collections::BTreeSet<_> =
+        lines.iter().filter_map(|line| line["vertex"]["author"].as_str()).map(str::to_owned).collect();
+    assert_eq!(authors.len(), 4);
+    let committed = |line: &&serde_json::Value| line["slot"]["status"] == "committed" && line["slot"]["why"].is_string();
+    assert!(lines.iter().filter(committed).count() > 20, "{} lines", lines.len());
+}
+
+#[test]
 fn people_get_a_table_of_the_file_s_own_seed() {
     let ran = sim(&format!("seed = 9\n{SMALL}"), &[]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);

@@ -28,6 +28,8 @@ mod stall;
 #[cfg(test)]
 mod tests;
 
+pub use corniche_testkit::Micros;
+pub use node::Observer;
 pub use report::{Report, Second, Spread, Verdict};
 pub use scenario::Scenario;
-pub use simulate::simulate;
+pub use simulate::{simulate, simulate_observed};

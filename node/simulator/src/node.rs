@@ -44,7 +44,12 @@ pub struct Network {
     pub records: RefCell<Records>,
     /// The newest round whose leaders anybody honest knows, and who they are.
     pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
+    /// Told what honest nodes' engines do.
+    pub observer: Option<RefCell<Observer>>,
 }
+
+/// Called with virtual time, the node and the event.
+pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 
 /// What nodes say to each other. Recipients share one.
 #[derive(Clone)]
@@ -315,7 +320,7 @@ impl NodeProcess {
                 Output::Accuse { validator, offence, .. } => {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
-                Output::Trace(event) => self.traced(event),
+                Output::Trace(event) => self.traced(now, event),
                 Output::Pending(_) | Output::Dropped { .. } => {}
             }
         }
@@ -327,7 +332,10 @@ impl NodeProcess {
         submitted
     }
 
-    fn traced(&mut self, event: TraceEvent) {
+    fn traced(&mut self, now: Micros, event: TraceEvent) {
+        if let Some(observer) = &self.network.observer {
+            (observer.borrow_mut())(now, self.process, &event);
+        }
         match event {
             TraceEvent::Elected { round, leaders } => {
                 let mut elected = self.network.elected.borrow_mut();

@@ -7,7 +7,7 @@ use crate::{
     execution::Executors,
     genesis,
     load::{CONTRACT, Clients, Turn},
-    node::{Network, NodeProcess, Role},
+    node::{Network, NodeProcess, Observer, Role},
     report::{Report, Verdict},
     scenario::{Behaviour, Fault, Payload, Scenario},
     schedule::{Change, Schedule},
@@ -32,6 +32,18 @@ pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Resu
     Ok(run.report())
 }
 
+/// The same run, which tells the observer what the engines do.
+pub fn simulate_observed(
+    scenario: &Scenario,
+    seed: u64,
+    contract: Option<&[u8]>,
+    observer: Observer,
+) -> Result<Report, String> {
+    let mut run = Run::observed(scenario, seed, contract, Some(observer))?;
+    run.finish();
+    Ok(run.report())
+}
+
 /// A run under way.
 pub(crate) struct Run<'a> {
     scenario: &'a Scenario,
@@ -46,6 +58,15 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Self, String> {
+        Self::observed(scenario, seed, contract, None)
+    }
+
+    fn observed(
+        scenario: &'a Scenario,
+        seed: u64,
+        contract: Option<&[u8]>,
+        observer: Option<Observer>,
+    ) -> Result<Self, String> {
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
@@ -65,6 +86,7 @@ impl<'a> Run<'a> {
             checks: RefCell::new(checks),
             records: RefCell::default(),
             elected: RefCell::default(),
+            observer: observer.map(RefCell::new),
             genesis,
         });
         let schedule = Schedule::new(scenario, &roles);
