@@ -1,6 +1,6 @@
 //! What the RPC server reads: the store, the state and the copy of the pool.
 
-use super::core::Shared;
+use super::shared::Shared;
 use corniche_admission::Refusal;
 use corniche_api::{ErrorCode, Reason, RpcError, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;

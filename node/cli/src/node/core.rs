@@ -9,151 +9,26 @@
 
 use super::{
     clock,
-    inbox::{Inbox, Received},
+    disk::{Write, run_writer},
+    inbox::Received,
     mirror::Mirror,
+    shared::{Shared, count},
 };
-use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
-use corniche_engine::{Ticket, Verifier};
 use corniche_executor::verify_ordered;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Executed, ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
-use corniche_store::{Space, Store, Trace};
-use corniche_types::{
-    B256, Bytes, Certificate, OrderedTransaction, Resume, SkipReason, Transaction, ValidatorIndex, keccak256, wire,
-};
+use corniche_store::{Store, Trace};
+use corniche_types::{B256, Bytes, Height, OrderedTransaction, SkipReason, keccak256, wire};
 use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
-use tokio::sync::{Notify, broadcast, oneshot};
-
-/// Answer to a user's transaction.
-pub type Submitted = Result<B256, RpcError>;
-
-/// Numbers for `/metrics`.
-#[derive(Default)]
-pub struct Counters {
-    pub head: AtomicU64,
-    pub finalized: AtomicU64,
-    pub executed: AtomicU64,
-    pub skipped: AtomicU64,
-    pub refused: AtomicU64,
-    pub accusations: AtomicU64,
-    pub inbox_dropped: AtomicU64,
-    pub peer_faults: AtomicU64,
-}
-
-fn count(counter: &AtomicU64, by: usize) {
-    counter.fetch_add(by as u64, Ordering::Relaxed);
-}
-
-/// What the threads and the RPC server share.
-pub struct Shared {
-    pub inbox: Inbox<Input>,
-    pub mirror: Mirror,
-    pub counters: Counters,
-    pub events: broadcast::Sender<ChainEvent>,
-    /// Users waiting for admission's answer, by ticket.
-    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
-    next_reply: AtomicU64,
-    pub next_base_fee: AtomicU64,
-    /// The newest height peers say is certified.
-    pub target: AtomicU64,
-    /// Why the node stopped by itself, if it did.
-    halt_reason: Mutex<Option<String>>,
-    halt_signal: Notify,
-    /// Set when the disk is nearly full: no transactions are taken any more.
-    pub refusing: std::sync::atomic::AtomicBool,
-}
-
-impl Shared {
-    pub fn new(inbox: usize, base_fee: u64) -> Self {
-        Self {
-            inbox: Inbox::new(inbox),
-            mirror: Mirror::default(),
-            counters: Counters::default(),
-            events: broadcast::channel(4_096).0,
-            waiting: Mutex::default(),
-            next_reply: AtomicU64::new(1),
-            next_base_fee: AtomicU64::new(base_fee),
-            target: AtomicU64::new(0),
-            halt_reason: Mutex::default(),
-            halt_signal: Notify::new(),
-            refusing: false.into(),
-        }
-    }
-
-    /// Hands a checked transaction to admission; the answer comes through the channel.
-    pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<Submitted> {
-        let (sender, receiver) = oneshot::channel();
-        if self.refusing.load(Ordering::Relaxed) {
-            let _ = sender.send(Err(Reason::NotAccepting.with("the disk is nearly full")));
-            return receiver;
-        }
-        let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
-        self.waiting().insert(reply, sender);
-        if self.inbox.transaction(Input::Submit { transaction, reply: Some(reply) }).is_err() {
-            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
-        }
-        receiver
-    }
-
-    fn answer(&self, reply: u64, answer: Submitted) {
-        if let Some(sender) = self.waiting().remove(&reply) {
-            let _ = sender.send(answer);
-        }
-    }
-
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Submitted>>> {
-        self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
-    }
-
-    /// Waits until the node stops by itself, and says why.
-    pub async fn halted(&self) -> String {
-        loop {
-            let notified = self.halt_signal.notified();
-            if let Some(reason) = self.halt_reason().clone() {
-                return reason;
-            }
-            notified.await;
-        }
-    }
-
-    fn halt_reason(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.halt_reason.lock().expect("invariant: nobody panics while holding the reason")
-    }
-
-    /// Stops the node's threads; the reason is for the operator.
-    pub fn halt(&self, reason: String) {
-        self.halt_reason().get_or_insert(reason);
-        self.halt_signal.notify_waiters();
-        self.inbox.close();
-    }
-}
-
-/// A job for the writer thread; jobs are done in order.
-enum Write {
-    Record(Ticket, Bytes),
-    ReleaseBelow(Ticket),
-    ReadSafetyLog,
-    Block(Arc<CommittedBlock>),
-    Certificate(Certificate),
-    Progress(Resume),
-    /// The last thing this node does.
-    Divergence {
-        reason: String,
-        certificate: Certificate,
-    },
-}
 
 /// Jobs waiting for the disk. A full queue stops the pipeline until the disk has caught up, which waits for nobody.
 const WRITES_WAITING: usize = 16_384;
@@ -210,13 +85,11 @@ struct Ports {
 }
 
 fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
-    // Executed, and not yet known to be durable. The copy of the pool drops their transactions on this thread, where they also
-    // enter it, so that none can come back in between.
-    let mut appending: VecDeque<Arc<CommittedBlock>> = VecDeque::new();
+    let mut appending = Appending::default();
     loop {
         while let Some(output) = pipeline.poll() {
             if let Output::Append(block) = &output {
-                appending.push_back(block.clone());
+                appending.push(block.clone());
             }
             ports.carry_out(output);
         }
@@ -229,10 +102,28 @@ fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
         };
         let durable = if let Input::Appended(height) = &input { Some(*height) } else { None };
         pipeline.handle(clock::now(), input);
-        while let Some(block) = appending.pop_front_if(|block| durable.is_some_and(|height| block.block.height() <= height)) {
-            ports.shared.mirror.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+        if let Some(height) = durable {
+            appending.durable(height, &ports.shared.mirror);
         }
         ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
+    }
+}
+
+/// Executed, and not yet known to be durable. The copy of the pool drops their transactions on this thread, where they also
+/// enter it, so that none can come back in between.
+#[derive(Default)]
+struct Appending(VecDeque<Arc<CommittedBlock>>);
+
+impl Appending {
+    fn push(&mut self, block: Arc<CommittedBlock>) {
+        self.0.push_back(block);
+    }
+
+    /// Everything up to `height` is on disk: whoever asks for these transactions now finds them in their blocks.
+    fn durable(&mut self, height: Height, pool: &Mirror) {
+        while let Some(block) = self.0.pop_front_if(|block| block.block.height() <= height) {
+            pool.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+        }
     }
 }
 
@@ -344,198 +235,5 @@ fn verify_in_parallel(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Resu
         let mut verified = check(left);
         verified.extend(other.join().expect("invariant: checking a signature does not panic"));
         verified
-    })
-}
-
-// ---- disk --------------------------------------------------------------------------------------------------------------
-
-/// How often free space is looked at while there is something to write.
-const SPACE_EVERY: Duration = Duration::from_secs(5);
-
-/// Takes what is there, appends all of it, syncs once, then tells everyone: group commit.
-fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared) {
-    let mut space_checked = None::<Instant>;
-    while let Ok(first) = writes.recv() {
-        let mut group = vec![first];
-        group.extend(writes.try_iter().take(1_023));
-        if let Err(error) = write_group(&mut store, group, shared) {
-            return shared.halt(format!("the disk failed: {error}"));
-        }
-        if space_checked.is_none_or(|at| at.elapsed() >= SPACE_EVERY) {
-            space_checked = Some(Instant::now());
-            if let Err(reason) = check_space(&store, shared) {
-                return shared.halt(reason);
-            }
-        }
-    }
-}
-
-/// A nearly full disk stops admission, then the node, cleanly (design §6).
-fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
-    let space = store.space().map_err(|error| error.to_string())?;
-    let low = space != Space::Enough;
-    if shared.refusing.swap(low, Ordering::Relaxed) != low {
-        tracing::warn!(
-            ?space,
-            "{}",
-            if low { "the disk is nearly full: transactions are refused" } else { "the disk has room again" }
-        );
-    }
-    match space {
-        Space::Exhausted => Err("the disk is full; free some space and start the node again".into()),
-        Space::Enough | Space::Low => Ok(()),
-    }
-}
-
-fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<(), corniche_store::StoreError> {
-    let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
-    let mut finalized = None;
-    let (mut release, mut diverged) = (None, None);
-    let mut read_safety_log = false;
-    for write in group {
-        match write {
-            Write::Record(ticket, record) => {
-                // An engine whose history was lost records nothing before it knows it again.
-                if store.is_history_lost() {
-                    store.append_history_known()?;
-                }
-                store.append_safety(ticket, &record)?;
-            }
-            Write::ReleaseBelow(ticket) => release = Some(ticket),
-            Write::ReadSafetyLog => read_safety_log = true,
-            Write::Block(block) => {
-                store.append_block(block.clone())?;
-                appended.push(block);
-            }
-            Write::Certificate(certificate) => {
-                finalized = Some(certificate.height);
-                store.append_certificate(&certificate)?;
-            }
-            Write::Progress(resume) => store.append_progress(&resume)?,
-            Write::Divergence { reason, certificate } => {
-                store.append_divergence(&certificate)?;
-                diverged = Some(reason);
-            }
-        }
-    }
-    let synced = store.sync()?;
-    for ticket in synced.tickets {
-        shared.inbox.answer(Input::Durable(ticket));
-    }
-    for block in &appended {
-        let height = block.block.height();
-        shared.counters.head.store(height.0, Ordering::Relaxed);
-        count(&shared.counters.executed, block.receipts.len());
-        count(&shared.counters.skipped, block.block.ordering.skipped.len());
-        let _ = shared.events.send(ChainEvent::Head(height));
-    }
-    if let Some(block) = appended.last() {
-        shared.inbox.answer(Input::Appended(block.block.height()));
-    }
-    if let Some(height) = finalized {
-        shared.counters.finalized.store(height.0, Ordering::Relaxed);
-        let _ = shared.events.send(ChainEvent::Finalized(height));
-    }
-    // Only what is durable makes a record unnecessary, so this comes after the sync.
-    if let Some(ticket) = release {
-        store.release_safety_below(ticket)?;
-    }
-    if let Some(reason) = diverged {
-        shared.halt(reason);
-    }
-    if read_safety_log {
-        shared.inbox.answer(Input::SafetyLog(store.safety_records()?));
-    }
-    Ok(())
-}
-
-// ---- what peers send ---------------------------------------------------------------------------------------------------
-
-/// A message as it came from the network.
-type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
-
-/// Checks peers' messages on a few threads; a peer's messages keep their order because it stays with one thread. Everybody
-/// outside the committee shares one thread of its own, so that nobody there can crowd out a validator.
-pub struct Verifiers {
-    guests: mpsc::SyncSender<Unchecked>,
-    validators: Vec<mpsc::SyncSender<Unchecked>>,
-}
-
-impl Verifiers {
-    pub fn spawn(
-        threads: usize,
-        chain_id: u64,
-        verifier: Option<Arc<dyn Verifier>>,
-        shared: &Arc<Shared>,
-        network: &NetworkHandle,
-    ) -> Self {
-        let queue = |name: String, capacity: usize| {
-            let (sender, receiver) = mpsc::sync_channel::<Unchecked>(capacity);
-            let (shared, network, verifier) = (shared.clone(), network.clone(), verifier.clone());
-            let body = move || {
-                while let Ok((peer, validator, bytes)) = receiver.recv() {
-                    match check(peer, validator, &bytes, chain_id, verifier.as_deref()) {
-                        Ok(inputs) => inputs.into_iter().for_each(|input| {
-                            // A full inbox drops peers' messages; whoever lacks something asks for it.
-                            let taken = match input {
-                                Input::Submit { .. } => shared.inbox.transaction(input),
-                                _ => shared.inbox.message(input),
-                            };
-                            count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
-                        }),
-                        Err(fault) => {
-                            tracing::debug!(%peer, fault, "a peer broke the rules");
-                            count(&shared.counters.peer_faults, 1);
-                            network.penalise(peer, Fault::NeverValid);
-                        }
-                    }
-                }
-            };
-            thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
-            sender
-        };
-        Self {
-            guests: queue("verify-guests".into(), 64),
-            validators: (0..threads.max(1)).map(|number| queue(format!("verify-{number}"), 1_024)).collect(),
-        }
-    }
-
-    /// Queues one message; a full queue drops it.
-    pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) {
-        let queue = match validator {
-            Some(index) => &self.validators[index.as_usize() % self.validators.len()],
-            None => &self.guests,
-        };
-        let _ = queue.try_send((peer, validator, bytes));
-    }
-}
-
-/// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
-fn check(
-    peer: PeerKey,
-    validator: Option<ValidatorIndex>,
-    bytes: &Bytes,
-    chain_id: u64,
-    verifier: Option<&dyn Verifier>,
-) -> Result<Vec<Input>, String> {
-    let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
-    let from_validator = validator.ok_or("a message that only validators send");
-    Ok(match message {
-        PeerMessage::Engine(bytes) => {
-            let from = from_validator?;
-            let Some(verifier) = verifier else { return Ok(Vec::new()) };
-            let message = verifier.verify(from, &bytes).map_err(|fault| fault.to_string())?;
-            vec![Input::Engine { from, message }]
-        }
-        PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
-        PeerMessage::Certificate(certificate) => vec![Input::Certificate { from: peer.0.0, certificate }],
-        PeerMessage::Transactions(raw) => raw
-            .into_iter()
-            .map(|raw| {
-                let transaction = Transaction::decode(raw).map_err(|error| error.to_string())?;
-                let transaction = VerifiedTransaction::verify(transaction, chain_id).map_err(|error| error.to_string())?;
-                Ok(Input::Submit { transaction, reply: None })
-            })
-            .collect::<Result<_, String>>()?,
     })
 }

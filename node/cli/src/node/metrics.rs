@@ -1,6 +1,6 @@
 //! What `/metrics` says of the node besides its RPC server.
 
-use super::core::Shared;
+use super::shared::Shared;
 use corniche_network::NetworkHandle;
 use corniche_store::Trace;
 use prometheus_client::{

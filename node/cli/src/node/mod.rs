@@ -4,10 +4,13 @@ mod backend;
 mod clock;
 mod config;
 mod core;
+mod disk;
 mod inbox;
 mod metrics;
 mod mirror;
 mod open;
+mod shared;
+mod verify;
 
 pub use config::{Limits, NodeConfig};
 

@@ -4,8 +4,10 @@ use super::{
     NodeConfig,
     backend::{Dag, NodeBackend},
     clock,
-    core::{self, Shared, Verifiers},
+    core,
     metrics::NodeMetrics,
+    shared::Shared,
+    verify::Verifiers,
 };
 use crate::{
     exit::{Exit, Failed},

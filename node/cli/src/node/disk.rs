@@ -1,0 +1,128 @@
+//! The writer thread: jobs in order, many to one sync, and an eye on the free space.
+
+use super::shared::{Shared, count};
+use corniche_engine::Ticket;
+use corniche_pipeline::Input;
+use corniche_rpc::ChainEvent;
+use corniche_state::CommittedBlock;
+use corniche_store::{Space, Store, StoreError};
+use corniche_types::{Bytes, Certificate, Resume};
+use std::{
+    sync::{Arc, atomic::Ordering, mpsc},
+    time::{Duration, Instant},
+};
+
+/// A job for the writer thread; jobs are done in order.
+pub enum Write {
+    Record(Ticket, Bytes),
+    ReleaseBelow(Ticket),
+    ReadSafetyLog,
+    Block(Arc<CommittedBlock>),
+    Certificate(Certificate),
+    Progress(Resume),
+    /// The last thing this node does.
+    Divergence {
+        reason: String,
+        certificate: Certificate,
+    },
+}
+
+/// How often free space is looked at while there is something to write.
+const SPACE_EVERY: Duration = Duration::from_secs(5);
+
+/// Takes what is there, appends all of it, syncs once, then tells everyone: group commit.
+pub fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared) {
+    let mut space_checked = None::<Instant>;
+    while let Ok(first) = writes.recv() {
+        let mut group = vec![first];
+        group.extend(writes.try_iter().take(1_023));
+        if let Err(error) = write_group(&mut store, group, shared) {
+            return shared.halt(format!("the disk failed: {error}"));
+        }
+        if space_checked.is_none_or(|at| at.elapsed() >= SPACE_EVERY) {
+            space_checked = Some(Instant::now());
+            if let Err(reason) = check_space(&store, shared) {
+                return shared.halt(reason);
+            }
+        }
+    }
+}
+
+/// A nearly full disk stops admission, then the node, cleanly (design §6).
+fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
+    let space = store.space().map_err(|error| error.to_string())?;
+    let low = space != Space::Enough;
+    if shared.refusing.swap(low, Ordering::Relaxed) != low {
+        tracing::warn!(
+            ?space,
+            "{}",
+            if low { "the disk is nearly full: transactions are refused" } else { "the disk has room again" }
+        );
+    }
+    match space {
+        Space::Exhausted => Err("the disk is full; free some space and start the node again".into()),
+        Space::Enough | Space::Low => Ok(()),
+    }
+}
+
+fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<(), StoreError> {
+    let mut appended: Vec<Arc<CommittedBlock>> = Vec::new();
+    let mut finalized = None;
+    let (mut release, mut diverged) = (None, None);
+    let mut read_safety_log = false;
+    for write in group {
+        match write {
+            Write::Record(ticket, record) => {
+                // An engine whose history was lost records nothing before it knows it again.
+                if store.is_history_lost() {
+                    store.append_history_known()?;
+                }
+                store.append_safety(ticket, &record)?;
+            }
+            Write::ReleaseBelow(ticket) => release = Some(ticket),
+            Write::ReadSafetyLog => read_safety_log = true,
+            Write::Block(block) => {
+                store.append_block(block.clone())?;
+                appended.push(block);
+            }
+            Write::Certificate(certificate) => {
+                finalized = Some(certificate.height);
+                store.append_certificate(&certificate)?;
+            }
+            Write::Progress(resume) => store.append_progress(&resume)?,
+            Write::Divergence { reason, certificate } => {
+                store.append_divergence(&certificate)?;
+                diverged = Some(reason);
+            }
+        }
+    }
+    let synced = store.sync()?;
+    for ticket in synced.tickets {
+        shared.inbox.answer(Input::Durable(ticket));
+    }
+    for block in &appended {
+        let height = block.block.height();
+        shared.counters.head.store(height.0, Ordering::Relaxed);
+        count(&shared.counters.executed, block.receipts.len());
+        count(&shared.counters.skipped, block.block.ordering.skipped.len());
+        let _ = shared.events.send(ChainEvent::Head(height));
+    }
+    if let Some(block) = appended.last() {
+        shared.inbox.answer(Input::Appended(block.block.height()));
+    }
+    if let Some(height) = finalized {
+        shared.counters.finalized.store(height.0, Ordering::Relaxed);
+        let _ = shared.events.send(ChainEvent::Finalized(height));
+    }
+    // Only what is durable makes a record unnecessary, so this comes after the sync.
+    if let Some(ticket) = release {
+        store.release_safety_below(ticket)?;
+    }
+    if let Some(reason) = diverged {
+        shared.halt(reason);
+    }
+    if read_safety_log {
+        shared.inbox.answer(Input::SafetyLog(store.safety_records()?));
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What the threads of a node and its RPC server share: queues, answers that users wait for, numbers, and the end.
+
+use super::{inbox::Inbox, mirror::Mirror};
+use corniche_api::{Reason, RpcError};
+use corniche_crypto::VerifiedTransaction;
+use corniche_pipeline::Input;
+use corniche_rpc::ChainEvent;
+use corniche_types::B256;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::{Notify, broadcast, oneshot};
+
+/// Answer to a user's transaction.
+pub type Submitted = Result<B256, RpcError>;
+
+/// Numbers for `/metrics`.
+#[derive(Default)]
+pub struct Counters {
+    pub head: AtomicU64,
+    pub finalized: AtomicU64,
+    pub executed: AtomicU64,
+    pub skipped: AtomicU64,
+    pub refused: AtomicU64,
+    pub accusations: AtomicU64,
+    pub inbox_dropped: AtomicU64,
+    pub peer_faults: AtomicU64,
+}
+
+pub fn count(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}
+
+/// What the threads and the RPC server share.
+pub struct Shared {
+    pub inbox: Inbox<Input>,
+    pub mirror: Mirror,
+    pub counters: Counters,
+    pub events: broadcast::Sender<ChainEvent>,
+    /// Users waiting for admission's answer, by ticket.
+    waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
+    next_reply: AtomicU64,
+    pub next_base_fee: AtomicU64,
+    /// The newest height peers say is certified.
+    pub target: AtomicU64,
+    /// Why the node stopped by itself, if it did.
+    halt_reason: Mutex<Option<String>>,
+    halt_signal: Notify,
+    /// Set when the disk is nearly full: no transactions are taken any more.
+    pub refusing: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    pub fn new(inbox: usize, base_fee: u64) -> Self {
+        Self {
+            inbox: Inbox::new(inbox),
+            mirror: Mirror::default(),
+            counters: Counters::default(),
+            events: broadcast::channel(4_096).0,
+            waiting: Mutex::default(),
+            next_reply: AtomicU64::new(1),
+            next_base_fee: AtomicU64::new(base_fee),
+            target: AtomicU64::new(0),
+            halt_reason: Mutex::default(),
+            halt_signal: Notify::new(),
+            refusing: false.into(),
+        }
+    }
+
+    /// Hands a checked transaction to admission; the answer comes through the channel.
+    pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<Submitted> {
+        let (sender, receiver) = oneshot::channel();
+        if self.refusing.load(Ordering::Relaxed) {
+            let _ = sender.send(Err(Reason::NotAccepting.with("the disk is nearly full")));
+            return receiver;
+        }
+        let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
+        self.waiting().insert(reply, sender);
+        if self.inbox.transaction(Input::Submit { transaction, reply: Some(reply) }).is_err() {
+            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+        }
+        receiver
+    }
+
+    pub fn answer(&self, reply: u64, answer: Submitted) {
+        if let Some(sender) = self.waiting().remove(&reply) {
+            let _ = sender.send(answer);
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Submitted>>> {
+        self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
+    }
+
+    /// Waits until the node stops by itself, and says why.
+    pub async fn halted(&self) -> String {
+        loop {
+            let notified = self.halt_signal.notified();
+            if let Some(reason) = self.halt_reason().clone() {
+                return reason;
+            }
+            notified.await;
+        }
+    }
+
+    fn halt_reason(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.halt_reason.lock().expect("invariant: nobody panics while holding the reason")
+    }
+
+    /// Stops the node's threads; the reason is for the operator.
+    pub fn halt(&self, reason: String) {
+        self.halt_reason().get_or_insert(reason);
+        self.halt_signal.notify_waiters();
+        self.inbox.close();
+    }
+}
