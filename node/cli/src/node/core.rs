@@ -237,3 +237,49 @@ fn verify_in_parallel(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Resu
         verified
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::{genesis, transfer};
+    use corniche_types::Receipt;
+
+    fn block_of(height: u64, transaction: B256) -> Arc<CommittedBlock> {
+        let mut block = corniche_store::genesis_block(&genesis());
+        block.block.header.number = height;
+        block.receipts = vec![Receipt {
+            transaction_hash: transaction,
+            type_byte: 2,
+            success: true,
+            gas_used: 21_000,
+            cumulative_gas_used: 21_000,
+            effective_gas_price: 1,
+            sender: Default::default(),
+            to: None,
+            contract_address: None,
+            logs: vec![],
+            output: Bytes::new(),
+        }];
+        Arc::new(block)
+    }
+
+    /// In between a transaction would be in neither, and whoever asks for it would be told that it does not exist.
+    #[test]
+    fn the_pools_copy_keeps_transactions_until_their_block_is_durable() {
+        let pool = Mirror::default();
+        let transactions = [transfer(0, 1), transfer(1, 1), transfer(2, 1)];
+        let mut appending = Appending::default();
+        for (height, transaction) in (1..).zip(&transactions) {
+            pool.pending(transaction.clone());
+            appending.push(block_of(height, transaction.hash()));
+        }
+        let kept =
+            || transactions.iter().map(|transaction| pool.transaction(&transaction.hash()).is_some()).collect::<Vec<_>>();
+        appending.durable(Height(0), &pool);
+        assert_eq!(kept(), [true, true, true]);
+        appending.durable(Height(2), &pool);
+        assert_eq!(kept(), [false, false, true]);
+        appending.durable(Height(3), &pool);
+        assert_eq!(kept(), [false, false, false]);
+    }
+}

@@ -126,3 +126,51 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{
+        inbox::Received,
+        testing::{genesis, transfer},
+    };
+    use corniche_store::Options;
+    use corniche_types::CommitIndex;
+
+    /// A store with these marks, in bytes.
+    fn store(directory: &std::path::Path, low_space_bytes: u64, exhausted_space_bytes: u64) -> Store {
+        let options = Options { low_space_bytes, exhausted_space_bytes, ..Options::default() };
+        Store::open(directory, &genesis(), options).unwrap().0
+    }
+
+    fn write_once(store: Store, shared: &Shared) {
+        let (writes, jobs) = mpsc::channel();
+        writes.send(Write::Progress(Resume { index: CommitIndex(1), checkpoint: Bytes::new() })).unwrap();
+        drop(writes);
+        run_writer(store, &jobs, shared);
+    }
+
+    #[test]
+    fn a_nearly_full_disk_stops_admission_until_there_is_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = Shared::new(10, 1);
+        write_once(store(directory.path(), u64::MAX, 0), &shared);
+        let refused = shared.submit(transfer(0, 1)).try_recv().unwrap().unwrap_err();
+        assert!(refused.message.starts_with("node does not accept transactions now: the disk is nearly full"), "{refused}");
+        assert!(matches!(shared.inbox.receive(Some(Duration::ZERO)), Received::TimedOut), "the node goes on");
+        write_once(store(directory.path(), 0, 0), &shared);
+        let mut waiting = shared.submit(transfer(0, 1));
+        assert!(waiting.try_recv().is_err(), "it is admission's turn");
+        assert!(matches!(shared.inbox.receive(None), Received::Item(Input::Submit { .. })));
+    }
+
+    #[test]
+    fn a_full_disk_stops_the_node_and_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = Shared::new(10, 1);
+        write_once(store(directory.path(), u64::MAX, u64::MAX), &shared);
+        assert!(matches!(shared.inbox.receive(None), Received::Closed));
+        let reason = futures::executor::block_on(shared.halted());
+        assert!(reason.contains("the disk is full"), "{reason}");
+    }
+}

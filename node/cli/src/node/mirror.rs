@@ -128,3 +128,42 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::transfer;
+    use corniche_state::EmptyState;
+
+    #[test]
+    fn an_executed_transaction_leaves_and_takes_nothing_with_it() {
+        let mirror = Mirror::default();
+        let [first, second] = [transfer(0, 1), transfer(1, 1)];
+        let sender = first.sender();
+        for transaction in [&first, &second] {
+            mirror.pending(transaction.clone());
+        }
+        mirror.ordered([first.hash()]);
+        assert_eq!(mirror.status(&first.hash()), Some(TransactionStatus::Ordered));
+        assert_eq!(mirror.status(&second.hash()), Some(TransactionStatus::Pending));
+        assert_eq!(mirror.pending_nonce(&sender, &EmptyState), 2);
+        mirror.executed([first.hash()]);
+        assert_eq!((mirror.len(), mirror.status(&first.hash())), (1, None));
+        assert!(mirror.transaction(&first.hash()).is_none() && mirror.transaction(&second.hash()).is_some());
+        mirror.executed([first.hash(), second.hash()]);
+        assert_eq!(mirror.len(), 0);
+        assert_eq!(mirror.pending_nonce(&sender, &EmptyState), 0, "the nonces it held are free");
+    }
+
+    #[test]
+    fn the_end_of_a_replaced_transaction_does_not_end_its_replacement() {
+        let mirror = Mirror::default();
+        let [old, new] = [transfer(0, 1), transfer(0, 2)];
+        mirror.pending(old.clone());
+        mirror.pending(new.clone());
+        mirror.gone(old.hash(), TransactionStatus::Replaced { by: new.hash() });
+        assert_eq!(mirror.status(&old.hash()), Some(TransactionStatus::Replaced { by: new.hash() }));
+        assert_eq!(mirror.status(&new.hash()), Some(TransactionStatus::Pending));
+        assert_eq!(mirror.pending_nonce(&new.sender(), &EmptyState), 1);
+    }
+}

@@ -10,6 +10,8 @@ mod metrics;
 mod mirror;
 mod open;
 mod shared;
+#[cfg(test)]
+mod testing;
 mod verify;
 
 pub use config::{Limits, NodeConfig};

@@ -3,8 +3,7 @@
 use super::{
     NodeConfig,
     backend::{Dag, NodeBackend},
-    clock,
-    core,
+    clock, core,
     metrics::NodeMetrics,
     shared::Shared,
     verify::Verifiers,
@@ -379,5 +378,26 @@ impl ModuleCache for CodeOnDisk {
 
     fn put(&self, key: &B256, artefact: &[u8]) {
         self.0.put(&key.0, artefact);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_of_another_validator_is_refused_naming_both() {
+        let directory = tempfile::tempdir().unwrap();
+        let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
+        claim(directory.path(), &owner).unwrap();
+        claim(directory.path(), &owner).unwrap();
+        let refusal = claim(directory.path(), &other).unwrap_err().to_string();
+        for key in [&owner, &other] {
+            assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
+        }
+        claim(directory.path(), &owner).unwrap();
+        // What is not text at all is nobody's.
+        std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
+        assert!(claim(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
     }
 }

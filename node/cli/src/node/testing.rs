@@ -1,0 +1,31 @@
+//! What tests of this folder share.
+
+use crate::genesis::{NetworkSpec, dev_accounts, make_network};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::TxKind;
+use corniche_crypto::VerifiedTransaction;
+use corniche_types::{Address, Genesis, TimestampMs, U256};
+
+const CHAIN: u64 = 7;
+
+/// The same at every call.
+pub fn genesis() -> Genesis {
+    let spec = NetworkSpec { validators: 1, timestamp_ms: TimestampMs(1), seed: [1; 32], ..NetworkSpec::default() };
+    make_network(&spec).unwrap().genesis
+}
+
+/// A transfer of so many wei by the first development account.
+pub fn transfer(nonce: u64, wei: u64) -> VerifiedTransaction {
+    let raw = dev_accounts()[0].key.sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 1,
+        max_priority_fee_per_gas: 0,
+        to: TxKind::Call(Address::ZERO),
+        value: U256::from(wei),
+        access_list: Default::default(),
+        input: Default::default(),
+    });
+    corniche_admission::check(raw, CHAIN).unwrap()
+}
