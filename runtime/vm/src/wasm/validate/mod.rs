@@ -15,90 +15,24 @@
 //! accepted, since stable rustc writes it, while every instruction and type of that proposal is refused. Functions and blocks with several
 //! results are refused: no compiler of contracts writes them, and admitting them later is possible while withdrawing them is not.
 
+mod function;
+mod limits;
+mod names;
+mod refusal;
+
+pub use limits::*;
+pub use names::function_names;
+pub use refusal::{Place, ValidationError};
+
 use super::gas;
 use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE, ValueType};
+use names::{first_users, printable, signature_text, value_text};
+use refusal::malformed;
 use std::collections::BTreeMap;
 use wasmparser::{
-    BlockType, CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations,
-    FunctionBody, KnownCustom, Name, Operator, Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator,
-    ValidatorResources, WasmFeatures,
+    CompositeInnerType, DataKind, ElementItems, ElementKind, ExternalKind, FuncType, FuncValidatorAllocations, Operator,
+    Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator, WasmFeatures,
 };
-
-/// Bytes of an unpacked module.
-pub const MAX_MODULE_BYTES: usize = 512 * 1024;
-/// Pages of 64 KiB. Growth within it never fails.
-pub const MAX_MEMORY_PAGES: u32 = 128;
-/// Functions defined in the module.
-pub const MAX_FUNCTIONS: u32 = 4_096;
-/// Instructions of one function; every target of a branch table counts as one.
-pub const MAX_OPERATORS: u32 = 65_536;
-/// Parameters and locals of one function.
-pub const MAX_LOCALS: u32 = 348;
-/// Parameters of one function type; an indirect call pays for them with its frame.
-pub const MAX_PARAMETERS: u32 = 64;
-/// Blocks open at once in one function.
-pub const MAX_NESTING: u32 = 512;
-/// Branches and their targets in one function. Compile time grows with the square of it.
-pub const MAX_JOINS: u32 = 4_096;
-/// Locals times branches of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
-/// function costs to compile.
-pub const MAX_LOCALS_TIMES_JOINS: u64 = 400_000;
-pub const MAX_DATA_SEGMENTS: u32 = 128;
-pub const MAX_ELEMENT_SEGMENTS: u32 = 128;
-/// Entries of the table.
-pub const MAX_TABLE_ENTRIES: u64 = 4_096;
-pub const MAX_EXPORTS: u32 = 1_024;
-pub const MAX_IMPORTS: u32 = 513;
-/// Fewer than elsewhere (32,768): globals are initialised one by one at every call, and compilers of contracts write three or so.
-pub const MAX_GLOBALS: u32 = 1_024;
-pub const MAX_TYPES: u32 = 4_096;
-/// Bytes of an import's or export's name.
-pub const MAX_NAME_BYTES: usize = 512;
-/// Words of one function's frame: parameters, locals and operands.
-pub const MAX_FRAME_WORDS: u32 = 10_240;
-
-/// Why a module may not run on this chain. The texts are what a developer sees at deployment.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ValidationError {
-    #[error("the module has {size} bytes unpacked; at most {limit} are allowed")]
-    TooLarge { size: usize, limit: usize },
-    #[error("not a valid WebAssembly module: {0}")]
-    Malformed(String),
-    #[error("{place}: {instruction} is not allowed ({reason})")]
-    Instruction { place: Place, instruction: String, reason: &'static str },
-    #[error("{place}: {reason}")]
-    Function { place: Place, reason: String },
-    #[error("type {index}: {reason}")]
-    Type { index: u32, reason: String },
-    #[error("{0} are not allowed")]
-    Feature(&'static str),
-    #[error("the module has {have} {what}; at most {limit} are allowed")]
-    Limit { what: &'static str, have: u64, limit: u64 },
-    #[error("import `{module}`.`{name}` is not known; contracts import functions of `vm_hooks` only")]
-    UnknownImport { module: String, name: String },
-    #[error("import `{module}`.`{name}` has the wrong type: expected {want}, found {have}")]
-    WrongImport { module: String, name: String, want: String, have: String },
-    #[error("export `{0}` is missing or has the wrong type: {1}")]
-    Export(&'static str, &'static str),
-    #[error("{0}")]
-    Segment(String),
-}
-
-/// A function, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub index: u32,
-    pub name: Option<String>,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "function {} `{name}`", self.index),
-            None => write!(f, "function {}", self.index),
-        }
-    }
-}
 
 /// A module that may run, with what instrumentation needs to know about it.
 #[derive(Clone, Debug)]
@@ -154,22 +88,6 @@ pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
     checker.finish()
 }
 
-/// Names by function index, as far as a readable name section gives them. Only for messages.
-pub fn function_names(wasm: &[u8]) -> BTreeMap<u32, String> {
-    let mut names = BTreeMap::new();
-    for payload in parser().parse_all(wasm) {
-        let Ok(payload) = payload else { break };
-        let Payload::CustomSection(section) = payload else { continue };
-        let KnownCustom::Name(reader) = section.as_known() else { continue };
-        for subsection in reader.into_iter().flatten() {
-            if let Name::Function(map) = subsection {
-                names.extend(map.into_iter().flatten().take(65_536).map(|naming| (naming.index, printable(naming.name))));
-            }
-        }
-    }
-    names
-}
-
 /// Everything rustc and clang write for contracts, and nothing more. `GC_TYPES` only lets wasmparser represent `funcref`.
 fn features() -> WasmFeatures {
     WasmFeatures::MUTABLE_GLOBAL
@@ -184,15 +102,6 @@ pub(super) fn parser() -> Parser {
     // Read more than is allowed, so that a refusal can name the instruction; the validator has the strict set.
     parser.set_features(WasmFeatures::all());
     parser
-}
-
-fn malformed(error: wasmparser::Error) -> ValidationError {
-    ValidationError::Malformed(error.to_string())
-}
-
-/// A name from the module, bounded and without control characters, fit for a log line.
-fn printable(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
 struct Checker<'a> {
@@ -444,106 +353,6 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn function(
-        &mut self,
-        body: &FunctionBody<'a>,
-        validator: &mut wasmparser::FuncValidator<ValidatorResources>,
-    ) -> Result<(), ValidationError> {
-        let index = validator.index();
-        let refuse = |this: &Self, reason: String| ValidationError::Function { place: this.place(index), reason };
-        let parameters = validator.len_locals();
-        let mut locals = 0u32;
-        let mut reader = body.get_locals_reader().map_err(malformed)?;
-        for _ in 0..reader.get_count() {
-            let offset = reader.original_position();
-            let (count, ty) = reader.read().map_err(malformed)?;
-            value_type(ty).map_err(|feature| refuse(self, format!("a local of type {ty}; {feature} are not allowed")))?;
-            locals = locals.saturating_add(count);
-            if locals.saturating_add(parameters) > MAX_LOCALS {
-                return Err(refuse(self, format!("more than {MAX_LOCALS} locals")));
-            }
-            validator.define_locals(offset, count, ty).map_err(malformed)?;
-        }
-        let ty = self.function_types.get(index as usize).and_then(|ty| self.types.get(*ty as usize));
-        let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
-        let mut frame = Frame { parameters, locals, max_operands: 0, joins: 0, result, is_leaf: true };
-        let mut operators = 0u32;
-        let mut joins = 0u64;
-        let mut reader = body.get_operators_reader().map_err(malformed)?;
-        while !reader.eof() {
-            let (operator, offset) = reader.read_with_offset().map_err(malformed)?;
-            self.operator(index, &operator)?;
-            let targets = match &operator {
-                Operator::BrTable { targets } => targets.len(),
-                _ => 0,
-            };
-            operators = operators.saturating_add(1).saturating_add(targets);
-            if operators > MAX_OPERATORS {
-                return Err(refuse(self, format!("more than {MAX_OPERATORS} instructions")));
-            }
-            match &operator {
-                Operator::Block { .. }
-                | Operator::Loop { .. }
-                | Operator::If { .. }
-                | Operator::Else
-                | Operator::BrIf { .. } => joins += 1,
-                Operator::BrTable { .. } => joins += 1 + u64::from(targets),
-                Operator::Call { .. } | Operator::CallIndirect { .. } => frame.is_leaf = false,
-                _ => {}
-            }
-            validator.op(offset, &operator).map_err(|error| refuse(self, error.to_string()))?;
-            if validator.control_stack_height() > MAX_NESTING {
-                return Err(refuse(self, format!("more than {MAX_NESTING} nested blocks")));
-            }
-            frame.max_operands = frame.max_operands.max(validator.operand_stack_height());
-            if frame.words() > MAX_FRAME_WORDS {
-                return Err(refuse(self, format!("a frame of more than {MAX_FRAME_WORDS} words")));
-            }
-        }
-        reader.finish().map_err(malformed)?;
-        if joins > u64::from(MAX_JOINS) {
-            return Err(refuse(self, format!("{joins} branches in one function; at most {MAX_JOINS} are allowed")));
-        }
-        if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
-            return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
-        }
-        frame.joins = joins as u32;
-        self.frames.push(frame);
-        Ok(())
-    }
-
-    fn operator(&self, function: u32, operator: &Operator<'_>) -> Result<(), ValidationError> {
-        let refuse =
-            |instruction: String, reason| ValidationError::Instruction { place: self.place(function), instruction, reason };
-        if gas::class(operator).is_none() {
-            let (instruction, reason) = describe(operator);
-            return Err(refuse(instruction, reason));
-        }
-        let block = match operator {
-            Operator::Block { blockty } | Operator::Loop { blockty } | Operator::If { blockty } => *blockty,
-            Operator::MemorySize { mem: 0 } | Operator::MemoryGrow { mem: 0 } | Operator::MemoryFill { mem: 0 } => {
-                BlockType::Empty
-            }
-            Operator::MemorySize { .. } | Operator::MemoryGrow { .. } | Operator::MemoryFill { .. } => {
-                return Err(refuse(describe(operator).0, "multi-memory"));
-            }
-            Operator::MemoryCopy { dst_mem, src_mem } if (*dst_mem, *src_mem) != (0, 0) => {
-                return Err(refuse("memory.copy".into(), "multi-memory"));
-            }
-            Operator::CallIndirect { table_index, .. } if *table_index != 0 => {
-                return Err(refuse("call_indirect".into(), "reference types: several tables"));
-            }
-            _ => BlockType::Empty,
-        };
-        match block {
-            BlockType::Empty => Ok(()),
-            BlockType::Type(ty) => value_type(ty).map(drop).map_err(|feature| refuse(describe(operator).0, feature)),
-            BlockType::FuncType(_) => {
-                Err(refuse(describe(operator).0, "multi-value: a block with parameters or several results"))
-            }
-        }
-    }
-
     fn finish(mut self) -> Result<Checked<'a>, ValidationError> {
         let Some((initial_pages, maximum_pages)) = self.memory.take() else {
             return Err(ValidationError::Export(MEMORY_EXPORT, "the module has no memory"));
@@ -585,48 +394,6 @@ fn refused_signature(ty: &FuncType) -> Option<String> {
         .then(|| format!("{} parameters; at most {MAX_PARAMETERS} are allowed", ty.params().len()))
 }
 
-/// The first function of each type, as far as the module can be read: types come before the functions that use them.
-fn first_users(wasm: &[u8]) -> BTreeMap<u32, u32> {
-    let mut users = BTreeMap::new();
-    let mut functions = 0;
-    for payload in parser().parse_all(wasm).flatten() {
-        match payload {
-            Payload::ImportSection(section) => {
-                for import in section.into_imports().flatten() {
-                    if let TypeRef::Func(ty) = import.ty {
-                        users.entry(ty).or_insert(functions);
-                        functions += 1;
-                    }
-                }
-            }
-            Payload::FunctionSection(section) => {
-                for ty in section.into_iter().flatten() {
-                    users.entry(ty).or_insert(functions);
-                    functions += 1;
-                }
-            }
-            Payload::CodeSectionStart { .. } => break,
-            _ => {}
-        }
-    }
-    users
-}
-
-fn limit(what: &'static str, have: u32, limit: u32) -> Result<(), ValidationError> {
-    if have > limit {
-        return Err(ValidationError::Limit { what, have: have.into(), limit: limit.into() });
-    }
-    Ok(())
-}
-
-fn within(what: &str, offset: u64, length: u64, size: u64) -> Result<(), ValidationError> {
-    if offset + length > size {
-        let text = format!("{what} segment of {length} at {offset} reaches outside of {size}");
-        return Err(ValidationError::Segment(text));
-    }
-    Ok(())
-}
-
 /// The value of an initialiser, which must be a single constant.
 fn constant(expression: &wasmparser::ConstExpr<'_>) -> Result<u64, ValidationError> {
     let mut reader = expression.get_operators_reader();
@@ -658,55 +425,4 @@ fn wasm_type(ty: ValueType) -> ValType {
         ValueType::I32 => ValType::I32,
         ValueType::I64 => ValType::I64,
     }
-}
-
-fn value_text(ty: ValueType) -> String {
-    wasm_type(ty).to_string()
-}
-
-fn signature_text(parameters: impl Iterator<Item = String>, result: Option<String>) -> String {
-    format!("({}) -> ({})", parameters.collect::<Vec<_>>().join(", "), result.unwrap_or_default())
-}
-
-/// The instruction as WebAssembly's text format writes it, and the feature it belongs to.
-fn describe(operator: &Operator<'_>) -> (String, &'static str) {
-    macro_rules! table {
-        ($(@$proposal:ident $operator:ident $({ $($argument:ident: $ty:ty),* })? => $visit:ident ($($arity:tt)*))*) => {
-            match operator {
-                $(Operator::$operator { .. } => (stringify!($proposal), stringify!($visit)),)*
-                _ => ("unknown", "visit_unknown"),
-            }
-        };
-    }
-    let (proposal, visit) = wasmparser::for_each_operator!(table);
-    let name = visit.trim_start_matches("visit_");
-    let prefixes = [
-        "i32", "i64", "f32", "f64", "v128", "i8x16", "i16x8", "i32x4", "i64x2", "f32x4", "f64x2", "memory", "table", "local",
-        "global", "ref", "data", "elem", "struct", "array", "atomic", "i31", "any", "extern", "cont",
-    ];
-    let text = match name.split_once('_') {
-        Some((prefix, rest)) if prefixes.contains(&prefix) => format!("{prefix}.{rest}"),
-        _ => name.to_owned(),
-    };
-    let reason = match proposal {
-        _ if ["_f32", "_f64", "f32_", "f64_", "f32.", "f64."].iter().any(|part| text.contains(part)) && proposal != "simd" => {
-            "floating point"
-        }
-        "mvp" => "floating point",
-        "saturating_float_to_int" => "floating point",
-        "bulk_memory" => "bulk memory: only memory.copy and memory.fill",
-        "reference_types" => "reference types",
-        "function_references" => "typed function references",
-        "tail_call" => "tail calls",
-        "threads" | "shared_everything_threads" => "threads",
-        "simd" => "SIMD",
-        "relaxed_simd" => "relaxed SIMD",
-        "exceptions" | "legacy_exceptions" => "exceptions",
-        "gc" => "garbage collection",
-        "stack_switching" => "stack switching",
-        "wide_arithmetic" => "wide arithmetic",
-        "memory_control" => "memory control",
-        _ => "an extension this chain does not have",
-    };
-    (text, reason)
 }
