@@ -7,8 +7,8 @@
 //!  trace/    what the engine did lately            VALIDATOR   written by the node: whose directory this is
 //! ```
 //!
-//! Only `state/`, `code/` and `explorer/`, which are built again, and `trace/`, which nothing needs, may be deleted. `VERSION` is written last when a directory
-//! is made, so a directory that has it once had everything else.
+//! Only `state/`, `code/` and `explorer/`, which are built again, and `trace/`, which nothing needs, may be deleted. `VERSION`
+//! is written last when a directory is made, so a directory that has it once had everything else.
 
 use crate::StoreError;
 use corniche_types::B256;

@@ -58,7 +58,8 @@ pub struct Dag {
     /// The newest round this validator knows anything of.
     #[serde(with = "quantity")]
     pub newest_round: u64,
-    /// By round, then author. Two of one round and author mean that the author contradicted itself.
+    /// By round, then author. Two of one round and author that were both accepted mean that the author contradicted itself;
+    /// one that was only proposed was lost in a crash of this validator before anyone saw it.
     pub vertices: Vec<DagVertex>,
     /// By round, then rank. A round is missing while its leaders are not known.
     pub slots: Vec<LeaderSlot>,

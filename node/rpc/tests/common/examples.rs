@@ -5,7 +5,8 @@ use corniche_api::Method;
 use serde_json::{Value, json};
 
 /// Mines a small chain (block 1 with a transfer and logs, empty block 2 is the head, one transaction pending) and answers
-/// requests about it that must all succeed. The DAG is the one of [`super::dag::sample`]. Every method but the two of subscriptions occurs.
+/// requests about it that must all succeed. The DAG is the one of [`super::dag::sample`]. Every method but the two of
+/// subscriptions occurs.
 pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![])]);
     fixture.chain.mine(&[]);

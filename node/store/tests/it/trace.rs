@@ -27,6 +27,7 @@ fn accepted(round: u64, author: u16) -> TraceEvent {
     TraceEvent::Accepted(Vertex { id: id(round, author), parents, batch_bytes: 100 })
 }
 
+/// No more than the queue holds: whoever closes the ring then knows that all of it is written.
 fn fill(trace: &Trace, rounds: RangeInclusive<u64>) {
     for round in rounds {
         (0..4).for_each(|author| trace.record(TimestampMs(round), accepted(round, author)));
@@ -122,15 +123,37 @@ fn the_oldest_goes_and_the_size_is_kept() {
 #[test]
 fn a_window_is_read_without_the_rest() {
     let directory = scratch();
-    let trace = ring(directory.path(), 16 << 20);
-    fill(&trace, 1..=2_000);
-    drop(trace);
+    for few in 0..4 {
+        fill(&ring(directory.path(), 16 << 20), 500 * few + 1..=500 * (few + 1));
+    }
     let trace = ring(directory.path(), 16 << 20);
     assert!(trace.read(0..=u64::MAX, usize::MAX).scanned_bytes > 1 << 20);
     let window = trace.read(1_000..=1_009, usize::MAX);
     assert_eq!(window.records.len(), 40);
     assert!(window.scanned_bytes <= 3 * (64 << 10), "{} bytes", window.scanned_bytes);
     assert_eq!(trace.read(5_000..=6_000, usize::MAX).scanned_bytes, 0);
+}
+
+/// Slots are decided rounds after their proposals came, so rounds go up and down within a page and across pages.
+#[test]
+fn events_are_found_in_whatever_order_their_rounds_came() {
+    let directory = scratch();
+    for few in (100..=1_000).step_by(100) {
+        let trace = ring(directory.path(), 16 << 20);
+        for round in few..few + 100 {
+            fill(&trace, round..=round);
+            let earlier = round - 90;
+            trace.record(TimestampMs(earlier), TraceEvent::Elected { round: earlier, leaders: vec![ValidatorIndex(0)] });
+        }
+    }
+    let trace = ring(directory.path(), 16 << 20);
+    for round in (100..=910).step_by(45) {
+        assert_eq!(rounds(&trace, round..=round), [round; 5]);
+    }
+    assert_eq!(rounds(&trace, 10..=10), [10]);
+    fill(&trace, 1..=99);
+    drop(trace);
+    assert_eq!(ring(directory.path(), 16 << 20).newest_round(), Some(1_099), "not the newest round of the last page");
 }
 
 /// Three records; the last may be cut anywhere.
