@@ -35,7 +35,8 @@ pub struct RpcConfig {
     /// Calls and estimates that run at the same time. The virtual machine keeps room for a few beside block execution;
     /// see `corniche_vm::wasm::EngineConfig::callers`.
     pub max_running_calls: usize,
-    /// Calls and estimates that wait for their turn; more are told "server busy".
+    /// Calls and estimates that wait for their turn, which goes round among addresses; beyond that, whoever has most waiting
+    /// is told "server busy".
     pub max_waiting_calls: usize,
     /// Block and log readings that run at the same time.
     pub max_running_reads: usize,

@@ -10,6 +10,7 @@ use crate::dag;
 use crate::fees;
 use crate::filters::{self, Kind};
 use crate::jsonrpc::{Body, Call, Json, Message, Params, json, write_response};
+use crate::listener::Origin;
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::session::{Session, Topic};
@@ -36,13 +37,15 @@ pub(crate) struct Reply {
 struct Caller<'a> {
     node: &'a Arc<Node>,
     session: Option<&'a Session>,
+    /// Takes its turn among others.
+    origin: Origin,
     subscribed: Vec<U128>,
     reserved: Reservation,
 }
 
 /// Answers one HTTP body or WebSocket message.
-pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, bytes: &[u8]) -> Reply {
-    let mut caller = Caller { node, session, subscribed: Vec::new(), reserved: Reservation::default() };
+pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, origin: Origin, bytes: &[u8]) -> Reply {
+    let mut caller = Caller { node, session, origin, subscribed: Vec::new(), reserved: Reservation::default() };
     let mut text = String::new();
     match Body::parse(bytes, node.config.max_batch) {
         Body::Refused(error) => caller.refuse(&mut text, error),
@@ -124,7 +127,7 @@ impl Caller<'_> {
     }
 
     async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
-        let node = self.node;
+        let (node, origin) = (self.node, self.origin);
         let backend = &node.backend;
         match method {
             Method::Web3ClientVersion => params.at_most(0).and_then(|_| json(&backend.client_version())),
@@ -159,26 +162,26 @@ impl Caller<'_> {
 
             Method::EthCall => {
                 let trial = trial(params)?;
-                node.call(move |node| json(&call::call(node, trial)?)).await
+                node.call(origin, move |node| json(&call::call(node, trial)?)).await
             }
             Method::EthEstimateGas => {
                 let trial = trial(params)?;
-                node.call(move |node| json(&U64::from(call::estimate(node, trial)?))).await
+                node.call(origin, move |node| json(&U64::from(call::estimate(node, trial)?))).await
             }
 
             Method::EthGasPrice => {
                 params.at_most(0)?;
-                node.read(|node| json(&U64::from(fees::gas_price(node)))).await
+                node.read(origin, |node| json(&U64::from(fees::gas_price(node)))).await
             }
             Method::EthMaxPriorityFeePerGas => {
                 params.at_most(0)?;
-                node.read(|node| json(&U64::from(fees::suggested_tip(node)))).await
+                node.read(origin, |node| json(&U64::from(fees::suggested_tip(node)))).await
             }
             Method::EthFeeHistory => {
                 params.at_most(3)?;
                 let (count, newest) = (params.required::<Index>(0)?, block_or_latest(params, 1)?);
                 let percentiles: Option<Vec<f64>> = params.optional(2)?;
-                node.read(move |node| json(&fees::history(node, count.0, newest, percentiles.as_deref())?)).await
+                node.read(origin, move |node| json(&fees::history(node, count.0, newest, percentiles.as_deref())?)).await
             }
 
             Method::EthSendRawTransaction => {
@@ -187,40 +190,40 @@ impl Caller<'_> {
             }
             Method::EthGetTransactionByHash => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(move |node| transaction_by_hash(node, &hash)).await
+                node.read(origin, move |node| transaction_by_hash(node, &hash)).await
             }
             Method::EthGetTransactionByBlockHashAndIndex => {
                 let (block, index) = (block_by_hash(params)?, params.at_most(2)?.required(1)?);
-                node.read(move |node| transaction_in_block(node, block, index)).await
+                node.read(origin, move |node| transaction_in_block(node, block, index)).await
             }
             Method::EthGetTransactionByBlockNumberAndIndex => {
                 let (block, index) = (block_by_number(params)?, params.at_most(2)?.required(1)?);
-                node.read(move |node| transaction_in_block(node, block, index)).await
+                node.read(origin, move |node| transaction_in_block(node, block, index)).await
             }
             Method::EthGetTransactionReceipt => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(move |node| receipt(node, &hash)).await
+                node.read(origin, move |node| receipt(node, &hash)).await
             }
 
             Method::EthGetBlockByNumber => {
                 let (block, full) = (block_by_number(params)?, params.at_most(2)?.optional(1)?.unwrap_or(false));
-                node.read(move |node| block_json(node, block, full)).await
+                node.read(origin, move |node| block_json(node, block, full)).await
             }
             Method::EthGetBlockByHash => {
                 let (block, full) = (block_by_hash(params)?, params.at_most(2)?.optional(1)?.unwrap_or(false));
-                node.read(move |node| block_json(node, block, full)).await
+                node.read(origin, move |node| block_json(node, block, full)).await
             }
             Method::EthGetBlockReceipts => {
                 let block = params.at_most(1)?.required(0)?;
-                node.read(move |node| block_receipts(node, block)).await
+                node.read(origin, move |node| block_receipts(node, block)).await
             }
             Method::EthGetBlockTransactionCountByNumber => {
                 let block = block_by_number(params.at_most(1)?)?;
-                node.read(move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
+                node.read(origin, move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
             }
             Method::EthGetBlockTransactionCountByHash => {
                 let block = block_by_hash(params.at_most(1)?)?;
-                node.read(move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
+                node.read(origin, move |node| json(&node.block(block).map(|block| U64::from(block.transactions.len())))).await
             }
             Method::EthGetUncleCountByBlockNumber => {
                 let block = block_by_number(params.at_most(1)?)?;
@@ -241,7 +244,7 @@ impl Caller<'_> {
 
             Method::EthGetLogs => {
                 let filter: Filter = params.at_most(1)?.required(0)?;
-                node.read(move |node| json(&logs::search(node, &filter)?)).await
+                node.read(origin, move |node| json(&logs::search(node, &filter)?)).await
             }
             Method::EthNewFilter => {
                 let filter: Filter = params.at_most(1)?.required(0)?;
@@ -258,11 +261,11 @@ impl Caller<'_> {
             }
             Method::EthGetFilterChanges => {
                 let id: U128 = params.at_most(1)?.required(0)?;
-                node.read(move |node| filters::changes(node, id)).await
+                node.read(origin, move |node| filters::changes(node, id)).await
             }
             Method::EthGetFilterLogs => {
                 let id: U128 = params.at_most(1)?.required(0)?;
-                node.read(move |node| filters::all_logs(node, id)).await
+                node.read(origin, move |node| filters::all_logs(node, id)).await
             }
             Method::EthUninstallFilter => json(&node.filters.remove(params.at_most(1)?.required(0)?)),
 
@@ -275,7 +278,7 @@ impl Caller<'_> {
 
             Method::CornicheGetOrdering => {
                 let block = block_or_latest(params.at_most(1)?, 0)?;
-                node.read(move |node| {
+                node.read(origin, move |node| {
                     let block = node.block(block);
                     json(&block.and_then(|block| block.ordering.as_ref().map(Ordering::from)))
                 })
@@ -283,7 +286,7 @@ impl Caller<'_> {
             }
             Method::CornicheGetCertificate => {
                 let block = block_or_latest(params.at_most(1)?, 0)?;
-                node.read(move |node| {
+                node.read(origin, move |node| {
                     let certificate = node.height(block).and_then(|height| node.backend.certificate(height));
                     json(&certificate.as_ref().map(Certificate::from))
                 })
@@ -291,11 +294,11 @@ impl Caller<'_> {
             }
             Method::CornicheGetTransactionStatus => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(move |node| json(&node.backend.status(&hash))).await
+                node.read(origin, move |node| json(&node.backend.status(&hash))).await
             }
             Method::CornicheGetDag => {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
-                node.read(move |node| json(&dag::window(node, range)?)).await
+                node.read(origin, move |node| json(&dag::window(node, range)?)).await
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Connections: so many at a time, none that stays silent for long.
 
 use crate::metrics::Metrics;
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -55,6 +57,25 @@ impl axum::serve::Listener for BoundedListener {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+}
+
+/// Where a connection comes from: an IPv4 address, or the first half of an IPv6 one, since who has one of these has them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin(IpAddr);
+
+impl Origin {
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
+            v4 => v4,
+        })
+    }
+}
+
+impl Connected<IncomingStream<'_, BoundedListener>> for Origin {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
+        Self::of(stream.remote_addr().ip())
     }
 }
 
@@ -137,5 +158,19 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.metrics.connections.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_one_client_can_choose_from_are_one_origin() {
+        let origin = |text: &str| Origin::of(text.parse().unwrap());
+        assert_eq!(origin("2001:db8:0:1::1"), origin("2001:db8:0:1:ffff::2"));
+        assert_ne!(origin("2001:db8:0:1::1"), origin("2001:db8:0:2::1"));
+        assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
+        assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"), "one listener may serve both kinds");
     }
 }

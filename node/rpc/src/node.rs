@@ -6,6 +6,7 @@ use crate::config::RpcConfig;
 use crate::fees::TipMemo;
 use crate::filters::Filters;
 use crate::jsonrpc::Json;
+use crate::listener::Origin;
 use crate::metrics::Metrics;
 use crate::work::Work;
 use alloy_eips::{BlockId, BlockNumberOrTag};
@@ -51,19 +52,21 @@ impl Node {
     /// Runs a contract, or something as long, off the threads that serve connections.
     pub async fn call(
         self: &Arc<Self>,
+        client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
         let node = Arc::clone(self);
-        self.calls.run(move || node.within_limits(job(&node)?)).await
+        self.calls.run(client, move || node.within_limits(job(&node)?)).await
     }
 
     /// Reads blocks, likewise. Calls cannot use up its room.
     pub async fn read(
         self: &Arc<Self>,
+        client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
         let node = Arc::clone(self);
-        self.reads.run(move || node.within_limits(job(&node)?)).await
+        self.reads.run(client, move || node.within_limits(job(&node)?)).await
     }
 
     /// Refuses an answer that is too large, now or ever, while it is still the only copy.

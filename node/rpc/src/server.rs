@@ -10,14 +10,14 @@ use crate::budget::Budget;
 use crate::config::RpcConfig;
 use crate::dispatch::{Reply, answer};
 use crate::jsonrpc::write_response;
-use crate::listener::BoundedListener;
+use crate::listener::{BoundedListener, Origin};
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
 use crate::websocket::{self, News};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
@@ -79,7 +79,8 @@ impl RpcServer {
             registry,
             node: Arc::clone(&node),
         });
-        let serving = axum::serve(listener, router(server)).with_graceful_shutdown(until(stopped));
+        let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Origin>())
+            .with_graceful_shutdown(until(stopped));
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(%error, "the RPC server ended");
@@ -167,12 +168,13 @@ fn router(server: Arc<Server>) -> Router {
 
 async fn root(
     State(server): State<Arc<Server>>,
+    ConnectInfo(origin): ConnectInfo<Origin>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
     request: Request,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => server.upgrade(upgrade, request.headers()),
-        Err(_) if request.method() == Method::POST => server.post(request).await,
+        Ok(upgrade) => server.upgrade(upgrade, origin, request.headers()),
+        Err(_) if request.method() == Method::POST => server.post(origin, request).await,
         // Load balancers look for a 200 here.
         Err(_) if request.method() == Method::GET || request.method() == Method::HEAD => {
             "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response()
@@ -182,7 +184,7 @@ async fn root(
 }
 
 impl Server {
-    async fn post(self: &Arc<Self>, request: Request) -> Response {
+    async fn post(self: &Arc<Self>, origin: Origin, request: Request) -> Response {
         let config = &self.node.config;
         if !is_json(request.headers()) {
             let message = "invalid content type, only application/json is supported\n";
@@ -202,7 +204,7 @@ impl Server {
             Ok(Err(_)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error()),
             Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
         };
-        let reply = answer(&self.node, None, &body).await;
+        let reply = answer(&self.node, None, origin, &body).await;
         respond(reply)
     }
 
@@ -214,7 +216,7 @@ impl Server {
         (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
 
-    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, headers: &HeaderMap) -> Response {
+    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, origin: Origin, headers: &HeaderMap) -> Response {
         if !self.admits_origin(headers) {
             return StatusCode::FORBIDDEN.into_response();
         }
@@ -227,7 +229,7 @@ impl Server {
         upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
             move |socket| async move {
                 let _permit = permit;
-                websocket::serve(node, socket, news).await;
+                websocket::serve(node, origin, socket, news).await;
             },
         )
     }

@@ -4,6 +4,7 @@
 //! while the client does not read, it waits in the write, so that a slow client costs one message and one task.
 
 use crate::dispatch::{Reply, answer};
+use crate::listener::Origin;
 use crate::node::Node;
 use crate::server::until;
 use crate::session::Session;
@@ -30,18 +31,24 @@ pub(crate) struct News {
 }
 
 /// Serves the socket until either side ends it.
-pub(crate) async fn serve(node: Arc<Node>, socket: WebSocket, news: News) {
+pub(crate) async fn serve(node: Arc<Node>, origin: Origin, socket: WebSocket, news: News) {
     let open = &node.metrics.websockets;
     open.inc();
     let session = Session::new(node.config.max_subscriptions_per_websocket, node.metrics.subscriptions.clone());
-    let ended = converse(&node, &session, socket, news).await;
+    let ended = converse(&node, &session, origin, socket, news).await;
     open.dec();
     if let Err(error) = ended {
         tracing::debug!(%error, "WebSocket ended");
     }
 }
 
-async fn converse(node: &Arc<Node>, session: &Session, socket: WebSocket, news: News) -> Result<(), axum::Error> {
+async fn converse(
+    node: &Arc<Node>,
+    session: &Session,
+    origin: Origin,
+    socket: WebSocket,
+    news: News,
+) -> Result<(), axum::Error> {
     let News { mut heads, mut pending, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
@@ -68,7 +75,7 @@ async fn converse(node: &Arc<Node>, session: &Session, socket: WebSocket, news: 
                 // What the frame is called does not matter.
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     let bytes = message.into_data();
-                    working.push(async move { answer(node, Some(session), &bytes).await });
+                    working.push(async move { answer(node, Some(session), origin, &bytes).await });
                 }
             },
             changed = heads.changed(), if session.follows_heads() => {

@@ -1,40 +1,66 @@
-//! Bounded work: so many jobs run, so many wait, and the next is told that the server is busy. A flood of calls then costs the
-//! node a known number of threads and leaves the other methods alone.
+//! Bounded work, shared fairly: so many jobs run, so many wait, and the next is told that the server is busy. A flood of calls
+//! then costs the node a known number of threads and leaves the other methods alone.
+//!
+//! Clients take turns, however many jobs each has waiting, and when there is no place left the one with the most gives up its
+//! newest to a client that has fewer. So whoever floods waits for itself. A client is an [`Origin`]: who opens many connections
+//! is one client all the same, and so are all behind one proxy.
 
+use crate::listener::Origin;
 use corniche_api::{Reason, RpcError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::Semaphore;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
 
 /// A bound on jobs of one kind.
 #[derive(Debug)]
 pub(crate) struct Work {
-    running: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    line: Arc<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    state: Mutex<State>,
+    max_running: usize,
     max_waiting: usize,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    waiting: usize,
+    next_place: u64,
+    /// Clients with jobs that wait, in the order of their turns.
+    turns: VecDeque<Origin>,
+    jobs: BTreeMap<Origin, VecDeque<Waiting>>,
+}
+
+/// A job that waits; it is told that it runs, or that it lost its place.
+#[derive(Debug)]
+struct Waiting {
+    place: u64,
+    told: oneshot::Sender<Running>,
+}
+
+/// The right to run; passed on when dropped.
+#[derive(Debug)]
+struct Running(Arc<Line>);
+
 impl Work {
     pub fn new(max_running: usize, max_waiting: usize) -> Self {
-        Self { running: Arc::new(Semaphore::new(max_running.max(1))), waiting: AtomicUsize::new(0), max_waiting }
+        let line = Line { state: Mutex::default(), max_running: max_running.max(1), max_waiting };
+        Self { line: Arc::new(line) }
     }
 
     /// Runs `job` on a thread that may block. A job whose client has gone runs to its end and keeps its place until then; one
     /// that panics is answered as a fault of this node.
     pub async fn run<T: Send + 'static>(
         &self,
+        client: Origin,
         job: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
     ) -> Result<T, RpcError> {
-        let permit = match Arc::clone(&self.running).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let _place = Place::take(&self.waiting, self.max_waiting)?;
-                let acquired = Arc::clone(&self.running).acquire_owned().await;
-                acquired.map_err(|_| Reason::ServerBusy.error())?
-            }
-        };
+        let running = self.turn(client).await?;
         let job = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _running = running;
             job()
         });
         job.await.unwrap_or_else(|error| {
@@ -42,64 +68,242 @@ impl Work {
             Err(RpcError::internal("internal error"))
         })
     }
+
+    async fn turn(&self, client: Origin) -> Result<Running, RpcError> {
+        let (place, told) = {
+            let mut state = self.line.lock();
+            if state.running < self.line.max_running {
+                state.running += 1;
+                return Ok(Running(self.line.clone()));
+            }
+            if state.waiting >= self.line.max_waiting && !state.make_room_for(client) {
+                return Err(Reason::ServerBusy.error());
+            }
+            state.wait(client)
+        };
+        let _place = Place { line: &self.line, client, place };
+        told.await.map_err(|_| Reason::ServerBusy.error())
+    }
 }
 
-/// A place in the queue, given back when dropped: also when the client goes while waiting.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self, RpcError> {
-        let grown = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| (waiting < max).then(|| waiting + 1));
-        grown.map(|_| Self(waiting)).map_err(|_| Reason::ServerBusy.error())
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every critical section leaves the state whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl State {
+    fn wait(&mut self, client: Origin) -> (u64, oneshot::Receiver<Running>) {
+        let (told, receiver) = oneshot::channel();
+        let place = self.next_place;
+        self.next_place += 1;
+        self.waiting += 1;
+        let jobs = self.jobs.entry(client).or_default();
+        if jobs.is_empty() {
+            self.turns.push_back(client);
+        }
+        jobs.push_back(Waiting { place, told });
+        (place, receiver)
+    }
+
+    /// Takes the newest job of the client with most, if that is more than this one would have; it is told that the server is
+    /// busy.
+    fn make_room_for(&mut self, client: Origin) -> bool {
+        let own = self.jobs.get(&client).map_or(0, VecDeque::len);
+        let most = self.jobs.iter().max_by_key(|(_, jobs)| jobs.len()).filter(|(_, jobs)| jobs.len() > own + 1);
+        let Some((&greedy, jobs)) = most else { return false };
+        let newest = jobs.back().map(|waiting| waiting.place);
+        newest.is_some_and(|place| self.leave(greedy, place))
+    }
+
+    /// Whose turn it is.
+    fn next(&mut self) -> Option<Waiting> {
+        let client = self.turns.pop_front()?;
+        let jobs = self.jobs.get_mut(&client)?;
+        let next = jobs.pop_front();
+        if jobs.is_empty() {
+            self.jobs.remove(&client);
+        } else {
+            self.turns.push_back(client);
+        }
+        self.waiting -= usize::from(next.is_some());
+        next
+    }
+
+    /// Whether it was still waiting.
+    fn leave(&mut self, client: Origin, place: u64) -> bool {
+        let Some(jobs) = self.jobs.get_mut(&client) else { return false };
+        let before = jobs.len();
+        jobs.retain(|waiting| waiting.place != place);
+        let left = jobs.len() < before;
+        if jobs.is_empty() {
+            self.jobs.remove(&client);
+            self.turns.retain(|turn| *turn != client);
+        }
+        self.waiting -= usize::from(left);
+        left
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        let Some(next) = state.next() else {
+            state.running -= 1;
+            return;
+        };
+        drop(state);
+        // One that has gone meanwhile gives the right back, and so passes it on.
+        drop(next.told.send(Self(self.0.clone())));
+    }
+}
+
+/// A place in the line, given back when dropped: also when the client goes while waiting.
+struct Place<'a> {
+    line: &'a Line,
+    client: Origin,
+    place: u64,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.line.lock().leave(self.client, self.place);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
     use std::sync::mpsc;
+    use std::task::Poll;
+
+    fn client(number: u8) -> Origin {
+        Origin::of([10, 0, 0, number].into())
+    }
+
+    /// A job that runs until the returned sender says so, and has begun.
+    async fn occupy(work: &Arc<Work>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), RpcError>>) {
+        let (release, gate) = mpsc::channel::<()>();
+        let (started, running) = oneshot::channel();
+        let work = Arc::clone(work);
+        let job = tokio::spawn(async move {
+            let job = move || {
+                let _ = started.send(());
+                gate.recv().map_err(|_| RpcError::internal("gate"))
+            };
+            work.run(client(1), job).await
+        });
+        running.await.unwrap();
+        (release, job)
+    }
+
+    type Answer<'a> = Pin<Box<dyn Future<Output = Result<u8, RpcError>> + 'a>>;
+
+    /// Notes its number when it runs.
+    fn noting<'a>(work: &'a Work, from: u8, number: u8, notes: &mpsc::Sender<u8>) -> Answer<'a> {
+        let notes = notes.clone();
+        let job = move || {
+            let _ = notes.send(number);
+            Ok(number)
+        };
+        Box::pin(work.run(client(from), job))
+    }
 
     #[tokio::test]
     async fn jobs_beyond_the_bounds_are_refused_and_places_are_given_back() {
         let work = Arc::new(Work::new(1, 1));
-        let (release, gate) = mpsc::channel::<()>();
-        let (started, running) = tokio::sync::oneshot::channel();
-        let first = tokio::spawn({
-            let work = Arc::clone(&work);
-            async move {
-                work.run(move || {
-                    let _ = started.send(());
-                    gate.recv().map_err(|_| RpcError::internal("gate"))
-                })
-                .await
-            }
-        });
-        running.await.unwrap();
+        let (release, first) = occupy(&work).await;
         // One may wait; polled once, it has its place.
-        let mut second = Box::pin(work.run(|| Ok(2)));
+        let mut second = Box::pin(work.run(client(1), || Ok(2)));
         assert!(futures::poll!(&mut second).is_pending());
-        let third = futures::poll!(Box::pin(work.run(|| Ok(3))));
-        assert_eq!(third, std::task::Poll::Ready(Err(Reason::ServerBusy.error())));
+        let third = futures::poll!(Box::pin(work.run(client(1), || Ok(3))));
+        assert_eq!(third, Poll::Ready(Err(Reason::ServerBusy.error())));
         // The one that waited goes away: its place is free again.
         drop(second);
-        let mut fourth = Box::pin(work.run(|| Ok(4)));
+        let mut fourth = Box::pin(work.run(client(1), || Ok(4)));
         assert!(futures::poll!(&mut fourth).is_pending());
         release.send(()).unwrap();
         assert_eq!(fourth.await, Ok(4));
         assert_eq!(first.await.unwrap(), Ok(()));
+        assert_eq!(work.run(client(1), || Ok(5)).await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn clients_take_turns_however_much_each_asks() {
+        let work = Arc::new(Work::new(1, 10));
+        let (release, first) = occupy(&work).await;
+        let (notes, noted) = mpsc::channel();
+        let asked = [(1, 10), (1, 11), (1, 12), (2, 20), (2, 21), (3, 30)];
+        let mut answers: Vec<_> = asked.iter().map(|(from, number)| noting(&work, *from, *number, &notes)).collect();
+        for answer in &mut answers {
+            assert!(futures::poll!(answer).is_pending());
+        }
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        for answer in futures::future::join_all(answers).await {
+            answer.unwrap();
+        }
+        drop(notes);
+        assert_eq!(noted.iter().collect::<Vec<_>>(), [10, 20, 30, 11, 21, 12]);
+    }
+
+    #[tokio::test]
+    async fn who_fills_the_line_makes_room_for_others() {
+        let work = Arc::new(Work::new(1, 4));
+        let (release, first) = occupy(&work).await;
+        let (notes, noted) = mpsc::channel();
+        let mut flood: Vec<_> = (10..14).map(|number| noting(&work, 1, number, &notes)).collect();
+        for answer in &mut flood {
+            assert!(futures::poll!(answer).is_pending());
+        }
+        let busy = Poll::Ready(Err(Reason::ServerBusy.error()));
+        assert_eq!(futures::poll!(noting(&work, 1, 14, &notes)), busy, "it has all the places there are");
+        let mut others: Vec<_> = [(2, 20), (2, 21)].map(|(from, number)| noting(&work, from, number, &notes)).into();
+        for other in &mut others {
+            assert!(futures::poll!(other).is_pending());
+        }
+        assert_eq!(futures::poll!(noting(&work, 2, 22, &notes)), busy, "half of the places are half of the places");
+        let refused = flood.split_off(2);
+        for answer in refused {
+            assert_eq!(answer.await, Err(Reason::ServerBusy.error()), "the newest of the flood gave way");
+        }
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        for answer in futures::future::join_all(flood.into_iter().chain(others)).await {
+            answer.unwrap();
+        }
+        drop(notes);
+        assert_eq!(noted.iter().collect::<Vec<_>>(), [10, 20, 11, 21]);
+    }
+
+    /// Else two clients would take the odd place from each other for ever.
+    #[tokio::test]
+    async fn nobody_gives_way_to_who_would_then_have_as_many() {
+        let work = Arc::new(Work::new(1, 3));
+        let (release, first) = occupy(&work).await;
+        let (notes, _noted) = mpsc::channel();
+        let mut waiting: Vec<_> = [(1, 10), (1, 11), (2, 20)].map(|(from, number)| noting(&work, from, number, &notes)).into();
+        for answer in &mut waiting {
+            assert!(futures::poll!(answer).is_pending());
+        }
+        for from in [1, 2] {
+            let busy = Poll::Ready(Err(Reason::ServerBusy.error()));
+            assert_eq!(futures::poll!(noting(&work, from, 30, &notes)), busy, "client {from}");
+        }
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        for answer in futures::future::join_all(waiting).await {
+            answer.unwrap();
+        }
     }
 
     #[tokio::test]
     async fn a_panicking_job_is_an_internal_error_and_frees_its_thread() {
         let work = Work::new(1, 0);
-        let result: Result<(), _> = work.run(|| panic!("planted")).await;
+        let result: Result<(), _> = work.run(client(1), || panic!("planted")).await;
         assert_eq!(result.unwrap_err().code, -32603);
-        assert_eq!(work.run(|| Ok(1)).await, Ok(1));
+        assert_eq!(work.run(client(1), || Ok(1)).await, Ok(1));
     }
 }
