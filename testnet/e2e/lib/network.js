@@ -109,6 +109,14 @@ export class Node {
     return (await this.post({ jsonrpc: '2.0', id: 1, method, params })).answer;
   }
 
+  /**
+   * The receipt, once there is one. viem's own wait asks again only at the next block, and polled this fast it may take the answer
+   * to a request from before the block for one after it: on a chain that is idle then, there is no next block.
+   */
+  receipt(hash) {
+    return until(`${this.name} to have a receipt of ${hash}`, () => this.client.getTransactionReceipt({ hash }));
+  }
+
   ready() {
     return until(`${this.name} to answer`, () => this.client.getChainId());
   }
