@@ -83,7 +83,7 @@ impl Default for Options {
             checkpoint_lag: 256,
             checkpoint_blocks: 256,
             checkpoint_interval: Some(Duration::from_secs(10)),
-            kv_cache_bytes: 16 << 20,
+            kv_cache_bytes: 8 << 20,
             low_space_bytes: 1 << 30,
             exhausted_space_bytes: 256 << 20,
             code_cache_bytes: 1 << 30,
