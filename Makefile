@@ -90,7 +90,7 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 
 ##### beyond `make test`
 
-.PHONY: bench soak licences
+.PHONY: bench soak thesis licences
 bench: build contracts ## Transfers per second and latency on one and on four validators
 	testnet/bench.sh
 
@@ -100,6 +100,9 @@ soak: build contracts node-tools ## The long runs: more property cases, and rand
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
+
+thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
+	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --log-level error check licenses bans sources

@@ -37,12 +37,21 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// The engine that the genesis names. The error is for whoever wrote the scenario.
-    pub fn new(genesis: &Genesis, secrets: &Secrets, cost: Cost) -> Result<Self, String> {
+    /// The engine that the genesis names, with what an experiment changes of its parameters. The error is for whoever wrote the
+    /// scenario.
+    pub fn new(
+        genesis: &Genesis,
+        secrets: &Secrets,
+        cost: Cost,
+        tune: Option<fn(&mut mahi_mahi::Config)>,
+    ) -> Result<Self, String> {
         if !NAMES.contains(&genesis.engine.name.as_str()) {
             return Err(format!("no engine named {}; there are {}", genesis.engine.name, NAMES.join(", ")));
         }
-        let config = mahi_mahi::Config::from_genesis(genesis)?;
+        let mut config = mahi_mahi::Config::from_genesis(genesis)?;
+        if let Some(tune) = tune {
+            tune(&mut config);
+        }
         let committee = Committee::from_genesis(genesis);
         let (signatures, coin): (Arc<dyn Signatures>, Arc<dyn Coin>) = match secrets {
             Secrets::Modelled => {

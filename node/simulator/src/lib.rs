@@ -32,4 +32,4 @@ pub use corniche_testkit::Micros;
 pub use node::Observer;
 pub use report::{Report, Second, Spread, Verdict};
 pub use scenario::Scenario;
-pub use simulate::{simulate, simulate_observed};
+pub use simulate::{Probe, simulate, simulate_observed, simulate_with};

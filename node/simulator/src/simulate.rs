@@ -14,6 +14,7 @@ use crate::{
     stall::Stall,
 };
 use corniche_engine::Committee;
+use corniche_mahi_mahi as mahi_mahi;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
@@ -27,9 +28,7 @@ const LOOK_EVERY: Micros = Micros::from_seconds(1);
 /// Runs a scenario. `contract` is the wasm of [`Scenario::contract`]; without it the payloads that call one are refused, and so is
 /// what the engine does not accept.
 pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Report, String> {
-    let mut run = Run::new(scenario, seed, contract)?;
-    run.finish();
-    Ok(run.report())
+    simulate_with(scenario, seed, contract, Probe::default())
 }
 
 /// The same run, which tells the observer what the engines do.
@@ -39,9 +38,22 @@ pub fn simulate_observed(
     contract: Option<&[u8]>,
     observer: Observer,
 ) -> Result<Report, String> {
-    let mut run = Run::observed(scenario, seed, contract, Some(observer))?;
+    simulate_with(scenario, seed, contract, Probe { observer: Some(observer), tune: None })
+}
+
+/// For experiments, which may change more than a scenario file can say.
+pub fn simulate_with(scenario: &Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Report, String> {
+    let mut run = Run::with_probe(scenario, seed, contract, probe)?;
     run.finish();
     Ok(run.report())
+}
+
+/// What an experiment hears and changes. The default is nothing.
+#[derive(Default)]
+pub struct Probe {
+    pub observer: Option<Observer>,
+    /// Changes the parameters of every engine, also to what no genesis can name: a baseline's rules.
+    pub tune: Option<fn(&mut mahi_mahi::Config)>,
 }
 
 /// A run under way.
@@ -57,20 +69,16 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    #[cfg(test)]
     pub(crate) fn new(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Self, String> {
-        Self::observed(scenario, seed, contract, None)
+        Self::with_probe(scenario, seed, contract, Probe::default())
     }
 
-    fn observed(
-        scenario: &'a Scenario,
-        seed: u64,
-        contract: Option<&[u8]>,
-        observer: Option<Observer>,
-    ) -> Result<Self, String> {
+    fn with_probe(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Self, String> {
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
-        let engines = Engines::new(&genesis, &secrets, scenario.cost)?;
+        let engines = Engines::new(&genesis, &secrets, scenario.cost, probe.tune)?;
         let genesis = Arc::new(genesis);
         let vm = Vm::new(&VmConfig::default(), Arc::new(NoCache)).map_err(|error| error.to_string())?;
         let roles = roles(scenario);
@@ -86,7 +94,7 @@ impl<'a> Run<'a> {
             checks: RefCell::new(checks),
             records: RefCell::default(),
             elected: RefCell::default(),
-            observer: observer.map(RefCell::new),
+            observer: probe.observer.map(RefCell::new),
             genesis,
         });
         let schedule = Schedule::new(scenario, &roles);

@@ -1,0 +1,61 @@
+//! How often the direct rule commits, under networks that mean harm.
+
+use crate::{
+    Effort,
+    experiment::{Experiment, Outcome, Protocol, Rule, choose},
+    mean, verdict,
+};
+
+pub fn tables(effort: &Effort) {
+    println!(
+        "| random network model | a slot commits directly: measured | by Monte Carlo of the specification | a round has a direct commit: ℓ = 1 / 2 / 3 | slots |"
+    );
+    println!("|---|---|---|---|---|");
+    for (nodes, w, expected) in [(4, 4, 0.965), (4, 5, 0.996), (7, 4, 0.991), (7, 5, 0.9998), (10, 4, 0.998), (10, 5, 0.9999)] {
+        let runs = [1, 2, 3].map(|leaders| measure(effort, "random", nodes, w, leaders));
+        let [one, two, three] = [0, 1, 2].map(|place| mean(&runs[place], Outcome::direct_rounds));
+        let slots = runs.iter().flatten().map(Outcome::slots).sum::<usize>();
+        let measured =
+            runs.iter().flatten().map(|run| run.decided_by(Rule::Commit) * run.slots() as f64).sum::<f64>() / slots as f64;
+        println!("| n = {nodes}, w = {w} | {measured:.4} | {expected} | {one:.3} / {two:.3} / {three:.3} | {slots} |");
+    }
+    println!();
+    println!(
+        "| adversary | a round has a direct commit: measured | proved at least | | slots: direct commit / skip / anchor | rounds per second |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for adversary in ["worst", "leaders"] {
+        for (nodes, w) in [(4, 4), (4, 5), (10, 4), (10, 5)] {
+            for leaders in 1..=3 {
+                let runs = measure(effort, adversary, nodes, w, leaders);
+                let (measured, bound) = (mean(&runs, Outcome::direct_rounds), bound(nodes as u64, w, leaders));
+                let [direct, skipped, anchor] =
+                    [Rule::Commit, Rule::Skip, Rule::Anchor].map(|rule| mean(&runs, |run| run.decided_by(rule)));
+                let rate = mean(&runs, |run| 1_000_000.0 / run.round_us);
+                // Three standard errors of a share of so many independent rounds.
+                let rounds = runs.iter().map(Outcome::slots).sum::<usize>() as f64 / leaders as f64;
+                let margin = 3.0 * (bound * (1.0 - bound) / rounds).sqrt();
+                println!(
+                    "| `{adversary}`, n = {nodes}, w = {w}, ℓ = {leaders} | {measured:.3} | {bound:.3} | {} | {direct:.3} / {skipped:.3} / {anchor:.3} | {rate:.0} |",
+                    verdict(measured >= bound - margin),
+                );
+            }
+        }
+    }
+    println!();
+}
+
+fn measure(effort: &Effort, adversary: &str, nodes: usize, w: u64, leaders: u64) -> Vec<Outcome> {
+    let seconds = effort.seconds(6, if adversary == "random" { 20 } else { 30 });
+    effort.run(&Experiment::under(adversary, Protocol::MahiMahi { w, leaders }, nodes, seconds))
+}
+
+/// The specification's §6: the chance that a round has a direct commit, whatever the network does. With w = 5 a quorum of a round's
+/// blocks can be committed, so all leaders must be among the f others; with w = 4 one can, the common core.
+fn bound(nodes: u64, w: u64, leaders: u64) -> f64 {
+    let faulty = (nodes - 1) / 3;
+    match w {
+        5 => 1.0 - choose(faulty, leaders) / choose(nodes, leaders),
+        _ => leaders as f64 / nodes as f64,
+    }
+}

@@ -1,0 +1,281 @@
+//! One network under one protocol, and what its run shows.
+
+use corniche_engine::TraceEvent;
+use corniche_mahi_mahi::Config;
+use corniche_simulator::{
+    Probe, Report, Scenario, Verdict,
+    scenario::{Fault, parse},
+    simulate_with,
+};
+use corniche_testkit::Micros;
+use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc};
+
+/// The thesis' five regions.
+const REGIONS: &str = include_str!("../../../../testnet/scenarios/wan.toml");
+/// Nothing takes time but a message: one of 50 ms.
+const LOCK_STEP: &str = "
+[network]
+delay_ms = 50
+bandwidth_mbps = 10000000
+[disk]
+latency_ms = 0
+bandwidth_mbps = 10000000
+[cost]
+sign_us = 0
+verify_us = 0
+recover_us = 0
+share_us = 0
+combine_us = 0
+[load]
+rate = 200
+tx_bytes = 128
+";
+/// Rounds at either end of a run that say nothing: the first have no history, of the last only the quick are decided.
+const EDGE: u64 = 12;
+
+/// Whose rules order the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    MahiMahi {
+        w: u64,
+        leaders: u64,
+    },
+    /// On the same DAG, with the same pace: `Config::cordial_miners`.
+    CordialMiners,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MahiMahi { w, leaders } => write!(f, "MM-{w}, ℓ = {leaders}"),
+            Self::CordialMiners => write!(f, "Cordial Miners"),
+        }
+    }
+}
+
+/// A network under a protocol.
+#[derive(Clone)]
+pub struct Experiment {
+    pub scenario: Scenario,
+    pub protocol: Protocol,
+}
+
+/// What a run showed.
+pub struct Outcome {
+    pub report: Report,
+    /// Mean time between two proposals of one node, µs.
+    pub round_us: f64,
+    /// Away from the run's ends, by round and rank: what became of a leader slot.
+    slots: BTreeMap<(u64, u16), Decided>,
+}
+
+impl Experiment {
+    /// n = 10 in lock step.
+    pub fn lock_step(protocol: Protocol, crashed: &[usize], seconds: u64) -> Self {
+        // Everything of a round arrives in one moment: nobody proposes before the last of it, and nobody waits for the crashed.
+        let grace = if crashed.is_empty() { 5 } else { 0 };
+        Self::new(protocol, 10, LOCK_STEP).seconds(seconds).pace(0, grace).crash(crashed)
+    }
+
+    /// The five regions at 200 transactions per second, with the engine's own pace.
+    pub fn regions(protocol: Protocol, nodes: usize, crashed: &[usize], seconds: u64) -> Self {
+        let mut scenario = parse(REGIONS).expect("the scenario is part of the repository");
+        scenario.nodes = nodes;
+        // Latency does not depend on so little load, and the runs take less time.
+        scenario.load.millirate = 200_000;
+        Self { scenario, protocol }.seconds(seconds).crash(crashed)
+    }
+
+    /// Validators in one room: a round trip of half a millisecond.
+    pub fn room(protocol: Protocol, seconds: u64) -> Self {
+        let text = "[network]\ndelay_ms = 0.25\njitter = 0.05\n[load]\nrate = 200\ntx_bytes = 512\n";
+        Self::new(protocol, 10, text).seconds(seconds)
+    }
+
+    /// Links of 20 ms under an adversary that may hold a message for half a second.
+    pub fn under(adversary: &str, protocol: Protocol, nodes: usize, seconds: u64) -> Self {
+        let network =
+            format!("[network]\ndelay_ms = 20\njitter = 0.2\nadversary = \"{adversary}\"\nadversary_delay_ms = 500\n");
+        Self::new(protocol, nodes, &format!("{network}[load]\nrate = 100\ntx_bytes = 200\n")).seconds(seconds).pace(0, 0)
+    }
+
+    fn new(protocol: Protocol, nodes: usize, rest: &str) -> Self {
+        let text = format!("engine = \"mahi-mahi\"\nnodes = {nodes}\nduration = \"1s\"\n{rest}");
+        Self { scenario: parse(&text).expect("the scenario is written here"), protocol }
+    }
+
+    pub fn seconds(mut self, seconds: u64) -> Self {
+        self.scenario.duration_us = seconds * 1_000_000;
+        self.scenario.load.stop_us = self.scenario.duration_us;
+        self
+    }
+
+    pub fn pace(self, min_round_ms: u64, parent_grace_ms: u64) -> Self {
+        self.parameter("min_round_ms", min_round_ms).parameter("parent_grace_ms", parent_grace_ms)
+    }
+
+    pub fn parameter(mut self, name: &str, value: u64) -> Self {
+        self.scenario.engine_config.insert(name.to_owned(), value);
+        self
+    }
+
+    /// These are down from the beginning.
+    fn crash(mut self, nodes: &[usize]) -> Self {
+        if !nodes.is_empty() {
+            self.scenario.faults.push(Fault::Crash { at_us: 0, nodes: nodes.to_vec(), restart_at_us: None });
+        }
+        self
+    }
+
+    /// Runs it. A run that broke a promise or lost a transaction is no measurement, and panics.
+    pub fn run(mut self, seed: u64) -> Outcome {
+        let tune: Option<fn(&mut Config)> = match self.protocol {
+            Protocol::MahiMahi { w, leaders } => {
+                self = self.parameter("wave_length", w).parameter("leaders", leaders);
+                None
+            }
+            Protocol::CordialMiners => Some(|config| {
+                let Config { wave_length, leaders, rule, .. } = Config::cordial_miners();
+                (config.wave_length, config.leaders, config.rule) = (wave_length, leaders, rule);
+            }),
+        };
+        let crashed = |node: &usize| matches!(&self.scenario.faults[..], [Fault::Crash { nodes, .. }] if nodes.contains(node));
+        let witness = (0..self.scenario.nodes).find(|node| !crashed(node)).expect("not all are crashed");
+        let log = Rc::new(RefCell::new(Log { witness, end_us: self.scenario.duration_us, ..Log::default() }));
+        let heard = log.clone();
+        let trace = Box::new(move |now: Micros, node, event: &TraceEvent| heard.borrow_mut().hear(now.0, node, event));
+        let report =
+            simulate_with(&self.scenario, seed, None, Probe { tune, trace: Some(trace) }).expect("the scenario is complete");
+        assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
+        let Log { proposals, mut decided, .. } = log.take();
+        let (first, last) = (proposals[0], proposals[proposals.len() - 1]);
+        let round_us = (last.1 - first.1) as f64 / (last.0 - first.0) as f64;
+        decided.retain(|(round, _), _| *round > EDGE && *round + EDGE < last.0);
+        Outcome { report, round_us, slots: decided }
+    }
+}
+
+/// What became of a leader slot.
+#[derive(Clone, Copy)]
+struct Decided {
+    leader: usize,
+    rule: Rule,
+}
+
+/// The rule that decided a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// D3.
+    Commit,
+    /// D4.
+    Skip,
+    /// D5, either way.
+    Anchor,
+}
+
+/// What one node's engine told.
+#[derive(Default)]
+struct Log {
+    witness: usize,
+    end_us: u64,
+    /// Rounds and when it proposed in them, until the load ended.
+    proposals: Vec<(u64, u64)>,
+    decided: BTreeMap<(u64, u16), Decided>,
+}
+
+impl Log {
+    fn hear(&mut self, now: u64, node: usize, event: &TraceEvent) {
+        match event {
+            _ if node != self.witness => {}
+            TraceEvent::Proposed(vertex) if now < self.end_us => self.proposals.push((vertex.id.round, now)),
+            TraceEvent::Decided { round, rank, leader, why, .. } => {
+                let rule = match why.as_str() {
+                    why if why.starts_with("direct:") => Rule::Commit,
+                    why if why.contains("anchor") => Rule::Anchor,
+                    _ => Rule::Skip,
+                };
+                self.decided.insert((*round, *rank), Decided { leader: leader.as_usize(), rule });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Outcome {
+    /// Mean, p50 and p99 of the time from a submission to its commit where it was submitted, ms.
+    pub fn latency_ms(&self) -> [f64; 3] {
+        let latency = self.report.latency.expect("something was committed");
+        [latency.mean, latency.p50, latency.p99].map(|us| us as f64 / 1_000.0)
+    }
+
+    /// The same mean, in mean delays between two nodes.
+    pub fn latency_delays(&self) -> f64 {
+        self.latency_ms()[0] * 1_000.0 / self.report.delay_us as f64
+    }
+
+    /// From a block's proposal to its commit at its author: the mean, µs.
+    pub fn commit_us(&self) -> f64 {
+        self.report.commit.expect("something was committed").mean as f64
+    }
+
+    /// The same in mean delays between two nodes.
+    pub fn commit_delays(&self) -> f64 {
+        self.commit_us() / self.report.delay_us as f64
+    }
+
+    /// The same in rounds.
+    pub fn commit_rounds(&self) -> f64 {
+        self.commit_us() / self.round_us
+    }
+
+    /// Leader slots that were looked at.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Share of the slots that this rule decided.
+    pub fn decided_by(&self, rule: Rule) -> f64 {
+        self.slots.values().filter(|slot| slot.rule == rule).count() as f64 / self.slots.len() as f64
+    }
+
+    /// The same among the slots of leaders for which `of` holds.
+    pub fn decided_by_of(&self, rule: Rule, of: impl Fn(usize) -> bool) -> f64 {
+        let slots = || self.slots.values().filter(|slot| of(slot.leader));
+        slots().filter(|slot| slot.rule == rule).count() as f64 / slots().count() as f64
+    }
+
+    /// Share of the rounds of which the direct rule committed at least one leader.
+    pub fn direct_rounds(&self) -> f64 {
+        let mut rounds = BTreeMap::new();
+        for ((round, _), slot) in &self.slots {
+            *rounds.entry(round).or_insert(false) |= slot.rule == Rule::Commit;
+        }
+        rounds.values().filter(|direct| **direct).count() as f64 / rounds.len() as f64
+    }
+}
+
+/// C(n, k)
+pub fn choose(n: u64, k: u64) -> f64 {
+    (0..k).map(|i| n.saturating_sub(i) as f64 / (i + 1) as f64).product()
+}
+
+/// The specification's §9.3: mean delays from a block's proposal to its commit, in lock step with ten validators.
+pub fn formula(protocol: Protocol, crashed: u64) -> f64 {
+    let Protocol::MahiMahi { w, leaders } = protocol else {
+        return cordial_miners_formula(crashed);
+    };
+    let (w, share) = (w as f64, leaders as f64 / 10.0);
+    let all_crashed = choose(crashed, leaders) / choose(10, leaders);
+    share * w + (1.0 - share) * (w + 1.0 / (1.0 - all_crashed))
+}
+
+/// Waves of five rounds, one after the other, each with one leader in its first round, which commits 5 delays after it was proposed. Blocks
+/// of the round before it are 6 delays old by then, and so on up to 10 for the others of the last leader's round: 8 on average. A wave
+/// whose leader is crashed costs 5 more.
+fn cordial_miners_formula(crashed: u64) -> f64 {
+    let dead = crashed as f64 / 10.0;
+    let dead_waves = 5.0 * dead / (1.0 - dead);
+    // Of the blocks of five rounds one is a leader if that is alive, and does not wait for the next one.
+    let leaders = (1.0 - dead) / (5.0 * (10.0 - crashed as f64));
+    8.0 + dead_waves - leaders * (5.0 + dead_waves)
+}
