@@ -60,7 +60,7 @@ impl Default for Config {
             wave_length: 4,
             leaders: 2,
             min_round_ms: 20,
-            parent_grace_ms: 5,
+            parent_grace_ms: 10,
             heartbeat_ms: 5_000,
             gc_depth: 100,
             retain_rounds: 100,

@@ -21,28 +21,37 @@ pub fn tables(effort: &Effort) {
     }
     println!();
     println!(
-        "| adversary | a round has a direct commit: measured | proved at least | | slots: direct commit / skip / anchor | rounds per second |"
+        "| adversary | a round has a direct commit, ℓ = 1 / 2 / 3: measured | proved at least | | slots with ℓ = 1: direct commit / skip / anchor | rounds per second, ℓ = 1 / 2 / 3 |"
     );
     println!("|---|---|---|---|---|---|");
     for adversary in ["worst", "leaders"] {
         for (nodes, w) in [(4, 4), (4, 5), (10, 4), (10, 5)] {
-            for leaders in 1..=3 {
-                let runs = measure(effort, adversary, nodes, w, leaders);
-                let (measured, bound) = (mean(&runs, Outcome::direct_rounds), bound(nodes as u64, w, leaders));
-                let [direct, skipped, anchor] =
-                    [Rule::Commit, Rule::Skip, Rule::Anchor].map(|rule| mean(&runs, |run| run.decided_by(rule)));
-                let rate = mean(&runs, |run| 1_000_000.0 / run.round_us);
-                // Three standard errors of a share of so many independent rounds.
-                let rounds = runs.iter().map(Outcome::slots).sum::<usize>() as f64 / leaders as f64;
-                let margin = 3.0 * (bound * (1.0 - bound) / rounds).sqrt();
-                println!(
-                    "| `{adversary}`, n = {nodes}, w = {w}, ℓ = {leaders} | {measured:.3} | {bound:.3} | {} | {direct:.3} / {skipped:.3} / {anchor:.3} | {rate:.0} |",
-                    verdict(measured >= bound - margin),
-                );
-            }
+            row(effort, adversary, nodes, w);
         }
     }
     println!();
+}
+
+fn row(effort: &Effort, adversary: &str, nodes: usize, w: u64) {
+    let runs = [1, 2, 3].map(|leaders| measure(effort, adversary, nodes, w, leaders));
+    let measured = [0, 1, 2].map(|place| mean(&runs[place], Outcome::direct_rounds));
+    let bounds = [1, 2, 3].map(|leaders| bound(nodes as u64, w, leaders));
+    let holds = (0..3).all(|place| {
+        // Three standard errors of a share of so many independent rounds.
+        let rounds = runs[place].iter().map(Outcome::slots).sum::<usize>() as f64 / (place + 1) as f64;
+        measured[place] >= bounds[place] - 3.0 * (bounds[place] * (1.0 - bounds[place]) / rounds).sqrt()
+    });
+    let rules = [Rule::Commit, Rule::Skip, Rule::Anchor].map(|rule| mean(&runs[0], |run| run.decided_by(rule)));
+    let rates = [0, 1, 2].map(|place| mean(&runs[place], |run| 1_000_000.0 / run.round_us));
+    let list = |values: [f64; 3], digits: usize| values.map(|value| format!("{value:.digits$}")).join(" / ");
+    println!(
+        "| `{adversary}`, n = {nodes}, w = {w} | {} | {} | {} | {} | {} |",
+        list(measured, 3),
+        list(bounds, 3),
+        verdict(holds),
+        list(rules, 3),
+        list(rates, 0),
+    );
 }
 
 fn measure(effort: &Effort, adversary: &str, nodes: usize, w: u64, leaders: u64) -> Vec<Outcome> {

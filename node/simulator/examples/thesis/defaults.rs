@@ -19,9 +19,8 @@ pub fn tables(effort: &Effort) {
             row(effort, &format!("w = {w}, ℓ = {leaders}"), protocol, &|experiment| experiment);
         }
     }
-    for (min_round_ms, parent_grace_ms) in
-        [(0, 5), (5, 5), (10, 5), (50, 5), (100, 5), (20, 0), (20, 2), (20, 10), (20, 20), (20, 50)]
-    {
+    let pauses = [(0, 10), (5, 10), (10, 10), (50, 10), (100, 10), (20, 0), (20, 5), (20, 8), (20, 15), (20, 20), (20, 50)];
+    for (min_round_ms, parent_grace_ms) in pauses {
         let name = format!("min_round_ms = {min_round_ms}, parent_grace_ms = {parent_grace_ms}");
         row(effort, &name, DEFAULT, &|experiment| experiment.pace(min_round_ms, parent_grace_ms));
     }
@@ -29,9 +28,9 @@ pub fn tables(effort: &Effort) {
 }
 
 fn row(effort: &Effort, name: &str, protocol: Protocol, change: &dyn Fn(Experiment) -> Experiment) {
-    let seconds = effort.seconds(3, 15);
+    let seconds = effort.seconds(3, 30);
     let regions = effort.run(&change(Experiment::regions(protocol, 10, &[], seconds)));
-    let room = effort.run(&change(Experiment::room(protocol, seconds.div_ceil(3))));
+    let room = effort.run(&change(Experiment::room(protocol, seconds.div_ceil(6))));
     println!("| {name} | {} | {} | {:.1} % |", cells(&regions), cells(&room), 100.0 * mean(&room, busy));
 }
 

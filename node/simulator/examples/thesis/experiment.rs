@@ -143,9 +143,9 @@ impl Experiment {
         let witness = (0..self.scenario.nodes).find(|node| !crashed(node)).expect("not all are crashed");
         let log = Rc::new(RefCell::new(Log { witness, end_us: self.scenario.duration_us, ..Log::default() }));
         let heard = log.clone();
-        let trace = Box::new(move |now: Micros, node, event: &TraceEvent| heard.borrow_mut().hear(now.0, node, event));
+        let trace = Box::new(move |now: Micros, node: usize, event: &TraceEvent| heard.borrow_mut().hear(now.0, node, event));
         let report =
-            simulate_with(&self.scenario, seed, None, Probe { tune, trace: Some(trace) }).expect("the scenario is complete");
+            simulate_with(&self.scenario, seed, None, Probe { tune, observer: Some(trace) }).expect("the scenario is complete");
         assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
         let Log { proposals, mut decided, .. } = log.take();
         let (first, last) = (proposals[0], proposals[proposals.len() - 1]);
