@@ -193,7 +193,7 @@ impl MahiMahi {
         let mut room = Room::new(&self.config);
         let (known, missing): (Vec<BlockRef>, Vec<BlockRef>) =
             fetch.wanted.iter().partition(|wanted| self.dag.contains(wanted));
-        let first = fetch.above.max(self.sequence.floor() - self.config.retain_rounds).0 + 1;
+        let first = fetch.above.max(self.sequence.floor() - self.config.retain_rounds).0.saturating_add(1);
         let end = known.iter().map(|wanted| wanted.round.0).max().unwrap_or(0);
         let below = (first..end).flat_map(|round| self.dag.round(Round(round)));
         let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
