@@ -8,6 +8,8 @@
 //! certificates and disks. Sections `lock-step` and `adversaries` give these no time of their own, since they ask for message
 //! delays and probabilities.
 
+#![allow(clippy::print_stdout)] // The tables are the result.
+
 mod adversaries;
 mod defaults;
 mod experiment;
@@ -17,7 +19,10 @@ mod regions;
 use experiment::{Experiment, Outcome};
 use std::time::Instant;
 
-const SECTIONS: [(&str, fn(&Effort)); 4] = [
+/// A section's name and what prints it.
+type Section = (&'static str, fn(&Effort));
+
+const SECTIONS: [Section; 4] = [
     ("lock-step", lock_step::table),
     ("regions", regions::tables),
     ("adversaries", adversaries::tables),

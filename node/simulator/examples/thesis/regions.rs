@@ -48,6 +48,9 @@ const CASES: [Case; 4] = [
     Case { name: "n = 50", nodes: 50, crashed: &[], thesis_ms: Some([2_600, 2_000, 1_500]), bands: FAULT_FREE },
 ];
 
+/// A number of a case, and the band it should be in.
+type Of<'a> = &'a dyn Fn(&Case, &Measured) -> (f64, Option<(f64, f64)>);
+
 pub fn tables(effort: &Effort) {
     println!(
         "| five regions, protocol | round, ms | latency, ms: mean / p50 / p99 | in delays | block to commit, rounds | slots: direct commit / skip / anchor | thesis, ms |"
@@ -58,7 +61,7 @@ pub fn tables(effort: &Effort) {
     println!();
     println!("| what | thesis | band | {} |", cases.iter().map(|case| case.name).collect::<Vec<_>>().join(" | "));
     println!("|---|---|---|{}", "---|".repeat(cases.len()));
-    let row = |name: &str, thesis: &str, band: &str, of: &dyn Fn(&Case, &Measured) -> (f64, Option<(f64, f64)>)| {
+    let row = |name: &str, thesis: &str, band: &str, of: Of| {
         let cells = results.iter().map(|(case, measured)| {
             let (value, band) = of(case, measured);
             let remark = band.map_or("", |(low, high)| verdict((low..=high).contains(&value)));
@@ -66,7 +69,6 @@ pub fn tables(effort: &Effort) {
         });
         println!("| {name} | {thesis} | {band} | {} |", cells.collect::<Vec<_>>().join(" | "));
     };
-
     row("MM-5 / CM, ℓ = 2", "0.73; n = 50 0.77; crashed 0.56", "0.70–0.78; crashed 0.55–0.65", &|case, measured| {
         (measured.ratio(5), Some(case.bands.mm5_to_cm))
     });
