@@ -387,7 +387,7 @@ impl MahiMahi {
 
     /// D0 and D7.
     fn extend_commits(&mut self) {
-        if self.is_broken {
+        if self.is_broken || !self.repair.may_deliver() && self.me().is_some() {
             return;
         }
         self.tell_elected();

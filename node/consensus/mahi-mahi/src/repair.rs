@@ -63,6 +63,12 @@ impl Repair {
         self.has_standing() || !(self.forgot || self.blank)
     }
 
+    /// Nor does one that starts with nothing deliver: after a power cut, commits without records look like records that were lost,
+    /// and such a loss counts among the f faults although nothing was signed.
+    pub fn may_deliver(&self) -> bool {
+        self.may_record() || self.forgot
+    }
+
     /// When an own block of round `clock`, known since `clock_since`, may be proposed as far as earlier lives are concerned.
     pub fn allowed_at(&self, config: &Config, clock: Round, clock_since: TimestampMs) -> Option<TimestampMs> {
         let standing_since = self.standing_since?;
@@ -156,6 +162,7 @@ impl MahiMahi {
             }
         }
         self.record_postponed();
+        self.note_change();
     }
 
     /// A block of ours that our records lack: they are not the newest. What we sent was durable before.
@@ -165,6 +172,7 @@ impl MahiMahi {
             self.trace(TraceEvent::note("history-lost", detail));
         }
         (self.repair.forgot, self.repair.standing_since) = (true, None);
+        self.note_change();
     }
 
     /// The own block before the newest one was of round `before`. Where coins of the rounds between are still closed, although

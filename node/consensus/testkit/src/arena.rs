@@ -48,8 +48,8 @@ impl Arena {
             let first = identities[second];
             if self.doubles.get(&first) == Some(&Double::Equivocator) {
                 let half = random.subset(size, size / 2);
-                for process in 0..identities.len() {
-                    let sees_second = half.contains(&identities[process]);
+                for (process, identity) in identities.iter().enumerate() {
+                    let sees_second = half.contains(identity);
                     self.world.separate(process, if sees_second { first } else { second });
                 }
             }

@@ -138,3 +138,27 @@ fn no_proposal_before_a_quorum_answered() {
     cluster.restart(2, 0);
     assert!(cluster.run_while(5_000, |cluster| cluster.delivered(2).is_empty()));
 }
+
+#[test]
+fn a_first_life_that_could_not_sign_yet_is_no_lost_one() {
+    // Nobody hears its greeting, so it has no standing and records nothing; blocks reach it all the same.
+    let mut cluster = Cluster::honest(4, quick(), 27);
+    cluster.crash(3);
+    cluster.muted.insert(3);
+    cluster.restart(3, 0);
+    for step in 0..20 {
+        cluster.submit(step % 3, &format!("t{step}"));
+        cluster.run_for(10);
+    }
+    assert!(!cluster.nodes[0].log.is_empty() && cluster.nodes[3].disk.is_empty());
+    assert!(cluster.nodes[3].log.is_empty(), "commits without records are what a lost disk looks like");
+    // It counts as none of the f, so another one may be.
+    cluster.crash(3);
+    cluster.crash(2);
+    cluster.muted.clear();
+    let commits = cluster.nodes[3].log.len();
+    cluster.restart(3, commits);
+    cluster.submit(0, "on");
+    assert!(cluster.run_while(5_000, |cluster| !cluster.delivered(3).contains(&"on".to_owned())));
+    cluster.assert_agreement();
+}
