@@ -7,8 +7,8 @@ use crate::{
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-/// See the module documentation. Validators are named by identity; of a double's two processes the second has a number above
-/// the committee's.
+/// See the module documentation. Validators are named by identity; of a double's processes all but the first have numbers
+/// above the committee's.
 pub struct Arena {
     pub world: World<EngineProcess>,
     pub ledger: Rc<RefCell<Ledger>>,
@@ -21,8 +21,8 @@ impl Arena {
     /// All powered off: [`Arena::start_all`].
     pub fn new(kit: Rc<dyn Kit>, doubles: BTreeMap<usize, Double>, links: Links, disks: DiskModel, seed: u64) -> Self {
         let size = kit.committee().size();
-        let seconds = doubles.iter().filter(|(_, double)| double.is_two()).map(|(identity, _)| *identity);
-        let identities: Vec<usize> = (0..size).chain(seconds).collect();
+        let further = doubles.iter().flat_map(|(identity, double)| (1..double.processes()).map(|_| *identity));
+        let identities: Vec<usize> = (0..size).chain(further).collect();
         let mut ledger = Ledger::new(size);
         doubles.keys().for_each(|identity| ledger.demote(*identity, Standing::Byzantine));
         let ledger = Rc::new(RefCell::new(ledger));

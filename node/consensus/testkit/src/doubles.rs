@@ -23,13 +23,16 @@ pub enum Double {
     ParentForger,
     /// Its coin shares are noise.
     CoinShareForger,
+    /// Three processes with one key, all talk to all. Where n = 3f + 1, two siblings of each Byzantine validator forge no
+    /// quorum even for somebody who counts blocks instead of authors; three do.
+    Triplets,
 }
 
 /// How late [`Double::Late`] is.
 pub const LATE: crate::Micros = crate::Micros::from_millis(700);
 
 impl Double {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Silent,
         Self::Garbage,
         Self::Late,
@@ -38,6 +41,7 @@ impl Double {
         Self::Equivocator,
         Self::ParentForger,
         Self::CoinShareForger,
+        Self::Triplets,
     ];
 
     /// As scenario files write it.
@@ -51,6 +55,7 @@ impl Double {
             Self::Equivocator => "equivocator",
             Self::ParentForger => "parent-forger",
             Self::CoinShareForger => "coin-share-forger",
+            Self::Triplets => "triplets",
         }
     }
 
@@ -58,9 +63,13 @@ impl Double {
         Self::ALL.into_iter().find(|double| double.name() == name)
     }
 
-    /// It takes two processes to play it.
-    pub fn is_two(self) -> bool {
-        matches!(self, Self::Twin | Self::Equivocator)
+    /// How many processes it takes to play it.
+    pub fn processes(self) -> usize {
+        match self {
+            Self::Twin | Self::Equivocator => 2,
+            Self::Triplets => 3,
+            _ => 1,
+        }
     }
 
     /// What its engine signs falsely by itself.

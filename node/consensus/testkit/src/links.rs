@@ -54,7 +54,7 @@ impl Links {
     }
 
     /// From a one-way delay per ordered pair.
-    pub fn matrix(size: usize, delay: impl Fn(usize, usize) -> Micros) -> Self {
+    pub fn matrix(size: usize, mut delay: impl FnMut(usize, usize) -> Micros) -> Self {
         let mut links = Self::uniform(size, Micros::ZERO);
         (0..size * size).for_each(|pair| links.delays[pair] = delay(pair / size, pair % size));
         links

@@ -1,5 +1,7 @@
 //! Seeded fault schedules: faults first, then everything heals and progress is demanded.
 //!
+//! Every fourth seed is crowded instead: f validators that sign several proposals a round, and links that shuffle everything.
+//!
 //! A run is a function of the kit, its committee's size and the seed. Byzantine validators, those that lost their disks and
 //! those that stay off are together at most f, so every schedule must end well; anybody else may crash, be cut off or slow, as many
 //! at once as chance wants.
@@ -11,6 +13,11 @@ use std::{collections::BTreeMap, fmt, rc::Rc};
 const TROUBLE: Micros = Micros::from_millis(2_500);
 /// From the healing until everything accepted must be delivered everywhere.
 pub const PATIENCE: Micros = Micros::from_seconds(60);
+
+/// One in so many seeds makes a crowded schedule.
+const CROWDED: u64 = 4;
+/// Doubles that sign several proposals a round; most often the worst.
+const SEVERAL: [Double; 4] = [Double::Triplets, Double::Triplets, Double::Twin, Double::Equivocator];
 
 /// How a schedule went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +60,27 @@ pub enum Step {
 impl Schedule {
     /// The schedule of this seed for `size` validators of which `faulty` may be faulty.
     pub fn new(size: usize, faulty: usize, seed: u64) -> Self {
+        if seed % CROWDED == 0 { Self::crowded(size, faulty, seed) } else { Self::mixed(size, faulty, seed) }
+    }
+
+    /// Little but f validators that all sign several blocks a round, and links on which everybody sees another order.
+    fn crowded(size: usize, faulty: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed).fork("crowded");
+        let mut order: Vec<_> = (0..size).collect();
+        random.shuffle(&mut order);
+        let (crowd, alive) = order.split_at(faulty);
+        let doubles = crowd.iter().map(|identity| (*identity, SEVERAL[random.below(SEVERAL.len() as u64) as usize])).collect();
+        let (least, most) = (random.between(1, 4), random.between(5, 30));
+        let mut links = Links::matrix(size, |_, _| Micros::from_millis(random.between(least, most)));
+        links.jitter = if random.once_in(2) { Jitter::Uniform(1_000_000) } else { Jitter::Pareto(1_000_000) };
+        links.reordering = random.between(0, 500_000) as u32;
+        let disks = DiskModel { sync: Micros(random.between(50, 2_000)), rate: None };
+        let mut schedule = Self { seed, size, doubles, dead: Vec::new(), links, disks, steps: BTreeMap::new() };
+        schedule.add_load(alive, &mut random);
+        schedule
+    }
+
+    fn mixed(size: usize, faulty: usize, seed: u64) -> Self {
         let mut random = Random::new(seed).fork("schedule");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);

@@ -87,6 +87,14 @@ fn p2_an_equivocators_blocks_count_once() {
     assert_eq!(verdict(refusals, 4, 0), None, "two authors refuse with three blocks");
     let refusals = format!("{refusals}\n 3 | 2:2 1 3");
     assert_eq!(verdict(&refusals, 4, 0), Some(Verdict::Skip), "three authors refuse");
+    // And for the votes that an empty slot waits for: validator 3 is silent, 1 votes twice.
+    let votes = "
+        1 | 0:* | 1:* | 2:*
+        2 | 0:* | 1:* | 2:*
+        3 | 0:* | 1:* | 1':1 2 0
+    ";
+    assert_eq!(verdict(votes, 4, 3), None, "two authors have voted with three blocks");
+    assert_eq!(verdict(&format!("{votes}\n 3 | 2:*"), 4, 3), Some(Verdict::Skip), "three authors have voted");
 }
 
 #[test]
