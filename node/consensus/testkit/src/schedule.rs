@@ -60,7 +60,7 @@ pub enum Step {
 impl Schedule {
     /// The schedule of this seed for `size` validators of which `faulty` may be faulty.
     pub fn new(size: usize, faulty: usize, seed: u64) -> Self {
-        if seed % CROWDED == 0 { Self::crowded(size, faulty, seed) } else { Self::mixed(size, faulty, seed) }
+        if seed.is_multiple_of(CROWDED) { Self::crowded(size, faulty, seed) } else { Self::mixed(size, faulty, seed) }
     }
 
     /// Little but f validators that all sign several blocks a round, and links on which everybody sees another order.

@@ -120,12 +120,14 @@ fn the_vote_follows_the_order_of_the_parents() {
     let text = "
         1 | 0:* | 1:* | 2:* | 3:* | 3':*
         2 | 0:0 1 2 3 | 1:1 0 2 3' | 2:2 0 1
-        3 | 0:0 1 2 | 1:1 0 2
+        3 | 0:0 1 2 | 1:1 0 2 | 2:2 0 1 3'@1
     ";
     let drawing = Drawing::parse(4, 4, text);
     let vote = |voter| drawing.dag().vote(&drawing.reference(voter), ValidatorIndex(3));
     assert_eq!(vote("0@3"), Some(drawing.reference("3@1")));
     assert_eq!(vote("1@3"), Some(drawing.reference("3'@1")));
+    // Depth first: what 0@2 stands on comes before a link of 2@3's own further down the list.
+    assert_eq!(vote("2@3"), Some(drawing.reference("3@1")));
 }
 
 #[test]

@@ -112,6 +112,10 @@ fn forgotten_life(cluster: &mut Cluster, Loss { size, liars, away, .. }: Loss) {
     }
     let steps = cluster.random.below(30) as usize;
     busy(cluster, steps);
+    // Its last block, one above all that anybody else knows, reaches nobody.
+    cluster.muted.insert(loser);
+    busy(cluster, 8);
+    cluster.muted.clear();
 }
 
 fn come_back(cluster: &mut Cluster, loser: usize, left: Left, backups: &[Snapshot]) {

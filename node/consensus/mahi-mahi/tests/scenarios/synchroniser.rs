@@ -154,7 +154,8 @@ fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
     let stand_on = |round: u64, number: u64| (0..4).map(|author| made_up(author, round - 1, number)).collect::<Vec<_>>();
     let mut largest = 0;
     for tree in 0..2_400u64 {
-        let round = base + tree % 150;
+        // From the top down, and apart: each root is lower than all that wait, and no leaf is its sibling.
+        let round = base + 25 * (2_400 - tree);
         let leaf = |depth: u64| forge(&cluster, round - depth, stand_on(round - depth, tree * 100 + depth), tree * 100 + depth);
         let leaves: Vec<_> = (1..25).map(leaf).collect();
         let mut parents: Vec<_> = leaves.iter().map(|(reference, _)| *reference).collect();
