@@ -1,7 +1,7 @@
 //! Who sees everything: safety, checked at every step against what all correct validators did before.
 
 use corniche_engine::{Offence, Ordered, Resume, VertexId};
-use corniche_types::{B256, CommitIndex, ValidatorIndex};
+use corniche_types::{B256, Bytes, CommitIndex, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A user's transaction, as a batch carries it: eight bytes, little endian.
@@ -17,6 +17,8 @@ pub struct Ledger {
     /// The one proposal per round that a correct validator may show.
     shown: BTreeMap<(ValidatorIndex, u64), B256>,
     transactions: BTreeMap<TransactionId, Fate>,
+    /// The batches that each validator's engine gave back.
+    returned: BTreeSet<(usize, Bytes)>,
     /// Accusations, however often.
     pub accusations: BTreeSet<(ValidatorIndex, &'static str)>,
     violations: Vec<String>,
@@ -110,10 +112,15 @@ impl Ledger {
         self.transactions.entry(id).or_default().given += 1;
     }
 
-    /// The engine promised never to order this handing over.
-    pub fn given_back(&mut self, id: TransactionId) {
-        let fate = self.transactions.entry(id).or_default();
-        fate.given = fate.given.saturating_sub(1);
+    /// The engine promised never to order this handing over. After a restart with an older state it says so again, as it
+    /// delivers again; that counts once.
+    pub fn given_back(&mut self, identity: usize, batch: &Bytes) {
+        if self.returned.insert((identity, batch.clone())) {
+            for id in transactions(batch) {
+                let fate = self.transactions.entry(id).or_default();
+                fate.given = fate.given.saturating_sub(1);
+            }
+        }
     }
 
     /// Nobody answers for these any more.

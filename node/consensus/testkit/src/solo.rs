@@ -173,10 +173,8 @@ impl EngineProcess {
             Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
             Output::Deliver(ordered) => self.deliver(&ordered),
             Output::Requeue(batch) => {
-                for id in transactions(&batch.bytes) {
-                    self.ledger.borrow_mut().given_back(id);
-                    self.queue.push_back(id);
-                }
+                self.ledger.borrow_mut().given_back(self.me.as_usize(), &batch.bytes);
+                self.queue.extend(transactions(&batch.bytes));
             }
             Output::Accuse { validator, offence, .. } => {
                 if self.double.is_none() {
