@@ -5,7 +5,7 @@ use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use corniche_engine::{TraceEvent, Vertex};
-use corniche_simulator::{Micros, Observer, Report, Scenario, Verdict, scenario, simulate, simulate_observed};
+use corniche_simulator::{Micros, Observer, Probe, Report, Scenario, Verdict, scenario, simulate_with};
 use serde_json::{Value, json};
 use std::{
     cell::{Cell, RefCell},
@@ -42,7 +42,8 @@ pub struct Args {
 
 /// Runs `corniche sim`.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let unreadable = |error| Failed::new(Exit::Usage, format!("cannot read {}: {error}", args.file.display()));
+    let text = fs::read_to_string(&args.file).map_err(unreadable)?;
     let refused = |error| Failed::new(Exit::Usage, format!("{}:{error}", args.file.display()));
     let scenario = scenario::parse(&text).map_err(refused)?;
     if let Some(remark) = scenario.remark() {
@@ -52,23 +53,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let contract = contract(&args.file, &scenario)?;
     exit::note(format_args!("{} validators, {}, seed {seed}", scenario.nodes, scenario.engine));
     let started = Instant::now();
-    let report = match &args.trace {
-        None => simulate(&scenario, seed, contract.as_deref()),
-        Some(path) => {
-            let trace = TraceFile::create(path)?;
-            let report = simulate_observed(&scenario, seed, contract.as_deref(), trace.observer());
-            trace.finish().with_context(|| format!("cannot write {}", path.display()))?;
-            report
-        }
-    };
+    let trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let probe = Probe { observer: trace.as_ref().map(TraceFile::observer), ..Probe::default() };
+    let report = simulate_with(&scenario, seed, contract.as_deref(), probe);
     let report = report.map_err(|error| Failed::new(Exit::Usage, error))?;
     exit::note(format_args!("simulated in {:.1} s", started.elapsed().as_secs_f64()));
     exit::result(if args.json { report.json() } else { report.text() });
-    judge(&report)
+    judge(&report)?;
+    trace.map(TraceFile::finish).transpose().map(drop)
 }
 
 /// The file of `--trace`.
 struct TraceFile {
+    path: PathBuf,
     lines: Rc<RefCell<BufWriter<File>>>,
     /// The first write that failed; the run goes on.
     failed: Rc<Cell<Option<io::Error>>>,
@@ -77,7 +74,7 @@ struct TraceFile {
 impl TraceFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { lines: Rc::new(RefCell::new(BufWriter::new(file))), failed: Rc::default() })
+        Ok(Self { path: path.to_owned(), lines: Rc::new(RefCell::new(BufWriter::new(file))), failed: Rc::default() })
     }
 
     fn observer(&self) -> Observer {
@@ -90,8 +87,9 @@ impl TraceFile {
         })
     }
 
-    fn finish(self) -> io::Result<()> {
-        self.failed.take().map_or_else(|| self.lines.borrow_mut().flush(), Err)
+    fn finish(self) -> anyhow::Result<()> {
+        let written = self.failed.take().map_or_else(|| self.lines.borrow_mut().flush(), Err);
+        written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
@@ -137,9 +135,10 @@ fn vertex(proposal: &Vertex) -> DagVertex {
 fn contract(file: &Path, scenario: &Scenario) -> anyhow::Result<Option<Vec<u8>>> {
     let Some(name) = &scenario.contract else { return Ok(None) };
     let path = file.parent().unwrap_or(Path::new("")).join(name);
-    let read =
-        fs::read(&path).with_context(|| format!("cannot read {}; `make contracts` builds Corniche's", path.display()))?;
-    Ok(Some(read))
+    let unreadable = |error| {
+        Failed::new(Exit::Usage, format!("cannot read {}: {error}; `make contracts` builds Corniche's", path.display()))
+    };
+    Ok(Some(fs::read(&path).map_err(unreadable)?))
 }
 
 /// Success only for a pass; why not, and how to see it again.

@@ -41,7 +41,7 @@ pub struct Checks {
     latencies: Vec<(Micros, Micros)>,
     commit_delays: Vec<Micros>,
     violations: Vec<String>,
-    violation_count: usize,
+    violation_count: u64,
     pub accusations: BTreeSet<ValidatorIndex>,
     pub peer_faults: u64,
     /// Verdicts of the honest process with the lowest number, by the rule that gave them.
@@ -327,6 +327,7 @@ impl Checks {
     }
 
     /// How many leader slots were decided by each rule.
+    #[cfg(test)]
     pub fn verdicts(&self) -> &BTreeMap<String, u64> {
         &self.verdicts
     }
@@ -359,12 +360,13 @@ impl Checks {
         self.blocks.len() as u64
     }
 
-    pub fn height_of(&self, process: usize) -> u64 {
-        self.processes[process].height
-    }
-
     pub fn is_honest_process(&self, process: usize) -> bool {
         self.processes[process].honest
+    }
+
+    /// Transactions that clients offered to anybody, taken or not.
+    pub fn offered_count(&self) -> usize {
+        self.transactions.len()
     }
 
     /// Transactions that somebody took.
@@ -388,7 +390,11 @@ impl Checks {
         self.transactions.iter().filter(is_lost).count() as u64
     }
 
-    /// In words, as far as they were few.
+    pub fn violation_count(&self) -> u64 {
+        self.violation_count
+    }
+
+    /// The first of them in words.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -3,23 +3,23 @@
 //! ```text
 //! scenario file ─parse─▶ Scenario ─simulate(seed)─▶ Report ─▶ JSON, exit code
 //! ```
-//! A [`node`] is the pipeline of `corniche node` with its verification, execution and disk as a process of the testkit's world;
-//! [`load`] are its clients, [`checks`] watches every honest node at every step. Everything is a function of the scenario and the
+//! A `node` is the pipeline of `corniche node` with its verification, execution and disk as a process of the testkit's world;
+//! `load` are its clients, `checks` watches every honest node at every step. Everything is a function of the scenario and the
 //! seed: integers, ordered maps, no clock, no thread.
 //!
-//! What is modelled, and how it differs from real machines, is said where it is done: [`crypto`] (what signatures cost),
-//! [`execution`] (when executing is shared), [`node`] (threads), [`disk`] (what a power cut leaves).
+//! What is modelled, and how it differs from real machines, is said where it is done: `crypto` (what signatures cost),
+//! `execution` (when executing is shared), `node` (threads), `disk` (what a power cut leaves).
 
 mod adversary;
 mod checks;
-pub mod crypto;
-pub mod disk;
+mod crypto;
+mod disk;
 mod enemy;
 mod engines;
-pub mod execution;
+mod execution;
 mod genesis;
-pub mod load;
-pub mod node;
+mod load;
+mod node;
 pub mod report;
 pub mod scenario;
 mod schedule;
@@ -32,4 +32,4 @@ pub use corniche_testkit::Micros;
 pub use node::Observer;
 pub use report::{Report, Second, Spread, Verdict};
 pub use scenario::Scenario;
-pub use simulate::{Probe, simulate, simulate_observed, simulate_with};
+pub use simulate::{Probe, simulate, simulate_with};

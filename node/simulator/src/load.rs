@@ -90,7 +90,7 @@ impl Clients {
     /// with rounds.
     fn draw(&mut self) {
         self.next_at = if self.next < self.load.count() {
-            let (start, end) = (self.load.at_us(self.next), self.load.at_us(self.next + 1));
+            let (start, end) = (self.load.at_us(self.next), self.load.at_us(self.next + 1).min(self.load.stop_us));
             Micros::START + Micros(start + self.random.below((end - start).max(1)))
         } else {
             Micros::NEVER
@@ -100,11 +100,6 @@ impl Clients {
     /// When there is something to do; [`Micros::NEVER`] when no more.
     pub fn next_at(&self) -> Micros {
         self.waiting.front().map_or(Micros::NEVER, |(at, _)| *at).min(self.next_at)
-    }
-
-    /// When nothing new will be submitted any more.
-    pub fn has_stopped(&self) -> bool {
-        self.next_at == Micros::NEVER
     }
 
     /// What is to be done at `now`, if anything.

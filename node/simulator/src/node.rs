@@ -333,6 +333,9 @@ impl NodeProcess {
     }
 
     fn traced(&mut self, now: Micros, event: TraceEvent) {
+        if self.enemy.is_some() {
+            return;
+        }
         if let Some(observer) = &self.network.observer {
             (observer.borrow_mut())(now, self.process, &event);
         }

@@ -33,7 +33,9 @@ pub struct Report {
     /// One entry for each second of the run, the last may be a part.
     pub timeline: Vec<Second>,
     pub verdict: Verdict,
-    /// Every broken promise, one sentence each. The JSON has their number.
+    /// How often a promise was broken.
+    pub violation_count: u64,
+    /// The first hundred of them, one sentence each.
     pub violations: Vec<String>,
     /// Longest time without a commit while a quorum was up and connected, µs.
     pub stalled_us: u64,
@@ -54,7 +56,7 @@ impl Report {
             // Writing into a string does not fail.
             let _ = writeln!(text, "{name:<16}{value}");
         };
-        line("verdict", format!("{}, {} safety violations", self.verdict.word(), self.violations.len()));
+        line("verdict", format!("{}, {} safety violations", self.verdict.word(), self.violation_count));
         line("network", format!("{}, {} nodes, seed {}", self.engine, self.nodes, self.seed));
         line("virtual time", format!("{} s", decimal(thousandths(self.virtual_us, 1_000_000))));
         line(
@@ -165,7 +167,7 @@ struct Json<'r> {
     bytes_per_tx: f64,
     timeline: Vec<JsonSecond>,
     verdict: &'static str,
-    safety_violations: usize,
+    safety_violations: u64,
     stalled_ms: f64,
     digest: String,
 }
@@ -207,7 +209,7 @@ impl<'r> Json<'r> {
             bytes_per_tx: per_transaction(report.bytes),
             timeline: report.timeline.iter().map(JsonSecond::new).collect(),
             verdict: report.verdict.word(),
-            safety_violations: report.violations.len(),
+            safety_violations: report.violation_count,
             stalled_ms: number(report.stalled_us),
             digest: hex(&report.digest),
         }

@@ -17,7 +17,10 @@ use corniche_engine::Committee;
 use corniche_mahi_mahi as mahi_mahi;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
-use corniche_vm::{Vm, VmConfig, wasm::NoCache};
+use corniche_vm::{
+    Vm, VmConfig,
+    wasm::{self, NoCache},
+};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// After the last second of a scenario the network gets this long to commit what it took.
@@ -31,17 +34,7 @@ pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Resu
     simulate_with(scenario, seed, contract, Probe::default())
 }
 
-/// The same run, which tells the observer what the engines do.
-pub fn simulate_observed(
-    scenario: &Scenario,
-    seed: u64,
-    contract: Option<&[u8]>,
-    observer: Observer,
-) -> Result<Report, String> {
-    simulate_with(scenario, seed, contract, Probe { observer: Some(observer), tune: None })
-}
-
-/// For experiments, which may change more than a scenario file can say.
+/// The same run with somebody who listens, or an experiment that changes more than a scenario file can say.
 pub fn simulate_with(scenario: &Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Report, String> {
     let mut run = Run::with_probe(scenario, seed, contract, probe)?;
     run.finish();
@@ -219,7 +212,7 @@ impl<'a> Run<'a> {
         let upright = (0..self.world.size()).filter(|process| checks.is_honest_process(*process));
         let heights = upright.filter_map(|process| Some(self.world.process(process)?.disk().height().0));
         let shortest = heights.min().unwrap_or(0);
-        let stood_still = checks.taken() > 0 && checks.height() == 0;
+        let stood_still = checks.offered_count() > 0 && checks.height() == 0;
         let verdict = match () {
             () if !checks.violations().is_empty() => Verdict::Diverged,
             () if lost > 0 || stood_still => Verdict::NoProgress,
@@ -241,6 +234,7 @@ impl<'a> Run<'a> {
             bytes: self.world.statistics.bytes,
             timeline: checks.timeline(now),
             verdict,
+            violation_count: checks.violation_count(),
             violations: checks.violations().to_vec(),
             stalled_us: self.stall.longest().0,
             digest: checks.digest(shortest),
@@ -302,6 +296,7 @@ fn contract_accounts(
         }
     };
     let code = contract.ok_or("the payload calls a contract, and its wasm was not given")?;
+    wasm::validate::check(code).map_err(|error| format!("the payload's contract cannot be deployed: {error}"))?;
     let account = GenesisAccount { code: code.to_vec().into(), storage, nonce: 1, ..GenesisAccount::default() };
     Ok(BTreeMap::from([(CONTRACT, account)]))
 }

@@ -89,6 +89,7 @@ fn every_key_of_the_result_is_documented_in_its_order() {
         bytes: 0,
         timeline: Vec::new(),
         verdict: Verdict::Pass,
+        violation_count: 0,
         violations: Vec::new(),
         stalled_us: 0,
         digest: [0; 32],

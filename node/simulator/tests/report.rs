@@ -24,6 +24,7 @@ fn report() -> Report {
             Second { second: 1, committed: 0, p50_us: None, max_us: None },
         ],
         verdict: Verdict::NoProgress,
+        violation_count: 2,
         violations: vec!["a".into(), "b".into()],
         stalled_us: 1_234_567,
         digest: std::array::from_fn(|index| index as u8),

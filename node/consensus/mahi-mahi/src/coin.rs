@@ -44,6 +44,8 @@ struct RoundCoin {
     checked: BTreeMap<ValidatorIndex, CoinShare>,
     /// Authors whose block share of this round is bad.
     refused: BTreeSet<ValidatorIndex>,
+    /// Sent a false share or value on its own: one pairing check is all that anybody gets for that.
+    liars: BTreeSet<ValidatorIndex>,
     opened: Option<Opened>,
 }
 
@@ -96,10 +98,11 @@ impl Coins {
     /// A share sent on its own, checked at once. The caller bounds the rounds.
     pub fn add_share(&mut self, round: Round, author: ValidatorIndex, share: CoinShare) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(round).or_default();
-        if entry.opened.is_some() || entry.checked.contains_key(&author) {
+        if entry.opened.is_some() || entry.checked.contains_key(&author) || entry.liars.contains(&author) {
             return Vec::new();
         }
         if !self.coin.verify_share(author, &self.context.coin_message(round), &share) {
+            entry.liars.insert(author);
             return Vec::new();
         }
         entry.unchecked.remove(&author);
@@ -116,9 +119,14 @@ impl Coins {
     }
 
     /// A value that a peer opened, checked at once. The caller bounds the rounds.
-    pub fn add_value(&mut self, round: Round, value: &CoinValue) {
+    pub fn add_value(&mut self, round: Round, from: ValidatorIndex, value: &CoinValue) {
         let entry = self.rounds.entry(round).or_default();
-        if entry.opened.is_none() && self.coin.verify(&self.context.coin_message(round), value) {
+        if entry.opened.is_some() || entry.liars.contains(&from) {
+            return;
+        }
+        if !self.coin.verify(&self.context.coin_message(round), value) {
+            entry.liars.insert(from);
+        } else {
             *entry = RoundCoin { opened: Some(elect(value, self.committee_size)), ..RoundCoin::default() };
             self.opened.push(round);
         }

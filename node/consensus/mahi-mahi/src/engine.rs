@@ -28,6 +28,8 @@ use std::{
 
 /// With undecided slots this many floor depths back, rounds go on at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
+/// Slots above the floor whose equivocation is reported, per author.
+const MAX_REPORTED: usize = 64;
 /// Blocks held because of their timestamp, per author.
 const MAX_EARLY_BLOCKS: usize = 8;
 
@@ -289,11 +291,17 @@ impl MahiMahi {
         let (round, author) = (block.round(), block.author());
         let siblings = self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author));
         let siblings: Vec<_> = siblings.take(MAX_UNASKED_SIBLINGS).cloned().collect();
-        if let Some(first) = siblings.first().filter(|_| self.accused.insert((round, author))) {
+        if let Some(first) = siblings.first().filter(|_| self.note_equivocation(round, author)) {
             let evidence = vec![first.encode(), block.encode()];
             self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
         }
         siblings.len() >= MAX_UNASKED_SIBLINGS && !self.synchroniser.is_needed(&block.reference())
+    }
+
+    /// True when this is worth a report: once a slot, and not without end for one author, whose rounds cost it nothing.
+    fn note_equivocation(&mut self, round: Round, author: ValidatorIndex) -> bool {
+        let reported = self.accused.iter().filter(|(_, accused)| *accused == author).count();
+        reported < MAX_REPORTED && self.accused.insert((round, author))
     }
 
     /// V8: into the DAG if its history is here, else to wait.

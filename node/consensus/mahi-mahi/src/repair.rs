@@ -236,7 +236,7 @@ impl MahiMahi {
             return;
         }
         for (round, value) in help.values.iter().filter(|(round, _)| useful(round)) {
-            self.coins.add_value(*round, value);
+            self.coins.add_value(*round, from, value);
         }
         for (round, share) in help.shares.iter().filter(|(round, _)| useful(round)) {
             let refused = self.coins.add_share(*round, from, *share);

@@ -183,8 +183,10 @@ impl MahiMahi {
     /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
     pub(crate) fn own_shares(&self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
-        let due = coins.iter().filter(|round| **round <= tip.round);
-        due.map(|round| (*round, signer.coin_share(&self.context.coin_message(*round)))).collect()
+        // Each once, and none that nobody needs any more: signing is what a question costs us.
+        let floor = self.sequence.floor();
+        let due: BTreeSet<Round> = coins.iter().copied().filter(|round| *round > floor && *round <= tip.round).collect();
+        due.into_iter().map(|round| (round, signer.coin_share(&self.context.coin_message(round)))).collect()
     }
 
     /// S4: what is still here, then what is below it, lowest rounds first, as far as it fits. Whole rounds rather than exactly

@@ -57,11 +57,20 @@ fn a_late_share_opens_what_blocks_could_not() {
     let mut coins = coins();
     drawing.blocks().take(3).for_each(|block| assert!(coins.add_block(block).is_empty()));
     let message = context.coin_message(Round(1));
-    let bad = BadShares(ValidatorIndex(3)).coin_share(&message);
-    coins.add_share(Round(1), ValidatorIndex(3), bad);
-    assert!(coins.opened(Round(1)).is_none(), "a late share is checked before it counts");
     coins.add_share(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_share(&message));
-    assert!(coins.opened(Round(1)).is_some());
+    let value = coins.opened(Round(1)).unwrap().value;
+
+    let mut lied_to = self::coins();
+    drawing.blocks().take(3).for_each(|block| assert!(lied_to.add_block(block).is_empty()));
+    let bad = BadShares(ValidatorIndex(3)).coin_share(&message);
+    lied_to.add_share(Round(1), ValidatorIndex(3), bad);
+    assert!(lied_to.opened(Round(1)).is_none(), "a late share is checked before it counts");
+    // Checking is dear, so who lied about a coin is not heard on it again, with a share or a value.
+    lied_to.add_share(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_share(&message));
+    lied_to.add_value(Round(1), ValidatorIndex(3), &value);
+    assert!(lied_to.opened(Round(1)).is_none());
+    lied_to.add_value(Round(1), ValidatorIndex(0), &value);
+    assert!(lied_to.opened(Round(1)).is_some());
 }
 
 #[test]

@@ -92,10 +92,11 @@ fn one_share_short_of_a_quorum_opens_nothing_whatever_forgers_add() {
             coins.add_share(round, index(author), signer.coin_share(&message));
         };
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
-        // The same again, forged ones of everybody, and somebody's share under another name.
+        // The same again, forged ones of everybody but the last honest one, and somebody's share under another name.
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
-        (0..size).for_each(|author| add(&mut coins, author, &BadShares(index(author))));
-        (quorum - 1..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0))));
+        let forgers = (0..size).filter(|author| *author != quorum - 1);
+        forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author))));
+        (quorum..size).for_each(|author| add(&mut coins, author, &FakeKeys(ValidatorIndex(0))));
         assert!(coins.opened(round).is_none(), "n = {size}");
         add(&mut coins, quorum - 1, &FakeKeys(index(quorum - 1)));
         assert!(coins.opened(round).is_some(), "n = {size}");
