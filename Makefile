@@ -94,12 +94,13 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 bench: build contracts ## Transfers per second and latency on one and on four validators
 	testnet/bench.sh
 
-soak: build contracts node-tools ## The long runs: more property cases, and random crashes under load
+soak: build contracts node-tools ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
+	testnet/bench.sh steady
 
 thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
 	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
