@@ -1,14 +1,16 @@
 //! Each check, shown to fire.
 
 use super::{CALM, run, scenario};
-use crate::{Verdict, checks::Checks, engines::Sighting, load::Clients, node::NodeProcess, simulate::Run};
+use crate::{
+    Observer, Probe, Verdict, checks::Checks, engines::Sighting, load::Clients, node::NodeProcess, simulate::Run, simulate_with,
+};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered, Resume};
 use corniche_pipeline::Executed;
 use corniche_state::{Changes, CommittedBlock};
 use corniche_testkit::Micros;
 use corniche_types::{B256, Block, Bytes, CommitIndex, Epoch, Header, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
-use std::sync::Arc;
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
 #[test]
 fn without_a_quorum_there_is_no_progress() {
@@ -142,4 +144,30 @@ fn another_commit_a_gap_an_innocent_accused_and_too_much_memory_are_found() {
     let words = ["another commit 1", "nobody made the one before", "accuses node 1", "fault with node 2", "keeps 11 things"];
     assert_eq!(found.len(), words.len(), "{found:#?}");
     assert!(found.iter().zip(words).all(|(violation, words)| violation.contains(words)), "{found:#?}");
+}
+
+#[test]
+fn load_that_nobody_is_there_to_take_is_no_progress() {
+    let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\nnodes = [0, 1, 2, 3]\n";
+    let report = run(&scenario(4, &format!("{CALM}start = \"1s\"\n{crash}")), 1);
+    assert_eq!((report.verdict, report.submitted), (Verdict::NoProgress, 0), "{}", report.text());
+}
+
+#[test]
+fn every_violation_is_counted_and_the_first_are_told() {
+    let (mut checks, ..) = watched();
+    (0..150).for_each(|_| checks.peer_fault(1, 2, "noise"));
+    assert_eq!((checks.violation_count(), checks.violations().len()), (150, 100));
+}
+
+#[test]
+fn only_honest_processes_are_observed() {
+    // A twin is a fifth process of four nodes.
+    let twin = "[[fault]]\nkind = \"byzantine\"\nbehaviour = \"twin\"\nat = \"0s\"\nnodes = [3]\n";
+    let heard = Rc::new(RefCell::new(BTreeSet::new()));
+    let nodes = heard.clone();
+    let observer: Observer = Box::new(move |_, node, _| drop(nodes.borrow_mut().insert(node)));
+    let probe = Probe { observer: Some(observer), ..Probe::default() };
+    simulate_with(&scenario(4, &format!("{CALM}{twin}")), 1, None, probe).expect("the scenario needs nothing");
+    assert_eq!(*heard.borrow(), BTreeSet::from([0, 1, 2]));
 }

@@ -5,7 +5,7 @@ mod checkers;
 mod delays;
 mod enemies;
 
-use crate::{Report, Scenario, Verdict, scenario::parse, simulate, simulate::Run};
+use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
 
 /// A network of 20 ms links, and what else the file says.
 fn scenario(nodes: usize, rest: &str) -> Scenario {
@@ -62,6 +62,25 @@ fn wasm(name: &str) -> Vec<u8> {
     let directory = std::env::var("CONTRACTS_WASM_DIR").unwrap_or_else(|_| built.to_owned());
     let path = format!("{directory}/{name}.wasm");
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}; run `make contracts` first"))
+}
+
+#[test]
+fn a_contract_that_cannot_be_deployed_is_refused() {
+    let scenario = scenario(4, &format!("{CALM}payload = \"counter\"\ncontract = \"counter.wasm\"\n"));
+    for code in [&b""[..], b"words", b"\0asm\x01\0\0\0"] {
+        let refusal = simulate(&scenario, 1, Some(code)).unwrap_err();
+        assert!(refusal.contains("cannot be deployed"), "{refusal}");
+    }
+}
+
+#[test]
+fn nothing_is_submitted_after_the_load_stopped() {
+    let load = "duration = \"2s\"\n[network]\ndelay_ms = 20\n[load]\nrate = 10\nstop = \"50ms\"\n";
+    let scenario = scenario(4, load);
+    for seed in 0..50 {
+        let at = load::Clients::new(&scenario, seed).next_at();
+        assert!(at <= Micros::START + Micros::from_millis(50) || at == Micros::NEVER, "seed {seed}: {at:?}");
+    }
 }
 
 #[test]

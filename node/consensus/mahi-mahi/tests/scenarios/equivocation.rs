@@ -2,7 +2,11 @@
 
 use crate::cluster::{Cluster, Role, index, quick};
 use corniche_engine::Offence;
-use corniche_mahi_mahi::Config;
+use corniche_mahi_mahi::{
+    Config,
+    message::{BlockRef, Content, Context, Message, Round, SignedBlock},
+};
+use corniche_types::{B256, Bytes, TimestampMs};
 use std::collections::BTreeSet;
 
 #[test]
@@ -24,4 +28,34 @@ fn equivocation_is_proven_and_delivers_one_sibling_at_most() {
             assert!(delivered.len() >= 180, "the honest three lost nothing");
         }
     }
+}
+
+/// Pairs of siblings in rounds that nobody will ever see cost their author nothing, so reports of them must end.
+#[test]
+fn one_author_is_not_reported_without_end() {
+    let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 5);
+    cluster.run_for(50);
+    cluster.crash(0);
+    let before = cluster.nodes[1].accused.len();
+    let context = Context::new(&cluster.keys.committee);
+    for step in 0..500 {
+        // Downwards, so that each is nearer than what is kept of the others.
+        let round = (1 << 40) - step;
+        let parent =
+            |author: usize| BlockRef { round: Round(round - 1), author: index(author), digest: B256::with_last_byte(7) };
+        for sibling in 0..2u8 {
+            let content = Content {
+                author: index(0),
+                round: Round(round),
+                timestamp: TimestampMs(cluster.now),
+                parents: (0..4).map(parent).collect(),
+                coin_share: [7; 48],
+                batch: Bytes::from(vec![sibling]),
+            };
+            let signature = cluster.keys.signers[0].sign(&context.digest(&content));
+            cluster.arrive(0, 1, &Message::Block(SignedBlock { content, signature }).encode());
+        }
+    }
+    let reports = cluster.nodes[1].accused.len() - before;
+    assert!((1..=64).contains(&reports), "{reports} reports");
 }
