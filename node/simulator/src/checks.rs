@@ -20,7 +20,7 @@ use corniche_pipeline::Executed;
 use corniche_testkit::Micros;
 use corniche_types::{B256, Bytes, ValidatorIndex, keccak256};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Violations told in words; more are only counted.
 const MOST_TOLD: usize = 100;
@@ -42,8 +42,6 @@ pub struct Checks {
     commit_delays: Vec<Micros>,
     violations: Vec<String>,
     violation_count: u64,
-    pub accusations: BTreeSet<ValidatorIndex>,
-    pub peer_faults: u64,
     /// Verdicts of the honest process with the lowest number, by the rule that gave them.
     verdicts: BTreeMap<String, u64>,
 }
@@ -57,7 +55,6 @@ struct Watch {
     height: u64,
     /// When its proposals were made, by the hash of the batch.
     proposals: BTreeMap<B256, Micros>,
-    halted: bool,
 }
 
 struct Agreed {
@@ -90,7 +87,6 @@ impl Checks {
             forgot: false,
             height: 0,
             proposals: BTreeMap::new(),
-            halted: false,
         };
         Self {
             processes: identities.iter().enumerate().map(watch).collect(),
@@ -105,8 +101,6 @@ impl Checks {
             commit_delays: Vec::new(),
             violations: Vec::new(),
             violation_count: 0,
-            accusations: BTreeSet::new(),
-            peer_faults: 0,
             verdicts: BTreeMap::new(),
         }
     }
@@ -274,7 +268,6 @@ impl Checks {
     /// A process stopped by itself. An honest one never has a reason to.
     pub fn halted(&mut self, process: usize, reason: &str) {
         let Watch { identity, honest, .. } = self.processes[process];
-        self.processes[process].halted = true;
         if honest {
             self.violation(|| format!("agreement: node {identity} halted: {reason}"));
         }
@@ -298,7 +291,6 @@ impl Checks {
         if !self.processes[process].honest {
             return;
         }
-        self.peer_faults += 1;
         if self.is_honest(from) {
             let identity = self.processes[process].identity;
             self.violation(|| format!("node {identity} finds fault with node {from}, which is honest: {fault}"));
@@ -310,7 +302,6 @@ impl Checks {
         if !self.processes[process].honest {
             return;
         }
-        self.accusations.insert(validator);
         if self.is_honest(validator.as_usize()) {
             let identity = self.processes[process].identity;
             self.violation(|| format!("node {identity} accuses node {validator}, which is honest: {offence:?}"));

@@ -36,10 +36,11 @@ pub fn metered(keys: &Keys, cost: Cost, meter: &Meter) -> Keys {
     Keys { committee, own }
 }
 
-struct Metered<K: ?Sized> {
-    cost: Cost,
-    meter: Meter,
-    keys: Arc<K>,
+/// Keys of whatever kind, with what they do charged to a meter.
+pub struct Metered<K: ?Sized> {
+    pub cost: Cost,
+    pub meter: Meter,
+    pub keys: Arc<K>,
 }
 
 impl Signer for Metered<dyn Signer> {

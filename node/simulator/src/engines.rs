@@ -4,7 +4,7 @@
 //! [`Meter`], and [`Watched`] notes what it proposes and what it orders. Neither changes what the engine does.
 
 use crate::{
-    crypto::{Meter, Modelled},
+    crypto::{Meter, Metered, Modelled},
     genesis::Secrets,
     scenario::{Behaviour, Cost},
 };
@@ -67,11 +67,9 @@ impl Engines {
         Ok(Self { config, committee, cost, signatures, coin })
     }
 
-    /// Most proposals, verdicts and requests that a correct engine holds, and most records that it keeps in its safety log: those of
-    /// the rounds it retains and of the ones still open, twice for siblings.
+    /// Most things that a correct engine holds, and most records in its safety log.
     pub fn most_held(&self) -> usize {
-        let rounds = self.config.retain_rounds + 6 * self.config.gc_depth;
-        2 * self.committee.size() * usize::try_from(rounds).unwrap_or(usize::MAX)
+        self.config.most_held(self.committee.size())
     }
 
     /// The proposal in a message.
@@ -268,12 +266,6 @@ impl Signatures for Counted {
         self.count.charge(1);
         self.signatures.verify(author, digest, signature)
     }
-}
-
-struct Metered<K: ?Sized> {
-    cost: Cost,
-    meter: Meter,
-    keys: Arc<K>,
 }
 
 impl Signer for Metered<dyn Signer> {

@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
             committed: checks.committed(),
             lost,
             duplicated: checks.duplicated(),
-            delay_us: links(self.scenario).mean_delay().0,
+            delay_us: self.scenario.delay_us(),
             latency: checks.latency(),
             commit: checks.commit_delay(),
             messages: self.world.statistics.messages,

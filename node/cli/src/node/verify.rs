@@ -1,11 +1,10 @@
 //! What peers send, checked on threads of its own before the pipeline sees it.
 
 use super::shared::{Shared, count};
-use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Input, PeerMessage};
-use corniche_types::{Bytes, Transaction, ValidatorIndex};
+use corniche_types::{Bytes, ValidatorIndex};
 use std::{
     sync::{Arc, mpsc},
     thread,
@@ -92,8 +91,7 @@ fn check(
         PeerMessage::Transactions(raw) => raw
             .into_iter()
             .map(|raw| {
-                let transaction = Transaction::decode(raw).map_err(|error| error.to_string())?;
-                let transaction = VerifiedTransaction::verify(transaction, chain_id).map_err(|error| error.to_string())?;
+                let transaction = corniche_admission::check(raw, chain_id).map_err(|error| error.to_string())?;
                 Ok(Input::Submit { transaction, reply: None })
             })
             .collect::<Result<_, String>>()?,

@@ -190,6 +190,13 @@ impl Config {
         3 * committee_size + 16
     }
 
+    /// Most proposals, verdicts and requests that a correct engine holds, and most records that it keeps: those of the rounds it
+    /// retains and of the ones still open, twice for siblings.
+    pub fn most_held(&self, committee_size: usize) -> usize {
+        let rounds = self.retain_rounds + 6 * self.gc_depth;
+        2 * committee_size * usize::try_from(rounds).unwrap_or(usize::MAX)
+    }
+
     /// Most bytes of an encoded block.
     pub fn max_block_bytes(&self, committee_size: usize) -> usize {
         // A reference is 42 bytes; everything else in a block is below 256.
@@ -206,7 +213,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, ValidatorInfo};
+    use corniche_types::{Address, B256, Bytes, EngineConfig, ValidatorInfo};
 
     fn read(entries: &[(&str, u64)]) -> Result<Config, String> {
         Config::from_parameters(&entries.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
@@ -270,21 +277,11 @@ mod tests {
         };
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         Genesis {
-            protocol_version: 1,
-            chain_id: 7,
-            currency: "TEST".into(),
             timestamp_ms: TimestampMs(9),
-            block_ms: 0,
-            block_gas_limit: 30_000_000,
             batch_bytes: 77,
             batch_gas: 88,
-            epoch_blocks: 1_000_000,
-            fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
             engine: EngineConfig { name: "mahi-mahi".into(), parameters },
-            validators: vec![validator; validators],
-            coin_shares: Vec::new(),
-            coin_public_key: Bytes::new(),
-            accounts: BTreeMap::new(),
+            ..crate::kit::genesis(vec![validator; validators], Vec::new(), Bytes::new())
         }
     }
 

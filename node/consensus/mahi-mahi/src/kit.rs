@@ -110,10 +110,8 @@ impl Kit for MahiKit {
         self.config.retain_rounds
     }
 
-    /// Blocks of all rounds that are kept or open, twice for siblings.
     fn most_held(&self) -> usize {
-        let rounds = self.config.retain_rounds + 6 * self.config.gc_depth;
-        2 * self.committee.size() * usize::try_from(rounds).unwrap_or(usize::MAX)
+        self.config.most_held(self.committee.size())
     }
 }
 

@@ -59,10 +59,6 @@ impl Double {
         }
     }
 
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|double| double.name() == name)
-    }
-
     /// How many processes it takes to play it.
     pub fn processes(self) -> usize {
         match self {

@@ -87,13 +87,6 @@ impl Links {
         self.ports.fill(Port::default());
     }
 
-    /// The mean delay between two different validators: one "message delay".
-    pub fn mean_delay(&self) -> Micros {
-        let pairs = (0..self.size).flat_map(|from| (0..self.size).map(move |to| (from, to))).filter(|(from, to)| from != to);
-        let (count, sum) = pairs.fold((0u64, 0u64), |(count, sum), (from, to)| (count + 1, sum + self.delay(from, to).0));
-        Micros(sum.checked_div(count).unwrap_or(0))
-    }
-
     pub(crate) fn loses(&self, from: usize, to: usize, random: &mut Random) -> bool {
         let of_pair = self.losses[from * self.size + to];
         random.millionths(self.loss) || random.millionths(self.ports[from].loss) || random.millionths(of_pair)
@@ -140,8 +133,6 @@ pub struct DiskModel {
 }
 
 impl DiskModel {
-    pub const INSTANT: Self = Self { sync: Micros::ZERO, rate: None };
-
     pub(crate) fn transfer(&self, bytes: usize) -> Micros {
         self.rate.map_or(Micros::ZERO, |rate| Micros((bytes as u64).saturating_mul(1_000_000) / rate.max(1)))
     }

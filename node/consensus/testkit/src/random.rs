@@ -36,10 +36,6 @@ impl Random {
         self.below(times) == 0
     }
 
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        if items.is_empty() { None } else { items.get(self.below(items.len() as u64) as usize) }
-    }
-
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for place in (1..items.len()).rev() {
             items.swap(place, self.below(place as u64 + 1) as usize);

@@ -72,7 +72,6 @@ struct Node<P: Process> {
     alarms_at_once: (Micros, u32),
     disk_free: Micros,
     line_free: Micros,
-    sent: (u64, u64),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -195,11 +194,6 @@ impl<P: Process> World<P> {
     /// What is left while the power is off; `None` while it is on.
     pub fn disk(&mut self, process: usize) -> Option<&mut P::Disk> {
         self.nodes[process].disk.as_mut()
-    }
-
-    /// Messages and bytes that a process sent since the beginning.
-    pub fn sent(&self, process: usize) -> (u64, u64) {
-        self.nodes[process].sent
     }
 
     /// Does something to a running process, then takes what it wants done. `None` while the power is off.
@@ -380,8 +374,6 @@ impl<P: Process> World<P> {
             let receiver = self.players[to][player];
             self.statistics.messages += 1;
             self.statistics.bytes += bytes as u64;
-            let node = &mut self.nodes[from];
-            node.sent = (node.sent.0 + 1, node.sent.1 + bytes as u64);
             if self.is_connected(from, receiver) {
                 let node = &mut self.nodes[from];
                 node.line_free = node.line_free.max(at) + self.links.transmission(bytes);
@@ -532,7 +524,6 @@ impl<P: Process> Node<P> {
             alarms_at_once: (Micros::ZERO, 0),
             disk_free: Micros::ZERO,
             line_free: Micros::ZERO,
-            sent: (0, 0),
         }
     }
 }

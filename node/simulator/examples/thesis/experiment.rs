@@ -13,23 +13,8 @@ use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc};
 /// The thesis' five regions.
 const REGIONS: &str = include_str!("../../../../testnet/scenarios/wan.toml");
 /// Nothing takes time but a message: one of 50 ms.
-const LOCK_STEP: &str = "
-[network]
-delay_ms = 50
-bandwidth_mbps = 10000000
-[disk]
-latency_ms = 0
-bandwidth_mbps = 10000000
-[cost]
-sign_us = 0
-verify_us = 0
-recover_us = 0
-share_us = 0
-combine_us = 0
-[load]
-rate = 200
-tx_bytes = 128
-";
+const LOCK_STEP: &str = include_str!("../../tests/fixtures/lock-step.toml");
+const LOAD: &str = "[load]\nrate = 200\ntx_bytes = 128\n";
 /// Rounds at either end of a run that say nothing: the first have no history, of the last only the quick are decided.
 const EDGE: u64 = 12;
 
@@ -74,7 +59,7 @@ impl Experiment {
     pub fn lock_step(protocol: Protocol, crashed: &[usize], seconds: u64) -> Self {
         // Everything of a round arrives in one moment: nobody proposes before the last of it, and nobody waits for the crashed.
         let grace = if crashed.is_empty() { 5 } else { 0 };
-        Self::new(protocol, 10, LOCK_STEP).seconds(seconds).pace(0, grace).crash(crashed)
+        Self::new(protocol, 10, &format!("{LOCK_STEP}{LOAD}")).seconds(seconds).pace(0, grace).crash(crashed)
     }
 
     /// The five regions at 200 transactions per second, with the engine's own pace.

@@ -13,13 +13,11 @@ pub use parse::parse;
 pub use read::ScenarioError;
 pub use schema::SCHEMA;
 
+use corniche_types::FaultModel;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts per million: a fraction of one million.
 pub type Ppm = u32;
-
-/// One million parts per million.
-pub const WHOLE: Ppm = 1_000_000;
 
 /// One network, its load and its faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub struct Scenario {
 impl Scenario {
     /// f: how many Byzantine validators the network is made to bear.
     pub fn faulty(&self) -> usize {
-        self.nodes.saturating_sub(1) / 3
+        FaultModel::Byzantine.faulty(self.nodes)
     }
 
     /// Mean base delay between two different nodes, µs: what one message delay is.

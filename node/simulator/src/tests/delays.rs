@@ -4,23 +4,8 @@ use super::{passes, run, scenario};
 use crate::Report;
 
 /// Links of one delay, and nothing that costs time besides.
-const LOCK_STEP: &str = "
-[network]
-delay_ms = 50
-bandwidth_mbps = 10000000
-[disk]
-latency_ms = 0
-bandwidth_mbps = 10000000
-[cost]
-sign_us = 0
-verify_us = 0
-recover_us = 0
-share_us = 0
-combine_us = 0
-[load]
-rate = 500
-tx_bytes = 128
-";
+const LOCK_STEP: &str = include_str!("../../tests/fixtures/lock-step.toml");
+const LOAD: &str = "[load]\nrate = 500\ntx_bytes = 128\n";
 
 /// C(n, k)
 fn choose(n: u64, k: u64) -> f64 {
@@ -43,7 +28,7 @@ fn lock_step(w: u64, leaders: u64, crashed: u64, seconds: u64) -> Report {
     let dead = if crashed == 0 { "" } else { "[[fault]]\nkind = \"crash\"\nat = \"0s\"\nnodes = [2, 5, 8]\n" };
     let config =
         format!("[engine_config]\nwave_length = {w}\nleaders = {leaders}\nmin_round_ms = 0\nparent_grace_ms = {grace}\n");
-    run(&scenario(10, &format!("duration = \"{seconds}s\"\n{config}{LOCK_STEP}{dead}")), 7)
+    run(&scenario(10, &format!("duration = \"{seconds}s\"\n{config}{LOCK_STEP}{LOAD}{dead}")), 7)
 }
 
 #[test]

@@ -4,13 +4,12 @@ use crate::allocations;
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Resume, Verifier};
 use corniche_mahi_mahi::{
-    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, kit,
     message::{BlockRef, CoinHelp, Content, Context, Message, Round, SignedBlock, Welcome},
     real::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
 };
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorIndex, ValidatorInfo, wire};
+use corniche_types::{Address, B256, Bytes, FaultModel, TimestampMs, ValidatorIndex, ValidatorInfo, wire};
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -290,39 +289,19 @@ fn index(position: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(position).unwrap())
 }
 
-fn genesis(consensus_keys: Vec<B256>, coin_shares: Vec<Bytes>, coin_public_key: Bytes) -> Genesis {
-    let validator = |consensus_key| ValidatorInfo {
-        consensus_key,
+fn real(n: usize) -> Keys {
+    let key = |position: usize| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32]);
+    let consensus: Vec<_> = (0..n).map(key).collect();
+    let deal = deal_coin(n, FaultModel::Byzantine.quorum(n), [9; 32]);
+    let (public, shares) = deal.public.to_genesis();
+    let validator = |key: &ConsensusKey| ValidatorInfo {
+        consensus_key: key.public(),
         bls_key: Bytes::new(),
         bls_proof: Bytes::new(),
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
     };
-    Genesis {
-        protocol_version: 1,
-        chain_id: 7,
-        currency: "TEST".into(),
-        timestamp_ms: TimestampMs(0),
-        block_ms: 0,
-        block_gas_limit: 30_000_000,
-        batch_bytes: 1 << 20,
-        batch_gas: 30_000_000,
-        epoch_blocks: 1_000_000,
-        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
-        engine: EngineConfig { name: "mahi-mahi".into(), parameters: BTreeMap::new() },
-        validators: consensus_keys.into_iter().map(validator).collect(),
-        coin_shares,
-        coin_public_key,
-        accounts: BTreeMap::new(),
-    }
-}
-
-fn real(n: usize) -> Keys {
-    let key = |position: usize| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32]);
-    let consensus: Vec<_> = (0..n).map(key).collect();
-    let deal = deal_coin(n, n - (n - 1) / 3, [9; 32]);
-    let (public, shares) = deal.public.to_genesis();
-    let genesis = genesis(consensus.iter().map(ConsensusKey::public).collect(), shares, public);
+    let genesis = kit::genesis(consensus.iter().map(validator).collect(), shares, public);
     let committee = Committee::from_genesis(&genesis);
     let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
     let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();
@@ -333,8 +312,7 @@ fn real(n: usize) -> Keys {
 
 /// Costs next to nothing, so that what is left is the engine's own.
 fn modelled(setting: &Setting, withheld: Arc<AtomicBool>) -> Keys {
-    let keys = (0..setting.n).map(|position| B256::with_last_byte(u8::try_from(position).unwrap())).collect();
-    let committee = Committee::from_genesis(&genesis(keys, Vec::new(), Bytes::new()));
+    let committee = kit::committee(setting.n);
     let first = Context::new(&committee).coin_message(Round(setting.config.wave_length));
     let only = (setting.coins == Coins::FirstWithheld).then_some(first);
     let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;

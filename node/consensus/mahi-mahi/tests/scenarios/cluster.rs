@@ -12,38 +12,12 @@ use corniche_mahi_mahi::{
     Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer,
     message::{Context, Message, Round, SignedBlock},
 };
+pub use corniche_testkit::Random;
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
-
-/// splitmix64.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for place in (1..items.len()).rev() {
-            items.swap(place, self.below(place as u64 + 1) as usize);
-        }
-    }
-}
 
 /// What a validator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +183,7 @@ impl Cluster {
             committee: self.keys.committee.clone(),
             signer: Some(self.keys.signers[node].clone()),
             coin: self.keys.coin.clone(),
-            seed: self.random.next(),
+            seed: self.random.draw(),
             records,
             resume,
             now: TimestampMs(self.now),

@@ -97,13 +97,13 @@ fn random_and_mutated_bytes_never_panic() {
         let mut bytes = seeds[random.below(4) as usize].clone();
         for _ in 0..=random.below(4) {
             let place = random.below(bytes.len() as u64) as usize;
-            bytes[place] = random.next() as u8;
+            bytes[place] = random.draw() as u8;
         }
         bytes.truncate(1 + random.below(bytes.len() as u64) as usize + random.below(40) as usize);
         let _ = verifier().verify(ValidatorIndex(2), &bytes.into());
     }
     for length in 0..2_000 {
-        let bytes: Vec<u8> = (0..length % 97).map(|_| random.next() as u8).collect();
+        let bytes: Vec<u8> = (0..length % 97).map(|_| random.draw() as u8).collect();
         let _ = verifier().verify(ValidatorIndex(2), &[&[1u8][..], &bytes].concat().into());
     }
 }
