@@ -166,7 +166,9 @@ fn only_honest_processes_are_observed() {
     let twin = "[[fault]]\nkind = \"byzantine\"\nbehaviour = \"twin\"\nat = \"0s\"\nnodes = [3]\n";
     let heard = Rc::new(RefCell::new(BTreeSet::new()));
     let nodes = heard.clone();
-    let observer: Observer = Box::new(move |_, node, _| drop(nodes.borrow_mut().insert(node)));
+    let observer: Observer = Box::new(move |_, node, _| {
+        nodes.borrow_mut().insert(node);
+    });
     let probe = Probe { observer: Some(observer), ..Probe::default() };
     simulate_with(&scenario(4, &format!("{CALM}{twin}")), 1, None, probe).expect("the scenario needs nothing");
     assert_eq!(*heard.borrow(), BTreeSet::from([0, 1, 2]));
