@@ -35,10 +35,13 @@ pub fn execute_block(
         match vm.transact(&now, env, transaction, tip_to) {
             Ok(result) => {
                 receipts.push(result.receipt);
+                let added = result.additions.resolve(&now);
                 changes.merge(result.changes);
+                changes.merge(added);
                 executed.push(candidate.raw.clone());
             }
             Err(NotExecuted::Skipped(reason)) => skipped.push(candidate.skipped(position, reason)),
+            Err(NotExecuted::Interrupted) => unreachable!("nothing here takes an answer back"),
             Err(NotExecuted::Fault(fault)) => panic!("block {}, transaction {position}: {fault}", env.number),
         }
     }

@@ -3,12 +3,14 @@
 //!
 //! - [`StateView`]: what can be read of a state; [`Overlay`] reads changes on top of another view.
 //! - [`Changes`]: what a transaction or a block changed.
+//! - [`Additions`]: what it added to values it has not read.
 //! - [`State`]: the values in memory with their recent versions; [`Snapshot`] is one height of it.
 //! - [`Tree`]: the Merkle tree whose root stands in the header; [`Proof`] shows one key of it.
 //!
 //! What always holds: reading never fails and never changes under the reader, and nothing here depends on the order in
 //! which a hash table happens to be walked.
 
+mod additions;
 mod changes;
 mod genesis;
 mod proof;
@@ -16,6 +18,7 @@ mod state;
 mod tree;
 mod view;
 
+pub use additions::{Additions, Sum};
 pub use changes::{Changes, CommittedBlock};
 pub use genesis::genesis_changes;
 pub use proof::{MAX_DEPTH, Proof, Terminal};

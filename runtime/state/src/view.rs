@@ -51,6 +51,19 @@ pub trait StateView: Send + Sync {
     fn storage(&self, address: &Address, slot: &B256) -> B256;
     /// Code by its keccak-256 hash.
     fn code(&self, hash: &B256) -> Option<Bytes>;
+
+    /// Whether the number in the slot lies between the bounds, both included. A view that remembers what was read remembers this
+    /// answer, and not the number.
+    fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
+        let number = U256::from_be_bytes(self.storage(address, slot).0);
+        *low <= number && number <= *high
+    }
+
+    /// Whether an answer given so far means nothing: what was asked for is about to change. Whoever reads stops when it can,
+    /// and its result is thrown away.
+    fn interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// The state in which nothing exists.

@@ -69,7 +69,7 @@ pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, 
     let contract_address = run.contract_address();
     let ended = world.run(run);
     let gas_used = world.gas_used(call.gas, ended.gas_left);
-    let (_, logs) = world.journal.finish();
+    let (_, _, logs) = world.journal.finish();
     CallOutcome { end: ended.end, output: ended.output, gas_used, logs, contract_address }
 }
 

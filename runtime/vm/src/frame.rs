@@ -136,6 +136,11 @@ impl Frame<'_, '_> {
         self.world.journal.warm_slot(&self.context.address, key)
     }
 
+    /// To be asked after reading the state: a run whose reads mean nothing any more ends here, and nobody looks at its result.
+    fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
+        if self.world.journal.interrupted() { Err(HostError::Fault("interrupted".into())) } else { Ok(charged) }
+    }
+
     /// Whether one more frame may open, with this value to hand over.
     pub(crate) fn may_open(&mut self, value: U256) -> bool {
         self.context.depth + 1 < MAX_CALL_DEPTH && self.world.journal.account(&self.context.address).balance >= value
@@ -155,7 +160,8 @@ impl Host for Frame<'_, '_> {
         affordable(price::WARM, gas_left)?;
         let cost = if self.access_slot(key) { price::COLD_SLOT } else { price::WARM };
         affordable(cost, gas_left)?;
-        Ok(Charged::new(self.world.journal.storage(&self.context.address, key), cost))
+        let value = self.world.journal.storage(&self.context.address, key);
+        self.uninterrupted(Charged::new(value, cost))
     }
 
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
@@ -165,7 +171,7 @@ impl Host for Frame<'_, '_> {
         }
         let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
         let cost = surcharge + self.world.journal.store(&self.context.address, key, *value);
-        Ok(Charged::new((), affordable(cost, gas_left)?))
+        self.uninterrupted(Charged::new((), affordable(cost, gas_left)?))
     }
 
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
@@ -190,7 +196,8 @@ impl Host for Frame<'_, '_> {
 
     fn balance(&mut self, address: &Address, gas_left: u64) -> Result<Charged<U256>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
-        Ok(Charged::new(self.world.journal.account(address).balance, cost))
+        let balance = self.world.journal.account(address).balance;
+        self.uninterrupted(Charged::new(balance, cost))
     }
 
     fn code(&mut self, address: &Address, gas_left: u64) -> Result<Charged<Bytes>, HostError> {
@@ -198,14 +205,14 @@ impl Host for Frame<'_, '_> {
         let hash = self.world.journal.account(address).code_hash;
         let code = self.world.journal.code(&hash);
         let code = code.ok_or_else(|| HostError::Fault(format!("the code of an account is missing: {address}")))?;
-        Ok(Charged::new(code, cost))
+        self.uninterrupted(Charged::new(code, cost))
     }
 
     fn code_hash(&mut self, address: &Address, gas_left: u64) -> Result<Charged<B256>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
         let account = self.world.journal.account(address);
         let hash = if account.is_empty() { B256::ZERO } else { account.code_hash };
-        Ok(Charged::new(hash, cost))
+        self.uninterrupted(Charged::new(hash, cost))
     }
 
     fn call(&mut self, request: CallRequest) -> Result<CallReturn, HostError> {

@@ -8,7 +8,7 @@
 
 use crate::price;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_state::{Account, Changes, KECCAK_EMPTY, StateView};
+use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView};
 use corniche_types::Log;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +27,7 @@ pub(crate) struct Journal<'a> {
     /// Never below zero at the end of a frame: what is taken back was given before.
     refund: i64,
     undo: Vec<Undo>,
+    additions: Additions,
 }
 
 /// A value as the transaction found it and as it is now. An account that does not exist is the default one.
@@ -62,6 +63,7 @@ impl<'a> Journal<'a> {
             logs: Vec::new(),
             refund: 0,
             undo: Vec::new(),
+            additions: Additions::default(),
         }
     }
 
@@ -108,6 +110,15 @@ impl<'a> Journal<'a> {
     pub fn credit(&mut self, address: &Address, wei: U256) {
         if !wei.is_zero() {
             self.update(address, |account| account.balance = account.balance.saturating_add(wei));
+        }
+    }
+
+    /// Brings in wei at the end of a transaction, after which nothing is undone: an account that was not read stays unread.
+    pub fn credit_at_last(&mut self, address: &Address, wei: U256) {
+        if self.accounts.contains_key(address) {
+            self.credit(address, wei);
+        } else if !wei.is_zero() {
+            self.additions.balances.insert(*address, wei);
         }
     }
 
@@ -208,6 +219,11 @@ impl<'a> Journal<'a> {
 
     // Results
 
+    /// Whether what was read means nothing any more.
+    pub fn interrupted(&self) -> bool {
+        self.view.interrupted()
+    }
+
     pub fn log(&mut self, log: Log) {
         self.logs.push(log);
         self.undo.push(Undo::Log);
@@ -218,8 +234,8 @@ impl<'a> Journal<'a> {
         u64::try_from(self.refund).unwrap_or(0)
     }
 
-    /// Everything that differs from the view, and the logs.
-    pub fn finish(self) -> (Changes, Vec<Log>) {
+    /// Everything that differs from the view, what is added to it unread, and the logs.
+    pub fn finish(self) -> (Changes, Additions, Vec<Log>) {
         let mut changes = Changes::default();
         for (address, Loaded { original, current }) in self.accounts {
             if original == current {
@@ -234,7 +250,7 @@ impl<'a> Journal<'a> {
         }
         let slots = self.storage.into_iter().filter(|(_, loaded)| loaded.original != loaded.current);
         changes.storage = slots.map(|(key, loaded)| (key, loaded.current)).collect();
-        (changes, self.logs)
+        (changes, self.additions, self.logs)
     }
 
     fn loaded(&mut self, address: &Address) -> &mut Loaded<Account> {

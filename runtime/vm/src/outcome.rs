@@ -2,7 +2,7 @@
 
 use crate::host::{Exit, ExitStatus, Trap};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_state::Changes;
+use corniche_state::{Additions, Changes};
 use corniche_types::{Log, Receipt, SkipReason};
 
 /// A transaction that was valid: it paid, whether or not it succeeded.
@@ -11,6 +11,16 @@ pub struct Executed {
     /// `cumulative_gas_used` is left at 0 for the block to fill in.
     pub receipt: Receipt,
     pub changes: Changes,
+    /// To values that are not in `changes`: the tip, unless the transaction dealt with whoever gets it.
+    pub additions: Additions,
+}
+
+impl Executed {
+    /// The accounts it changed, whether or not it read them.
+    #[cfg(test)]
+    pub fn touched(&self) -> std::collections::BTreeSet<Address> {
+        self.changes.accounts.keys().chain(self.additions.balances.keys()).copied().collect()
+    }
 }
 
 /// Why a transaction has no receipt.
@@ -20,6 +30,8 @@ pub enum NotExecuted {
     Skipped(SkipReason),
     /// A fault of this node: stop.
     Fault(Fault),
+    /// The view took an answer back ([`corniche_state::StateView::interrupted`]): run it again.
+    Interrupted,
 }
 
 /// A broken invariant of our own, named; nothing a contract, client or peer does may cause one.

@@ -4,8 +4,8 @@
 //! 2. The sender pays the whole gas limit at the effective price, and its nonce moves.
 //! 3. Intrinsic gas is gone; the rest goes to a call or a creation. If that fails, its changes are undone; the fee stays.
 //! 4. Refunds are capped (EIP-3529), unused gas is paid back, the base fee is burned by crediting it to nobody, and last of
-//!    all the tip goes to the author of the batch. It is last so that nothing in the transaction reads the one account that
-//!    all transactions of a batch write.
+//!    all the tip goes to the author of the batch. It is last, and unread where possible, so that transactions do not depend
+//!    on each other through the one account that all of a batch write.
 //!
 //! What always holds: the wei of all accounts together shrink by exactly base fee × gas used.
 
@@ -51,7 +51,11 @@ pub(crate) fn transact(
     let intrinsic = intrinsic_gas(transaction.to().is_none(), transaction.input(), &access_list);
     // Everything is read through the journal and so only once: the checks and what relies on them see the same account.
     let mut journal = Journal::new(view);
-    check(transaction, journal.account(&sender), env, intrinsic).map_err(NotExecuted::Skipped)?;
+    let checked = check(transaction, journal.account(&sender), env, intrinsic);
+    if journal.interrupted() {
+        return Err(NotExecuted::Interrupted);
+    }
+    checked.map_err(NotExecuted::Skipped)?;
 
     let gas_price = transaction.effective_gas_price(env.base_fee);
     let mut world = World::new(machine, journal, env, sender, gas_price);
@@ -69,6 +73,9 @@ pub(crate) fn transact(
     };
     let contract_address = run.contract_address();
     let ended = world.run(run);
+    if world.journal.interrupted() {
+        return Err(NotExecuted::Interrupted);
+    }
     if let End::Fault(fault) = ended.end {
         return Err(NotExecuted::Fault(fault));
     }
@@ -76,14 +83,14 @@ pub(crate) fn transact(
     let gas_used = world.gas_used(gas_limit, ended.gas_left);
     world.journal.credit(&sender, wei(gas_limit - gas_used, gas_price));
     let tip = gas_price - u128::from(env.base_fee);
-    world.journal.credit(&tip_to, wei(gas_used, tip));
+    world.journal.credit_at_last(&tip_to, wei(gas_used, tip));
 
     let success = ended.end == End::Success;
     let output = match ended.end.reason() {
         Some(reason) => reason.into_bytes().into(),
         None => ended.output,
     };
-    let (changes, logs) = world.journal.finish();
+    let (changes, additions, logs) = world.journal.finish();
     let receipt = Receipt {
         transaction_hash: transaction.hash(),
         type_byte: transaction.type_byte(),
@@ -97,7 +104,7 @@ pub(crate) fn transact(
         logs,
         output,
     };
-    Ok(Executed { receipt, changes })
+    Ok(Executed { receipt, changes, additions })
 }
 
 /// Whether `transaction` may run: the first reason against it, in the order of the reasons' numbers.

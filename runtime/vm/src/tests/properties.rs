@@ -104,9 +104,8 @@ proptest! {
             prop_assert_eq!(&first, &executed, "the same twice");
             prop_assert!(executed.receipt.gas_used <= 1_000_000);
             if !executed.receipt.success {
-                let touched: Vec<Address> = executed.changes.accounts.keys().copied().collect();
                 let expected: BTreeSet<Address> = [chain.sender(), TIP_TO].into();
-                prop_assert_eq!(touched, expected.into_iter().collect::<Vec<_>>());
+                prop_assert_eq!(executed.touched(), expected);
                 prop_assert!(executed.changes.storage.is_empty() && executed.changes.code.is_empty());
                 prop_assert!(executed.receipt.logs.is_empty());
             }
@@ -169,7 +168,7 @@ proptest! {
                 prop_assert_eq!(number(journal.transient(&who, &word(slot))), transient);
             }
         }
-        let (_, logs) = journal.finish();
+        let (_, _, logs) = journal.finish();
         prop_assert_eq!(logs.iter().map(|log| number(log.topics[0])).collect::<Vec<_>>(), model.logs);
     }
 }

@@ -283,7 +283,9 @@ impl Chain {
         let (before, nonce) = (self.supply(), self.account(self.sender()).nonce);
         let executed = self.run(draft).expect("valid");
         assert_eq!(self.account(self.sender()).nonce, nonce, "running changes nothing");
+        let added = executed.additions.resolve(&self.view());
         self.state.merge(executed.changes.clone());
+        self.state.merge(added);
         let burned = U256::from(executed.receipt.gas_used) * U256::from(BASE_FEE);
         assert_eq!(self.supply() + burned, before, "only the base fee leaves the world");
         assert_eq!(self.account(self.sender()).nonce, nonce + 1, "the nonce moves by one, always");

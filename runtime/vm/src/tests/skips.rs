@@ -15,7 +15,7 @@ fn skipped(chain: &Chain, change: impl FnOnce(&mut TxEip1559)) -> Option<SkipRea
     match chain.run(draft) {
         Ok(_) => None,
         Err(NotExecuted::Skipped(reason)) => Some(reason),
-        Err(NotExecuted::Fault(fault)) => panic!("{fault}"),
+        Err(other) => panic!("{other:?}"),
     }
 }
 

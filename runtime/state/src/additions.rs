@@ -1,0 +1,59 @@
+//! What a transaction adds to values it has not read.
+//!
+//! Additions to one key commute: whoever only adds to a balance or a counter need not know what is there, so transactions
+//! that share nothing else do not depend on each other. A transaction that has read a key, or reads it later, has it in its
+//! [`Changes`] instead, never in both.
+
+use crate::{Account, Changes, StateView};
+use corniche_types::{Address, B256, U256};
+use std::collections::BTreeMap;
+
+/// Amounts by key; none of them is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// Wei brought in, by account.
+    pub balances: BTreeMap<Address, U256>,
+    /// Counters, by account and storage slot. Whoever added has asked [`StateView::storage_within`] whether the sum stays in
+    /// its bounds, so it neither overflows nor goes below zero.
+    pub counters: BTreeMap<(Address, B256), Sum>,
+}
+
+/// An amount with a sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sum {
+    Plus(U256),
+    Minus(U256),
+}
+
+impl Sum {
+    /// `value` and this. Wraps where the bounds were not asked for: then the answer means nothing, and no one may panic.
+    pub fn add_to(self, value: U256) -> U256 {
+        match self {
+            Self::Plus(amount) => value.wrapping_add(amount),
+            Self::Minus(amount) => value.wrapping_sub(amount),
+        }
+    }
+}
+
+impl Additions {
+    pub fn is_empty(&self) -> bool {
+        self.balances.is_empty() && self.counters.is_empty()
+    }
+
+    /// The new values when what was there is what `view` says.
+    pub fn resolve(&self, view: &dyn StateView) -> Changes {
+        let credited = |(address, wei): (&Address, &U256)| {
+            let before = view.account(address).unwrap_or_default();
+            (*address, Some(Account { balance: before.balance.saturating_add(*wei), ..before }))
+        };
+        let counted = |(key, sum): (&(Address, B256), &Sum)| {
+            let before = U256::from_be_bytes(view.storage(&key.0, &key.1).0);
+            (*key, B256::from(sum.add_to(before)))
+        };
+        Changes {
+            accounts: self.balances.iter().map(credited).collect(),
+            storage: self.counters.iter().map(counted).collect(),
+            ..Changes::default()
+        }
+    }
+}
