@@ -2,7 +2,9 @@
 //!
 //! A block closes at the first commit whose time is at least `block_ms` after the previous block's, or before the
 //! transaction whose *declared* gas would exceed the block's limit; the rest of that commit opens the next block. Empty
-//! commits make no block. All of it is a function of the sequence of commits, so every validator closes the same blocks.
+//! commits make no block, but for one a minute: an empty commit [`IDLE_BLOCK_MS`] after the last block makes one without
+//! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
+//! function of the sequence of commits, so every validator closes the same blocks.
 
 use corniche_admission::batch;
 use corniche_engine::{Ordered, Resume};
@@ -11,6 +13,10 @@ use corniche_types::{
     ValidatorIndex,
 };
 use std::collections::VecDeque;
+
+/// An idle chain closes a block without transactions this long after its last block. Before the first block there is none:
+/// whoever comes late then starts from genesis like everybody else.
+const IDLE_BLOCK_MS: u64 = 60_000;
 
 /// A block as ordered, before execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +67,23 @@ pub struct BlockBuilder {
 struct OpenBlock {
     plan: BlockPlan,
     declared_gas: u64,
+}
+
+impl OpenBlock {
+    fn new(commit: &Ordered, resume: &Resume) -> Self {
+        let plan = BlockPlan {
+            ordered: Vec::new(),
+            batches: Vec::new(),
+            first_commit: commit.index,
+            last_commit: commit.index,
+            last_commit_consumed: 0,
+            leader: commit.leader,
+            time: commit.time,
+            randomness: commit.randomness,
+            resume: resume.clone(),
+        };
+        Self { plan, declared_gas: 0 }
+    }
 }
 
 impl BlockBuilder {
@@ -114,6 +137,9 @@ impl BlockBuilder {
             }
         }
         self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
+        if self.open.is_none() && self.idle_block_is_due(commit.time) {
+            self.open = Some(OpenBlock::new(&commit, &self.complete));
+        }
         if let Some(open) = &mut self.open {
             open.plan.last_commit = commit.index;
             open.plan.last_commit_consumed = position;
@@ -127,26 +153,17 @@ impl BlockBuilder {
         }
     }
 
+    fn idle_block_is_due(&self, now: TimestampMs) -> bool {
+        self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
+    }
+
     fn push_transaction(&mut self, commit: &Ordered, position: u32, source: BatchRef, raw: Bytes) {
         let gas = declared_gas(&raw, self.block_gas_limit);
         if self.open.as_ref().is_some_and(|open| open.declared_gas + gas > self.block_gas_limit) {
             self.close();
         }
         let complete = &self.complete;
-        let open = self.open.get_or_insert_with(|| OpenBlock {
-            plan: BlockPlan {
-                ordered: Vec::new(),
-                batches: Vec::new(),
-                first_commit: commit.index,
-                last_commit: commit.index,
-                last_commit_consumed: 0,
-                leader: commit.leader,
-                time: commit.time,
-                randomness: commit.randomness,
-                resume: complete.clone(),
-            },
-            declared_gas: 0,
-        });
+        let open = self.open.get_or_insert_with(|| OpenBlock::new(commit, complete));
         open.declared_gas += gas;
         let plan = &mut open.plan;
         plan.last_commit = commit.index;

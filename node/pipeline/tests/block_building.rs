@@ -87,6 +87,31 @@ fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
 }
 
 #[test]
+fn an_idle_chain_closes_an_empty_block_a_minute() {
+    let genesis = genesis(50);
+    let mut builder = BlockBuilder::new(&genesis, None, Resume::default());
+    builder.push(commit(1, 500_000, &[]));
+    assert!(builder.poll().is_none(), "none before the first block");
+    builder.push(commit(2, 500_100, &[transfer(0, 21_000)]));
+    let first = drain(&mut builder);
+    builder.push(commit(3, 560_099, &[]));
+    assert!(builder.poll().is_none() && !builder.is_open());
+    builder.push(commit(4, 560_100, &[]));
+    let idle = drain(&mut builder);
+    assert_eq!(gas_limits(&idle), [0]);
+    assert_eq!((idle[0].first_commit.0, idle[0].last_commit.0, idle[0].time.0), (4, 4, 560_100));
+    assert_eq!(idle[0].resume.index, CommitIndex(4), "what the block is for");
+    builder.push(commit(5, 620_099, &[]));
+    assert!(builder.poll().is_none(), "counted from the empty block");
+
+    // Whoever restarts after the first block, with some of the idle commits behind it, closes the same one.
+    let progress = Resume { index: CommitIndex(3), checkpoint: 3u64.to_be_bytes().to_vec().into() };
+    let mut restarted = BlockBuilder::new(&genesis, Some(&record(&first[0])), progress);
+    restarted.push(commit(4, 560_100, &[]));
+    assert_eq!(drain(&mut restarted), idle);
+}
+
+#[test]
 fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_nothing() {
     let mut builder = BlockBuilder::new(&genesis(0), None, Resume::default());
     let transactions =
