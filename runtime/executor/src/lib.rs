@@ -3,6 +3,8 @@
 //! - [`verify_ordered`]: bytes as ordered to a transaction whose sender is known; pure, for workers.
 //! - [`serial::execute_block`]: one after the other in commit order. This is what a block *means*: any parallel executor
 //!   must come to exactly the same [`BlockOutput`].
+//! - [`parallel::execute_block`]: the same on the threads of a [`Pool`], which the caller brings.
+//! - [`Recorded`]: a result with all that it follows from, to be adopted by a block that finds the same.
 //! - [`fees::next_base_fee`]: what a block's gas costs.
 //!
 //! What always holds: ordered is not valid. Every candidate is checked again in the state that the ones before it left, and
@@ -11,7 +13,14 @@
 mod candidate;
 pub mod fees;
 mod output;
+pub mod parallel;
+mod pool;
+mod recorded;
 pub mod serial;
+mod statistics;
 
 pub use candidate::{Candidate, verify_ordered};
 pub use output::BlockOutput;
+pub use pool::{Alone, Pool};
+pub use recorded::{Predicate, Reads, Recorded, Recorder};
+pub use statistics::Statistics;

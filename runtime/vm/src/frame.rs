@@ -4,6 +4,7 @@
 //! [`Host`], and unless it returned, everything since the frame opened is undone. Frames nest through [`Host::call`].
 
 use crate::{
+    block_reads::{BlockField, BlockReads},
     host::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host,
         HostError, Limits, MAX_CALL_DEPTH,
@@ -24,6 +25,7 @@ pub(crate) struct World<'a> {
     pub block: &'a BlockEnv,
     pub origin: Address,
     pub gas_price: u128,
+    pub block_reads: BlockReads,
     /// Open frames by the address they act on; delegate calls stay within their caller's.
     pub open: BTreeMap<Address, u32>,
 }
@@ -47,7 +49,9 @@ pub(crate) struct Message {
 impl<'a> World<'a> {
     /// Price of reaching for an account, which is warm afterwards (EIP-2929).
     pub fn access_account(&mut self, address: &Address) -> u64 {
-        if self.journal.warm_account(address) { price::COLD_ACCOUNT } else { price::WARM }
+        let was_cold = self.journal.warm_account(address);
+        self.block_reads.reach(address, was_cold, self.block);
+        if was_cold { price::COLD_ACCOUNT } else { price::WARM }
     }
 
     /// Runs a message whose value the caller is known to have. Nothing of it remains unless it succeeded.
@@ -154,6 +158,11 @@ fn affordable(cost: u64, gas_left: u64) -> Result<u64, HostError> {
 impl Host for Frame<'_, '_> {
     fn context(&self) -> &FrameContext {
         &self.context
+    }
+
+    fn block(&mut self, field: BlockField) -> &BlockEnv {
+        self.world.block_reads.insert(field);
+        self.world.block
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

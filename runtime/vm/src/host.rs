@@ -12,6 +12,7 @@
 //! - Calls nest on the native stack: `run` → [`Host::call`] → `run`. How deep is limited by [`MAX_CALL_DEPTH`], which the host
 //!   checks, and by [`Limits`], which the host hands from the caller's request to the callee's run unchanged.
 
+use crate::block_reads::BlockField;
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// Frames that may be open at once in one transaction. Ethereum's 1,024 is not reachable at 63/64 of the gas per level; this bound keeps
@@ -156,6 +157,11 @@ pub struct CreateReturn {
 /// After any `Err` the frame ends and the host rolls back what it did, so a method may leave changes behind it when it fails.
 pub trait Host {
     fn context(&self) -> &FrameContext;
+
+    /// The block, for a frame that is about to see a field of it.
+    fn block(&mut self, _field: BlockField) -> &BlockEnv {
+        &self.context().block
+    }
 
     /// SLOAD.
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;

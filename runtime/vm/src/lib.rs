@@ -3,6 +3,7 @@
 //! [`wasm`] turns a module into something that can be run deterministically and runs one frame of it; the modules beside it keep
 //! Ethereum's rules about accounts, calls, storage and gas. They meet at [`host`].
 
+mod block_reads;
 mod call;
 mod create;
 mod frame;
@@ -17,6 +18,7 @@ mod transact;
 mod vm;
 pub mod wasm;
 
+pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
 pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
 pub use vm::{Vm, VmConfig};

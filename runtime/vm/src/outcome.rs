@@ -1,5 +1,6 @@
 //! What comes of a transaction or a call.
 
+use crate::block_reads::BlockReads;
 use crate::host::{Exit, ExitStatus, Trap};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Additions, Changes};
@@ -13,6 +14,8 @@ pub struct Executed {
     pub changes: Changes,
     /// To values that are not in `changes`: the tip, unless the transaction dealt with whoever gets it.
     pub additions: Additions,
+    /// What of the block it depends on.
+    pub block_reads: BlockReads,
 }
 
 impl Executed {

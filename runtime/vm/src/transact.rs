@@ -10,7 +10,7 @@
 //! What always holds: the wei of all accounts together shrink by exactly base fee × gas used.
 
 use crate::{
-    Vm,
+    BlockReads, Vm,
     create::Creation,
     frame::{Message, World},
     host::{BlockEnv, CallKind, Limits},
@@ -90,6 +90,7 @@ pub(crate) fn transact(
         Some(reason) => reason.into_bytes().into(),
         None => ended.output,
     };
+    let block_reads = world.block_reads;
     let (changes, additions, logs) = world.journal.finish();
     let receipt = Receipt {
         transaction_hash: transaction.hash(),
@@ -104,7 +105,7 @@ pub(crate) fn transact(
         logs,
         output,
     };
-    Ok(Executed { receipt, changes, additions })
+    Ok(Executed { receipt, changes, additions, block_reads })
 }
 
 /// Whether `transaction` may run: the first reason against it, in the order of the reasons' numbers.
@@ -148,7 +149,7 @@ impl Run<'_> {
 
 impl<'a> World<'a> {
     pub fn new(machine: &'a dyn Machine, journal: Journal<'a>, block: &'a BlockEnv, origin: Address, gas_price: u128) -> Self {
-        Self { machine, journal, block, origin, gas_price, open: BTreeMap::new() }
+        Self { machine, journal, block, origin, gas_price, block_reads: BlockReads::default(), open: BTreeMap::new() }
     }
 
     /// What is warm from the start (EIP-2929, 2930, 3651).

@@ -9,6 +9,7 @@
 //! flushed with `clear`: contracts written for this interface rely on exactly that, stale reads included.
 
 use super::gas::{self, INK_PER_GAS};
+use crate::block_reads::BlockField;
 use crate::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, Host, HostCallEvent, HostError, Limits, Trap,
 };
@@ -485,17 +486,17 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
 
     // The block, the transaction, the frame.
     hook!(block_basefee(call, destination: i32) -> () {
-        let fee = call.host().context().block.base_fee;
+        let fee = call.host().block(BlockField::BaseFee).base_fee;
         call.write_number(destination, U256::from(fee))
     });
     hook!(block_coinbase(call, destination: i32) -> () {
-        let coinbase = call.host().context().block.coinbase;
+        let coinbase = call.host().block(BlockField::Coinbase).coinbase;
         call.write(destination, coinbase.as_slice())
     });
-    hook!(block_gas_limit(call) -> i64 { Ok(call.host().context().block.gas_limit as i64) });
-    hook!(block_number(call) -> i64 { Ok(call.host().context().block.number as i64) });
-    hook!(block_timestamp(call) -> i64 { Ok(call.host().context().block.timestamp as i64) });
-    hook!(chainid(call) -> i64 { Ok(call.host().context().block.chain_id as i64) });
+    hook!(block_gas_limit(call) -> i64 { Ok(call.host().block(BlockField::GasLimit).gas_limit as i64) });
+    hook!(block_number(call) -> i64 { Ok(call.host().block(BlockField::Number).number as i64) });
+    hook!(block_timestamp(call) -> i64 { Ok(call.host().block(BlockField::Timestamp).timestamp as i64) });
+    hook!(chainid(call) -> i64 { Ok(call.host().block(BlockField::ChainId).chain_id as i64) });
     hook!(contract_address(call, destination: i32) -> () {
         let address = call.host().context().address;
         call.write(destination, address.as_slice())

@@ -1,0 +1,147 @@
+//! A transaction's result together with all that it depends on: whoever finds the same answers again may take the result
+//! without running the transaction (rules S1 to S3 of Basil in a chain).
+//!
+//! Sources are recorded by content: it does not matter who wrote a value, or at which position, as long as it is the same.
+
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::{Account, StateView};
+use corniche_types::{Address, B256, Bytes, SkipReason, U256};
+use corniche_vm::{BlockEnv, BlockReads, Executed, NotExecuted, Vm};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// One transaction's result and what it follows from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    pub transaction_hash: B256,
+    pub tip_to: Address,
+    /// The block it ran in.
+    pub env: BlockEnv,
+    /// What of `env` it depends on (S3).
+    pub block_reads: BlockReads,
+    pub reads: Reads,
+    pub outcome: Result<Executed, SkipReason>,
+}
+
+/// What was read of a state, with the answers. Code is not among it: it follows from the hash in the account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    pub accounts: Vec<(Address, Option<Account>)>,
+    pub storage: Vec<((Address, B256), B256)>,
+    pub predicates: Vec<Predicate>,
+}
+
+/// A question of [`StateView::storage_within`], with its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predicate {
+    pub key: (Address, B256),
+    pub low: U256,
+    pub high: U256,
+    pub answer: bool,
+}
+
+impl Predicate {
+    /// What the answer is when `value` is in the slot.
+    pub fn ask(&self, value: &B256) -> bool {
+        let number = U256::from_be_bytes(value.0);
+        self.low <= number && number <= self.high
+    }
+}
+
+impl Recorded {
+    /// Runs a transaction on `view` and records. `None` when nothing came of it: `view` took an answer back, or
+    /// [`interrupt`](Recorder::interrupt) was called on the recorder inside, or this node is at fault, which a state made of
+    /// guesses can lead to and which nobody believes before the transaction ran in its place.
+    pub fn run(
+        vm: &Vm,
+        recorder: &Recorder<'_>,
+        env: &BlockEnv,
+        transaction: &VerifiedTransaction,
+        tip_to: Address,
+    ) -> Option<Self> {
+        let outcome = match vm.transact(recorder, env, transaction, tip_to) {
+            Ok(executed) => Ok(executed),
+            Err(NotExecuted::Skipped(reason)) => Err(reason),
+            Err(NotExecuted::Interrupted | NotExecuted::Fault(_)) => return None,
+        };
+        let block_reads = outcome.as_ref().map(|executed| executed.block_reads.clone()).unwrap_or_default();
+        let transaction_hash = transaction.transaction().hash();
+        Some(Self { transaction_hash, tip_to, env: env.clone(), block_reads, reads: recorder.take(), outcome })
+    }
+
+    /// Whether this is the result of that transaction, and what it saw of its block is the same in `env`.
+    pub fn is_of(&self, transaction: &VerifiedTransaction, tip_to: &Address, env: &BlockEnv) -> bool {
+        self.transaction_hash == transaction.transaction().hash()
+            && self.tip_to == *tip_to
+            && self.block_reads.hold(&self.env, env)
+    }
+
+    /// Bytes of memory this holds, roughly.
+    pub fn memory_bytes(&self) -> usize {
+        let reads = self.reads.accounts.len() * 128 + self.reads.storage.len() * 96 + self.reads.predicates.len() * 160;
+        let outcome = self.outcome.as_ref().map_or(0, |executed| {
+            let logs = executed.receipt.logs.iter().map(|log| 96 + log.topics.len() * 32 + log.data.len()).sum::<usize>();
+            let code = executed.changes.code.values().map(|code| 64 + code.len()).sum::<usize>();
+            let keys = executed.changes.accounts.len() * 160
+                + executed.changes.storage.len() * 128
+                + (executed.additions.balances.len() + executed.additions.counters.len()) * 128;
+            logs + code + keys + executed.receipt.output.len()
+        });
+        size_of::<Self>() + reads + outcome
+    }
+}
+
+/// Reads through to another view and remembers.
+pub struct Recorder<'a> {
+    view: &'a dyn StateView,
+    reads: Mutex<Reads>,
+    interrupted: AtomicBool,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(view: &'a dyn StateView) -> Self {
+        Self { view, reads: Mutex::default(), interrupted: AtomicBool::new(false) }
+    }
+
+    /// Ends the run at its next access to the state: there is something better to do.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Reads) -> T) -> T {
+        act(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take(&self) -> Reads {
+        self.with(std::mem::take)
+    }
+}
+
+impl StateView for Recorder<'_> {
+    fn account(&self, address: &Address) -> Option<Account> {
+        let account = self.view.account(address);
+        self.with(|reads| reads.accounts.push((*address, account.clone())));
+        account
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        let value = self.view.storage(address, slot);
+        self.with(|reads| reads.storage.push(((*address, *slot), value)));
+        value
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.view.code(hash)
+    }
+
+    fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
+        let answer = self.view.storage_within(address, slot, low, high);
+        let predicate = Predicate { key: (*address, *slot), low: *low, high: *high, answer };
+        self.with(|reads| reads.predicates.push(predicate));
+        answer
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.view.interrupted()
+    }
+}

@@ -1,0 +1,108 @@
+//! What of the block around it a transaction has seen: a result that was come to in one block holds in another one when
+//! everything seen is the same there.
+
+use crate::host::BlockEnv;
+use alloy_primitives::Address;
+
+/// A field of [`BlockEnv`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockField {
+    ChainId = 1,
+    Number = 2,
+    Timestamp = 4,
+    BaseFee = 8,
+    Coinbase = 16,
+    GasLimit = 32,
+    Randomness = 64,
+}
+
+/// The fields seen. Every transaction sees the base fee and the gas limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockReads {
+    /// A bit for each field.
+    fields: u8,
+    /// Accounts reached for while cold: the coinbase is warm from the start, so reaching for an account that is the coinbase
+    /// of one block and not of the other costs different gas.
+    reached: Vec<Address>,
+}
+
+impl Default for BlockReads {
+    fn default() -> Self {
+        Self { fields: BlockField::BaseFee as u8 | BlockField::GasLimit as u8, reached: Vec::new() }
+    }
+}
+
+impl BlockReads {
+    pub fn insert(&mut self, field: BlockField) {
+        self.fields |= field as u8;
+    }
+
+    pub(crate) fn reach(&mut self, address: &Address, was_cold: bool, block: &BlockEnv) {
+        if *address == block.coinbase {
+            self.insert(BlockField::Coinbase);
+        } else if was_cold {
+            self.reached.push(*address);
+        }
+    }
+
+    /// Whether what was seen of block `then` is the same in block `now`.
+    pub fn hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
+        let unseen = |field: BlockField| self.fields & field as u8 == 0;
+        (unseen(BlockField::ChainId) || then.chain_id == now.chain_id)
+            && (unseen(BlockField::Number) || then.number == now.number)
+            && (unseen(BlockField::Timestamp) || then.timestamp == now.timestamp)
+            && (unseen(BlockField::BaseFee) || then.base_fee == now.base_fee)
+            && (unseen(BlockField::GasLimit) || then.gas_limit == now.gas_limit)
+            && (unseen(BlockField::Randomness) || then.randomness == now.randomness)
+            && (then.coinbase == now.coinbase || (unseen(BlockField::Coinbase) && !self.reached.contains(&now.coinbase)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::B256;
+
+    const BLOCK: BlockEnv = BlockEnv {
+        chain_id: 1,
+        number: 2,
+        timestamp: 3,
+        base_fee: 4,
+        coinbase: Address::repeat_byte(5),
+        gas_limit: 6,
+        randomness: B256::repeat_byte(7),
+    };
+
+    #[test]
+    fn what_was_seen_must_be_the_same() {
+        let changed = [
+            (BlockField::ChainId, BlockEnv { chain_id: 9, ..BLOCK }),
+            (BlockField::Number, BlockEnv { number: 9, ..BLOCK }),
+            (BlockField::Timestamp, BlockEnv { timestamp: 9, ..BLOCK }),
+            (BlockField::BaseFee, BlockEnv { base_fee: 9, ..BLOCK }),
+            (BlockField::Coinbase, BlockEnv { coinbase: Address::ZERO, ..BLOCK }),
+            (BlockField::GasLimit, BlockEnv { gas_limit: 9, ..BLOCK }),
+            (BlockField::Randomness, BlockEnv { randomness: B256::ZERO, ..BLOCK }),
+        ];
+        for (field, other) in changed {
+            let always = matches!(field, BlockField::BaseFee | BlockField::GasLimit);
+            assert_eq!(BlockReads::default().hold(&BLOCK, &other), !always, "{field:?}");
+            let mut seen = BlockReads::default();
+            seen.insert(field);
+            assert!(seen.hold(&BLOCK, &BLOCK) && !seen.hold(&BLOCK, &other), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn reaching_for_either_coinbase_counts() {
+        let other = BlockEnv { coinbase: Address::repeat_byte(8), ..BLOCK };
+        let reached = |address: Address, was_cold| {
+            let mut seen = BlockReads::default();
+            seen.reach(&address, was_cold, &BLOCK);
+            seen.hold(&BLOCK, &other)
+        };
+        assert!(reached(Address::repeat_byte(1), true));
+        assert!(!reached(other.coinbase, true) && !reached(BLOCK.coinbase, false));
+        assert!(reached(other.coinbase, false), "warm for another reason, and so in both");
+    }
+}
