@@ -33,6 +33,29 @@ impl Sum {
             Self::Minus(amount) => value.wrapping_sub(amount),
         }
     }
+
+    pub const ZERO: Self = Self::Plus(U256::ZERO);
+
+    /// Without its sign.
+    pub fn amount(self) -> U256 {
+        match self {
+            Self::Plus(amount) | Self::Minus(amount) => amount,
+        }
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.amount().is_zero()
+    }
+
+    /// Both together; zero is [`Sum::ZERO`]. Wraps where no value could have taken both.
+    pub fn and(self, other: Self) -> Self {
+        let (more, less) = match (self, other) {
+            (Self::Plus(one), Self::Plus(two)) => return Self::Plus(one.wrapping_add(two)),
+            (Self::Minus(one), Self::Minus(two)) => (U256::ZERO, one.wrapping_add(two)),
+            (Self::Plus(more), Self::Minus(less)) | (Self::Minus(less), Self::Plus(more)) => (more, less),
+        };
+        if less > more { Self::Minus(less - more) } else { Self::Plus(more - less) }
+    }
 }
 
 impl Additions {

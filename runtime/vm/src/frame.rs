@@ -7,7 +7,7 @@ use crate::{
     block_reads::{BlockField, BlockReads},
     host::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host,
-        HostError, Limits, MAX_CALL_DEPTH,
+        HostError, Limits, MAX_CALL_DEPTH, Sum,
     },
     journal::Journal,
     machine::Machine,
@@ -181,6 +181,23 @@ impl Host for Frame<'_, '_> {
         let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
         let cost = surcharge + self.world.journal.store(&self.context.address, key, *value);
         self.uninterrupted(Charged::new((), affordable(cost, gas_left)?))
+    }
+
+    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError> {
+        self.refuse_static()?;
+        affordable(price::COUNT, gas_left)?;
+        let surcharge = if self.access_slot(key) { price::COLD_SLOT } else { 0 };
+        let mut cost = affordable(surcharge + price::COUNT, gas_left)?;
+        let slot = (self.context.address, *key);
+        let allowed = self.world.journal.may_count(&slot, change, bound);
+        if allowed && !change.is_zero() {
+            // What is left after taking away was more before.
+            if matches!(change, Sum::Plus(_)) && self.world.journal.is_zero(&slot) {
+                cost = affordable(cost + price::COUNT_FROM_ZERO, gas_left)?;
+            }
+            self.world.journal.count(&slot, change);
+        }
+        self.uninterrupted(Charged::new(allowed, cost))
     }
 
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

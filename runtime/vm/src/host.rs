@@ -14,6 +14,7 @@
 
 use crate::block_reads::BlockField;
 use alloy_primitives::{Address, B256, Bytes, U256};
+pub use corniche_state::Sum;
 
 /// Frames that may be open at once in one transaction. Ethereum's 1,024 is not reachable at 63/64 of the gas per level; this bound keeps
 /// instances and native stack per transaction small. A call or creation at this depth fails without running.
@@ -167,6 +168,9 @@ pub trait Host {
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
     /// SSTORE, with EIP-2200's refusal to run on the stipend alone. Fails in a static frame.
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError>;
+    /// Adds to the number in a slot if the sum is at most `bound`, or takes away if the rest is at least `bound`, without reading
+    /// it (D8); answers whether it did. Exact in 256 bits. Fails in a static frame.
+    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError>;
     /// TLOAD.
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
     /// TSTORE. Fails in a static frame.

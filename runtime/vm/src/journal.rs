@@ -6,9 +6,11 @@
 //!
 //! What always holds: after a revert everything readable through the journal is as it was at the checkpoint.
 
+mod counters;
+
 use crate::price;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView};
+use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView, Sum};
 use corniche_types::Log;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +19,7 @@ type SlotKey = (Address, B256);
 pub(crate) struct Journal<'a> {
     view: &'a dyn StateView,
     accounts: BTreeMap<Address, Loaded<Account>>,
-    storage: BTreeMap<SlotKey, Loaded<B256>>,
+    storage: BTreeMap<SlotKey, Slot>,
     transient: BTreeMap<SlotKey, B256>,
     warm_accounts: BTreeSet<Address>,
     warm_slots: BTreeSet<SlotKey>,
@@ -27,6 +29,7 @@ pub(crate) struct Journal<'a> {
     /// Never below zero at the end of a frame: what is taken back was given before.
     refund: i64,
     undo: Vec<Undo>,
+    /// To accounts and slots that are not loaded; a counter is here only while its sum is not zero.
     additions: Additions,
 }
 
@@ -36,9 +39,21 @@ struct Loaded<T> {
     current: T,
 }
 
+/// A slot as the transaction found it and as it is now.
+struct Slot {
+    original: B256,
+    current: B256,
+    /// What stores are priced against: the original, or what the last counter call left.
+    priced: B256,
+}
+
 enum Undo {
     Account(Address, Account),
     Slot(SlotKey, B256),
+    /// A counter call on a loaded slot: what it held, and what stores were priced against.
+    Counted(SlotKey, B256, B256),
+    /// A counter call on a slot that was not loaded: what was added before.
+    Counter(SlotKey, Sum),
     Transient(SlotKey, B256),
     WarmAccount(Address),
     WarmSlot(SlotKey),
@@ -76,6 +91,11 @@ impl<'a> Journal<'a> {
             match self.undo.pop().expect("longer than the checkpoint") {
                 Undo::Account(address, before) => self.loaded(&address).current = before,
                 Undo::Slot(key, before) => self.slot(&key).current = before,
+                Undo::Counted(key, before, priced) => {
+                    let slot = self.slot(&key);
+                    (slot.current, slot.priced) = (before, priced);
+                }
+                Undo::Counter(key, before) => self.uncount(key, before),
                 Undo::Transient(key, before) => {
                     self.transient.insert(key, before);
                 }
@@ -176,7 +196,7 @@ impl<'a> Journal<'a> {
         let key = (*address, *slot);
         let loaded = self.slot(&key);
         let before = loaded.current;
-        let (gas, refund) = price::store(&loaded.original, &before, &value);
+        let (gas, refund) = price::store(&loaded.priced, &before, &value);
         if value != before {
             loaded.current = value;
             self.undo.push(Undo::Slot(key, before));
@@ -260,10 +280,11 @@ impl<'a> Journal<'a> {
         })
     }
 
-    fn slot(&mut self, key: &SlotKey) -> &mut Loaded<B256> {
+    /// The slot, loaded: what was added to it unread becomes part of its value.
+    fn slot(&mut self, key: &SlotKey) -> &mut Slot {
         self.storage.entry(*key).or_insert_with(|| {
-            let value = self.view.storage(&key.0, &key.1);
-            Loaded { original: value, current: value }
+            let added = self.additions.counters.remove(key).unwrap_or(Sum::ZERO);
+            Slot::counted(self.view.storage(&key.0, &key.1), added)
         })
     }
 }

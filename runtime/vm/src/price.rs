@@ -10,6 +10,10 @@ pub const COLD_SLOT: u64 = 2_100;
 pub const STORE_SET: u64 = 20_000;
 /// Value to another value or zero, without the cold surcharge (EIP-2929).
 pub const STORE_RESET: u64 = 5_000 - COLD_SLOT;
+/// Counter call without the cold surcharge: a value to another value. More than the stipend, which must not write.
+pub const COUNT: u64 = STORE_RESET;
+/// What an addition pays on top that finds zero: a slot comes into being at a store's price.
+pub const COUNT_FROM_ZERO: u64 = STORE_SET - STORE_RESET;
 /// No store with this much gas or less: the stipend must not write (EIP-2200).
 pub const STORE_SENTRY: u64 = 2_300;
 /// Refund for clearing a slot (EIP-3529).
@@ -69,6 +73,8 @@ pub fn store<T: PartialEq + Default>(original: &T, current: &T, new: &T) -> (u64
     }
     (WARM, refund)
 }
+
+const _: () = assert!(COUNT > STORE_SENTRY);
 
 #[cfg(test)]
 mod tests {

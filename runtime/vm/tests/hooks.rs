@@ -4,14 +4,18 @@
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use common::{CONTRACT, GAS, SENDER, World, context, module, wat};
-use corniche_abi::{VM_HOOKS, ValueType};
+use corniche_abi::{MODULES, ValueType};
 use corniche_vm::host::{ExitStatus, FrameContext, Trap};
 
 const READ: &str = r#"(import "vm_hooks" "read_args" (func $read_args (param i32)))"#;
 const WRITE: &str = r#"(import "vm_hooks" "write_result" (func $write_result (param i32 i32)))"#;
 
 fn hook(name: &str, signature: &str) -> String {
-    format!(r#"(import "vm_hooks" "{name}" (func ${name} {signature}))"#)
+    import("vm_hooks", name, signature)
+}
+
+fn import(module: &str, name: &str, signature: &str) -> String {
+    format!(r#"(import "{module}" "{name}" (func ${name} {signature}))"#)
 }
 
 /// Runs `body`, which leaves its answer in the first `length` bytes of memory after the input.
@@ -335,11 +339,11 @@ fn accounts() {
 fn garbage_arguments_end_the_frame_and_nothing_else() {
     let values32 = ["0", "1", "65504", "65535", "65536", "-1", "-2147483648", "2147483647"];
     let values64 = ["0", "-1", "9223372036854775807"];
-    for call in VM_HOOKS {
+    for (module_name, call) in MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (module, call))) {
         let text = |ty: &ValueType| if *ty == ValueType::I32 { "i32" } else { "i64" };
         let parameters: Vec<_> = call.parameters.iter().map(text).collect();
         let result = call.result.iter().map(|ty| format!("(result {})", text(ty))).collect::<String>();
-        let import = hook(call.name, &format!("(param {}) {result}", parameters.join(" ")));
+        let import = import(module_name, call.name, &format!("(param {}) {result}", parameters.join(" ")));
         let drop = if call.result.is_some() { "drop" } else { "" };
         for round in 0..values32.len() {
             let arguments: String = call

@@ -164,7 +164,11 @@ fn the_entrypoint() {
 fn imports() {
     assert_refused(&with(r#"(import "env" "abort" (func))"#), &["`env`.`abort`", "not known"]);
     assert_refused(&with(r#"(import "vm_hooks" "no_such_hook" (func))"#), &["`vm_hooks`.`no_such_hook`", "not known"]);
-    assert_refused(&with(r#"(import "corniche" "anything" (func))"#), &["`corniche`.`anything`"]);
+    assert_refused(&with(r#"(import "corniche" "anything" (func))"#), &["`corniche`.`anything`", "not known"]);
+    assert_refused(
+        &with(r#"(import "corniche" "counter_add" (func (param i32 i32) (result i32)))"#),
+        &["`corniche`.`counter_add`", "(i32, i32, i32) -> (i32)", "(i32, i32) -> (i32)"],
+    );
     assert_refused(&with(r#"(import "console" "log_txt" (func (param i32 i32)))"#), &["`console`.`log_txt`"]);
     assert_refused(
         &with(r#"(import "vm_hooks" "read_args" (func (param i64)))"#),
@@ -182,12 +186,19 @@ fn imports() {
 
 #[test]
 fn every_host_call_can_be_imported_with_its_signature() {
-    use corniche_abi::{VM_HOOKS, ValueType};
+    use corniche_abi::{MODULES, ValueType};
     let text = |ty: &ValueType| if *ty == ValueType::I32 { "i32" } else { "i64" };
-    for call in VM_HOOKS {
-        let parameters: Vec<_> = call.parameters.iter().map(text).collect();
-        let result = call.result.iter().map(|ty| format!("(result {})", text(ty))).collect::<String>();
-        accepted(&with(&format!(r#"(import "vm_hooks" "{}" (func (param {}) {result}))"#, call.name, parameters.join(" "))));
+    for (module, calls) in MODULES {
+        for call in *calls {
+            let parameters: Vec<_> = call.parameters.iter().map(text).collect();
+            let result = call.result.iter().map(|ty| format!("(result {})", text(ty))).collect::<String>();
+            let signature = format!("(param {}) {result}", parameters.join(" "));
+            accepted(&with(&format!(r#"(import "{module}" "{}" (func {signature}))"#, call.name)));
+            // Each in its own module only.
+            let other = if *module == "vm_hooks" { "corniche" } else { "vm_hooks" };
+            let text = refusal(&with(&format!(r#"(import "{other}" "{}" (func {signature}))"#, call.name)));
+            assert!(text.contains("not known"), "{text}");
+        }
     }
 }
 

@@ -2,10 +2,35 @@
 //!
 //! This one table is read by the virtual machine (validation refuses any other import, linking and charging follow it) and by
 //! everything that explains contracts (traces, gas reports, documentation). Names and signatures of [`VM_HOOKS`] are those that
-//! `stylus-sdk` declares; the prices are our own and part of the gas table, so changing one is a protocol upgrade.
+//! `stylus-sdk` declares, [`CORNICHE`] is our own; the prices are our own and part of the gas table, so changing one is a protocol
+//! upgrade.
 //!
 //! Conventions of the interface: pointers and lengths are `i32`; an address is 20 bytes; a 32-byte word is big-endian; a length
 //! that a call writes into the guest's memory is a little-endian `u32`.
+//!
+//! # Counters
+//!
+//! ```text
+//! counter_add(slot: i32, amount: i32, limit: i32) -> i32     0: value + amount <= limit, and that is the slot's value now
+//! counter_sub(slot: i32, amount: i32, floor: i32) -> i32     0: value - amount >= floor, and that is the slot's value now
+//!                                                            1: the bound does not allow it, and nothing changed
+//! ```
+//!
+//! All three arguments point to 32-byte words: the key of a storage slot of the contract, and two unsigned 256-bit numbers. The
+//! arithmetic is exact: nothing wraps, whatever the bound. An amount of zero changes nothing and still answers its bound.
+//!
+//! The slot is an ordinary one, which loads and stores see as the number it holds, but these two calls **do not read it**:
+//! they learn from the chain one bit, whether the number lies within a range. Transactions that only count do not depend on each other, so
+//! a counter that every transaction raises does not force a block to run one by one, as long as the bound is not near. The answer is
+//! what running the transactions one after the other gives, always. A transaction that also loads or stores the slot depends on the
+//! others like any other reader.
+//!
+//! - **Storage cache.** A word of that key which waits in the frame's cache is written first, at a store's price; the key
+//!   leaves the cache either way, so the next load sees the counter.
+//! - **Gas**, on top of the base price: 2,900, whatever the answer (2,100 more when the transaction touches the slot for the first time); an
+//!   addition that succeeds and finds zero pays 17,100 more, so that a slot comes into being at a store's price. No refunds. A
+//!   store after a counter call is priced and refunded as if the transaction had found what the call left.
+//! - In a static call the frame ends, as with a store.
 
 #![no_std]
 
@@ -15,7 +40,7 @@ pub const ABI_VERSION: u8 = 1;
 /// The module contracts import from.
 pub const VM_HOOKS_MODULE: &str = "vm_hooks";
 
-/// Reserved for additions of our own. Nothing can be imported from it yet.
+/// The module of our own additions.
 pub const CORNICHE_MODULE: &str = "corniche";
 
 /// The exported function a call enters by: length of the input in, zero for success out.
@@ -108,7 +133,20 @@ pub const VM_HOOKS: &[HostCall] = &[
     call("write_result", &[I32, I32], None, POINTER),
 ];
 
-/// The function of that name, if the table has it.
+/// Every function of the module [`CORNICHE_MODULE`], by name in ascending order.
+pub const CORNICHE: &[HostCall] =
+    &[call("counter_add", &[I32, I32, I32], Some(I32), HEAVY), call("counter_sub", &[I32, I32, I32], Some(I32), HEAVY)];
+
+/// What a contract may import: modules with their functions.
+pub const MODULES: &[(&str, &[HostCall])] = &[(VM_HOOKS_MODULE, VM_HOOKS), (CORNICHE_MODULE, CORNICHE)];
+
+/// The function of that name in that module, if there is one.
+pub fn import(module: &str, name: &str) -> Option<&'static HostCall> {
+    let (_, calls) = MODULES.iter().find(|(known, _)| *known == module)?;
+    calls.binary_search_by(|call| call.name.cmp(name)).ok().map(|at| &calls[at])
+}
+
+/// The function of that name in [`VM_HOOKS`], if the table has it.
 pub fn find(name: &str) -> Option<&'static HostCall> {
     position(name).map(|at| &VM_HOOKS[at])
 }
@@ -130,5 +168,13 @@ mod tests {
             assert_eq!(find(call.name), Some(call));
         }
         assert_eq!(find("log_txt"), None);
+        for (module, calls) in MODULES {
+            assert!(calls.windows(2).all(|pair| pair[0].name < pair[1].name));
+            for call in *calls {
+                assert_eq!(import(module, call.name), Some(call));
+                assert_eq!(MODULES.iter().filter(|(other, _)| import(other, call.name).is_some()).count(), 1);
+            }
+        }
+        assert_eq!(import("env", "counter_add"), None);
     }
 }

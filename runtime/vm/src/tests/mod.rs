@@ -1,6 +1,7 @@
 //! The rules of state, with scripts in the place of WebAssembly: what a contract does is written in the test.
 
 mod calls;
+mod counters;
 mod creations;
 mod estimates;
 mod properties;

@@ -5,7 +5,7 @@ use crate::{
     call::{call, estimate_gas},
     host::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Exit, ExitStatus, Host,
-        HostError, Limits, Trap,
+        HostError, Limits, Sum, Trap,
     },
     machine::{Deployment, Machine, Prepared},
     outcome::End,
@@ -71,6 +71,23 @@ impl Guest<'_> {
     pub fn store(&mut self, slot: u64, value: u64) -> Result<(), Stop> {
         let stored = self.host.storage_store(&word(slot), &word(value), self.gas)?;
         self.pay(stored.gas)
+    }
+
+    pub fn load_wide(&mut self, slot: u64) -> Result<U256, Stop> {
+        let loaded = self.host.storage_load(&word(slot), self.gas)?;
+        self.pay(loaded.gas)?;
+        Ok(U256::from_be_bytes(loaded.value.0))
+    }
+
+    pub fn store_wide(&mut self, slot: u64, value: U256) -> Result<(), Stop> {
+        let stored = self.host.storage_store(&word(slot), &value.into(), self.gas)?;
+        self.pay(stored.gas)
+    }
+
+    pub fn count(&mut self, slot: u64, change: Sum, bound: U256) -> Result<bool, Stop> {
+        let counted = self.host.storage_count(&word(slot), change, &bound, self.gas)?;
+        self.pay(counted.gas)?;
+        Ok(counted.value)
     }
 
     pub fn transient_load(&mut self, slot: u64) -> Result<u64, Stop> {
@@ -274,8 +291,13 @@ impl Chain {
 
     /// Runs it without keeping anything.
     pub fn run(&self, draft: TxEip1559) -> Result<Executed, NotExecuted> {
+        self.run_on(&self.view(), draft)
+    }
+
+    /// The same on another view.
+    pub fn run_on(&self, view: &dyn StateView, draft: TxEip1559) -> Result<Executed, NotExecuted> {
         let transaction = self.sign(draft);
-        transact(&self.scripts, &self.view(), &self.env, transaction.transaction(), transaction.sender(), TIP_TO)
+        transact(&self.scripts, view, &self.env, transaction.transaction(), transaction.sender(), TIP_TO)
     }
 
     /// Runs it and keeps what it did. Checks what holds for every transaction.

@@ -165,7 +165,7 @@ pub fn describe() -> String {
     line("start_kib", GAS_START_PER_KIB * INK_PER_GAS);
     line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
     line("compile_join_squared", INK_PER_JOIN_SQUARED);
-    for call in corniche_abi::VM_HOOKS {
+    for call in corniche_abi::MODULES.iter().flat_map(|(_, calls)| *calls) {
         line(call.name, call.ink);
     }
     text

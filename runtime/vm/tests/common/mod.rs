@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_vm::BlockEnv;
 use corniche_vm::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
-    HostCallEvent, HostError, Limits,
+    HostCallEvent, HostError, Limits, Sum,
 };
 use corniche_vm::wasm::{CompileError, EngineConfig, Entry, NoCache, WasmEngine};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +88,24 @@ impl Host for TestHost<'_> {
             _ => 2_900,
         };
         Ok(Charged::new((), gas + cold))
+    }
+
+    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, _gas_left: u64) -> Result<Charged<bool>, HostError> {
+        if self.context.is_static {
+            return Err(HostError::StaticViolation);
+        }
+        let slot = (self.context.address, *key);
+        let cold = if self.world.warm.insert(slot) { 2_100 } else { 0 };
+        let old = U256::from_be_bytes(self.world.storage.get(&slot).copied().unwrap_or_default().0);
+        let new = match change {
+            Sum::Plus(amount) => old.checked_add(amount).filter(|new| new <= bound),
+            Sum::Minus(amount) => old.checked_sub(amount).filter(|new| new >= bound),
+        };
+        let born = if new.is_some_and(|new| new > old) && old.is_zero() { 17_100 } else { 0 };
+        if let Some(new) = new {
+            self.world.storage.insert(slot, new.into());
+        }
+        Ok(Charged::new(new.is_some(), 2_900 + cold + born))
     }
 
     fn transient_load(&mut self, key: &B256, _gas_left: u64) -> Result<Charged<B256>, HostError> {

@@ -25,7 +25,7 @@ pub use names::function_names;
 pub use refusal::{Place, ValidationError};
 
 use super::gas;
-use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE, ValueType};
+use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use names::{first_users, printable, signature_text, value_text};
 use refusal::malformed;
 use std::collections::BTreeMap;
@@ -223,10 +223,7 @@ impl<'a> Checker<'a> {
 
     fn import(&mut self, import: wasmparser::Import<'_>) -> Result<(), ValidationError> {
         let unknown = || ValidationError::UnknownImport { module: printable(import.module), name: printable(import.name) };
-        if import.module != VM_HOOKS_MODULE {
-            return Err(unknown());
-        }
-        let call = corniche_abi::find(import.name).ok_or_else(unknown)?;
+        let call = corniche_abi::import(import.module, import.name).ok_or_else(unknown)?;
         let wrong = |have: String| ValidationError::WrongImport {
             module: printable(import.module),
             name: printable(import.name),

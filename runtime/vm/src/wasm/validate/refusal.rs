@@ -17,7 +17,9 @@ pub enum ValidationError {
     Feature(&'static str),
     #[error("the module has {have} {what}; at most {limit} are allowed")]
     Limit { what: &'static str, have: u64, limit: u64 },
-    #[error("import `{module}`.`{name}` is not known; contracts import functions of `vm_hooks` only")]
+    #[error(
+        "import `{module}`.`{name}` is not known; contracts import functions of `vm_hooks` and `corniche` only, by the names of their tables"
+    )]
     UnknownImport { module: String, name: String },
     #[error("import `{module}`.`{name}` has the wrong type: expected {want}, found {have}")]
     WrongImport { module: String, name: String, want: String, have: String },

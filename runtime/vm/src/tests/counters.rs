@@ -1,0 +1,577 @@
+//! Counters: what they answer and cost, what they leave behind, and that nothing is read for them (D8).
+
+use super::scripts::*;
+use crate::host::{CallKind, CallStatus, Sum};
+use crate::{Executed, NotExecuted};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_state::{Account, StateView};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+type Key = (Address, B256);
+/// A question about a slot: whether its number lies within.
+type Question = (Key, U256, U256);
+
+const MAX: U256 = U256::MAX;
+
+fn n(number: u64) -> U256 {
+    U256::from(number)
+}
+
+fn plus(number: u64) -> Sum {
+    Sum::Plus(n(number))
+}
+
+fn minus(number: u64) -> Sum {
+    Sum::Minus(n(number))
+}
+
+/// A view that writes down what it is asked about slots, and answers questions without reading through itself.
+struct Witness<'a> {
+    inner: &'a dyn StateView,
+    reads: Mutex<Vec<Key>>,
+    questions: Mutex<Vec<Question>>,
+    /// What to answer instead of the truth, after which the answers mean nothing.
+    lie: Option<bool>,
+    interrupted: AtomicBool,
+}
+
+impl<'a> Witness<'a> {
+    fn new(inner: &'a dyn StateView) -> Self {
+        Self { inner, reads: Mutex::default(), questions: Mutex::default(), lie: None, interrupted: AtomicBool::new(false) }
+    }
+
+    fn reads(&self) -> Vec<Key> {
+        self.reads.lock().unwrap().clone()
+    }
+
+    /// The ranges asked for, as numbers.
+    fn ranges(&self) -> Vec<(U256, U256)> {
+        self.questions.lock().unwrap().iter().map(|(_, low, high)| (*low, *high)).collect()
+    }
+}
+
+impl StateView for Witness<'_> {
+    fn account(&self, address: &Address) -> Option<Account> {
+        self.inner.account(address)
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.reads.lock().unwrap().push((*address, *slot));
+        self.inner.storage(address, slot)
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.inner.code(hash)
+    }
+
+    fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
+        self.questions.lock().unwrap().push(((*address, *slot), *low, *high));
+        if let Some(lie) = self.lie {
+            self.interrupted.store(true, Ordering::Relaxed);
+            return lie;
+        }
+        self.inner.storage_within(address, slot, low, high)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// A contract whose slot 1 holds `base`, and what came of calling it once, on a view that writes down what it is asked.
+struct Ran {
+    chain: Chain,
+    to: Address,
+    executed: Executed,
+    reads: Vec<Key>,
+    ranges: Vec<(U256, U256)>,
+}
+
+impl Ran {
+    fn once(base: U256, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) -> Self {
+        let mut chain = Chain::new();
+        let to = chain.contract("counts", script);
+        chain.state.storage.insert((to, word(1)), base.into());
+        let view = chain.view();
+        let witness = Witness::new(&view);
+        let mut draft = chain.draft(to);
+        draft.gas_limit = 10_000_000;
+        let executed = chain.run_on(&witness, draft).unwrap();
+        let (reads, ranges) = (witness.reads(), witness.ranges());
+        Self { chain, to, executed, reads, ranges }
+    }
+
+    fn gas(&self) -> u64 {
+        assert!(self.executed.receipt.success);
+        self.executed.receipt.gas_used - 21_000
+    }
+
+    fn added(&self) -> Option<Sum> {
+        self.executed.additions.counters.get(&(self.to, word(1))).copied()
+    }
+
+    fn changed(&self) -> Option<U256> {
+        self.executed.changes.storage.get(&(self.to, word(1))).map(|value| U256::from_be_bytes(value.0))
+    }
+
+    /// What the slot holds afterwards.
+    fn after(&self) -> U256 {
+        assert!(self.added().is_none() || self.changed().is_none());
+        let base = U256::from_be_bytes(self.chain.view().storage(&self.to, &word(1)).0);
+        self.changed().unwrap_or_else(|| self.added().unwrap_or(Sum::ZERO).add_to(base))
+    }
+}
+
+fn answers(base: U256, counts: &[(Sum, U256)]) -> (Vec<bool>, U256) {
+    let counts = counts.to_vec();
+    let ran = Ran::once(base, move |guest| {
+        let answers = counts.iter().map(|(change, bound)| guest.count(1, *change, *bound).map(u8::from));
+        Ok(answers.collect::<Result<Vec<u8>, Stop>>()?.into())
+    });
+    assert_eq!(ran.reads, []);
+    (ran.executed.receipt.output.iter().map(|answer| *answer == 1).collect(), ran.after())
+}
+
+#[test]
+fn bounds_are_exact_at_both_ends_of_256_bits() {
+    let one = |base, change, bound| {
+        let (answer, after) = answers(base, &[(change, bound)]);
+        (answer[0], after)
+    };
+    // At the limit, one below, one above.
+    assert_eq!(one(n(5), plus(3), n(8)), (true, n(8)));
+    assert_eq!(one(n(5), plus(3), n(7)), (false, n(5)));
+    assert_eq!(one(n(5), minus(3), n(2)), (true, n(2)));
+    assert_eq!(one(n(5), minus(3), n(3)), (false, n(5)));
+    // Nothing wraps.
+    assert_eq!(one(MAX, plus(1), MAX), (false, MAX));
+    assert_eq!(one(MAX - n(1), plus(1), MAX), (true, MAX));
+    assert_eq!(one(n(1), Sum::Plus(MAX), MAX), (false, n(1)));
+    assert_eq!(one(n(0), Sum::Plus(MAX), MAX), (true, MAX));
+    assert_eq!(one(n(0), minus(1), n(0)), (false, n(0)));
+    assert_eq!(one(n(1), minus(1), n(0)), (true, n(0)));
+    assert_eq!(one(MAX, Sum::Minus(MAX), n(0)), (true, n(0)));
+    assert_eq!(one(MAX, Sum::Minus(MAX), n(1)), (false, MAX));
+    assert_eq!(one(MAX - n(1), Sum::Minus(MAX), n(0)), (false, MAX - n(1)));
+    // An amount of zero answers its bound, also when the number is past it already.
+    assert_eq!(one(n(5), plus(0), n(5)), (true, n(5)));
+    assert_eq!(one(n(5), plus(0), n(4)), (false, n(5)));
+    assert_eq!(one(n(5), minus(0), n(5)), (true, n(5)));
+    assert_eq!(one(n(5), minus(0), n(6)), (false, n(5)));
+    // Beyond its bound already: a limit below the number refuses, a floor above it too.
+    assert_eq!(one(n(5), plus(1), n(0)), (false, n(5)));
+    assert_eq!(one(n(5), minus(1), MAX), (false, n(5)));
+}
+
+#[test]
+fn a_transaction_sees_what_it_added_before() {
+    assert_eq!(
+        answers(n(5), &[(plus(2), n(8)), (plus(2), n(8)), (plus(1), n(8)), (plus(1), n(8))]),
+        (vec![true, false, true, false], n(8))
+    );
+    assert_eq!(answers(n(5), &[(minus(3), n(1)), (minus(2), n(1)), (minus(1), n(1))]), (vec![true, false, true], n(1)));
+    // Through zero of what was added, in both directions, over the whole width.
+    assert_eq!(
+        answers(n(0), &[(Sum::Plus(MAX), MAX), (plus(1), MAX), (Sum::Minus(MAX), n(0)), (minus(1), n(0))]),
+        (vec![true, false, true, false], n(0))
+    );
+    assert_eq!(
+        answers(MAX, &[(Sum::Minus(MAX), n(0)), (minus(1), n(0)), (Sum::Plus(MAX), MAX), (plus(1), MAX)]),
+        (vec![true, false, true, false], MAX)
+    );
+    assert_eq!(
+        answers(n(3), &[(minus(2), n(0)), (plus(5), n(6)), (plus(1), n(6)), (minus(6), n(1))]),
+        (vec![true, true, false, false], n(6))
+    );
+}
+
+#[test]
+fn only_a_range_of_what_was_there_is_asked_for() {
+    let ran = Ran::once(n(50), |guest| {
+        guest.count(1, plus(3), n(100))?;
+        guest.count(1, plus(4), n(100))?;
+        guest.count(1, minus(9), n(10))?;
+        out(0)
+    });
+    assert_eq!(ran.reads, []);
+    // Bound and, for additions, whether it was zero. After +3 it cannot be.
+    assert_eq!(ran.ranges, [(n(0), n(97)), (n(0), n(0)), (n(0), n(93)), (n(12), MAX)]);
+    assert_eq!((ran.added(), ran.changed()), (Some(Sum::Minus(n(2))), None));
+    // What no number can break, and what none can keep, is not asked.
+    let ran = Ran::once(n(50), |guest| {
+        guest.count(1, minus(0), n(0))?;
+        guest.count(1, plus(3), n(2))?;
+        guest.count(1, minus(3), MAX)?;
+        out(0)
+    });
+    assert_eq!((ran.ranges.len(), ran.added()), (0, None));
+}
+
+#[test]
+fn a_sum_of_nothing_leaves_nothing() {
+    let ran = Ran::once(n(50), |guest| {
+        guest.count(1, plus(3), n(100))?;
+        guest.count(1, minus(3), n(0))?;
+        out(0)
+    });
+    assert!(ran.executed.additions.counters.is_empty() && ran.executed.changes.storage.is_empty());
+}
+
+#[test]
+fn a_slot_that_is_read_is_an_ordinary_value() {
+    let counted_then_read = Ran::once(n(5), |guest| {
+        guest.count(1, plus(2), n(10))?;
+        out(guest.load(1)?)
+    });
+    assert_eq!(read(&counted_then_read.executed.receipt.output), 7);
+    assert_eq!((counted_then_read.added(), counted_then_read.changed()), (None, Some(n(7))));
+    assert_eq!(counted_then_read.reads.len(), 1);
+    let read_then_counted = Ran::once(n(5), |guest| {
+        let before = guest.load(1)?;
+        guest.count(1, minus(2), n(0))?;
+        out(before * 10 + guest.load(1)?)
+    });
+    assert_eq!(read(&read_then_counted.executed.receipt.output), 53);
+    assert_eq!((read_then_counted.added(), read_then_counted.changed()), (None, Some(n(3))));
+    assert_eq!((read_then_counted.reads.len(), read_then_counted.ranges.len()), (1, 0), "what is known is not asked for");
+    // Counted, read, counted back: nothing remains.
+    let back = Ran::once(n(5), |guest| {
+        guest.count(1, plus(2), n(10))?;
+        guest.load(1)?;
+        guest.count(1, minus(2), n(0))?;
+        out(0)
+    });
+    assert_eq!((back.added(), back.changed()), (None, None));
+}
+
+#[test]
+fn reverted_counts_are_gone_whether_or_not_the_slot_was_read_since() {
+    for (loads, stores) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut chain = Chain::new();
+        let inner = chain.contract("inner", move |guest| {
+            assert!(guest.count(1, plus(10), n(100))?);
+            if loads {
+                assert_eq!(guest.load(1)?, 5 + 2 + 10);
+            }
+            if stores {
+                guest.store(1, 77)?;
+                assert!(guest.count(1, minus(7), n(70))?);
+            }
+            assert!(guest.count(1, plus(1), n(100))?);
+            Err(Stop::Revert(Bytes::new()))
+        });
+        let to = chain.contract("outer", move |guest| {
+            assert!(guest.count(1, plus(2), n(100))?);
+            assert_eq!(guest.call(CallKind::Delegate, inner, 0, u64::MAX, &[])?.status, CallStatus::Revert);
+            assert!(!guest.count(1, plus(1), n(7))?);
+            assert!(guest.count(1, plus(1), n(8))?);
+            out(0)
+        });
+        chain.state.storage.insert((to, word(1)), word(5));
+        let executed = chain.send_to(to);
+        assert!(executed.receipt.success);
+        assert_eq!(executed.additions.counters.is_empty(), loads || stores);
+        assert_eq!(chain.slot(to, 1), 8);
+    }
+}
+
+#[test]
+fn a_failed_transaction_counts_nothing() {
+    let ran = Ran::once(n(5), |guest| {
+        guest.count(1, plus(2), n(10))?;
+        Err(Stop::Revert(Bytes::new()))
+    });
+    assert!(!ran.executed.receipt.success && ran.executed.additions.counters.is_empty());
+    assert_eq!(ran.reads, []);
+}
+
+#[test]
+fn static_frames_do_not_count() {
+    let chain = &mut Chain::new();
+    let inner = chain.contract("counts", |guest| {
+        // Not even nothing.
+        guest.count(1, plus(0), n(10))?;
+        out(0)
+    });
+    let to = chain.contract("calls", move |guest| {
+        let returned = guest.call(CallKind::Static, inner, 0, 100_000, &[])?;
+        out(u64::from(returned.status == CallStatus::Failure))
+    });
+    assert_eq!(read(&chain.send_to(to).receipt.output), 1);
+}
+
+#[test]
+fn the_stipend_cannot_count() {
+    let chain = &mut Chain::new();
+    let counts = chain.contract("counts", |guest| guest.count(1, plus(0), n(1)).and(out(0)));
+    let to = chain.contract("pays", move |guest| {
+        let returned = guest.call(CallKind::Call, counts, 1, 0, &[])?;
+        out(u64::from(returned.status == CallStatus::Failure))
+    });
+    chain.set_balance(to, 10);
+    assert_eq!(read(&chain.send_to(to).receipt.output), 1);
+}
+
+#[test]
+fn a_count_costs_a_store_and_no_number_shows_in_it() {
+    let gas = |base: u64, counts: &'static [(Sum, u64)]| {
+        let ran = Ran::once(n(base), move |guest| {
+            for (change, bound) in counts {
+                guest.count(1, *change, n(*bound))?;
+            }
+            out(0)
+        });
+        ran.gas()
+    };
+    const ADD: (Sum, u64) = (Sum::Plus(U256::from_limbs([3, 0, 0, 0])), 100);
+    const TAKE: (Sum, u64) = (Sum::Minus(U256::from_limbs([3, 0, 0, 0])), 0);
+    const NOTHING: (Sum, u64) = (Sum::Plus(U256::ZERO), 100);
+    let (warm, cold, born) = (2_900, 2_100, 17_100);
+    for base in [1, 3, 50, 97] {
+        assert_eq!(gas(base, &[ADD]), warm + cold);
+        assert_eq!(gas(base, &[ADD, ADD]), 2 * warm + cold);
+    }
+    for base in [2, 3, 4, 50] {
+        assert_eq!(gas(base, &[TAKE]), warm + cold, "refused, to zero, or not: the same");
+    }
+    assert_eq!(gas(98, &[ADD]), warm + cold, "refused");
+    assert_eq!(gas(0, &[ADD]), warm + cold + born);
+    assert_eq!(gas(0, &[ADD, ADD]), 2 * warm + cold + born, "once");
+    assert_eq!(gas(0, &[NOTHING]), warm + cold, "nothing comes into being");
+    assert_eq!(gas(0, &[TAKE]), warm + cold);
+    assert_eq!(gas(3, &[TAKE, ADD]), 2 * warm + cold + born, "zero between the two");
+    assert_eq!(gas(4, &[TAKE, ADD]), 2 * warm + cold);
+}
+
+#[test]
+fn gas_is_checked_before_anything_is_asked() {
+    let with = |base: u64, gas: u64| {
+        let mut chain = Chain::new();
+        let to = chain.contract("counts", |guest| guest.count(1, plus(1), n(10)).and(out(0)));
+        chain.state.storage.insert((to, word(1)), word(base));
+        let view = chain.view();
+        let witness = Witness::new(&view);
+        let mut draft = chain.draft(to);
+        draft.gas_limit = 21_000 + gas;
+        let executed = chain.run_on(&witness, draft).unwrap();
+        assert_eq!(witness.reads(), []);
+        (executed.receipt.success, witness.ranges().len())
+    };
+    assert_eq!(with(1, 4_999), (false, 0));
+    assert_eq!(with(1, 5_000), (true, 2));
+    assert_eq!(with(0, 22_099), (false, 2));
+    assert_eq!(with(0, 22_100), (true, 2));
+}
+
+#[test]
+fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left() {
+    let gas = |base: u64, script: fn(&mut Guest<'_>) -> Result<(), Stop>| {
+        Ran::once(n(base), move |guest| {
+            script(guest)?;
+            // Enough spent that the cap on refunds does not show.
+            guest.store(9, 1).and(guest.store(8, 1)).and(out(0))
+        })
+        .gas()
+            - 2 * 22_100
+    };
+    // Added to and then stored: both are paid, the second warm.
+    assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 5_000 + 2_900);
+    assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 6))), 5_000 + 100, "what is there already");
+    assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 22_100 + 2_900);
+    // Cleared by the store: the usual refund, once, although it was zero when the transaction began.
+    assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 0))), 22_100 + 2_900 - 4_800);
+    // Cleared by counting: no refund, and none to take back when it is set again, which costs what setting costs.
+    assert_eq!(gas(5, |g| g.count(1, minus(5), n(0)).and_then(|_| g.store(1, 9))), 5_000 + 20_000);
+    // The same when the slot was stored before: the price does not tell whether the journal knew the number.
+    assert_eq!(
+        gas(5, |g| g.store(1, 6).and_then(|_| g.count(1, minus(6), n(0))).and_then(|_| g.store(1, 9))),
+        5_000 + 2_900 + 20_000
+    );
+    assert_eq!(gas(5, |g| g.load(1).and_then(|_| g.count(1, plus(1), MAX)).and_then(|_| g.store(1, 9))), 2_100 + 2_900 + 2_900);
+}
+
+#[test]
+fn a_view_that_takes_its_answers_back_ends_the_run() {
+    for lie in [false, true] {
+        let mut chain = Chain::new();
+        let to = chain.contract("counts", |guest| {
+            guest.count(1, plus(1), n(10))?;
+            panic!("an answer that was taken back came through");
+        });
+        let view = chain.view();
+        let witness = Witness { lie: Some(lie), ..Witness::new(&view) };
+        assert_eq!(chain.run_on(&witness, chain.draft(to)), Err(NotExecuted::Interrupted));
+    }
+}
+
+/// One thing a contract does with its three slots. Calls run one of the program's later bodies.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Count(u64, Sum, U256),
+    Load(u64),
+    Store(u64, U256),
+    /// To contract a or b, or by delegation.
+    Call(u8, usize),
+}
+
+#[derive(Clone, Debug)]
+struct Body {
+    acts: Vec<Act>,
+    reverts: bool,
+}
+
+fn edge() -> impl Strategy<Value = U256> + Clone {
+    prop_oneof![
+        4 => (0u64..6).prop_map(n),
+        1 => (0u64..4).prop_map(|less| MAX - n(less)),
+        1 => (0u64..4).prop_map(|less| (MAX >> 1) - n(less)),
+    ]
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let change = (any::<bool>(), edge()).prop_map(|(plus, amount)| if plus { Sum::Plus(amount) } else { Sum::Minus(amount) });
+    prop_oneof![
+        8 => (0u64..3, change, edge()).prop_map(|(slot, change, bound)| Act::Count(slot, change, bound)),
+        // Bounds that do not bind, so that sums move.
+        4 => (0u64..3, any::<bool>(), 0u64..4).prop_map(|(slot, up, amount)| match up {
+            true => Act::Count(slot, plus(amount), MAX),
+            false => Act::Count(slot, minus(amount), n(0)),
+        }),
+        1 => (0u64..3).prop_map(Act::Load),
+        1 => (0u64..3, edge()).prop_map(|(slot, value)| Act::Store(slot, value)),
+        4 => (0u8..3, 1usize..4).prop_map(|(to, further)| Act::Call(to, further)),
+    ]
+}
+
+fn any_program() -> impl Strategy<Value = Vec<Body>> {
+    let body = (prop::collection::vec(any_act(), 0..6), any::<bool>()).prop_map(|(acts, reverts)| Body { acts, reverts });
+    prop::collection::vec(body, 1..5).prop_map(|mut bodies| {
+        bodies[0].reverts = false;
+        bodies
+    })
+}
+
+/// What a program saw: every answer and every number loaded, also in frames that were undone.
+type Trace = Vec<U256>;
+
+fn name(to: u8) -> &'static str {
+    if to == 0 { "a" } else { "b" }
+}
+
+fn interpret(guest: &mut Guest<'_>, program: &[Body], trace: &Mutex<Trace>) -> Result<Bytes, Stop> {
+    let index = guest.input.first().copied().unwrap_or(0);
+    let body = &program[usize::from(index)];
+    let saw = |number| trace.lock().unwrap().push(number);
+    for act in &body.acts {
+        match *act {
+            Act::Count(slot, change, bound) => saw(n(u64::from(guest.count(slot, change, bound)?))),
+            Act::Load(slot) => saw(guest.load_wide(slot)?),
+            Act::Store(slot, value) => guest.store_wide(slot, value)?,
+            Act::Call(to, further) => {
+                let next = usize::from(index) + further;
+                if next < program.len() {
+                    let kind = if to == 2 { CallKind::Delegate } else { CallKind::Call };
+                    guest.call(kind, contract(name(to)), 0, u64::MAX, &[next as u8])?;
+                }
+            }
+        }
+    }
+    if body.reverts { Err(Stop::Revert(Bytes::new())) } else { Ok(Bytes::new()) }
+}
+
+/// The same with plain numbers.
+#[derive(Clone, Default)]
+struct Plain {
+    slots: BTreeMap<Key, U256>,
+    trace: Trace,
+    /// Loaded or stored, also by frames that were undone: what is read stays read.
+    touched: BTreeSet<Key>,
+}
+
+impl Plain {
+    fn run(&mut self, program: &[Body], index: usize, address: Address) {
+        let before = self.slots.clone();
+        for act in &program[index].acts {
+            match *act {
+                Act::Count(slot, change, bound) => {
+                    let slot = self.slots.entry((address, word(slot))).or_default();
+                    let counted = match change {
+                        Sum::Plus(amount) => slot.checked_add(amount).filter(|sum| *sum <= bound),
+                        Sum::Minus(amount) => slot.checked_sub(amount).filter(|rest| *rest >= bound),
+                    };
+                    *slot = counted.unwrap_or(*slot);
+                    self.trace.push(n(u64::from(counted.is_some())));
+                }
+                Act::Load(slot) => {
+                    self.touched.insert((address, word(slot)));
+                    self.trace.push(self.slots.get(&(address, word(slot))).copied().unwrap_or_default());
+                }
+                Act::Store(slot, value) => {
+                    self.touched.insert((address, word(slot)));
+                    self.slots.insert((address, word(slot)), value);
+                }
+                Act::Call(to, further) if index + further < program.len() => {
+                    let callee = if to == 2 { address } else { contract(name(to)) };
+                    self.run(program, index + further, callee);
+                }
+                Act::Call(..) => {}
+            }
+        }
+        if program[index].reverts {
+            self.slots = before;
+        }
+    }
+}
+
+proptest! {
+    /// Any program of adds, subs, loads, stores, calls and reverts gives what plain numbers give; and a slot that is only counted on is
+    /// never read.
+    #[test]
+    fn counters_are_plain_numbers(
+        start in prop::collection::vec(edge(), 6),
+        programs in prop::collection::vec(any_program(), 1..4),
+    ) {
+        let mut chain = Chain::new();
+        chain.set_balance(chain.sender(), u64::MAX);
+        let mut model = Plain::default();
+        let keys: Vec<Key> = ["a", "b"].iter().flat_map(|name| (0..3).map(|slot| (contract(name), word(slot)))).collect();
+        for (key, value) in keys.iter().zip(start) {
+            chain.state.storage.insert(*key, value.into());
+            model.slots.insert(*key, value);
+        }
+        for program in programs {
+            let trace = Arc::new(Mutex::new(Trace::new()));
+            for name in ["a", "b"] {
+                let (program, trace) = (program.clone(), trace.clone());
+                chain.contract(name, move |guest| interpret(guest, &program, &trace));
+            }
+            let mut draft = chain.draft(contract("a"));
+            draft.gas_limit = BLOCK_GAS;
+            (model.trace, model.touched) = Default::default();
+            model.run(&program, 0, contract("a"));
+
+            let view = chain.view();
+            let witness = Witness::new(&view);
+            let watched = chain.run_on(&witness, draft.clone()).unwrap();
+            prop_assert_eq!(&std::mem::take(&mut *trace.lock().unwrap()), &model.trace);
+            let reads = witness.reads();
+            prop_assert_eq!(&reads.iter().copied().collect::<BTreeSet<_>>(), &model.touched);
+            prop_assert_eq!(reads.len(), model.touched.len(), "read once");
+
+            prop_assert_eq!(&chain.run(draft.clone()).unwrap(), &watched, "how a view answers does not show");
+            let executed = chain.send(draft);
+            prop_assert!(executed.receipt.success);
+            for (key, sum) in &executed.additions.counters {
+                prop_assert!(!sum.is_zero() && !model.touched.contains(key));
+                prop_assert!(!executed.changes.storage.contains_key(key), "in one of the two");
+            }
+            for key in &keys {
+                let value = U256::from_be_bytes(chain.view().storage(&key.0, &key.1).0);
+                prop_assert_eq!(value, model.slots[key]);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The counter calls from WebAssembly: answers, the storage cache, charges.
+#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+
+mod common;
+use alloy_primitives::{Address, B256, U256};
+use common::{CONTRACT, GAS, World, module};
+use corniche_vm::host::{Exit, ExitStatus, Trap};
+
+/// Slot 0, and in memory: its key at 0, a word at 32, an amount at 64, a bound at 96; what `answer` collects from 256 on.
+const IMPORTS: &str = r#"
+    (import "vm_hooks" "read_args" (func $read_args (param i32)))
+    (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+    (import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))
+    (import "vm_hooks" "storage_cache_bytes32" (func $cache (param i32 i32)))
+    (import "vm_hooks" "storage_flush_cache" (func $flush (param i32)))
+    (import "corniche" "counter_add" (func $counter_add (param i32 i32 i32) (result i32)))
+    (import "corniche" "counter_sub" (func $counter_sub (param i32 i32 i32) (result i32)))
+    (global $at (mut i32) (i32.const 256))
+    (func $answer (param i32) (i32.store8 (global.get $at) (local.get 0)) (global.set $at (i32.add (global.get $at) (i32.const 1))))
+    (func $add (call $answer (call $counter_add (i32.const 0) (i32.const 64) (i32.const 96))))
+    (func $sub (call $answer (call $counter_sub (i32.const 0) (i32.const 64) (i32.const 96))))
+    (func $see (call $load (i32.const 0) (i32.const 128)) (call $answer (i32.load8_u (i32.const 159))))"#;
+
+const ADD: &str = "(call $add)";
+const SUB: &str = "(call $sub)";
+const SEE: &str = "(call $see)";
+const CACHE: &str = "(call $cache (i32.const 0) (i32.const 32))";
+const FLUSH: &str = "(call $flush (i32.const 0))";
+const SLOT: (Address, B256) = (CONTRACT, B256::ZERO);
+
+fn wasm(body: &[&str]) -> Vec<u8> {
+    module(
+        IMPORTS,
+        &format!(
+            "(call $read_args (i32.const 32)) {} (call $write_result (i32.const 256) (i32.sub (global.get $at) (i32.const 256))) (i32.const 0)",
+            body.join(" ")
+        ),
+    )
+}
+
+/// Runs the steps on a slot that holds `base`: what was answered, and what the slot holds then.
+fn run(base: U256, word: U256, amount: U256, bound: U256, body: &[&str]) -> (World, Exit) {
+    let mut world = World::default();
+    world.storage.insert(SLOT, base.into());
+    let input: Vec<u8> = [word, amount, bound].iter().flat_map(|number| number.to_be_bytes::<32>()).collect();
+    let exit = world.run(&wasm(body), &input, GAS);
+    (world, exit)
+}
+
+fn steps(base: u64, word: u64, amount: u64, bound: u64, body: &[&str]) -> (Vec<u8>, u64) {
+    let [base, word, amount, bound] = [base, word, amount, bound].map(U256::from);
+    let (world, exit) = run(base, word, amount, bound, body);
+    assert_eq!(exit.status, ExitStatus::Return);
+    (exit.output.to_vec(), U256::from_be_bytes(world.storage[&SLOT].0).to())
+}
+
+#[test]
+fn zero_is_done_and_one_is_refused() {
+    assert_eq!(steps(5, 0, 3, 8, &[ADD, ADD]), (vec![0, 1], 8));
+    assert_eq!(steps(5, 0, 3, 2, &[SUB, SUB]), (vec![0, 1], 2));
+    assert_eq!(steps(5, 0, 0, 4, &[ADD, SUB]), (vec![1, 0], 5));
+    for (base, amount, bound, call, answer, after) in [
+        (U256::MAX, U256::from(1), U256::MAX, ADD, 1, U256::MAX),
+        (U256::MAX, U256::MAX, U256::ZERO, SUB, 0, U256::ZERO),
+        (U256::ZERO, U256::MAX, U256::MAX, ADD, 0, U256::MAX),
+        (U256::ZERO, U256::from(1), U256::ZERO, SUB, 1, U256::ZERO),
+    ] {
+        let (world, exit) = run(base, U256::ZERO, amount, bound, &[call]);
+        assert_eq!((exit.output.to_vec(), world.storage[&SLOT]), (vec![answer], after.into()));
+    }
+}
+
+#[test]
+fn a_cached_word_is_written_before_the_count_and_read_again_after_it() {
+    // Waiting in the cache: written first, also when the count is refused.
+    assert_eq!(steps(5, 40, 3, 100, &[CACHE, ADD]), (vec![0], 43));
+    assert_eq!(steps(5, 40, 3, 42, &[CACHE, ADD]), (vec![1], 40));
+    assert_eq!(steps(5, 40, 3, 38, &[CACHE, SUB]), (vec![1], 40));
+    // The flush that follows has nothing left to write over the count.
+    assert_eq!(steps(5, 40, 3, 100, &[CACHE, ADD, FLUSH]), (vec![0], 43));
+    // What was loaded or cached is loaded again.
+    assert_eq!(steps(5, 40, 3, 100, &[SEE, ADD, SEE]), (vec![5, 0, 8], 8));
+    assert_eq!(steps(5, 40, 3, 100, &[CACHE, SEE, ADD, SEE, SEE]), (vec![40, 0, 43, 43], 43));
+    // Written after the count: a store like any other.
+    assert_eq!(steps(5, 40, 3, 100, &[ADD, CACHE, SEE, FLUSH]), (vec![0, 40], 40));
+    assert_eq!(steps(5, 40, 3, 100, &[ADD, CACHE]), (vec![0], 8), "what is not flushed is lost");
+}
+
+#[test]
+fn other_words_stay_in_the_cache() {
+    // Another key: 32 bytes at 33 begin with the word's tail and are not zero.
+    let other = "(call $cache (i32.const 33) (i32.const 32))";
+    let (world, exit) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[other, ADD]);
+    assert_eq!((exit.status, world.storage.len()), (ExitStatus::Return, 1));
+    let (world, _) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[other, ADD, FLUSH]);
+    assert_eq!(world.storage.len(), 2);
+}
+
+#[test]
+fn nothing_is_counted_in_a_static_frame() {
+    for call in [ADD, SUB] {
+        let exit = World::default().run_static(&wasm(&[call]), &[0; 96]);
+        assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(Trap::StaticViolation), 0));
+    }
+}
+
+#[test]
+fn pointers_outside_of_memory_end_the_frame_and_count_nothing() {
+    for name in ["counter_add", "counter_sub"] {
+        for at in 0..3 {
+            let mut pointers = ["0", "64", "96"];
+            pointers[at] = "65505";
+            let call = pointers.map(|pointer| format!("(i32.const {pointer})")).join(" ");
+            let (world, exit) =
+                run(U256::from(5), U256::ZERO, U256::ZERO, U256::MAX, &[&format!("(drop (call ${name} {call}))")]);
+            assert_eq!(exit.status, ExitStatus::Trap(Trap::MemoryOutOfBounds), "{name} {at}");
+            assert_eq!(world.storage[&SLOT], B256::with_last_byte(5));
+        }
+    }
+}
+
+#[test]
+fn the_table_s_price_and_the_host_s_are_charged() {
+    let (world, exit) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[ADD, ADD, SUB]);
+    assert_eq!(exit.status, ExitStatus::Return);
+    let paid: Vec<_> = world
+        .events
+        .iter()
+        .filter(|event| event.name.starts_with("counter_"))
+        .map(|event| event.ink_before - event.ink_after)
+        .collect();
+    let base = corniche_abi::import("corniche", "counter_add").unwrap().ink;
+    assert_eq!(paid, [5_000, 2_900, 2_900].map(|gas| base + gas * 10_000));
+    // With a word to write first, a store on top.
+    let (world, _) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[CACHE, ADD]);
+    let event = world.events.iter().find(|event| event.name == "counter_add").unwrap();
+    assert_eq!(event.ink_before - event.ink_after, base + (5_000 + 2_900) * 10_000);
+}
