@@ -13,6 +13,7 @@ use crate::{
     machine::Machine,
     outcome::{End, Ended, Fault},
     price,
+    wasm::Entry,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::Log;
@@ -72,9 +73,7 @@ impl<'a> World<'a> {
         if !account.has_code() {
             return Ended::success(message.gas);
         }
-        let Some(code) = self.journal.code(&account.code_hash) else {
-            return fault("the code of an account is missing", &message.code_of);
-        };
+        let code = self.journal.code_when_asked(account.code_hash);
         let opens = message.kind != CallKind::Delegate;
         let open = self.open.entry(message.address).or_insert(0);
         *open += u32::from(opens);
@@ -91,7 +90,8 @@ impl<'a> World<'a> {
         };
         let machine = self.machine;
         let mut frame = Frame { world: self, context };
-        let exit = machine.run(&account, &code, &mut frame, message.gas, message.limits, &message.input);
+        let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
+        let exit = machine.run(&account, &code, &mut frame, entry);
         if opens {
             self.close(&message.address);
         }

@@ -185,6 +185,12 @@ impl<'a> Journal<'a> {
         self.code.get(hash).cloned().or_else(|| self.view.code(hash))
     }
 
+    /// The same for later, without holding on to the journal.
+    pub fn code_when_asked(&self, hash: B256) -> impl Fn() -> Option<Bytes> + use<'a> {
+        let (created, view) = (self.code.get(&hash).cloned(), self.view);
+        move || created.clone().or_else(|| view.code(&hash))
+    }
+
     // Storage
 
     pub fn storage(&mut self, address: &Address, slot: &B256) -> B256 {

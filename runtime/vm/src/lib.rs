@@ -12,6 +12,7 @@ mod journal;
 mod machine;
 mod outcome;
 mod price;
+mod table;
 #[cfg(test)]
 mod tests;
 mod transact;

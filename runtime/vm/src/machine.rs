@@ -1,14 +1,18 @@
 //! What the rules of state need of whatever runs code. The WebAssembly engine implements it; tests of the rules put
 //! scripts in its place.
 
-use crate::host::{Exit, Host, Limits};
+use crate::host::{Exit, Host};
 use crate::outcome::End;
+use crate::wasm::Entry;
 use alloy_primitives::{B256, Bytes};
 use corniche_state::Account;
 
+/// Code, when it is needed; `None` is a broken invariant.
+pub(crate) type Code<'c> = &'c dyn Fn() -> Option<Bytes>;
+
 pub(crate) trait Machine: Send + Sync {
-    /// Runs the code of `account`; the code's hash is the account's.
-    fn run(&self, account: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit;
+    /// Runs the code of `account`; the code's hash is the account's. `code` finds it, for a machine that does not have it ready.
+    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit;
 
     /// Reads creation data and checks the code in it, within `gas`.
     fn prepare(&self, data: &Bytes, gas: u64) -> Prepared;

@@ -7,9 +7,10 @@ use crate::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Exit, ExitStatus, Host,
         HostError, Limits, Sum, Trap,
     },
-    machine::{Deployment, Machine, Prepared},
+    machine::{Code, Deployment, Machine, Prepared},
     outcome::End,
     transact::transact,
+    wasm::Entry,
 };
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
@@ -169,9 +170,12 @@ pub fn read(output: &Bytes) -> u64 {
 pub struct Scripts(BTreeMap<Bytes, Script>);
 
 impl Machine for Scripts {
-    fn run(&self, _: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit {
-        let mut guest = Guest { host, gas, limits, input: Bytes::copy_from_slice(input) };
-        let result = self.0[code](&mut guest);
+    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
+        let Some(code) = code() else {
+            return Exit::failed(ExitStatus::Fault(format!("code {} is missing", account.code_hash)));
+        };
+        let mut guest = Guest { host, gas: entry.gas, limits: entry.limits, input: entry.input };
+        let result = self.0[&code](&mut guest);
         let gas_left = guest.gas;
         match result {
             Ok(output) => Exit { status: ExitStatus::Return, output, gas_left },

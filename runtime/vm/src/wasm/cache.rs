@@ -72,17 +72,23 @@ impl Recent {
         let mut entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut *entries;
         entries.uses += 1;
-        entries.bytes += contract.machine_code_bytes();
+        entries.bytes += contract.bytes();
         entries.by_use.insert(entries.uses, hash);
         if let Some((used, old)) = entries.by_hash.insert(hash, (entries.uses, contract)) {
             entries.by_use.remove(&used);
-            entries.bytes -= old.machine_code_bytes();
+            entries.bytes -= old.bytes();
         }
         // The newest stays whatever its size.
         while entries.bytes > self.capacity_bytes && entries.by_use.len() > 1 {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
-            if let Some((_, old)) = entries.by_hash.remove(&oldest) {
-                entries.bytes -= old.machine_code_bytes();
+            let Some((used, old)) = entries.by_hash.get_mut(&oldest) else { continue };
+            // Runs on waiting instances do not come by here: they only leave a sign, which is good for one more round.
+            if oldest == hash || old.take_sign_of_use() {
+                entries.uses += 1;
+                *used = entries.uses;
+                entries.by_use.insert(entries.uses, oldest);
+            } else if let Some((_, old)) = entries.by_hash.remove(&oldest) {
+                entries.bytes -= old.bytes();
             }
         }
     }

@@ -1,7 +1,8 @@
 //! wasmtime, configured so that nothing of it shows in a result.
 //!
-//! Instances come from a pool: a fresh one per frame, of which only touched pages cost. Slots are made for memories of
-//! [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the run is a fault.
+//! A frame takes an instance that served before and is as new ([`instance`](super::instance)); a fresh one comes from a pool. Slots are
+//! made for memories of [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the
+//! run is a fault.
 //!
 //! **Stack.** A frame's counted words ([`instrument`](super::instrument)) bound what can be alive in a function. Cranelift runs without its
 //! optimiser: with it, hoisted and shared subexpressions would live as long as the compiler likes, and a function's native frame would
@@ -12,17 +13,19 @@ use super::cache::{ModuleCache, Recent, seal, unseal};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
-use super::instrument::{self, GAS_EXPORT, InstrumentError, PAGES_EXPORT, STACK_EXPORT};
+use super::image::Image;
+use super::instance::{Counters, Exports, Instance, Shelf};
+use super::instrument::{self, APART, InstrumentError};
 use super::validate::{self, MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
-use corniche_abi::{ABI_VERSION, ENTRYPOINT_EXPORT, MEMORY_EXPORT};
+use corniche_abi::ABI_VERSION;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport, OptLevel,
-    PoolingAllocationConfig, Store, Strategy,
+    Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, OptLevel, PoolingAllocationConfig,
+    Strategy,
 };
 
 /// Native stack one counted word may take at most, with room to spare.
@@ -46,13 +49,25 @@ pub struct EngineConfig {
     pub callers: u32,
     /// Machine code kept in memory.
     pub recent_bytes: usize,
+    /// Memory of instances that wait for their next run, the machine code of their contracts included.
+    pub waiting_bytes: usize,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { executors: 2, callers: 6, recent_bytes: 256 * 1024 * 1024 }
+        Self { executors: 2, callers: 6, recent_bytes: 256 * 1024 * 1024, waiting_bytes: 256 * 1024 * 1024 }
     }
 }
+
+impl EngineConfig {
+    /// Runs that may go on at the same time.
+    fn transactions(&self) -> u32 {
+        self.executors.saturating_add(self.callers).max(1)
+    }
+}
+
+/// Instances that wait for their next run, for each run that may go on.
+const WAITING_EACH: u32 = 64;
 
 /// Compiles and runs contracts. Cheap to clone.
 #[derive(Clone)]
@@ -67,6 +82,7 @@ struct Inner {
     environment: B256,
     artefacts: Arc<dyn ModuleCache>,
     recent: Recent,
+    shelf: Shelf,
     free_callers: AtomicU32,
 }
 
@@ -97,12 +113,12 @@ pub struct CompiledContract {
 }
 
 struct Compiled {
+    code_hash: B256,
+    /// Set by runs; see [`Recent::insert`].
+    used: AtomicBool,
     pre: InstancePre<Frame>,
-    entrypoint: ModuleExport,
-    memory: ModuleExport,
-    gas: ModuleExport,
-    stack: ModuleExport,
-    pages: ModuleExport,
+    exports: Exports,
+    image: Image,
     initial_pages: u32,
     start_ink: u64,
     compile_gas: u64,
@@ -115,8 +131,28 @@ impl CompiledContract {
         self.inner.compile_gas
     }
 
-    pub(super) fn machine_code_bytes(&self) -> usize {
-        self.inner.machine_code_bytes
+    /// What keeping it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.inner.machine_code_bytes + self.inner.image.bytes()
+    }
+
+    pub(super) fn parts(&self) -> (&InstancePre<Frame>, &Exports) {
+        (&self.inner.pre, &self.inner.exports)
+    }
+
+    /// Leaves a sign that it is in use. Written once, so that threads do not take the line of cache from each other.
+    fn sign_of_use(&self) {
+        if !self.inner.used.load(Ordering::Relaxed) {
+            self.inner.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take_sign_of_use(&self) -> bool {
+        self.inner.used.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn image(&self) -> &Image {
+        &self.inner.image
     }
 }
 
@@ -141,8 +177,10 @@ impl Drop for CallPermit {
 
 impl WasmEngine {
     pub fn new(config: &EngineConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
-        let transactions = config.executors.saturating_add(config.callers).max(1);
-        let engine = Engine::new(&wasmtime_config(transactions.saturating_mul(MAX_CALL_DEPTH + 1))).map_err(fault)?;
+        let transactions = config.transactions();
+        let waiting = transactions.saturating_mul(WAITING_EACH);
+        let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
+        let engine = Engine::new(&wasmtime_config(running.saturating_add(waiting))).map_err(fault)?;
         let linker = hostcalls::linker(&engine).map_err(fault)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -151,6 +189,7 @@ impl WasmEngine {
                 linker,
                 artefacts,
                 recent: Recent::new(config.recent_bytes),
+                shelf: Shelf::new(transactions as usize, waiting as usize, config.waiting_bytes),
                 free_callers: AtomicU32::new(config.callers),
             }),
         })
@@ -197,7 +236,7 @@ impl WasmEngine {
                 self.load(&artefact)?
             }
         };
-        let contract = self.link(&module, &checked)?;
+        let contract = self.link(code_hash, &module, &checked)?;
         self.inner.recent.insert(*code_hash, contract.clone());
         Ok(contract)
     }
@@ -210,19 +249,21 @@ impl WasmEngine {
         unsafe { Module::deserialize(&self.inner.engine, artefact) }.map_err(fault)
     }
 
-    fn link(&self, module: &Module, checked: &validate::Checked<'_>) -> Result<CompiledContract, CompileError> {
-        let export = |name| {
-            module.get_export_index(name).ok_or_else(|| CompileError::Fault(format!("the instrumented module lacks {name}")))
-        };
+    fn link(
+        &self,
+        code_hash: &B256,
+        module: &Module,
+        checked: &validate::Checked<'_>,
+    ) -> Result<CompiledContract, CompileError> {
+        let lacks = |name| CompileError::Fault(format!("the instrumented module lacks {name}"));
         let code = module.image_range();
         Ok(CompiledContract {
             inner: Arc::new(Compiled {
+                code_hash: *code_hash,
+                used: AtomicBool::new(false),
                 pre: self.inner.linker.instantiate_pre(module).map_err(fault)?,
-                entrypoint: export(ENTRYPOINT_EXPORT)?,
-                memory: export(MEMORY_EXPORT)?,
-                gas: export(GAS_EXPORT)?,
-                stack: export(STACK_EXPORT)?,
-                pages: export(PAGES_EXPORT)?,
+                exports: Exports::of(module).map_err(lacks)?,
+                image: Image::of(checked)?,
                 initial_pages: checked.initial_pages,
                 start_ink: gas::start_ink(checked.wasm.len(), checked.initial_pages),
                 compile_gas: checked.compile_gas(),
@@ -236,91 +277,107 @@ impl WasmEngine {
     /// Needs much native stack and moves to a fresh one when the thread has less than a run may need; a thread with
     /// [`THREAD_STACK_BYTES`] never has to.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
-        stacker::maybe_grow(WASM_STACK_BYTES + HOST_STACK_BYTES, THREAD_STACK_BYTES, || self.run_here(contract, host, entry))
+        on_enough_stack(|| {
+            let instance = match self.inner.shelf.take(&contract.inner.code_hash) {
+                Some(instance) => instance,
+                None => match self.fresh(contract) {
+                    Ok(instance) => instance,
+                    Err(exit) => return exit,
+                },
+            };
+            self.run_in(instance, host, entry)
+        })
     }
 
-    fn run_here(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
-        let contract = &*contract.inner;
-        let metered = entry.gas.min(MAX_METERED_GAS);
-        let Some(ink) = (metered * INK_PER_GAS).checked_sub(contract.start_ink) else {
-            return Exit::failed(ExitStatus::OutOfGas);
-        };
-        let Some(pages) = entry.limits.memory_pages.checked_sub(contract.initial_pages) else {
-            return Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted));
-        };
-        let limits = Limits { stack_words: entry.limits.stack_words, memory_pages: pages };
-        let (result, mut frame, counters) =
-            match hostcalls::with_frame(host, entry.input, |frame| self.enter(contract, frame, ink, limits)) {
-                Ok(ran) => ran,
-                Err(error) => return Exit::failed(ExitStatus::Fault(format!("{error:?}"))),
+    /// The same for code by its hash; `stored_code` is asked for when it has to be made ready.
+    pub(super) fn run_code(
+        &self,
+        code_hash: &B256,
+        stored_code: &dyn Fn() -> Option<Bytes>,
+        host: &mut dyn Host,
+        entry: Entry,
+    ) -> Exit {
+        let ready = || {
+            let contract = match self.inner.recent.get(code_hash) {
+                Some(contract) => Ok(contract),
+                None => match stored_code() {
+                    Some(code) => self.contract(code_hash, &code),
+                    None => Err(CompileError::Fault("it is missing".into())),
+                },
             };
-        let status = match result {
+            // Code is checked before it is stored, so a failure is no one's fault but ours.
+            let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
+            self.fresh(&contract.map_err(broken)?)
+        };
+        on_enough_stack(|| match self.inner.shelf.take(code_hash).map_or_else(ready, Ok) {
+            Ok(instance) => self.run_in(instance, host, entry),
+            Err(exit) => exit,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn wasmtime(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    #[cfg(test)]
+    pub(super) fn shelf(&self) -> &Shelf {
+        &self.inner.shelf
+    }
+
+    /// `Err`: no instance to be had, which is never the contract's fault.
+    fn fresh(&self, contract: &CompiledContract) -> Result<Box<Instance>, Exit> {
+        let instance = Instance::new(&self.inner.engine, contract.clone());
+        instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
+    }
+
+    fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, entry: Entry) -> Exit {
+        let Compiled { code_hash, initial_pages, start_ink, .. } = *instance.contract().inner;
+        let metered = entry.gas.min(MAX_METERED_GAS);
+        let ink = (metered * INK_PER_GAS).checked_sub(start_ink);
+        let pages = entry.limits.memory_pages.checked_sub(initial_pages);
+        let (ink, memory_pages) = match (ink, pages) {
+            (Some(ink), Some(pages)) => (ink, pages),
+            (ink, _) => {
+                self.inner.shelf.put(code_hash, instance);
+                return Exit::failed(match ink {
+                    None => ExitStatus::OutOfGas,
+                    Some(_) => ExitStatus::Trap(Trap::MemoryExhausted),
+                });
+            }
+        };
+        let limits = Limits { stack_words: entry.limits.stack_words, memory_pages };
+        let status = match instance.run(host, entry.input, ink, limits) {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
-            Err(error) => match frame.take_stop() {
+            Err(error) => match instance.frame().take_stop() {
                 Some(Stop::Exit(0)) => ExitStatus::Return,
                 Some(Stop::Exit(_)) => ExitStatus::Revert,
                 Some(Stop::OutOfGas) => ExitStatus::OutOfGas,
                 Some(Stop::Trap(trap)) => ExitStatus::Trap(trap),
                 Some(Stop::Fault(text)) => ExitStatus::Fault(text),
-                None => classify(&error, &counters),
+                None => classify(&error, instance.counters()),
             },
         };
-        match status {
-            ExitStatus::Return | ExitStatus::Revert => {
-                let left = u64::try_from(counters.gas).unwrap_or(0) / INK_PER_GAS;
-                Exit { status, output: frame.output, gas_left: left + (entry.gas - metered) }
-            }
-            failed => Exit::failed(failed),
+        let (ExitStatus::Return | ExitStatus::Revert) = status else { return Exit::failed(status) };
+        let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
+        let output = std::mem::take(&mut instance.frame().output);
+        if instance.renew() {
+            instance.contract().sign_of_use();
+            self.inner.shelf.put(code_hash, instance);
         }
-    }
-
-    /// `Err`: the run could not even begin, which is never the contract's fault.
-    fn enter(
-        &self,
-        contract: &Compiled,
-        frame: Frame,
-        ink: u64,
-        limits: Limits,
-    ) -> wasmtime::Result<(wasmtime::Result<i32>, Frame, Counters)> {
-        let mut store = Store::new(&self.inner.engine, frame);
-        store.limiter(|frame| &mut frame.growth);
-        let instance = contract.pre.instantiate(&mut store)?;
-        let missing = || wasmtime::Error::msg("an export of the instrumented module has the wrong type");
-        let memory =
-            instance.get_module_export(&mut store, &contract.memory).and_then(|e| e.into_memory()).ok_or_else(missing)?;
-        let mut global =
-            |export| instance.get_module_export(&mut store, export).and_then(|e| e.into_global()).ok_or_else(missing);
-        let (gas, stack, pages) = (global(&contract.gas)?, global(&contract.stack)?, global(&contract.pages)?);
-        gas.set(&mut store, (ink as i64).into())?;
-        stack.set(&mut store, (limits.stack_words as i32).into())?;
-        pages.set(&mut store, (limits.memory_pages as i32).into())?;
-        let handles = hostcalls::Handles { memory, gas, stack, pages };
-        store.data_mut().handles = Some(handles);
-        let entrypoint =
-            instance.get_module_export(&mut store, &contract.entrypoint).and_then(|e| e.into_func()).ok_or_else(missing)?;
-        let entrypoint = entrypoint.typed::<i32, i32>(&store)?;
-        let length = i32::try_from(store.data().input.len())?;
-        let result = entrypoint.call(&mut store, length);
-        let counters = Counters {
-            gas: gas.get(&mut store).i64().ok_or_else(missing)?,
-            stack: stack.get(&mut store).i32().ok_or_else(missing)?,
-            pages: pages.get(&mut store).i32().ok_or_else(missing)?,
-        };
-        Ok((result, store.into_data(), counters))
+        Exit { status, output, gas_left: left + (entry.gas - metered) }
     }
 }
 
-/// What the module's counters stood at when the run ended.
-struct Counters {
-    gas: i64,
-    stack: i32,
-    pages: i32,
+/// Nested frames run on the native stack.
+fn on_enough_stack<R>(body: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(WASM_STACK_BYTES + HOST_STACK_BYTES, THREAD_STACK_BYTES, body)
 }
 
 /// A trap that no host call ordered.
-fn classify(error: &wasmtime::Error, counters: &Counters) -> ExitStatus {
-    let Some(trap) = error.downcast_ref::<wasmtime::Trap>() else {
+fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
+    let (Some(trap), Some(counters)) = (error.downcast_ref::<wasmtime::Trap>(), counters) else {
         return ExitStatus::Fault(format!("{error:?}"));
     };
     ExitStatus::Trap(match trap {
@@ -379,7 +436,7 @@ fn wasmtime_config(instances: u32) -> Config {
 
     let mut pool = PoolingAllocationConfig::new();
     pool.total_core_instances(instances).total_memories(instances).total_tables(instances);
-    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536);
+    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536 + APART);
     pool.table_elements(MAX_TABLE_ENTRIES as usize);
     pool.max_memories_per_module(1).max_tables_per_module(1);
     // Resetting a slot: clear what was touched up to this size, give back the rest. Scanning finds the touched pages where the kernel can.
@@ -423,7 +480,8 @@ mod tests {
     }
 
     fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
-        WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes }, artefacts.clone()).unwrap()
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes, ..EngineConfig::default() }, artefacts.clone())
+            .unwrap()
     }
 
     fn module(result: i32) -> Vec<u8> {
@@ -456,7 +514,7 @@ mod tests {
     #[test]
     fn memory_for_recent_contracts_is_bounded() {
         let artefacts = Arc::new(Artefacts::default());
-        let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().machine_code_bytes();
+        let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().bytes();
         let engine = engine(&artefacts, 2 * probe);
         for number in [0, 1, 0, 2, 3, 0] {
             engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();

@@ -11,14 +11,16 @@
 mod counters;
 
 use super::gas::{self, INK_PER_GAS};
+use super::image;
+use super::instrument::APART;
 use crate::block_reads::BlockField;
 use crate::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, Host, HostCallEvent, HostError, Limits, Trap,
 };
+use crate::table::Table;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_abi::VM_HOOKS_MODULE;
-use std::collections::BTreeMap;
-use wasmtime::{Caller, Engine, Global, Linker, Memory, ResourceLimiter};
+use wasmtime::{Caller, Engine, Global, Linker, Memory, ResourceLimiter, Store};
 
 /// Why a host call ends the frame.
 #[derive(Clone, Debug)]
@@ -51,10 +53,12 @@ pub(super) struct Handles {
     pub pages: Global,
 }
 
-/// What belongs to one running frame.
+/// What belongs to one running frame. Between runs it is kept for the room it has.
+#[derive(Default)]
 pub(super) struct Frame {
-    host: HostPointer,
-    pub input: Bytes,
+    /// There while the frame runs.
+    host: Option<HostPointer>,
+    input: Bytes,
     pub output: Bytes,
     /// Why a host call ended the frame.
     stop: Option<Stop>,
@@ -63,7 +67,9 @@ pub(super) struct Frame {
     pub handles: Option<Handles>,
     /// Of the last nested call or creation.
     return_data: Bytes,
-    cache: BTreeMap<B256, CachedWord>,
+    cache: Table<B256, CachedWord>,
+    /// Room for a flush to put words in order.
+    dirty: Vec<(B256, usize)>,
 }
 
 #[derive(Clone, Copy)]
@@ -73,34 +79,39 @@ struct CachedWord {
     dirty: bool,
 }
 
+/// The host of the running frame, without the lifetime that a wasmtime store cannot carry.
+struct HostPointer(*mut (dyn Host + 'static));
+
+// SAFETY: a store that is handed to another thread is not running, and then there is no pointer in it (`Frame::lend`).
+#[allow(unsafe_code)]
+unsafe impl Send for HostPointer {}
+
 impl Frame {
+    /// Runs `body` with `host` in the frame of `store`, and everything else in it as new.
+    #[allow(unsafe_code)]
+    pub fn lend<R>(store: &mut Store<Self>, host: &mut dyn Host, input: Bytes, body: impl FnOnce(&mut Store<Self>) -> R) -> R {
+        let host: *mut (dyn Host + '_) = host;
+        // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host calls, which run
+        // inside `body`; `host` is borrowed mutably for all that time and not used otherwise. Afterwards it is taken out, and should
+        // `body` unwind, the store is dropped and not run again.
+        let host = unsafe { std::mem::transmute::<*mut (dyn Host + '_), *mut (dyn Host + 'static)>(host) };
+        let frame = store.data_mut();
+        frame.host = Some(HostPointer(host));
+        frame.input = input;
+        frame.output = Bytes::new();
+        frame.stop = None;
+        frame.growth = Growth::default();
+        frame.return_data = Bytes::new();
+        frame.cache.clear();
+        let result = body(store);
+        store.data_mut().host = None;
+        result
+    }
+
     /// Why a host call or the host's memory ended the frame, if one of them did.
     pub fn take_stop(&mut self) -> Option<Stop> {
         self.growth.failed.take().map(Stop::Fault).or_else(|| self.stop.take())
     }
-}
-
-/// The host of the running frame, without the lifetime that a wasmtime store cannot carry.
-struct HostPointer(*mut (dyn Host + 'static));
-
-/// Runs `body` with a frame that borrows `host`. The frame it gets must not outlive this call, which `body` ensures by consuming it or handing
-/// it back.
-#[allow(unsafe_code)]
-pub(super) fn with_frame<R>(host: &mut dyn Host, input: Bytes, body: impl FnOnce(Frame) -> R) -> R {
-    let host: *mut (dyn Host + '_) = host;
-    // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host calls, which run
-    // inside `body`; `host` is borrowed mutably for all that time and not used otherwise.
-    let host = unsafe { std::mem::transmute::<*mut (dyn Host + '_), *mut (dyn Host + 'static)>(host) };
-    body(Frame {
-        host: HostPointer(host),
-        input,
-        output: Bytes::new(),
-        stop: None,
-        growth: Growth::default(),
-        handles: None,
-        return_data: Bytes::new(),
-        cache: BTreeMap::new(),
-    })
 }
 
 /// Sees growth that failed.
@@ -130,6 +141,8 @@ struct Call<'a> {
     caller: Caller<'a, Frame>,
     handles: Handles,
     name: &'static str,
+    /// What is left; the module's counter is set to it when the call is done.
+    ink: u64,
 }
 
 impl Call<'_> {
@@ -139,26 +152,21 @@ impl Call<'_> {
 
     #[allow(unsafe_code)]
     fn host(&mut self) -> &mut dyn Host {
-        let host = self.caller.data_mut().host.0;
-        // SAFETY: see `with_frame`. The borrow of `self` keeps two of these from living at once in this frame, and a nested frame has a
+        let host = self.caller.data_mut().host.as_ref().expect("a host call happens while the frame runs").0;
+        // SAFETY: see `Frame::lend`. The borrow of `self` keeps two of these from living at once in this frame, and a nested frame has a
         // host of its own.
         unsafe { &mut *host }
     }
 
     // ---- gas ----
 
-    fn ink(&mut self) -> Outcome<u64> {
-        let ink = self.handles.gas.get(&mut self.caller).i64();
-        ink.and_then(|ink| u64::try_from(ink).ok()).ok_or_else(|| Stop::Fault("the gas counter is not a positive i64".into()))
-    }
-
-    fn gas_left(&mut self) -> Outcome<u64> {
-        Ok(self.ink()? / INK_PER_GAS)
+    fn gas_left(&self) -> u64 {
+        self.ink / INK_PER_GAS
     }
 
     fn pay(&mut self, ink: u64) -> Outcome<()> {
-        let left = self.ink()?.checked_sub(ink).ok_or(Stop::OutOfGas)?;
-        self.handles.gas.set(&mut self.caller, (left as i64).into()).map_err(|error| Stop::Fault(format!("{error:?}")))
+        self.ink = self.ink.checked_sub(ink).ok_or(Stop::OutOfGas)?;
+        Ok(())
     }
 
     fn pay_gas(&mut self, gas: u64) -> Outcome<()> {
@@ -177,15 +185,18 @@ impl Call<'_> {
 
     // ---- guest memory ----
 
+    /// What the contract sees as its memory.
+    fn memory(&self) -> &[u8] {
+        &self.handles.memory.data(&self.caller)[APART..]
+    }
+
     fn read<const N: usize>(&mut self, pointer: i32) -> Outcome<[u8; N]> {
-        let memory = self.handles.memory.data(&self.caller);
-        slice(memory, pointer, N)?.try_into().map_err(|_| Stop::Trap(Trap::MemoryOutOfBounds))
+        slice(self.memory(), pointer, N)?.try_into().map_err(|_| Stop::Trap(Trap::MemoryOutOfBounds))
     }
 
     fn read_bytes(&mut self, pointer: i32, length: i32) -> Outcome<Bytes> {
         self.pay_bytes(length as u32 as usize)?;
-        let memory = self.handles.memory.data(&self.caller);
-        Ok(Bytes::copy_from_slice(slice(memory, pointer, length as u32 as usize)?))
+        Ok(Bytes::copy_from_slice(slice(self.memory(), pointer, length as u32 as usize)?))
     }
 
     fn address(&mut self, pointer: i32) -> Outcome<Address> {
@@ -201,11 +212,13 @@ impl Call<'_> {
     }
 
     fn write(&mut self, pointer: i32, bytes: &[u8]) -> Outcome<()> {
-        let memory = self.handles.memory.data_mut(&mut self.caller);
-        let start = pointer as u32 as usize;
-        let target = start.checked_add(bytes.len()).and_then(|end| memory.get_mut(start..end));
-        target.ok_or(Stop::Trap(Trap::MemoryOutOfBounds))?.copy_from_slice(bytes);
-        Ok(())
+        write(self.handles.memory.data_mut(&mut self.caller), pointer, bytes)
+    }
+
+    /// Writes what the frame holds.
+    fn write_own(&mut self, pointer: i32, own: impl FnOnce(&Frame) -> &[u8]) -> Outcome<()> {
+        let (memory, frame) = self.handles.memory.data_and_store_mut(&mut self.caller);
+        write(memory, pointer, own(frame))
     }
 
     fn write_number(&mut self, pointer: i32, value: U256) -> Outcome<()> {
@@ -227,7 +240,7 @@ impl Call<'_> {
         if let Some(word) = self.frame().cache.get(&key) {
             return Ok(word.value);
         }
-        let gas_left = self.gas_left()?;
+        let gas_left = self.gas_left();
         let loaded = self.host().storage_load(&key, gas_left);
         let value = self.settle(loaded)?;
         self.frame().cache.insert(key, CachedWord { value, dirty: false });
@@ -235,22 +248,32 @@ impl Call<'_> {
     }
 
     fn storage_cache(&mut self, key: B256, value: B256) -> Outcome<()> {
-        if !self.frame().cache.contains_key(&key) {
-            self.pay(gas::INK_PER_CACHED_WORD)?;
+        let word = CachedWord { value, dirty: true };
+        match self.frame().cache.place(&key) {
+            Some(place) => *self.frame().cache.value_at(place) = word,
+            None => {
+                self.pay(gas::INK_PER_CACHED_WORD)?;
+                self.frame().cache.insert(key, word);
+            }
         }
-        self.frame().cache.insert(key, CachedWord { value, dirty: true });
         Ok(())
     }
 
     fn storage_flush(&mut self, clear: bool) -> Outcome<()> {
-        let dirty: Vec<(B256, B256)> =
-            self.frame().cache.iter().filter(|(_, word)| word.dirty).map(|(key, word)| (*key, word.value)).collect();
-        for (key, value) in dirty {
-            let gas_left = self.gas_left()?;
-            let stored = self.host().storage_store(&key, &value, gas_left);
+        let mut dirty = std::mem::take(&mut self.frame().dirty);
+        dirty.clear();
+        let words = self.frame().cache.iter().enumerate();
+        dirty.extend(words.filter(|(_, (_, word))| word.dirty).map(|(place, (key, _))| (*key, place)));
+        dirty.sort_unstable();
+        for (key, place) in &dirty {
+            let gas_left = self.gas_left();
+            let value = self.frame().cache.value_at(*place).value;
+            let stored = self.host().storage_store(key, &value, gas_left);
             self.settle(stored)?;
-            self.frame().cache.insert(key, CachedWord { value, dirty: false });
+            self.frame().cache.value_at(*place).dirty = false;
         }
+        dirty.shrink_to(256);
+        self.frame().dirty = dirty;
         if clear {
             self.frame().cache.clear();
         }
@@ -280,7 +303,7 @@ impl Call<'_> {
     ) -> Outcome<i32> {
         let to = self.address(to)?;
         let input = self.read_bytes(data.0, data.1)?;
-        let (gas_left, limits) = (self.gas_left()?, self.limits()?);
+        let (gas_left, limits) = (self.gas_left(), self.limits()?);
         let request = CallRequest { kind, to, value, input, gas_wanted: gas_wanted as u64, gas_left, limits };
         let CallReturn { status, output, gas } = self.host().call(request)?;
         self.pay_gas(gas)?;
@@ -304,7 +327,7 @@ impl Call<'_> {
         let code = self.read_bytes(code.0, code.1)?;
         let value = self.number(endowment)?;
         let salt = salt.map(|salt| self.word(salt)).transpose()?;
-        let (gas_left, limits) = (self.gas_left()?, self.limits()?);
+        let (gas_left, limits) = (self.gas_left(), self.limits()?);
         let created = self.host().create(CreateRequest { value, code, salt, gas_left, limits })?;
         self.pay_gas(created.gas)?;
         self.write(address_out, created.address.unwrap_or_default().as_slice())?;
@@ -318,9 +341,10 @@ impl Call<'_> {
         if topics > 4 || (length as u32 as usize) < topics * 32 {
             return Err(Stop::Trap(Trap::BadHostCall(self.name)));
         }
-        let mut data = self.read_bytes(data, length)?;
-        let topics = data.split_to(topics * 32).chunks_exact(32).map(B256::from_slice).collect();
-        let gas_left = self.gas_left()?;
+        self.pay_bytes(length as u32 as usize)?;
+        let (topics, data) = slice(self.memory(), data, length as u32 as usize)?.split_at(topics * 32);
+        let (topics, data) = (topics.chunks_exact(32).map(B256::from_slice).collect(), Bytes::copy_from_slice(data));
+        let gas_left = self.gas_left();
         let logged = self.host().emit_log(topics, data, gas_left);
         self.settle(logged)
     }
@@ -328,7 +352,7 @@ impl Call<'_> {
     // ---- other ----
 
     fn code_of(&mut self, address: i32) -> Outcome<Bytes> {
-        let (address, gas_left) = (self.address(address)?, self.gas_left()?);
+        let (address, gas_left) = (self.address(address)?, self.gas_left());
         let code = self.host().code(&address, gas_left);
         self.settle(code)
     }
@@ -336,8 +360,7 @@ impl Call<'_> {
     fn keccak(&mut self, data: i32, length: i32, output: i32) -> Outcome<()> {
         let words = u64::from(length as u32).div_ceil(32);
         self.pay(gas::INK_KECCAK_BASE + gas::INK_PER_KECCAK_WORD * words)?;
-        let memory = self.handles.memory.data(&self.caller);
-        let hash = keccak256(slice(memory, data, length as u32 as usize)?);
+        let hash = keccak256(slice(self.memory(), data, length as u32 as usize)?);
         self.write(output, hash.as_slice())
     }
 
@@ -370,21 +393,34 @@ fn slice(memory: &[u8], pointer: i32, length: usize) -> Outcome<&[u8]> {
     start.checked_add(length).and_then(|end| memory.get(start..end)).ok_or(Stop::Trap(Trap::MemoryOutOfBounds))
 }
 
+/// Writes into the module's memory at an address of the contract's.
+fn write(memory: &mut [u8], pointer: i32, bytes: &[u8]) -> Outcome<()> {
+    let start = pointer as u32 as usize;
+    let behind = start + APART;
+    let target = behind.checked_add(bytes.len()).and_then(|end| memory.get_mut(behind..end));
+    target.ok_or(Stop::Trap(Trap::MemoryOutOfBounds))?.copy_from_slice(bytes);
+    image::mark(memory, start, bytes.len());
+    Ok(())
+}
+
 /// Charges, does and reports one host call.
 fn perform<R>(
-    caller: Caller<'_, Frame>,
+    mut caller: Caller<'_, Frame>,
     name: &'static str,
-    ink: u64,
+    price: u64,
     body: impl FnOnce(&mut Call<'_>) -> Outcome<R>,
 ) -> wasmtime::Result<R> {
     let Some(handles) = caller.data().handles else {
         return Err(wasmtime::Error::msg("host call before the frame was set up"));
     };
-    let mut call = Call { caller, handles, name };
-    let ink_before = call.ink().unwrap_or(0);
-    let outcome = call.pay(ink).and_then(|()| body(&mut call));
-    let ink_after = call.ink().unwrap_or(0);
-    call.host().trace(&HostCallEvent { name, ink_before, ink_after });
+    let Some(ink) = handles.gas.get(&mut caller).i64().and_then(|ink| u64::try_from(ink).ok()) else {
+        return Err(wasmtime::Error::msg("the gas counter is not a positive i64"));
+    };
+    let mut call = Call { caller, handles, name, ink };
+    let outcome = call.pay(price).and_then(|()| body(&mut call));
+    let event = HostCallEvent { name, ink_before: ink, ink_after: call.ink };
+    call.host().trace(&event);
+    handles.gas.set(&mut call.caller, (event.ink_after as i64).into())?;
     outcome.map_err(|stop| {
         call.frame().stop = Some(stop);
         wasmtime::Error::msg("the frame ended in a host call")
@@ -406,9 +442,8 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
 
     // Input and output.
     hook!(read_args(call, destination: i32) -> () {
-        let input = call.frame().input.clone();
-        call.pay_bytes(input.len())?;
-        call.write(destination, &input)
+        call.pay_bytes(call.caller.data().input.len())?;
+        call.write_own(destination, |frame| &frame.input)
     });
     hook!(write_result(call, data: i32, length: i32) -> () {
         let output = call.read_bytes(data, length)?;
@@ -432,13 +467,13 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
     });
     hook!(storage_flush_cache(call, clear: i32) -> () { call.storage_flush(clear != 0) });
     hook!(transient_load_bytes32(call, key: i32, destination: i32) -> () {
-        let (key, gas_left) = (call.word(key)?, call.gas_left()?);
+        let (key, gas_left) = (call.word(key)?, call.gas_left());
         let loaded = call.host().transient_load(&key, gas_left);
         let value = call.settle(loaded)?;
         call.write(destination, value.as_slice())
     });
     hook!(transient_store_bytes32(call, key: i32, value: i32) -> () {
-        let (key, value, gas_left) = (call.word(key)?, call.word(value)?, call.gas_left()?);
+        let (key, value, gas_left) = (call.word(key)?, call.word(value)?, call.gas_left());
         let stored = call.host().transient_store(&key, &value, gas_left);
         call.settle(stored)
     });
@@ -469,7 +504,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
 
     // Accounts.
     hook!(account_balance(call, address: i32, destination: i32) -> () {
-        let (address, gas_left) = (call.address(address)?, call.gas_left()?);
+        let (address, gas_left) = (call.address(address)?, call.gas_left());
         let balance = call.host().balance(&address, gas_left);
         let balance = call.settle(balance)?;
         call.write_number(destination, balance)
@@ -480,7 +515,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
     });
     hook!(account_code_size(call, address: i32) -> i32 { Ok(call.code_of(address)?.len() as i32) });
     hook!(account_codehash(call, address: i32, destination: i32) -> () {
-        let (address, gas_left) = (call.address(address)?, call.gas_left()?);
+        let (address, gas_left) = (call.address(address)?, call.gas_left());
         let hash = call.host().code_hash(&address, gas_left);
         let hash = call.settle(hash)?;
         call.write(destination, hash.as_slice())
@@ -524,8 +559,8 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
         let _ = call;
         Ok(INK_PER_GAS as i32)
     });
-    hook!(evm_gas_left(call) -> i64 { Ok(call.gas_left()? as i64) });
-    hook!(evm_ink_left(call) -> i64 { Ok(call.ink()? as i64) });
+    hook!(evm_gas_left(call) -> i64 { Ok(call.gas_left() as i64) });
+    hook!(evm_ink_left(call) -> i64 { Ok(call.ink as i64) });
 
     // Arithmetic and hashing. A zero divisor or modulus gives zero.
     hook!(native_keccak256(call, data: i32, length: i32, output: i32) -> () { call.keccak(data, length, output) });

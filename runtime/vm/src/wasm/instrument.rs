@@ -18,6 +18,14 @@
 //!
 //! Functions that call nothing and need few words are not counted: native stack has room to spare for one of them at any depth
 //! ([`engine`](super::engine)). Custom sections are dropped.
+//!
+//! **Marks.** So that an instance can be made as new after a run ([`instance`](super::instance)), its memory begins with [`APART`] bytes
+//! that the contract cannot reach: everything it addresses lies behind them. There, one byte stands for each [`CHUNK`] bytes of the
+//! contract's memory. A store sets the byte of the chunk its first byte lies in, before it stores; what it writes beyond the chunk's end
+//! are [`SPILL`] bytes at most. `memory.copy` and `memory.fill` set the bytes of all chunks they wrote. A mark for an address outside
+//! memory may fall anywhere; the store that follows traps, and nobody looks at that memory again.
+//!
+//! The module is entered through an added function that sets its globals to their first values and the counters to what the run may use.
 
 use super::gas::{self, Class};
 use super::validate::{Checked, Frame, parser};
@@ -25,31 +33,51 @@ use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, DataSection, ElementSection, ExportKind, ExportSection, Function, FunctionSection,
-    GlobalSection, GlobalType, ImportSection, InstructionSink, MemorySection, MemoryType, Module, TableSection, TypeSection,
-    ValType,
+    GlobalSection, GlobalType, ImportSection, Instruction, InstructionSink, MemArg, MemorySection, MemoryType, Module,
+    TableSection, TypeSection, ValType,
 };
-use wasmparser::{FunctionBody, Operator, Payload};
+use wasmparser::{DataKind, DataSectionReader, FunctionBody, GlobalSectionReader, Operator, Payload};
 
 /// Names of the exported counters.
 pub const GAS_EXPORT: &str = "gas";
 pub const STACK_EXPORT: &str = "stack";
 pub const PAGES_EXPORT: &str = "pages";
+/// (length of the input, ink, words, pages) -> status: where a run begins.
+pub const RUN_EXPORT: &str = "run";
+
+/// Bytes in front of the contract's memory: one page.
+pub const APART: usize = 1 << 16;
+/// Bytes of memory that one mark stands for.
+pub const CHUNK: usize = 1 << CHUNK_SHIFT;
+const CHUNK_SHIFT: u32 = 10;
+const PAGES_APART: u64 = 1;
+/// How far a store that begins in a chunk may reach beyond its end.
+pub const SPILL: usize = 7;
 
 /// A frame of a leaf function up to this size is not counted.
 pub const UNCOUNTED_LEAF_WORDS: u32 = 512;
+
+/// A mark, at the index of its chunk.
+const MARK: MemArg = MemArg { offset: 0, align: 0, memory_index: 0 };
 
 /// The module could not be rewritten although it was checked: a bug of ours, never the contract's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instrumentation failed on a checked module: {0}")]
 pub struct InstrumentError(String);
 
+impl InstrumentError {
+    pub(super) fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 fn failed(error: impl std::fmt::Display) -> InstrumentError {
-    InstrumentError(error.to_string())
+    InstrumentError::new(error)
 }
 
 /// Rewrites the module. Linear in its size.
 pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
-    let context = Context::new(checked);
+    let mut context = Context::new(checked);
     let mut out = Sections::default();
     let mut frames = checked.frames.iter();
     for payload in parser().parse_all(checked.wasm) {
@@ -59,14 +87,22 @@ pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
             Payload::ImportSection(section) => same.parse_import_section(&mut out.imports, section).map_err(failed)?,
             Payload::FunctionSection(section) => same.parse_function_section(&mut out.functions, section).map_err(failed)?,
             Payload::TableSection(section) => same.parse_table_section(&mut out.tables, section).map_err(failed)?,
-            Payload::GlobalSection(section) => same.parse_global_section(&mut out.globals, section).map_err(failed)?,
+            Payload::GlobalSection(section) => {
+                context.read_globals(section.clone())?;
+                same.parse_global_section(&mut out.globals, section).map_err(failed)?;
+            }
             Payload::ElementSection(section) => same.parse_element_section(&mut out.elements, section).map_err(failed)?,
-            Payload::DataSection(section) => same.parse_data_section(&mut out.data, section).map_err(failed)?,
+            Payload::DataSection(section) => {
+                for segment in segments(section) {
+                    let (at, bytes) = segment?;
+                    out.data.active(0, &ConstExpr::i32_const((at as usize + APART) as i32), bytes.iter().copied());
+                }
+            }
             Payload::ExportSection(section) => {
                 for export in section {
                     let export = export.map_err(failed)?;
                     if export.name == ENTRYPOINT_EXPORT {
-                        out.exports.export(ENTRYPOINT_EXPORT, ExportKind::Func, export.index);
+                        context.entrypoint = export.index;
                     }
                 }
             }
@@ -108,10 +144,18 @@ impl Sections {
 
 /// Indexes of what is added, all behind what the module has, so nothing is renumbered.
 struct Context {
-    /// (i32) -> (i32).
-    helper_type: u32,
+    /// The function that the contract calls its entrypoint.
+    entrypoint: u32,
+    /// The contract's own globals that can change, with their first values.
+    mutable_globals: Vec<(u32, Instruction<'static>)>,
+    /// (i32) -> (i32); (i32, i32, i32) -> (); (i32, i64, i32, i32) -> (i32).
+    grow_type: u32,
+    range_type: u32,
+    run_type: u32,
     grow_function: u32,
-    bytes_function: u32,
+    copy_function: u32,
+    fill_function: u32,
+    run_function: u32,
     gas_global: u32,
     stack_global: u32,
     pages_global: u32,
@@ -123,9 +167,15 @@ impl Context {
     fn new(checked: &Checked<'_>) -> Self {
         let functions = checked.imported_functions + checked.defined_functions;
         Self {
-            helper_type: checked.types,
+            entrypoint: 0,
+            mutable_globals: Vec::new(),
+            grow_type: checked.types,
+            range_type: checked.types + 1,
+            run_type: checked.types + 2,
             grow_function: functions,
-            bytes_function: functions + 1,
+            copy_function: functions + 1,
+            fill_function: functions + 2,
+            run_function: functions + 3,
             gas_global: checked.globals,
             stack_global: checked.globals + 1,
             pages_global: checked.globals + 2,
@@ -134,12 +184,30 @@ impl Context {
         }
     }
 
+    fn read_globals(&mut self, section: GlobalSectionReader<'_>) -> Result<(), InstrumentError> {
+        for (index, global) in (0..).zip(section) {
+            let global = global.map_err(failed)?;
+            let first = match global.init_expr.get_operators_reader().read().map_err(failed)? {
+                Operator::I32Const { value } => Instruction::I32Const(value),
+                Operator::I64Const { value } => Instruction::I64Const(value),
+                _ => return Err(failed("a global that does not start with a constant")),
+            };
+            if global.ty.mutable {
+                self.mutable_globals.push((index, first));
+            }
+        }
+        Ok(())
+    }
+
     fn add_own(&self, out: &mut Sections) {
-        out.types.ty().function([ValType::I32], [ValType::I32]);
-        out.functions.function(self.helper_type).function(self.helper_type);
+        let (int, long) = (ValType::I32, ValType::I64);
+        out.types.ty().function([int], [int]);
+        out.types.ty().function([int, int, int], []);
+        out.types.ty().function([int, long, int, int], [int]);
+        out.functions.function(self.grow_type).function(self.range_type).function(self.range_type).function(self.run_type);
         out.memories.memory(MemoryType {
-            minimum: self.initial_pages.into(),
-            maximum: Some(self.maximum_pages.into()),
+            minimum: u64::from(self.initial_pages) + PAGES_APART,
+            maximum: Some(u64::from(self.maximum_pages) + PAGES_APART),
             memory64: false,
             shared: false,
             page_size_log2: None,
@@ -153,7 +221,23 @@ impl Context {
         out.exports.export(GAS_EXPORT, ExportKind::Global, self.gas_global);
         out.exports.export(STACK_EXPORT, ExportKind::Global, self.stack_global);
         out.exports.export(PAGES_EXPORT, ExportKind::Global, self.pages_global);
-        out.code.function(&self.grow()).function(&self.bytes());
+        out.exports.export(RUN_EXPORT, ExportKind::Func, self.run_function);
+        out.code.function(&self.grow()).function(&self.copy()).function(&self.fill()).function(&self.run());
+    }
+
+    /// Everything that a run before this one may have left in globals is set anew, the counters among it.
+    fn run(&self) -> Function {
+        let (length, ink, words, pages) = (0, 1, 2, 3);
+        let mut function = Function::new([]);
+        for (index, first) in &self.mutable_globals {
+            function.instruction(first).instructions().global_set(*index);
+        }
+        let mut code = function.instructions();
+        code.local_get(ink).global_set(self.gas_global);
+        code.local_get(words).global_set(self.stack_global);
+        code.local_get(pages).global_set(self.pages_global);
+        code.local_get(length).call(self.entrypoint).end();
+        function
     }
 
     /// `memory.grow` with its price. What cannot succeed costs no pages; what the transaction's bound forbids traps.
@@ -163,7 +247,7 @@ impl Context {
         let mut code = function.instructions();
         // More than fits the memory's own bound: the specification's -1.
         code.local_get(pages).i64_extend_i32_u().memory_size(0).i64_extend_i32_u().i64_add();
-        code.i64_const(self.maximum_pages.into()).i64_gt_u();
+        code.i64_const(i64::from(self.maximum_pages) + PAGES_APART as i64).i64_gt_u();
         code.if_(BlockType::Empty).i32_const(-1).return_().end();
         // At most 128 pages from here on, so nothing below can overflow.
         code.global_get(self.gas_global)
@@ -175,19 +259,56 @@ impl Context {
         self.settle_gas(&mut code, spare);
         code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-        code.local_get(pages).memory_grow(0).end();
+        // Cannot fail here, and if it does, the run is a fault whatever it answers.
+        code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
         function
     }
 
-    /// Charges for the length on top of the stack and leaves it there.
-    fn bytes(&self) -> Function {
-        let mut function = Function::new([(1, ValType::I64)]);
+    fn copy(&self) -> Function {
+        self.range(|code| {
+            place(code, 0);
+            place(code, 1);
+            code.local_get(2).memory_copy(0, 0);
+        })
+    }
+
+    fn fill(&self) -> Function {
+        self.range(|code| {
+            place(code, 0);
+            code.local_get(1).local_get(2).memory_fill(0);
+        })
+    }
+
+    /// What writes a range: charges for its length, writes, and marks what was written. An access out of bounds writes nothing.
+    fn range(&self, write: impl FnOnce(&mut InstructionSink<'_>)) -> Function {
+        let (destination, length, spare, last) = (0, 2, 3, 4);
+        let mut function = Function::new([(1, ValType::I64), (1, ValType::I32)]);
         let mut code = function.instructions();
         code.global_get(self.gas_global);
-        code.local_get(0).i64_extend_i32_u().i64_const(gas::INK_PER_MEMORY_BYTE as i64).i64_mul().i64_sub();
-        self.settle_gas(&mut code, 1);
-        code.local_get(0).end();
+        code.local_get(length).i64_extend_i32_u().i64_const(gas::INK_PER_MEMORY_BYTE as i64).i64_mul().i64_sub();
+        self.settle_gas(&mut code, spare);
+        write(&mut code);
+        code.local_get(length).i32_eqz().if_(BlockType::Empty).return_().end();
+        // In bounds from here on: nothing overflows.
+        code.local_get(destination).local_get(length).i32_add().i32_const(1).i32_sub();
+        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().local_set(last);
+        code.local_get(destination).i32_const(CHUNK_SHIFT as i32).i32_shr_u().local_tee(destination);
+        code.local_get(last).i32_eq().if_(BlockType::Empty);
+        code.local_get(destination).i32_const(1).i32_store8(MARK).return_().end();
+        code.local_get(destination).i32_const(1);
+        code.local_get(last).local_get(destination).i32_sub().i32_const(1).i32_add().memory_fill(0);
+        code.end();
         function
+    }
+
+    /// Marks where a store of the value on top of the stack to the address below it will begin; both stay where they are.
+    fn mark(&self, code: &mut InstructionSink<'_>, offset: u32, address: u32, value: u32) {
+        code.local_set(value).local_tee(address).local_get(address);
+        if offset > 0 {
+            // Wraps only where the store itself is out of bounds.
+            code.i32_const(offset as i32).i32_add();
+        }
+        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().i32_const(1).i32_store8(MARK).local_get(value);
     }
 
     /// Stores the i64 on top of the stack as what is left, and traps when that is below zero.
@@ -210,8 +331,10 @@ impl Context {
             let (count, ty) = local.map_err(failed)?;
             locals.push((count, same.val_type(ty).map_err(failed)?));
         }
-        locals.push((1, ValType::I64));
+        // For charging and for marking.
+        locals.extend([(1, ValType::I64), (2, ValType::I32)]);
         let spare = frame.parameters + frame.locals;
+        let (address, int) = (spare + 1, spare + 2);
         let operators: Vec<Operator<'_>> =
             body.get_operators_reader().map_err(failed)?.into_iter().collect::<Result<_, _>>().map_err(failed)?;
         let mut prices = Prices::of(&operators, gas::INK_PER_LOCAL * u64::from(frame.locals));
@@ -244,10 +367,24 @@ impl Context {
                 (_, Operator::Return) if words.is_some() => {
                     function.instructions().br(open);
                 }
-                _ => {
-                    if matches!(class, Class::MemoryCopy | Class::MemoryFill) {
-                        function.instructions().call(self.bytes_function);
+                (Class::MemoryCopy, _) => {
+                    function.instructions().call(self.copy_function);
+                }
+                (Class::MemoryFill, _) => {
+                    function.instructions().call(self.fill_function);
+                }
+                (Class::MemorySize, _) => {
+                    function.instructions().memory_size(0).i32_const(PAGES_APART as i32).i32_sub();
+                }
+                (Class::Load | Class::Store, _) => {
+                    let instruction = same.instruction(operator).map_err(failed)?;
+                    let (instruction, offset, long) = moved(instruction).ok_or_else(|| failed("an access to no memory"))?;
+                    if class == Class::Store {
+                        self.mark(&mut function.instructions(), offset, address, if long { spare } else { int });
                     }
+                    function.instruction(&instruction);
+                }
+                _ => {
                     function.instruction(&same.instruction(operator).map_err(failed)?);
                 }
             }
@@ -261,6 +398,44 @@ impl Context {
         }
         Ok(function)
     }
+}
+
+/// Leaves where an address of the contract's lies in the module's memory. The upper half, all of it out of bounds, stays so.
+fn place(code: &mut InstructionSink<'_>, address: u32) {
+    code.i32_const(-1).local_get(address).i32_const(APART as i32).i32_add();
+    code.local_get(address).i32_const(0).i32_lt_s().select();
+}
+
+macro_rules! accesses {
+    ($($name:ident $long:literal)*) => {
+        /// The access behind [`APART`], where it went beyond its address before, and whether it is one of an i64.
+        fn moved(instruction: Instruction<'_>) -> Option<(Instruction<'_>, u32, bool)> {
+            // An offset that leaves no room for more is out of bounds with and without it.
+            let behind = |memarg: MemArg| MemArg { offset: (memarg.offset + APART as u64).min(u32::MAX.into()), ..memarg };
+            match instruction {
+                $(Instruction::$name(memarg) => Some((Instruction::$name(behind(memarg)), u32::try_from(memarg.offset).ok()?, $long)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+accesses! {
+    I32Load false I32Load8S false I32Load8U false I32Load16S false I32Load16U false I32Store false I32Store8 false I32Store16 false
+    I64Load true I64Load8S true I64Load8U true I64Load16S true I64Load16U true I64Load32S true I64Load32U true
+    I64Store true I64Store8 true I64Store16 true I64Store32 true
+}
+
+/// The data segments in order: where each goes and what it holds.
+pub(super) fn segments<'a>(section: DataSectionReader<'a>) -> impl Iterator<Item = Result<(u32, &'a [u8]), InstrumentError>> {
+    section.into_iter().map(|data| {
+        let data = data.map_err(failed)?;
+        let DataKind::Active { offset_expr, .. } = data.kind else { return Err(failed("a passive data segment")) };
+        match offset_expr.get_operators_reader().read().map_err(failed)? {
+            Operator::I32Const { value } => Ok((value as u32, data.data)),
+            _ => Err(failed("a data segment that is not placed by a constant")),
+        }
+    })
 }
 
 fn body_type(frame: &Frame) -> BlockType {

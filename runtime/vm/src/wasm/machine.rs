@@ -2,23 +2,16 @@
 
 use super::engine::{CompileError, Entry, WasmEngine};
 use super::{creation, gas};
-use crate::host::{Exit, ExitStatus, Host, Limits};
-use crate::machine::{Deployment, Machine, Prepared};
+use crate::host::{Exit, Host};
+use crate::machine::{Code, Deployment, Machine, Prepared};
 use crate::outcome::{End, Fault};
 use alloy_primitives::{Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use corniche_state::Account;
 
 impl Machine for WasmEngine {
-    fn run(&self, account: &Account, code: &Bytes, host: &mut dyn Host, gas: u64, limits: Limits, input: &[u8]) -> Exit {
-        let contract = match self.contract(&account.code_hash, code) {
-            Ok(contract) => contract,
-            // Code is checked before it is stored, so this is no one's fault but ours.
-            Err(error) => {
-                return Exit::failed(ExitStatus::Fault(format!("stored code {} cannot run: {error}", account.code_hash)));
-            }
-        };
-        WasmEngine::run(self, &contract, host, Entry { input: Bytes::copy_from_slice(input), gas, limits })
+    fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
+        self.run_code(&account.code_hash, code, host, entry)
     }
 
     fn prepare(&self, data: &Bytes, gas: u64) -> Prepared {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! creation data ─ creation ─▶ wasm ─ validate ─▶ checked ─ instrument ─▶ counted ─ engine ─▶ CompiledContract ─ run ─▶ Exit
-//!                                                  gas ────────┘            │ cache              hostcalls ◀─▶ Host
+//!                                                  gas ────────┘            │ cache   instance   hostcalls ◀─▶ Host
 //! ```
 //!
 //! What always holds, and where each source of nondeterminism is closed:
@@ -15,7 +15,8 @@
 //! | native stack depth | counted by `instrument`; the native stack is far larger than what can be counted |
 //! | out of gas | counted by `instrument` from our own table (`gas`), never by fuel or epochs |
 //! | compiler and its optimisations | see neither gas nor stack; their limits lie beyond those of `validate` |
-//! | iteration order | the storage cache is ordered |
+//! | iteration order | the storage cache is written in the order of keys |
+//! | instances that served before | `instance` makes them as new; what it cannot, it throws away |
 //!
 //! A wasmtime failure outside these rules is a [`Fault`](crate::host::ExitStatus::Fault): this node is broken, and the transaction has no result.
 
@@ -24,6 +25,10 @@ mod creation;
 mod engine;
 pub mod gas;
 mod hostcalls;
+mod image;
+mod instance;
+#[cfg(test)]
+mod instance_tests;
 pub mod instrument;
 mod machine;
 pub mod validate;

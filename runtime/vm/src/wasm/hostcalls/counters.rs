@@ -32,11 +32,11 @@ impl Call<'_> {
         if let Some(word) = self.frame().cache.remove(&key)
             && word.dirty
         {
-            let gas_left = self.gas_left()?;
+            let gas_left = self.gas_left();
             let stored = self.host().storage_store(&key, &word.value, gas_left);
             self.settle(stored)?;
         }
-        let gas_left = self.gas_left()?;
+        let gas_left = self.gas_left();
         let counted = self.host().storage_count(&key, change, &bound, gas_left);
         Ok(i32::from(!self.settle(counted)?))
     }

@@ -1,0 +1,134 @@
+//! A table for what one frame or transaction touches: usually a handful of keys.
+//!
+//! Up to [`FEW`] keys are compared one by one, which takes less time than to hash one; beyond, an ordered index finds them. Contracts choose
+//! the keys, so nothing here may rely on their hashes being spread. Entries stand in the order they came in; as long as none is removed
+//! a place is as good as a key.
+
+use std::collections::BTreeMap;
+
+/// Keys that are looked for one by one.
+const FEW: usize = 16;
+/// Entries that an emptied table keeps room for.
+const KEPT: usize = 256;
+
+pub(crate) struct Table<K, V> {
+    entries: Vec<(K, V)>,
+    /// Of all entries, once they are more than a few.
+    index: BTreeMap<K, usize>,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), index: BTreeMap::new() }
+    }
+}
+
+impl<K: Copy + Ord, V> Table<K, V> {
+    /// Where the key stands.
+    pub fn place(&self, key: &K) -> Option<usize> {
+        if self.entries.len() <= FEW {
+            self.entries.iter().position(|(have, _)| have == key)
+        } else {
+            self.index.get(key).copied()
+        }
+    }
+
+    /// Where the key stands from now on; `value` when it is new.
+    pub fn place_or_insert(&mut self, key: &K, value: impl FnOnce() -> V) -> usize {
+        self.place(key).unwrap_or_else(|| self.push(*key, value()))
+    }
+
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.place(key).map(|place| &self.entries[place].1)
+    }
+
+    pub fn insert(&mut self, key: K, value: V) {
+        match self.place(&key) {
+            Some(place) => self.entries[place].1 = value,
+            None => {
+                self.push(key, value);
+            }
+        }
+    }
+
+    /// The last entry takes the place of the one removed.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let place = self.place(key)?;
+        let (_, value) = self.entries.swap_remove(place);
+        if self.entries.len() <= FEW {
+            self.index.clear();
+        } else {
+            self.index.remove(key);
+            if let Some((moved, _)) = self.entries.get(place) {
+                self.index.insert(*moved, place);
+            }
+        }
+        Some(value)
+    }
+
+    pub fn at(&self, place: usize) -> &(K, V) {
+        &self.entries[place]
+    }
+
+    pub fn value_at(&mut self, place: usize) -> &mut V {
+        &mut self.entries[place].1
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.entries.iter()
+    }
+
+    pub fn into_entries(self) -> Vec<(K, V)> {
+        self.entries
+    }
+
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(KEPT);
+        self.index.clear();
+    }
+
+    fn push(&mut self, key: K, value: V) -> usize {
+        let place = self.entries.len();
+        self.entries.push((key, value));
+        if place == FEW {
+            self.index = self.entries.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
+        } else if place > FEW {
+            self.index.insert(key, place);
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_answers_like_an_ordered_map(steps in prop::collection::vec((0u8..40, any::<u16>()), 0..200)) {
+            let mut table = Table::default();
+            let mut map = BTreeMap::new();
+            for (key, value) in steps {
+                prop_assert_eq!(table.get(&key), map.get(&key));
+                let place = table.place_or_insert(&key, || 0);
+                map.entry(key).or_insert(0);
+                prop_assert_eq!(table.at(place), &(key, map[&key]));
+                if value % 64 == 0 {
+                    table.clear();
+                    map.clear();
+                } else if value % 3 == 0 {
+                    let gone = (value % 40) as u8;
+                    prop_assert_eq!(table.remove(&gone), map.remove(&gone));
+                } else {
+                    table.insert(key, value);
+                    map.insert(key, value);
+                }
+            }
+            let mut entries = table.into_entries();
+            entries.sort_unstable();
+            prop_assert_eq!(entries, map.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a contract's memory holds before its first instruction, and how to bring memory back to it.
+//!
+//! What always holds after [`Image::restore`]: if every byte that differs from the image lay in a marked chunk or within
+//! [`SPILL`] bytes behind one, memory equals the image and no mark is left. The instrumented module marks what it stores
+//! ([`instrument`](super::instrument)), and the host marks what it writes ([`mark`]).
+
+use super::instrument::{APART, CHUNK, InstrumentError, SPILL, segments};
+use super::validate::{Checked, parser};
+use wasmparser::Payload;
+
+/// The data segments, laid out over zeros. A chunk without a byte of them is not kept.
+pub(super) struct Image {
+    chunks: Vec<Option<Box<[u8; CHUNK]>>>,
+    bytes: usize,
+}
+
+impl Image {
+    pub fn of(checked: &Checked<'_>) -> Result<Self, InstrumentError> {
+        let mut image = Self { chunks: Vec::new(), bytes: 0 };
+        for payload in parser().parse_all(checked.wasm) {
+            if let Payload::DataSection(section) = payload.map_err(InstrumentError::new)? {
+                for segment in segments(section) {
+                    let (at, bytes) = segment?;
+                    image.lay(at as usize, bytes);
+                }
+            }
+        }
+        Ok(image)
+    }
+
+    /// Bytes of host memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn lay(&mut self, mut at: usize, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (chunk, within) = (at / CHUNK, at % CHUNK);
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - within));
+            if self.chunks.len() <= chunk {
+                self.chunks.resize(chunk + 1, None);
+            }
+            let chunk = self.chunks[chunk].get_or_insert_with(|| {
+                self.bytes += CHUNK;
+                Box::new([0; CHUNK])
+            });
+            chunk[within..within + now.len()].copy_from_slice(now);
+            at += now.len();
+            bytes = later;
+        }
+    }
+
+    /// `memory` is the module's: marks, then the contract's. Calls `visit` with each chunk that was marked.
+    pub fn restore(&self, memory: &mut [u8], mut visit: impl FnMut(usize)) {
+        let (marks, memory) = memory.split_at_mut(APART);
+        // Pages are whole, so there is a mark for each chunk and eight make a word.
+        let (words, _) = marks[..memory.len() / CHUNK].as_chunks_mut::<8>();
+        for (word, marks) in words.iter_mut().enumerate() {
+            let mut left = u64::from_le_bytes(*marks);
+            if left == 0 {
+                continue;
+            }
+            *marks = [0; 8];
+            while left != 0 {
+                let byte = left.trailing_zeros() / 8;
+                left &= !(0xff << (8 * byte));
+                let chunk = word * 8 + byte as usize;
+                self.restore_chunk(memory, chunk);
+                visit(chunk);
+            }
+        }
+    }
+
+    fn restore_chunk(&self, memory: &mut [u8], chunk: usize) {
+        let (whole, behind) = memory[chunk * CHUNK..].split_at_mut(CHUNK);
+        match self.chunk(chunk) {
+            Some(first) => whole.copy_from_slice(first),
+            None => whole.fill(0),
+        }
+        if let Some(behind) = behind.first_chunk_mut::<SPILL>() {
+            match self.chunk(chunk + 1).and_then(|first| first.first_chunk()) {
+                Some(first) => *behind = *first,
+                None => *behind = [0; SPILL],
+            }
+        }
+    }
+
+    fn chunk(&self, chunk: usize) -> Option<&[u8; CHUNK]> {
+        self.chunks.get(chunk)?.as_deref()
+    }
+}
+
+/// Marks that the host writes `length` bytes at `start` of the contract's memory, which must be in bounds.
+pub(super) fn mark(memory: &mut [u8], start: usize, length: usize) {
+    if length > 0 {
+        memory[start / CHUNK..=(start + length - 1) / CHUNK].fill(1);
+    }
+}

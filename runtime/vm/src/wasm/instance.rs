@@ -1,0 +1,251 @@
+//! Instances that serve one run after another.
+//!
+//! A fresh instance costs several times what a token transfer computes, and giving its pages back interrupts every other core that runs
+//! this process. So an instance that ended a run by itself is made as new and kept ([`Shelf`]). Nothing of a run may show in the next:
+//!
+//! | what a run changes | how it is made as new |
+//! |---|---|
+//! | memory | each write leaves a mark; [`Image::restore`] brings marked chunks back |
+//! | size of memory | an instance that grew is not kept |
+//! | mutable globals, counters | set by the added function each run enters through |
+//! | table, segments | no instruction that contracts may use changes one |
+//! | the frame on the host's side | rebuilt by [`Instance::run`] |
+//!
+//! An instance is not kept either when the run trapped, ran out of gas, or failed.
+
+use super::engine::CompiledContract;
+use super::hostcalls::{Frame, Handles};
+#[cfg(test)]
+use super::instrument::APART;
+use super::instrument::{CHUNK, GAS_EXPORT, PAGES_EXPORT, RUN_EXPORT, STACK_EXPORT};
+use crate::host::{Host, Limits};
+use alloy_primitives::{B256, Bytes};
+use corniche_abi::MEMORY_EXPORT;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use wasmtime::{Engine, Module, ModuleExport, Store, TypedFunc};
+
+/// Host pages are what memory is resident by.
+const RESIDENT_UNIT: usize = 4096;
+const LARGEST_MEMORY: usize = super::validate::MAX_MEMORY_PAGES as usize * 65_536;
+
+/// Where a module's parts are found.
+pub(super) struct Exports {
+    run: ModuleExport,
+    memory: ModuleExport,
+    gas: ModuleExport,
+    stack: ModuleExport,
+    pages: ModuleExport,
+}
+
+impl Exports {
+    /// `Err`: the name of what is missing.
+    pub fn of(module: &Module) -> Result<Self, &'static str> {
+        let export = |name| module.get_export_index(name).ok_or(name);
+        Ok(Self {
+            run: export(RUN_EXPORT)?,
+            memory: export(MEMORY_EXPORT)?,
+            gas: export(GAS_EXPORT)?,
+            stack: export(STACK_EXPORT)?,
+            pages: export(PAGES_EXPORT)?,
+        })
+    }
+}
+
+/// What the module's counters stood at when the run ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    pub gas: i64,
+    pub stack: i32,
+    pub pages: i32,
+}
+
+/// One instance of a contract, as new.
+pub(super) struct Instance {
+    contract: CompiledContract,
+    store: Store<Frame>,
+    handles: Handles,
+    run: TypedFunc<(i32, i64, i32, i32), i32>,
+    /// Bytes of memory when it was new.
+    size: usize,
+    /// Host pages ever written, and how many they are.
+    touched: Box<[u64; LARGEST_MEMORY / RESIDENT_UNIT / 64]>,
+    resident: usize,
+}
+
+impl Instance {
+    pub fn new(engine: &Engine, contract: CompiledContract) -> wasmtime::Result<Self> {
+        let mut store = Store::new(engine, Frame::default());
+        store.limiter(|frame| &mut frame.growth);
+        let (pre, exports) = contract.parts();
+        let instance = pre.instantiate(&mut store)?;
+        let missing = || wasmtime::Error::msg("an export of the instrumented module has the wrong type");
+        let mut export = |export| instance.get_module_export(&mut store, export).ok_or_else(missing);
+        let memory = export(&exports.memory)?.into_memory().ok_or_else(missing)?;
+        let gas = export(&exports.gas)?.into_global().ok_or_else(missing)?;
+        let stack = export(&exports.stack)?.into_global().ok_or_else(missing)?;
+        let pages = export(&exports.pages)?.into_global().ok_or_else(missing)?;
+        let run = export(&exports.run)?.into_func().ok_or_else(missing)?;
+        let run = run.typed(&store)?;
+        let handles = Handles { memory, gas, stack, pages };
+        store.data_mut().handles = Some(handles);
+        let size = memory.data_size(&store);
+        Ok(Self { contract, store, handles, run, size, touched: Box::new([0; _]), resident: RESIDENT_UNIT })
+    }
+
+    pub fn contract(&self) -> &CompiledContract {
+        &self.contract
+    }
+
+    /// Runs the contract from its start to its end. The frame's answers stay in [`Self::frame`].
+    pub fn run(&mut self, host: &mut dyn Host, input: Bytes, ink: u64, limits: Limits) -> wasmtime::Result<i32> {
+        let length = i32::try_from(input.len())?;
+        let (words, pages) = (i32::try_from(limits.stack_words)?, i32::try_from(limits.memory_pages)?);
+        let Self { store, run, .. } = self;
+        Frame::lend(store, host, input, |store| run.call(store, (length, ink as i64, words, pages)))
+    }
+
+    pub fn frame(&mut self) -> &mut Frame {
+        self.store.data_mut()
+    }
+
+    /// `None`: the module is not ours.
+    pub fn counters(&mut self) -> Option<Counters> {
+        let Handles { gas, stack, pages, .. } = self.handles;
+        let store = &mut self.store;
+        Some(Counters {
+            gas: gas.get(&mut *store).i64()?,
+            stack: stack.get(&mut *store).i32()?,
+            pages: pages.get(&mut *store).i32()?,
+        })
+    }
+
+    /// What of the ink is left.
+    pub fn ink(&mut self) -> Option<i64> {
+        self.handles.gas.get(&mut self.store).i64()
+    }
+
+    /// Makes memory as new; false, and the instance is of no more use, when that cannot be done.
+    #[must_use]
+    pub fn renew(&mut self) -> bool {
+        let memory = self.handles.memory.data_mut(&mut self.store);
+        if memory.len() != self.size {
+            return false;
+        }
+        let (touched, resident) = (&mut self.touched, &mut self.resident);
+        self.contract.image().restore(memory, |chunk| {
+            let page = chunk * CHUNK / RESIDENT_UNIT;
+            let (word, bit) = (&mut touched[page / 64], 1 << (page % 64));
+            if *word & bit == 0 {
+                *word |= bit;
+                *resident += RESIDENT_UNIT;
+            }
+        });
+        true
+    }
+
+    /// The contract's memory.
+    #[cfg(test)]
+    pub fn memory(&self) -> &[u8] {
+        &self.handles.memory.data(&self.store)[APART..]
+    }
+
+    /// Bytes of this process that keeping the instance costs; machine code is counted with every instance of it.
+    fn bytes(&self) -> usize {
+        self.resident + self.contract.bytes()
+    }
+}
+
+/// Instances waiting for their next run. Bounded in number and in bytes; the ones used last stay.
+///
+/// There are several boards, and each thread has one that it looks at first, so that threads do not wait for each other, nor for the
+/// line of cache that another just wrote.
+pub(super) struct Shelf {
+    boards: Box<[Board]>,
+    instances_each: usize,
+    bytes_each: usize,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Board(Mutex<Row>);
+
+/// The last is the one put there last.
+#[derive(Default)]
+struct Row {
+    waiting: Vec<(B256, Box<Instance>)>,
+    bytes: usize,
+}
+
+impl Shelf {
+    pub fn new(boards: usize, instances: usize, bytes: usize) -> Self {
+        let boards = boards.max(1);
+        Self {
+            boards: (0..boards).map(|_| Board::default()).collect(),
+            instances_each: instances / boards,
+            bytes_each: bytes / boards,
+        }
+    }
+
+    /// An instance of this contract, as new. A board in use by another thread is passed over.
+    pub fn take(&self, code_hash: &B256) -> Option<Box<Instance>> {
+        let first = board_of_thread();
+        (0..self.boards.len()).find_map(|step| {
+            let mut row = self.board(first + step)?;
+            let at = row.waiting.iter().rposition(|(hash, _)| hash == code_hash)?;
+            let (_, instance) = row.waiting.remove(at);
+            row.bytes -= instance.bytes();
+            Some(instance)
+        })
+    }
+
+    /// Keeps an instance that is as new.
+    pub fn put(&self, code_hash: B256, instance: Box<Instance>) {
+        // Declared first, so dropped last: instances are given back to the pool when nobody waits for the board.
+        let mut gone = Vec::new();
+        let Some(mut row) = self.board(board_of_thread()) else { return };
+        row.bytes += instance.bytes();
+        row.waiting.push((code_hash, instance));
+        let mut excess = row.waiting.len().saturating_sub(self.instances_each);
+        let mut bytes = row.bytes - row.waiting[..excess].iter().map(|(_, instance)| instance.bytes()).sum::<usize>();
+        while bytes > self.bytes_each {
+            bytes -= row.waiting[excess].1.bytes();
+            excess += 1;
+        }
+        if excess > 0 {
+            row.bytes = bytes;
+            gone.extend(row.waiting.drain(..excess));
+        }
+    }
+
+    fn board(&self, number: usize) -> Option<MutexGuard<'_, Row>> {
+        match self.boards[number % self.boards.len()].0.try_lock() {
+            Ok(row) => Some(row),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.boards.iter().map(|board| board.0.lock().unwrap().waiting.len()).sum()
+    }
+
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.boards.iter().map(|board| board.0.lock().unwrap().bytes).sum()
+    }
+}
+
+/// A number that threads keep, different for those that started to execute one after another.
+fn board_of_thread() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
+    NUMBER.with(|number| {
+        if number.get() == usize::MAX {
+            number.set(THREADS.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}

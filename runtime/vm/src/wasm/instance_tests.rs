@@ -1,0 +1,364 @@
+//! An instance that served before and a fresh one cannot be told apart.
+
+use super::engine::{CompiledContract, EngineConfig, WasmEngine};
+use super::instance::Instance;
+use super::{NoCache, gas};
+use crate::host::{
+    BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host, HostError, Limits,
+    Sum,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use arbitrary::Unstructured;
+use proptest::prelude::*;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+
+const GAS: u64 = 3_000_000;
+
+fn engine() -> &'static WasmEngine {
+    static ENGINE: OnceLock<WasmEngine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let config = EngineConfig { executors: 2, callers: 0, ..EngineConfig::default() };
+        WasmEngine::new(&config, Arc::new(NoCache)).unwrap()
+    })
+}
+
+/// Answers everything with something, always the same.
+struct Quiet(FrameContext);
+
+impl Quiet {
+    fn new() -> Self {
+        let block = BlockEnv {
+            chain_id: 7,
+            number: 42,
+            timestamp: 1_700_000_000,
+            base_fee: 7,
+            coinbase: Address::repeat_byte(0xfe),
+            gas_limit: 30_000_000,
+            randomness: B256::repeat_byte(9),
+        };
+        let (address, caller) = (Address::repeat_byte(0xcc), Address::repeat_byte(0x5e));
+        let value = U256::from(3);
+        Self(FrameContext {
+            address,
+            caller,
+            value,
+            origin: caller,
+            gas_price: 11,
+            is_static: false,
+            reentrant: false,
+            depth: 0,
+            block,
+        })
+    }
+}
+
+impl Host for Quiet {
+    fn context(&self) -> &FrameContext {
+        &self.0
+    }
+    fn storage_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
+        Ok(Charged::new(keccak256(key), 100))
+    }
+    fn storage_store(&mut self, _: &B256, _: &B256, _: u64) -> Result<Charged<()>, HostError> {
+        Ok(Charged::new((), 200))
+    }
+    fn storage_count(&mut self, _: &B256, _: Sum, _: &U256, _: u64) -> Result<Charged<bool>, HostError> {
+        Ok(Charged::new(true, 100))
+    }
+    fn transient_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
+        Ok(Charged::new(keccak256(key), 100))
+    }
+    fn transient_store(&mut self, _: &B256, _: &B256, _: u64) -> Result<Charged<()>, HostError> {
+        Ok(Charged::new((), 100))
+    }
+    fn emit_log(&mut self, _: Vec<B256>, _: Bytes, _: u64) -> Result<Charged<()>, HostError> {
+        Ok(Charged::new((), 400))
+    }
+    fn balance(&mut self, address: &Address, _: u64) -> Result<Charged<U256>, HostError> {
+        Ok(Charged::new(U256::from_be_slice(address.as_slice()), 100))
+    }
+    fn code(&mut self, address: &Address, _: u64) -> Result<Charged<Bytes>, HostError> {
+        Ok(Charged::new(Bytes::copy_from_slice(address.as_slice()), 100))
+    }
+    fn code_hash(&mut self, address: &Address, _: u64) -> Result<Charged<B256>, HostError> {
+        Ok(Charged::new(keccak256(address), 100))
+    }
+    fn call(&mut self, request: CallRequest) -> Result<CallReturn, HostError> {
+        Ok(CallReturn { status: CallStatus::Success, output: request.input, gas: 700 })
+    }
+    fn create(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError> {
+        Ok(CreateReturn { address: Some(Address::from_word(keccak256(&request.code))), output: request.code, gas: 32_000 })
+    }
+}
+
+/// Everything that a run leaves: how it ended, its output, what is left of the ink, its memory.
+#[derive(PartialEq, Eq)]
+struct Left {
+    end: String,
+    output: Bytes,
+    ink: Option<i64>,
+    memory: Vec<u8>,
+}
+
+fn run(instance: &mut Instance, input: &[u8], gas: u64) -> Left {
+    let limits = Limits { memory_pages: 64, ..Limits::TRANSACTION };
+    let result = instance.run(&mut Quiet::new(), Bytes::copy_from_slice(input), gas * gas::INK_PER_GAS, limits);
+    let end = match result {
+        Ok(status) => format!("{status}"),
+        Err(error) => match instance.frame().take_stop() {
+            Some(stop) => format!("{stop:?}"),
+            None => format!("{:?}", error.downcast_ref::<wasmtime::Trap>().expect("a trap")),
+        },
+    };
+    let output = std::mem::take(&mut instance.frame().output);
+    Left { end, output, ink: instance.ink(), memory: instance.memory().to_vec() }
+}
+
+fn same(left: &Left, right: &Left) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&left.end, &right.end);
+    prop_assert_eq!((&left.output, left.ink), (&right.output, right.ink));
+    prop_assert_eq!(left.memory.len(), right.memory.len());
+    let differs = left.memory.iter().zip(&right.memory).position(|(a, b)| a != b);
+    prop_assert_eq!(differs, None, "the first byte of memory that differs");
+    Ok(())
+}
+
+fn fresh(contract: &CompiledContract) -> Instance {
+    Instance::new(engine().wasmtime(), contract.clone()).unwrap()
+}
+
+/// Runs each input on an instance that served those before, and on one of its own. How many times the instance could be kept.
+fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseError> {
+    let contract = engine().compile(&keccak256(wasm), wasm).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let untouched = fresh(&contract).memory().to_vec();
+    let mut kept = 0;
+    let mut served = fresh(&contract);
+    for input in inputs {
+        let (again, new) = (run(&mut served, input, gas), run(&mut fresh(&contract), input, gas));
+        same(&again, &new)?;
+        // Stricter than the engine, which keeps no instance whose run failed: only a store out of bounds spoils one.
+        if again.end == "MemoryOutOfBounds" || !served.renew() {
+            served = fresh(&contract);
+        } else {
+            kept += 1;
+            let differs = served.memory().iter().zip(&untouched).position(|(a, b)| a != b);
+            prop_assert_eq!((served.memory().len(), differs), (untouched.len(), None), "after the run was {}", again.end);
+        }
+    }
+    Ok(kept)
+}
+
+const PAGES: u32 = 2;
+
+/// Where the bounds of chunks and pages are near more often than not.
+fn place() -> impl Strategy<Value = u32> {
+    let near = (0..PAGES * 64, -40i64..40).prop_map(|(chunk, by)| (i64::from(chunk) * 1024 + by).clamp(0, 131_000) as u32);
+    prop_oneof![3 => near, 1 => 0u32..131_000]
+}
+
+/// One thing a contract may do to its memory and globals.
+fn step() -> impl Strategy<Value = String> {
+    let stores = ["i32.store", "i32.store8", "i32.store16", "i64.store", "i64.store8", "i64.store16", "i64.store32"];
+    let store =
+        (prop::sample::select(stores.to_vec()), place(), 0u32..5_000, any::<i32>()).prop_map(|(kind, at, offset, value)| {
+            let (offset, base) = (offset.min(at), at - offset.min(at));
+            let ty = &kind[..3];
+            format!("({kind} offset={offset} (i32.const {base}) ({ty}.const {value}))")
+        });
+    let fill = (place(), any::<u8>(), 0u32..3_000)
+        .prop_map(|(at, value, length)| format!("(memory.fill (i32.const {at}) (i32.const {value}) (i32.const {length}))"));
+    let copy = (place(), place(), 0u32..3_000)
+        .prop_map(|(to, from, length)| format!("(memory.copy (i32.const {to}) (i32.const {from}) (i32.const {length}))"));
+    let global = (0u32..2, any::<i32>()).prop_map(|(global, value)| match global {
+        0 => format!("(global.set $small (i32.xor (global.get $small) (i32.const {value})))"),
+        _ => format!("(global.set $large (i64.add (global.get $large) (i64.const {value})))"),
+    });
+    let host = (0u32..12, place(), place()).prop_map(|(which, at, from)| match which {
+        0 => format!("(call $read_args (i32.const {at}))"),
+        1 => format!("(call $storage_load (i32.const {from}) (i32.const {at}))"),
+        2 => format!("(call $msg_sender (i32.const {at}))"),
+        3 => format!("(call $msg_value (i32.const {at}))"),
+        4 => format!("(call $keccak (i32.const {from}) (i32.const 32) (i32.const {at}))"),
+        5 => format!("(call $math_div (i32.const {at}) (i32.const {from}))"),
+        6 => format!("(call $balance (i32.const {from}) (i32.const {at}))"),
+        7 => format!("(drop (call $code (i32.const {from}) (i32.const 0) (i32.const 20) (i32.const {at})))"),
+        8 => format!(
+            "(drop (call $call (i32.const {from}) (i32.const {from}) (i32.const 48) (i32.const 0) (i64.const 9) (i32.const {at})))"
+        ),
+        9 => format!("(drop (call $return_data (i32.const {at}) (i32.const 0) (i32.const 48)))"),
+        10 => format!("(call $create (i32.const {from}) (i32.const 40) (i32.const 0) (i32.const {at}) (i32.const {from}))"),
+        _ => format!("(call $storage_cache (i32.const {from}) (i32.const {at})) (call $storage_flush (i32.const 1))"),
+    });
+    let rare = prop::sample::select(vec![
+        "(drop (memory.grow (i32.const 1)))".to_string(),
+        "(call $exit (i32.const 0))".into(),
+        "unreachable".into(),
+        "(i32.store (i32.const -5) (i32.const 1))".into(),
+        "(i64.store offset=4294967295 (i32.const 7) (i64.const -1))".into(),
+        "(memory.fill (i32.const -1) (i32.const 1) (i32.const 1))".into(),
+        "(memory.copy (i32.const 0) (i32.const -65536) (i32.const 1))".into(),
+    ]);
+    prop_oneof![6 => store, 2 => fill, 2 => copy, 2 => global, 5 => host, 1 => rare]
+}
+
+/// Reports memory and globals as it finds them, then takes the steps that bits of the input ask for, then reports again.
+fn program(steps: &[String], data: &[(u32, u8)]) -> Vec<u8> {
+    let mut body = String::new();
+    for (at, step) in steps.iter().enumerate() {
+        let _ =
+            write!(body, "(if (i32.and (i32.shr_u (local.get $bits) (i32.const {})) (i32.const 1)) (then {step}))", at % 16);
+    }
+    let data: String =
+        data.iter().map(|(at, byte)| format!("(data (i32.const {at}) \"\\{byte:02x}\\00\\{byte:02x}\")")).collect();
+    let text = format!(
+        r#"(module
+            (import "vm_hooks" "read_args" (func $read_args (param i32)))
+            (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+            (import "vm_hooks" "exit_early" (func $exit (param i32)))
+            (import "vm_hooks" "storage_load_bytes32" (func $storage_load (param i32 i32)))
+            (import "vm_hooks" "storage_cache_bytes32" (func $storage_cache (param i32 i32)))
+            (import "vm_hooks" "storage_flush_cache" (func $storage_flush (param i32)))
+            (import "vm_hooks" "msg_sender" (func $msg_sender (param i32)))
+            (import "vm_hooks" "msg_value" (func $msg_value (param i32)))
+            (import "vm_hooks" "native_keccak256" (func $keccak (param i32 i32 i32)))
+            (import "vm_hooks" "math_div" (func $math_div (param i32 i32)))
+            (import "vm_hooks" "account_balance" (func $balance (param i32 i32)))
+            (import "vm_hooks" "account_code" (func $code (param i32 i32 i32 i32) (result i32)))
+            (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+            (import "vm_hooks" "read_return_data" (func $return_data (param i32 i32 i32) (result i32)))
+            (import "vm_hooks" "create1" (func $create (param i32 i32 i32 i32 i32)))
+            (memory (export "memory") {PAGES} 8)
+            (global $fixed i32 (i32.const 77))
+            (global $small (mut i32) (i32.const 1234567))
+            (global $large (mut i64) (i64.const -98765432109))
+            {data}
+            (func $report
+                (call $keccak (i32.const 0) (i32.const 131040) (i32.const 131040))
+                (i32.store (i32.const 131040) (i32.xor (i32.load (i32.const 131040)) (global.get $small)))
+                (i64.store (i32.const 131048) (i64.xor (i64.load (i32.const 131048)) (global.get $large)))
+                (call $write_result (i32.const 131040) (i32.const 32)))
+            (func (export "user_entrypoint") (param $length i32) (result i32)
+                (local $bits i32)
+                (call $report)
+                (call $read_args (i32.const 500))
+                (local.set $bits (i32.load16_u (i32.const 500)))
+                {body}
+                (if (i32.and (local.get $bits) (i32.const 1)) (then (call $report)))
+                (i32.and (local.get $bits) (i32.const 2))))"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn programs_that_write_everywhere(
+        steps in prop::collection::vec(step(), 1..32),
+        data in prop::collection::vec((place(), any::<u8>()), 0..6),
+        inputs in prop::collection::vec(prop::collection::vec(any::<u8>(), 2..70), 2..6),
+    ) {
+        compare(&program(&steps, &data), &inputs, GAS)?;
+    }
+}
+
+/// A valid module of the kind contracts may be, from random bytes.
+fn smithed(seed: &[u8]) -> Option<Vec<u8>> {
+    let like = r#"(module (memory (export "memory") 1 4)
+        (func (export "user_entrypoint") (param i32) (result i32) unreachable))"#;
+    let hooks = r#"(module
+        (import "vm_hooks" "read_args" (func (param i32))) (import "vm_hooks" "write_result" (func (param i32 i32)))
+        (import "vm_hooks" "msg_value" (func (param i32))) (import "vm_hooks" "chainid" (func (result i64))))"#;
+    let config = wasm_smith::Config {
+        exports: Some(wat::parse_str(like).unwrap()),
+        available_imports: Some(wat::parse_str(hooks).unwrap()),
+        allow_floats: false,
+        allow_start_export: false,
+        bulk_memory_enabled: seed.get(1).is_some_and(|byte| byte % 8 == 0),
+        custom_page_sizes_enabled: false,
+        disallow_traps: seed.first().is_some_and(|byte| byte % 4 != 0),
+        exceptions_enabled: false,
+        extended_const_enabled: false,
+        gc_enabled: false,
+        max_data_segments: 8,
+        max_element_segments: 2,
+        max_globals: 8,
+        max_memory32_bytes: 4 << 16,
+        max_tables: 1,
+        max_table_elements: 32,
+        memory64_enabled: false,
+        memory_max_size_required: true,
+        memory_offset_choices: wasm_smith::MemoryOffsetChoices(90, 9, 1),
+        min_funcs: 2,
+        multi_value_enabled: false,
+        reference_types_enabled: false,
+        relaxed_simd_enabled: false,
+        saturating_float_to_int_enabled: false,
+        shared_everything_threads_enabled: false,
+        simd_enabled: false,
+        tail_call_enabled: false,
+        threads_enabled: false,
+        wide_arithmetic_enabled: false,
+        ..wasm_smith::Config::default()
+    };
+    Some(wasm_smith::Module::new(config, &mut Unstructured::new(seed)).ok()?.to_bytes())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn modules_out_of_nowhere(seed in prop::collection::vec(any::<u8>(), 200..3_000)) {
+        let Some(wasm) = smithed(&seed) else { return Ok(()) };
+        if super::validate::check(&wasm).is_ok() {
+            compare(&wasm, &[vec![], vec![1, 2, 3], vec![]], 20_000)?;
+        }
+    }
+}
+
+#[test]
+fn enough_of_what_comes_out_of_nowhere_is_a_contract() {
+    let mut seed = 1u64;
+    let mut bytes = |length: usize| -> Vec<u8> {
+        (0..length)
+            .map(|_| {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (seed >> 56) as u8
+            })
+            .collect()
+    };
+    let (mut accepted, mut kept, mut refusals) = (0, 0, Vec::new());
+    for _ in 0..100 {
+        let Some(wasm) = smithed(&bytes(2_000)) else { continue };
+        match super::validate::check(&wasm) {
+            Err(refusal) => refusals.push(refusal.to_string()),
+            Ok(_) => {
+                accepted += 1;
+                kept += compare(&wasm, &[vec![], vec![1]], 20_000).unwrap();
+            }
+        }
+    }
+    assert!(accepted > 5 && kept > 10, "{accepted} accepted, {kept} kept; {refusals:?}");
+    println!("{accepted} accepted, {kept} kept; {refusals:?}");
+}
+
+#[test]
+fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
+    let wasm = |result: u8| program(&[], &[(0, result)]);
+    let config = EngineConfig { executors: 1, callers: 0, waiting_bytes: 400_000, ..EngineConfig::default() };
+    let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
+    let contracts: Vec<_> =
+        (0..20).map(|number| engine.compile(&B256::with_last_byte(number), &wasm(number)).unwrap()).collect();
+    for contract in &contracts {
+        let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
+        engine.run(contract, &mut Quiet::new(), entry);
+    }
+    let shelf = engine.shelf();
+    let kept = shelf.len();
+    assert!(kept > 0 && kept < contracts.len(), "{kept} are kept");
+    assert!(shelf.bytes() <= 400_000);
+    assert!(shelf.take(&B256::with_last_byte(19)).is_some());
+    assert!(shelf.take(&B256::with_last_byte(19)).is_none());
+    assert!(shelf.take(&B256::ZERO).is_none());
+}
