@@ -17,7 +17,6 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::Log;
-use std::collections::BTreeMap;
 
 /// One transaction while it runs.
 pub(crate) struct World<'a> {
@@ -27,8 +26,8 @@ pub(crate) struct World<'a> {
     pub origin: Address,
     pub gas_price: u128,
     pub block_reads: BlockReads,
-    /// Open frames by the address they act on; delegate calls stay within their caller's.
-    pub open: BTreeMap<Address, u32>,
+    /// What open frames act on, the outermost first; delegate calls stay within their caller's.
+    pub open: Vec<Address>,
 }
 
 /// A call to be run, its price already paid by the caller.
@@ -75,8 +74,9 @@ impl<'a> World<'a> {
         }
         let code = self.journal.code_when_asked(account.code_hash);
         let opens = message.kind != CallKind::Delegate;
-        let open = self.open.entry(message.address).or_insert(0);
-        *open += u32::from(opens);
+        if opens {
+            self.open.push(message.address);
+        }
         let context = FrameContext {
             address: message.address,
             caller: message.caller,
@@ -84,7 +84,7 @@ impl<'a> World<'a> {
             origin: self.origin,
             gas_price: self.gas_price,
             is_static: message.is_static,
-            reentrant: *open > 1,
+            reentrant: self.open.iter().filter(|open| **open == message.address).count() > 1,
             depth: message.depth,
             block: self.block.clone(),
         };
@@ -93,21 +93,12 @@ impl<'a> World<'a> {
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
         let exit = machine.run(&account, &code, &mut frame, entry);
         if opens {
-            self.close(&message.address);
+            self.open.pop();
         }
         let mut ended = Ended::from(exit);
         // No machine gives back more than it got.
         ended.gas_left = ended.gas_left.min(message.gas);
         ended
-    }
-
-    fn close(&mut self, address: &Address) {
-        if let Some(open) = self.open.get_mut(address) {
-            *open -= 1;
-            if *open == 0 {
-                self.open.remove(address);
-            }
-        }
     }
 
     /// Moves wei; false, and nothing happens, when `from` has less.

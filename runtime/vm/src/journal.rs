@@ -8,21 +8,20 @@
 
 mod counters;
 
-use crate::price;
+use crate::{price, table::Table};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView, Sum};
 use corniche_types::Log;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 type SlotKey = (Address, B256);
 
 pub(crate) struct Journal<'a> {
     view: &'a dyn StateView,
-    accounts: BTreeMap<Address, Loaded<Account>>,
-    storage: BTreeMap<SlotKey, Slot>,
+    /// Nothing is ever removed from these two: undo entries name places in them.
+    accounts: Table<Address, Touched<Loaded>>,
+    storage: Table<SlotKey, Touched<Slot>>,
     transient: BTreeMap<SlotKey, B256>,
-    warm_accounts: BTreeSet<Address>,
-    warm_slots: BTreeSet<SlotKey>,
     /// Code of creations, also of ones that were undone.
     code: BTreeMap<B256, Bytes>,
     logs: Vec<Log>,
@@ -33,10 +32,23 @@ pub(crate) struct Journal<'a> {
     additions: Additions,
 }
 
-/// A value as the transaction found it and as it is now. An account that does not exist is the default one.
-struct Loaded<T> {
-    original: T,
-    current: T,
+/// What a transaction has to do with a key.
+struct Touched<T> {
+    warm: bool,
+    /// Read once, when first needed.
+    loaded: Option<T>,
+}
+
+impl<T> Touched<T> {
+    fn new() -> Self {
+        Self { warm: false, loaded: None }
+    }
+}
+
+/// An account as the transaction found it and as it is now. One that does not exist is the default one.
+struct Loaded {
+    original: Account,
+    current: Account,
 }
 
 /// A slot as the transaction found it and as it is now.
@@ -48,15 +60,15 @@ struct Slot {
 }
 
 enum Undo {
-    Account(Address, Account),
-    Slot(SlotKey, B256),
+    Account(usize, Account),
+    Slot(usize, B256),
     /// A counter call on a loaded slot: what it held, and what stores were priced against.
-    Counted(SlotKey, B256, B256),
+    Counted(usize, B256, B256),
     /// A counter call on a slot that was not loaded: what was added before.
     Counter(SlotKey, Sum),
     Transient(SlotKey, B256),
-    WarmAccount(Address),
-    WarmSlot(SlotKey),
+    WarmAccount(usize),
+    WarmSlot(usize),
     Refund(i64),
     Log,
 }
@@ -69,11 +81,9 @@ impl<'a> Journal<'a> {
     pub fn new(view: &'a dyn StateView) -> Self {
         Self {
             view,
-            accounts: BTreeMap::new(),
-            storage: BTreeMap::new(),
+            accounts: Table::default(),
+            storage: Table::default(),
             transient: BTreeMap::new(),
-            warm_accounts: BTreeSet::new(),
-            warm_slots: BTreeSet::new(),
             code: BTreeMap::new(),
             logs: Vec::new(),
             refund: 0,
@@ -89,22 +99,27 @@ impl<'a> Journal<'a> {
     pub fn revert(&mut self, to: Checkpoint) {
         while self.undo.len() > to.0 {
             match self.undo.pop().expect("longer than the checkpoint") {
-                Undo::Account(address, before) => self.loaded(&address).current = before,
-                Undo::Slot(key, before) => self.slot(&key).current = before,
-                Undo::Counted(key, before, priced) => {
-                    let slot = self.slot(&key);
-                    (slot.current, slot.priced) = (before, priced);
+                Undo::Account(place, before) => {
+                    if let Some(account) = &mut self.accounts.value_at(place).loaded {
+                        account.current = before;
+                    }
+                }
+                Undo::Slot(place, before) => {
+                    if let Some(slot) = &mut self.storage.value_at(place).loaded {
+                        slot.current = before;
+                    }
+                }
+                Undo::Counted(place, before, priced) => {
+                    if let Some(slot) = &mut self.storage.value_at(place).loaded {
+                        (slot.current, slot.priced) = (before, priced);
+                    }
                 }
                 Undo::Counter(key, before) => self.uncount(key, before),
                 Undo::Transient(key, before) => {
                     self.transient.insert(key, before);
                 }
-                Undo::WarmAccount(address) => {
-                    self.warm_accounts.remove(&address);
-                }
-                Undo::WarmSlot(key) => {
-                    self.warm_slots.remove(&key);
-                }
+                Undo::WarmAccount(place) => self.accounts.value_at(place).warm = false,
+                Undo::WarmSlot(place) => self.storage.value_at(place).warm = false,
                 Undo::Refund(before) => self.refund = before,
                 Undo::Log => {
                     self.logs.pop();
@@ -116,14 +131,14 @@ impl<'a> Journal<'a> {
     // Accounts
 
     pub fn account(&mut self, address: &Address) -> &Account {
-        &self.loaded(address).current
+        &self.loaded(address).1.current
     }
 
     fn update(&mut self, address: &Address, change: impl FnOnce(&mut Account)) {
-        let account = &mut self.loaded(address).current;
-        let before = account.clone();
-        change(account);
-        self.undo.push(Undo::Account(*address, before));
+        let (place, account) = self.loaded(address);
+        let before = account.current.clone();
+        change(&mut account.current);
+        self.undo.push(Undo::Account(place, before));
     }
 
     /// Brings in wei. Supply is bounded by the genesis, so the sum fits; a genesis that hands out more than 2^256 wei saturates.
@@ -135,7 +150,7 @@ impl<'a> Journal<'a> {
 
     /// Brings in wei at the end of a transaction, after which nothing is undone: an account that was not read stays unread.
     pub fn credit_at_last(&mut self, address: &Address, wei: U256) {
-        if self.accounts.contains_key(address) {
+        if self.accounts.get(address).is_some_and(|account| account.loaded.is_some()) {
             self.credit(address, wei);
         } else if !wei.is_zero() {
             self.additions.balances.insert(*address, wei);
@@ -194,18 +209,18 @@ impl<'a> Journal<'a> {
     // Storage
 
     pub fn storage(&mut self, address: &Address, slot: &B256) -> B256 {
-        self.slot(&(*address, *slot)).current
+        self.slot(&(*address, *slot)).1.current
     }
 
     /// Writes a slot and returns its price without the cold surcharge; the refund is counted here.
     pub fn store(&mut self, address: &Address, slot: &B256, value: B256) -> u64 {
         let key = (*address, *slot);
-        let loaded = self.slot(&key);
+        let (place, loaded) = self.slot(&key);
         let before = loaded.current;
         let (gas, refund) = price::store(&loaded.priced, &before, &value);
         if value != before {
             loaded.current = value;
-            self.undo.push(Undo::Slot(key, before));
+            self.undo.push(Undo::Slot(place, before));
         }
         if refund != 0 {
             self.undo.push(Undo::Refund(self.refund));
@@ -227,18 +242,20 @@ impl<'a> Journal<'a> {
 
     /// Marks an account as touched; true when it was not.
     pub fn warm_account(&mut self, address: &Address) -> bool {
-        let cold = self.warm_accounts.insert(*address);
+        let place = self.accounts.place_or_insert(address, Touched::new);
+        let cold = !std::mem::replace(&mut self.accounts.value_at(place).warm, true);
         if cold {
-            self.undo.push(Undo::WarmAccount(*address));
+            self.undo.push(Undo::WarmAccount(place));
         }
         cold
     }
 
     /// Marks a slot as touched; true when it was not.
     pub fn warm_slot(&mut self, address: &Address, slot: &B256) -> bool {
-        let cold = self.warm_slots.insert((*address, *slot));
+        let place = self.storage.place_or_insert(&(*address, *slot), Touched::new);
+        let cold = !std::mem::replace(&mut self.storage.value_at(place).warm, true);
         if cold {
-            self.undo.push(Undo::WarmSlot((*address, *slot)));
+            self.undo.push(Undo::WarmSlot(place));
         }
         cold
     }
@@ -263,10 +280,11 @@ impl<'a> Journal<'a> {
     /// Everything that differs from the view, what is added to it unread, and the logs.
     pub fn finish(self) -> (Changes, Additions, Vec<Log>) {
         let mut changes = Changes::default();
-        for (address, Loaded { original, current }) in self.accounts {
-            if original == current {
+        for (address, touched) in self.accounts.into_entries() {
+            let Some(Loaded { original, current }) = touched.loaded.filter(|account| account.original != account.current)
+            else {
                 continue;
-            }
+            };
             if current.code_hash != original.code_hash
                 && let Some(code) = self.code.get(&current.code_hash)
             {
@@ -274,23 +292,37 @@ impl<'a> Journal<'a> {
             }
             changes.accounts.insert(address, (!current.is_empty()).then_some(current));
         }
-        let slots = self.storage.into_iter().filter(|(_, loaded)| loaded.original != loaded.current);
-        changes.storage = slots.map(|(key, loaded)| (key, loaded.current)).collect();
+        let slots = self.storage.into_entries().into_iter();
+        let changed = slots.filter_map(|(key, touched)| {
+            touched.loaded.filter(|slot| slot.original != slot.current).map(|slot| (key, slot.current))
+        });
+        changes.storage = changed.collect();
         (changes, self.additions, self.logs)
     }
 
-    fn loaded(&mut self, address: &Address) -> &mut Loaded<Account> {
-        self.accounts.entry(*address).or_insert_with(|| {
+    /// The account, loaded, and its place.
+    fn loaded(&mut self, address: &Address) -> (usize, &mut Loaded) {
+        let place = self.accounts.place_or_insert(address, Touched::new);
+        let account = self.accounts.value_at(place).loaded.get_or_insert_with(|| {
             let account = self.view.account(address).unwrap_or_default();
             Loaded { original: account.clone(), current: account }
-        })
+        });
+        (place, account)
     }
 
-    /// The slot, loaded: what was added to it unread becomes part of its value.
-    fn slot(&mut self, key: &SlotKey) -> &mut Slot {
-        self.storage.entry(*key).or_insert_with(|| {
+    /// The slot, loaded, and its place: what was added to it unread becomes part of its value.
+    fn slot(&mut self, key: &SlotKey) -> (usize, &mut Slot) {
+        let place = self.storage.place_or_insert(key, Touched::new);
+        let slot = self.storage.value_at(place).loaded.get_or_insert_with(|| {
             let added = self.additions.counters.remove(key).unwrap_or(Sum::ZERO);
             Slot::counted(self.view.storage(&key.0, &key.1), added)
-        })
+        });
+        (place, slot)
+    }
+
+    /// The slot and its place, if it is loaded.
+    fn known_slot(&mut self, key: &SlotKey) -> Option<(usize, &mut Slot)> {
+        let place = self.storage.place(key)?;
+        self.storage.value_at(place).loaded.as_mut().map(|slot| (place, slot))
     }
 }

@@ -23,7 +23,6 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
 use corniche_types::{Receipt, SkipReason, Transaction, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
-use std::collections::BTreeMap;
 
 impl Vm {
     /// Runs one transaction on `view`, its tip going to `tip_to`. A function of its arguments, on every machine.
@@ -149,7 +148,7 @@ impl Run<'_> {
 
 impl<'a> World<'a> {
     pub fn new(machine: &'a dyn Machine, journal: Journal<'a>, block: &'a BlockEnv, origin: Address, gas_price: u128) -> Self {
-        Self { machine, journal, block, origin, gas_price, block_reads: BlockReads::default(), open: BTreeMap::new() }
+        Self { machine, journal, block, origin, gas_price, block_reads: BlockReads::default(), open: Vec::new() }
     }
 
     /// What is warm from the start (EIP-2929, 2930, 3651).

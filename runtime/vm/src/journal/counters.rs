@@ -37,10 +37,11 @@ impl Journal<'_> {
 
     /// Adds what [`may_count`](Self::may_count) allowed.
     pub fn count(&mut self, key: &SlotKey, change: Sum) {
-        if let Some(slot) = self.storage.get_mut(key) {
-            self.undo.push(Undo::Counted(*key, slot.current, slot.priced));
+        if let Some((place, slot)) = self.known_slot(key) {
+            let undo = Undo::Counted(place, slot.current, slot.priced);
             slot.current = add(slot.current, change);
             slot.priced = slot.current;
+            self.undo.push(undo);
             return;
         }
         let before = self.added(key);
@@ -50,8 +51,8 @@ impl Journal<'_> {
 
     /// Takes a count back: `before` is what was added when the slot was not loaded yet. By now it may be.
     pub(super) fn uncount(&mut self, key: SlotKey, before: Sum) {
-        match self.storage.get_mut(&key) {
-            Some(slot) => *slot = Slot::counted(slot.original, before),
+        match self.known_slot(&key) {
+            Some((_, slot)) => *slot = Slot::counted(slot.original, before),
             None => self.set_added(key, before),
         }
     }
@@ -70,7 +71,7 @@ impl Journal<'_> {
 
     /// Whether the slot's number lies within the range, both ends included. Does not load it.
     fn is_within(&self, key: &SlotKey, (low, high): (U256, U256)) -> bool {
-        if let Some(slot) = self.storage.get(key) {
+        if let Some(slot) = self.storage.get(key).and_then(|touched| touched.loaded.as_ref()) {
             let number = U256::from_be_bytes(slot.current.0);
             return low <= number && number <= high;
         }
