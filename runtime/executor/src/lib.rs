@@ -10,14 +10,24 @@
 //! What always holds: ordered is not valid. Every candidate is checked again in the state that the ones before it left, and
 //! one that may not run is skipped: no fee, no receipt, its reason in the ordering record.
 
+mod attempt;
 mod candidate;
+mod commit;
+mod core;
 pub mod fees;
+mod foresight;
+mod mvstore;
 mod output;
 pub mod parallel;
 mod pool;
 mod recorded;
+mod roots;
+mod schedule;
 pub mod serial;
 mod statistics;
+mod sync;
+mod validate;
+mod worker;
 
 pub use candidate::{Candidate, verify_ordered};
 pub use output::BlockOutput;

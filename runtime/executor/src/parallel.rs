@@ -1,15 +1,35 @@
-//! Blocks on all threads of a pool, with the result that [`serial`] gives.
+//! Blocks on all threads of a pool, with the result that [`serial`](crate::serial) gives.
+//!
+//! Multi-version timestamp ordering, in Basil's manner, inside an order that is already law: a transaction's timestamp is its position.
+//! All run at once on a [multi-version store](crate::mvstore); whoever writes finds exactly the later readers that this makes wrong, and they run
+//! again; results are final in order. See the crate's README for each rule's place.
+//!
+//! The [schedule](crate::schedule) and the [workers](crate::worker) start no thread and ask no clock. [`execute_block`] has them run
+//! by a pool; [`execute_block_stepped`] runs them on one thread, every step in an order that a seed decides.
 
-use crate::{BlockOutput, Candidate, Pool, Recorded, Statistics, serial};
+use crate::attempt::Attempt;
+use crate::commit;
+use crate::core::{Core, Work};
+use crate::foresight::Foresight;
+use crate::schedule::Schedule;
+use crate::sync::{Mutex, PoisonError};
+use crate::worker::{Ended, Step, Worker};
+use crate::{Alone, BlockOutput, Candidate, Pool, Recorded, Statistics};
 use corniche_state::StateView;
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
+use foldhash::SharedSeed;
 
-/// Executes the candidates as [`serial::execute_block`] does, with exactly its output. `recorded` holds results of earlier runs by
-/// position, to be adopted where they still hold; it may be shorter than the block.
+/// Shards of the store for each thread: two seldom want the same one.
+const SHARDS_PER_THREAD: usize = 16;
+/// Blocks smaller than this are not worth waking anybody.
+const SMALL: usize = 4;
+
+/// Executes the candidates as [`serial::execute_block`](crate::serial::execute_block) does, with exactly its output. `recorded` holds
+/// results of earlier runs by position, to be adopted where they still hold; it may be shorter than the block.
 ///
 /// # Panics
-/// Where [`serial::execute_block`] does.
+/// Where [`serial::execute_block`](crate::serial::execute_block) does.
 pub fn execute_block(
     vm: &Vm,
     view: &dyn StateView,
@@ -19,9 +39,123 @@ pub fn execute_block(
     pool: &dyn Pool,
     recorded: Vec<Option<Recorded>>,
 ) -> (BlockOutput, Statistics) {
-    // Only the border so far: one thread of the pool does it all.
-    let _ = (pool, recorded);
-    let transactions = candidates.iter().filter(|candidate| candidate.verified.is_ok()).count() as u64;
-    let output = serial::execute_block(vm, view, env, candidates, fee_addresses);
-    (output, Statistics { transactions, executions: transactions, ..Statistics::default() })
+    let pool = if candidates.len() < SMALL { &Alone } else { pool };
+    let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
+    let (core, mut statistics) = block.core(view, recorded, pool.threads());
+    let total = Mutex::new(Statistics::default());
+    pool.run(&|_| {
+        let _guard = CloseOnPanic(&core.schedule);
+        let mut worker = Worker::new();
+        let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
+        while worker.step(&core, &mut run) == Step::Done || core.schedule.sleep() {}
+        *total.lock().unwrap_or_else(PoisonError::into_inner) += worker.statistics;
+    });
+    statistics += total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    block.stop_at_fault(&core);
+    (commit::assemble(core, candidates, pool), statistics)
+}
+
+/// The same on the calling thread, with so many workers that take turns as `seed` says: the same seed, the same run.
+#[allow(clippy::too_many_arguments)] // those of `execute_block`, the seed in the pool's place
+pub fn execute_block_stepped(
+    vm: &Vm,
+    view: &dyn StateView,
+    env: &BlockEnv,
+    candidates: &[Candidate],
+    fee_addresses: &[Address],
+    workers: usize,
+    seed: u64,
+    recorded: Vec<Option<Recorded>>,
+) -> (BlockOutput, Statistics) {
+    let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
+    let (core, mut statistics) = block.core(view, recorded, workers);
+    let mut workers: Vec<Worker<'_>> = (0..workers.max(1)).map(|_| Worker::new()).collect();
+    let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
+    let mut random = seed;
+    // The first in a random order that has something to do takes a step.
+    while workers.iter_mut().any(|worker| worker.step(&core, &mut run) == Step::Done) {
+        let count = workers.len() as u64;
+        workers.swap(0, (splitmix(&mut random) % count) as usize);
+    }
+    assert!(
+        core.schedule.closed(),
+        "every worker waits for another: position {} will never be final",
+        core.schedule.frontier()
+    );
+    workers.into_iter().for_each(|worker| statistics += worker.statistics);
+    block.stop_at_fault(&core);
+    (commit::assemble(core, candidates, &Alone), statistics)
+}
+
+/// What a block is made of, and how one of its transactions is run.
+struct Block<'b> {
+    vm: &'b Vm,
+    env: &'b BlockEnv,
+    candidates: &'b [Candidate],
+    fee_addresses: &'b [Address],
+    /// Whether there are recorded results at all.
+    offers: bool,
+}
+
+impl Block<'_> {
+    fn core<'c>(&self, view: &'c dyn StateView, recorded: Vec<Option<Recorded>>, threads: usize) -> (Core<'c>, Statistics) {
+        // Who chooses keys does not know the block's randomness, so nobody can make all keys of a block collide.
+        let [randomness, ..] = self.env.randomness.0.as_chunks::<8>().0 else { unreachable!("32 bytes") };
+        let seed = SharedSeed::from_u64(u64::from_le_bytes(*randomness) ^ self.env.number);
+        let transactions = self.candidates.iter().filter(|candidate| candidate.verified.is_ok()).count() as u64;
+        let offered = recorded.iter().flatten().count() as u64;
+        let statistics = Statistics { transactions, offered, ..Statistics::default() };
+        let recorded = recorded.into_iter().chain(std::iter::repeat_with(|| None));
+        let works = self.candidates.iter().zip(recorded);
+        let works = works.map(|(_, recorded)| Work { recorded: recorded.map(Box::new), ..Work::default() });
+        let foresight = Foresight::new(self.candidates, &seed);
+        (Core::new(view, works, foresight, SHARDS_PER_THREAD * threads, &seed), statistics)
+    }
+
+    fn run(&self, core: &Core<'_>, attempt: &Attempt<'_>) -> Ended {
+        let position = attempt.reader.position;
+        let candidate = &self.candidates[position as usize];
+        let transaction = match &candidate.verified {
+            Ok(transaction) => transaction,
+            Err(reason) => return Ended::Never(*reason),
+        };
+        let tip_to = self.fee_addresses.get(candidate.author.as_usize()).copied().unwrap_or(self.env.coinbase);
+        if self.offers
+            && let Some(recorded) = core.schedule.with_result(position, |work| work.recorded.take())
+        {
+            if recorded.is_of(transaction, &tip_to, self.env) && attempt.holds(&recorded) {
+                return Ended::Adopted(recorded.outcome);
+            }
+            if attempt.halt().is_some() {
+                core.schedule.with_result(position, |work| work.recorded = Some(recorded));
+                return Ended::Undecided;
+            }
+        }
+        Ended::Ran(self.vm.transact(attempt, self.env, transaction, tip_to))
+    }
+
+    fn stop_at_fault(&self, core: &Core<'_>) {
+        if let Some((position, fault)) = core.fault() {
+            panic!("block {}, transaction {position}: {fault}", self.env.number);
+        }
+    }
+}
+
+/// Whoever waits for a worker that panicked would wait for ever.
+struct CloseOnPanic<'s, T>(&'s Schedule<T>);
+
+impl<T> Drop for CloseOnPanic<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -1,6 +1,7 @@
 //! Receipts: what a transaction did, as stored and as hashed into the receipts root.
 
 use alloy_consensus::{Eip658Value, Receipt as AlloyReceipt, ReceiptEnvelope, ReceiptWithBloom};
+use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bloom, Bytes, LogData};
 use borsh::{BorshDeserialize, BorshSerialize};
 
@@ -58,6 +59,13 @@ impl Receipt {
             1 => ReceiptEnvelope::Eip2930(with_bloom),
             _ => ReceiptEnvelope::Eip1559(with_bloom),
         }
+    }
+
+    /// Appends the bytes hashed into the receipts root, and returns the bloom in them.
+    pub fn encode_hashed(&self, out: &mut Vec<u8>) -> Bloom {
+        let envelope = self.to_envelope();
+        envelope.encode_2718(out);
+        *envelope.logs_bloom()
     }
 
     /// Root of Ethereum's receipts trie for one block.

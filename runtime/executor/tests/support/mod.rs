@@ -2,6 +2,10 @@
 #![allow(dead_code)] // each test binary uses a part
 #![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
 
+pub mod judge;
+pub mod program;
+pub mod threads;
+
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::EthereumKey;
@@ -196,10 +200,10 @@ pub fn digest(seed: u64) -> B256 {
 }
 
 /// SplitMix64.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

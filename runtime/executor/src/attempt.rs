@@ -1,0 +1,116 @@
+//! The state as one attempt at a transaction sees it: what the block came to below its position (D1).
+
+use crate::core::Core;
+use crate::mvstore::{Answer, Cells, Key};
+use crate::schedule::{Position, Reader};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::{Predicate, Recorded};
+use corniche_state::{Account, StateView};
+use corniche_types::{Address, B256, Bytes, U256};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) struct Attempt<'c> {
+    pub reader: Reader,
+    /// Everything below is final: what is read is what is, and nobody will change it.
+    pub exact: bool,
+    core: &'c Core<'c>,
+    seen: Mutex<Seen>,
+    halted: AtomicBool,
+}
+
+#[derive(Default)]
+struct Seen {
+    predicates: Vec<Predicate>,
+    halt: Option<Halt>,
+}
+
+/// Why an attempt cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// It needs what this writer, which is lower, is about to write again.
+    For(Position),
+    /// It needs what is final only once all below is.
+    ForFrontier,
+}
+
+impl<'c> Attempt<'c> {
+    pub fn new(core: &'c Core<'c>, reader: Reader, exact: bool) -> Self {
+        Self { reader, exact, core, seen: Mutex::default(), halted: AtomicBool::new(false) }
+    }
+
+    pub fn halt(&self) -> Option<Halt> {
+        self.seen().halt
+    }
+
+    pub fn is_stale(&self) -> bool {
+        !self.exact && self.core.schedule.is_stale(self.reader)
+    }
+
+    /// The questions whose answers are to be checked when all below is final.
+    pub fn into_predicates(self) -> Vec<Predicate> {
+        std::mem::take(&mut self.seen().predicates)
+    }
+
+    /// S2: whether everything `recorded` has read is the same here. What is read is entered in the indices like any read, so the result
+    /// is taken back like any other when something changes later. One look-up for each read.
+    pub fn holds(&self, recorded: &Recorded) -> bool {
+        let reads = &recorded.reads;
+        reads.accounts.iter().all(|(address, account)| self.account(address) == *account)
+            && reads.storage.iter().all(|((address, slot), value)| self.storage(address, slot) == *value)
+            && reads
+                .predicates
+                .iter()
+                .all(|Predicate { key, low, high, answer }| self.storage_within(&key.0, &key.1, low, high) == *answer)
+            && self.halt().is_none()
+    }
+
+    fn read<K: Key<Content: Default>>(&self, cells: &Cells<K>, key: &K) -> K::Content {
+        let position = self.reader.position;
+        let (reader, frontier) = if self.exact { (None, position) } else { (Some(self.reader), self.core.schedule.frontier()) };
+        let halt = match cells.read(key, position, reader, frontier, self.core.base) {
+            Answer::Found(content) => return content,
+            Answer::Estimate(writer) => Halt::For(writer),
+            Answer::Unsettled => Halt::ForFrontier,
+        };
+        self.core.foresight.conflict(position, cells.hash(key));
+        self.seen().halt.get_or_insert(halt);
+        self.halted.store(true, Ordering::Release);
+        K::Content::default()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StateView for Attempt<'_> {
+    fn account(&self, address: &Address) -> Option<Account> {
+        self.read(&self.core.accounts, address)
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.read(&self.core.storage, &(*address, *slot))
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.core.code(hash)
+    }
+
+    /// D8: answered at once, and asked again when all below is final.
+    fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
+        let key = (*address, *slot);
+        let (position, storage) = (self.reader.position, &self.core.storage);
+        let mut predicate = Predicate { key, low: *low, high: *high, answer: false };
+        if self.exact {
+            return predicate.ask(&storage.settled(&key, position, self.core.base));
+        }
+        predicate.answer = predicate.ask(&storage.guess(&key, position, self.core.schedule.frontier(), self.core.base));
+        let answer = predicate.answer;
+        self.seen().predicates.push(predicate);
+        answer
+    }
+
+    fn interrupted(&self) -> bool {
+        self.halted.load(Ordering::Acquire) || self.is_stale()
+    }
+}

@@ -1,0 +1,136 @@
+//! Which transactions are likely to conflict: to wait costs less than to run in vain (D7, D9).
+//!
+//! Transactions belong to classes: those of one sender, those that call the same method of the same contract, those that declare
+//! the same slot in their access lists. Transactions of one sender always wait for each other, since the nonce is a
+//! dependency; those of another class do once it was seen that the class conflicts over one and the same key. A wrong guess
+//! costs time only.
+
+use crate::Candidate;
+use crate::schedule::Position;
+use corniche_types::{Address, B256};
+use foldhash::{SharedSeed, quality::FoldHasher};
+use hashbrown::{HashTable, hash_table::Entry};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Slots of an access list that are looked at.
+const DECLARED_SLOTS: usize = 4;
+/// So many conflicts in a row over one key, and a class conflicts.
+const STREAK: u32 = 3;
+/// And at least one transaction in so many.
+const SHARE: u32 = 3;
+
+pub(crate) struct Foresight {
+    /// Of each position: where its links start. One more at the end.
+    starts: Vec<u32>,
+    links: Vec<Link>,
+    classes: Vec<Class>,
+}
+
+/// A transaction's membership in a class.
+#[derive(Clone, Copy)]
+struct Link {
+    class: u32,
+    /// How many of the class come before.
+    ordinal: u32,
+    /// The last of them.
+    previous: Position,
+}
+
+struct Class {
+    conflicts: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    conflicts: u32,
+    /// Over the same key, one after the other.
+    streak: u32,
+    key: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Sender(Address),
+    Method(Option<Address>, [u8; 4]),
+    Slot(Address, B256),
+}
+
+impl Foresight {
+    pub fn new(candidates: &[Candidate], seed: &SharedSeed) -> Self {
+        struct Known {
+            name: Name,
+            hash: u64,
+            class: u32,
+            members: u32,
+            last: Position,
+        }
+        let hash_of = |name: &Name| {
+            let mut hasher = FoldHasher::with_seed(1, seed);
+            name.hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut known: HashTable<Known> = HashTable::with_capacity(candidates.len() + 16);
+        let mut foresight = Self { starts: Vec::with_capacity(candidates.len() + 1), links: Vec::new(), classes: Vec::new() };
+        for (position, candidate) in candidates.iter().enumerate() {
+            foresight.starts.push(foresight.links.len() as u32);
+            let Ok(transaction) = &candidate.verified else { continue };
+            let mut join = |name: Name| {
+                let hash = hash_of(&name);
+                match known.entry(hash, |other| other.name == name, |other| other.hash) {
+                    Entry::Occupied(mut entry) => {
+                        let of = entry.get_mut();
+                        foresight.links.push(Link { class: of.class, ordinal: of.members, previous: of.last });
+                        of.members += 1;
+                        of.last = position as Position;
+                    }
+                    Entry::Vacant(entry) => {
+                        let class = foresight.classes.len() as u32;
+                        let conflicts = AtomicBool::new(matches!(name, Name::Sender(_)));
+                        foresight.classes.push(Class { conflicts, seen: Mutex::default() });
+                        entry.insert(Known { name, hash, class, members: 1, last: position as Position });
+                    }
+                }
+            };
+            join(Name::Sender(transaction.sender()));
+            let mut selector = [0; 4];
+            let given = transaction.input().len().min(4);
+            selector[..given].copy_from_slice(&transaction.input()[..given]);
+            join(Name::Method(transaction.to(), selector));
+            if transaction.type_byte() != 0 {
+                let declared = transaction.access_list();
+                let slots = declared.iter().flat_map(|(address, slots)| slots.iter().map(|slot| (*address, *slot)));
+                slots.take(DECLARED_SLOTS).for_each(|(address, slot)| join(Name::Slot(address, slot)));
+            }
+        }
+        foresight.starts.push(foresight.links.len() as u32);
+        foresight
+    }
+
+    /// Lower positions that `position` should see executed before it runs.
+    pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
+        let conflicting = |link: &&Link| self.classes[link.class as usize].conflicts.load(Ordering::Relaxed);
+        self.links(position).iter().filter(conflicting).map(|link| link.previous)
+    }
+
+    /// To be told of a conflict of `position` with a lower one over the key of this hash.
+    pub fn conflict(&self, position: Position, key: u64) {
+        for link in self.links(position) {
+            let class = &self.classes[link.class as usize];
+            let mut seen = class.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.conflicts += 1;
+            seen.streak = if seen.key == key { seen.streak + 1 } else { 1 };
+            seen.key = key;
+            if seen.streak >= STREAK && seen.conflicts * SHARE >= link.ordinal {
+                class.conflicts.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn links(&self, position: Position) -> &[Link] {
+        let position = position as usize;
+        &self.links[self.starts[position] as usize..self.starts[position + 1] as usize]
+    }
+}

@@ -1,0 +1,385 @@
+//! The multi-version store: for each key of the state its versions by position, and who has read it (D1, D2).
+//!
+//! ```text
+//! key ─▶ base │ 3: value │ 5: + 7 │ 9: value (estimate) │ …       readers: 4, 6, 12, …
+//!        ▲ the state before the block, or what final transactions made of it
+//! ```
+//!
+//! - A reader at position p sees the highest value below p with the additions between, and is entered in the key's index of
+//!   readers, both under one lock. A writer changes its version and takes the readers that saw something else out of the
+//!   index, under the same lock. So whoever read before a write is found by it, and whoever reads after it sees it.
+//! - An estimate is a version whose writer runs again. Nobody waits for it who does not read it, and readers that saw its old
+//!   content stay valid when the writer comes to the same content again.
+//! - Versions of final transactions are folded into the base when a key has many, so a counter that all add to costs the
+//!   same for the thousandth as for the first (D8).
+//!
+//! What always holds: at every moment, what a reader in an index saw is what its key resolves to at its position, estimates
+//! taken for what they last were; the others have been handed to whoever changed it.
+
+use crate::schedule::{Position, Reader};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use corniche_state::{Account, StateView, Sum};
+use corniche_types::{Address, B256, U256};
+use foldhash::{SharedSeed, quality::FoldHasher};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+/// A key with more versions, or more readers, than this gets rid of what is final.
+const FOLD_ABOVE: usize = 16;
+/// Whoever would read through more additions than this waits until they are final: it would be invalidated anyway.
+const ADDITIONS_READ_THROUGH: usize = 32;
+
+/// What the state holds values by.
+pub(crate) trait Key: Copy + Eq + Hash + Ord + Send + Sync {
+    type Content: Clone + PartialEq + Send;
+    type Addition: Copy + PartialEq + Send;
+
+    fn read(&self, base: &dyn StateView) -> Self::Content;
+    fn add(content: &Self::Content, addition: Self::Addition) -> Self::Content;
+}
+
+/// An account as a whole: existence, nonce, balance, code hash.
+impl Key for Address {
+    type Content = Option<Account>;
+    type Addition = U256;
+
+    fn read(&self, base: &dyn StateView) -> Option<Account> {
+        base.account(self)
+    }
+
+    fn add(content: &Option<Account>, wei: U256) -> Option<Account> {
+        let before = content.clone().unwrap_or_default();
+        Some(Account { balance: before.balance.saturating_add(wei), ..before })
+    }
+}
+
+/// A storage slot.
+impl Key for (Address, B256) {
+    type Content = B256;
+    type Addition = Sum;
+
+    fn read(&self, base: &dyn StateView) -> B256 {
+        base.storage(&self.0, &self.1)
+    }
+
+    fn add(content: &B256, sum: Sum) -> B256 {
+        B256::from(sum.add_to(U256::from_be_bytes(content.0)))
+    }
+}
+
+/// What a transaction does to a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Write<K: Key> {
+    Value(K::Content),
+    Addition(K::Addition),
+}
+
+/// What a read led to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answer<C> {
+    Found(C),
+    /// The writer at this position is about to write again (D1).
+    Estimate(Position),
+    /// Too much below is added by transactions that are not final.
+    Unsettled,
+}
+
+/// Names a cell without its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellId {
+    shard: u32,
+    index: u32,
+}
+
+pub(crate) struct Cells<K: Key> {
+    shards: Vec<Mutex<Shard<K>>>,
+    seed: SharedSeed,
+}
+
+struct Shard<K: Key> {
+    /// Indices into `cells`.
+    table: HashTable<u32>,
+    cells: Vec<Cell<K>>,
+}
+
+struct Cell<K: Key> {
+    key: K,
+    hash: u64,
+    base: K::Content,
+    /// Whether a final transaction has written the base.
+    written: bool,
+    /// By ascending position.
+    versions: VecDeque<Version<K>>,
+    /// By ascending position.
+    readers: VecDeque<Reader>,
+}
+
+struct Version<K: Key> {
+    position: Position,
+    write: Write<K>,
+    estimate: bool,
+}
+
+impl<K: Key> Cells<K> {
+    /// `seed` spreads the keys; who chooses keys should not know it beforehand, or could make all of them fall together.
+    pub fn new(shards: usize, seed: SharedSeed) -> Self {
+        let shard = || Mutex::new(Shard { table: HashTable::new(), cells: Vec::new() });
+        Self { shards: (0..shards.next_power_of_two()).map(|_| shard()).collect(), seed }
+    }
+
+    /// D1. Everything below `frontier` is final. A reader that is not `None` is entered in the index, unless the answer is to wait.
+    pub fn read(
+        &self,
+        key: &K,
+        position: Position,
+        reader: Option<Reader>,
+        frontier: Position,
+        base: &dyn StateView,
+    ) -> Answer<K::Content> {
+        self.with(key, base, |cell| {
+            cell.tidy(frontier);
+            let answer = cell.answer(position);
+            if let (Answer::Found(_), Some(reader)) = (&answer, reader) {
+                cell.register(reader);
+            }
+            answer
+        })
+    }
+
+    /// What a predicate read is answered with before all below is final: nobody waits and nobody is entered in the index, since the
+    /// answer is asked for again then. Looks through a bounded number of additions and may be out of date.
+    pub fn guess(&self, key: &K, position: Position, frontier: Position, base: &dyn StateView) -> K::Content {
+        self.with(key, base, |cell| {
+            cell.tidy(frontier);
+            let end = cell.below(position);
+            let start = end.saturating_sub(ADDITIONS_READ_THROUGH);
+            let from = (start..end).rev().find(|index| matches!(cell.versions[*index].write, Write::Value(_)));
+            cell.apply(from.unwrap_or(start), end)
+        })
+    }
+
+    /// The content before `position` when all below it is final; folds it.
+    pub fn settled(&self, key: &K, position: Position, base: &dyn StateView) -> K::Content {
+        self.with(key, base, |cell| {
+            cell.fold(position);
+            cell.base.clone()
+        })
+    }
+
+    /// D2: puts the version at `position` in place, or takes it away, and hands over the readers that saw something else.
+    /// `settled`: all below `position` is final and this is the last word there.
+    pub fn publish(
+        &self,
+        key: &K,
+        position: Position,
+        write: Option<Write<K>>,
+        settled: bool,
+        base: &dyn StateView,
+        invalidated: &mut Vec<Reader>,
+    ) -> CellId {
+        let (mut shard, shard_index, index) = self.locate(key, base);
+        shard.cells[index].publish(position, write, settled, invalidated);
+        CellId { shard: shard_index, index: index as u32 }
+    }
+
+    /// The same for a cell that is known.
+    pub fn withdraw(&self, id: CellId, position: Position, settled: bool, invalidated: &mut Vec<Reader>) {
+        self.shard(id.shard).cells[id.index as usize].publish(position, None, settled, invalidated);
+    }
+
+    /// D3: the writer at `position` runs again.
+    pub fn estimate(&self, id: CellId, position: Position) {
+        let shard = &mut *self.shard(id.shard);
+        let cell = &mut shard.cells[id.index as usize];
+        let index = cell.below(position);
+        if let Some(version) = cell.versions.get_mut(index).filter(|version| version.position == position) {
+            version.estimate = true;
+        }
+    }
+
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Everything written in a shard, when all is final. In no particular order.
+    pub fn written(&self, shard: usize, into: &mut Vec<(K, K::Content)>) {
+        for cell in std::mem::take(&mut self.shard(shard as u32).cells) {
+            if cell.written || !cell.versions.is_empty() {
+                into.push((cell.key, cell.apply(cell.last_value(cell.versions.len()), cell.versions.len())));
+            }
+        }
+    }
+
+    fn with<T>(&self, key: &K, base: &dyn StateView, act: impl FnOnce(&mut Cell<K>) -> T) -> T {
+        let (mut shard, _, index) = self.locate(key, base);
+        act(&mut shard.cells[index])
+    }
+
+    fn shard(&self, index: u32) -> MutexGuard<'_, Shard<K>> {
+        self.shards[index as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the key's cell or makes one; the state before the block is asked once for each key.
+    fn locate(&self, key: &K, base: &dyn StateView) -> (MutexGuard<'_, Shard<K>>, u32, usize) {
+        let hash = self.hash(key);
+        // The table looks at the highest and the lowest bits.
+        let shard_index = (hash >> 32) as u32 & (self.shards.len() as u32 - 1);
+        let mut guard = self.shard(shard_index);
+        let shard = &mut *guard;
+        let cells = &mut shard.cells;
+        if let Some(index) = shard.table.find(hash, |index| cells[*index as usize].key == *key) {
+            let index = *index as usize;
+            return (guard, shard_index, index);
+        }
+        let index = cells.len();
+        cells.push(Cell {
+            key: *key,
+            hash,
+            base: key.read(base),
+            written: false,
+            versions: VecDeque::new(),
+            readers: VecDeque::new(),
+        });
+        shard.table.insert_unique(hash, index as u32, |index| cells[*index as usize].hash);
+        (guard, shard_index, index)
+    }
+
+    /// The key as a number, the same for all of a block.
+    pub fn hash(&self, key: &K) -> u64 {
+        let mut hasher = FoldHasher::with_seed(0, &self.seed);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl<K: Key> Cell<K> {
+    /// Number of versions below `position`.
+    fn below(&self, position: Position) -> usize {
+        // Most come in order and ask for the end.
+        match self.versions.back() {
+            None => 0,
+            Some(last) if last.position < position => self.versions.len(),
+            Some(_) => self.versions.partition_point(|version| version.position < position),
+        }
+    }
+
+    /// Where the content before version `end` starts: at the highest value, or below all of them.
+    fn last_value(&self, end: usize) -> usize {
+        (0..end).rev().find(|index| matches!(self.versions[*index].write, Write::Value(_))).unwrap_or(0)
+    }
+
+    /// What versions `start` to `end` make of the base.
+    fn apply(&self, start: usize, end: usize) -> K::Content {
+        let mut content = None;
+        for version in self.versions.range(start..end) {
+            content = Some(match &version.write {
+                Write::Value(value) => value.clone(),
+                Write::Addition(addition) => K::add(content.as_ref().unwrap_or(&self.base), *addition),
+            });
+        }
+        content.unwrap_or_else(|| self.base.clone())
+    }
+
+    fn answer(&self, position: Position) -> Answer<K::Content> {
+        let end = self.below(position);
+        let mut start = end;
+        while start > 0 {
+            start -= 1;
+            let version = &self.versions[start];
+            if version.estimate {
+                return Answer::Estimate(version.position);
+            }
+            if matches!(version.write, Write::Value(_)) {
+                break;
+            }
+            if end - start > ADDITIONS_READ_THROUGH {
+                return Answer::Unsettled;
+            }
+        }
+        Answer::Found(self.apply(start, end))
+    }
+
+    fn register(&mut self, reader: Reader) {
+        let index = match self.readers.back() {
+            Some(last) if last.position >= reader.position => {
+                self.readers.partition_point(|other| other.position < reader.position)
+            }
+            _ => self.readers.len(),
+        };
+        match self.readers.get_mut(index) {
+            Some(earlier) if earlier.position == reader.position => *earlier = reader,
+            _ => self.readers.insert(index, reader),
+        }
+    }
+
+    fn publish(&mut self, position: Position, write: Option<Write<K>>, settled: bool, invalidated: &mut Vec<Reader>) {
+        if settled {
+            self.fold(position);
+        }
+        // Whoever reads above the next value does not see what lies below it, whatever it is.
+        let first = match self.readers.back() {
+            Some(last) if last.position > position => self.readers.partition_point(|reader| reader.position <= position),
+            _ => self.readers.len(),
+        };
+        let mut affected = first..first;
+        if first < self.readers.len() {
+            let shadow = self.versions.range(self.below(position + 1)..).find(|v| matches!(v.write, Write::Value(_)));
+            let limit = shadow.map_or(Position::MAX, |version| version.position);
+            affected.end = self.readers.partition_point(|reader| reader.position <= limit);
+        }
+        let before = (!affected.is_empty()).then(|| self.content_after(position));
+
+        let index = self.below(position);
+        let known = self.versions.get(index).is_some_and(|version| version.position == position);
+        if settled {
+            if known {
+                self.versions.remove(index);
+            }
+            self.written |= write.is_some();
+            match write {
+                Some(Write::Value(value)) => self.base = value,
+                Some(Write::Addition(addition)) => self.base = K::add(&self.base, addition),
+                None => {}
+            }
+        } else {
+            match write {
+                Some(write) if known => {
+                    self.versions[index] = Version { position, write, estimate: false };
+                }
+                Some(write) => self.versions.insert(index, Version { position, write, estimate: false }),
+                None if known => drop(self.versions.remove(index)),
+                None => {}
+            }
+        }
+        if before.is_some_and(|before| before != self.content_after(position)) {
+            invalidated.extend(self.readers.drain(affected));
+        }
+    }
+
+    fn content_after(&self, position: Position) -> K::Content {
+        let end = self.below(position + 1);
+        self.apply(self.last_value(end), end)
+    }
+
+    fn tidy(&mut self, frontier: Position) {
+        if self.versions.len() > FOLD_ABOVE || self.readers.len() > FOLD_ABOVE {
+            self.fold(frontier);
+        }
+    }
+
+    /// D8: makes the versions below `frontier`, which are final, part of the base.
+    fn fold(&mut self, frontier: Position) {
+        while self.versions.front().is_some_and(|version| version.position < frontier) {
+            let version = self.versions.pop_front().expect("just seen");
+            self.base = match version.write {
+                Write::Value(value) => value,
+                Write::Addition(addition) => K::add(&self.base, addition),
+            };
+            self.written = true;
+        }
+        while self.readers.front().is_some_and(|reader| reader.position < frontier) {
+            self.readers.pop_front();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Ethereum's ordered trie, cut into pieces that can be hashed by different threads.
+//!
+//! The key of item i is the RLP of i, so sixteen items from a multiple of sixteen on share all of their key but the last
+//! nibble: they are one branch node. Pieces hash the branch nodes, and what is above them is built of their hashes. Item 0 is the exception:
+//! its key is that of the empty string, between those of 127 and 128.
+
+use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles};
+use corniche_types::B256;
+use std::ops::Range;
+
+const BRANCH: usize = 16;
+/// Branch nodes to a piece: enough that handing out pieces costs nothing.
+const BRANCHES: usize = 4;
+
+/// Number of pieces that a trie of so many items is cut into.
+pub(crate) fn pieces(items: usize) -> usize {
+    items.div_ceil(BRANCH * BRANCHES)
+}
+
+/// The items of a piece.
+pub(crate) fn items_of(piece: usize, items: usize) -> Range<usize> {
+    let start = piece * BRANCH * BRANCHES;
+    start..(start + BRANCH * BRANCHES).min(items)
+}
+
+/// A piece, hashed.
+#[derive(Default)]
+pub(crate) struct Piece {
+    /// In the order of the items.
+    nodes: Vec<Node>,
+}
+
+enum Node {
+    Branch(B256),
+    /// An item that shares no branch node with another one of its sixteen.
+    Item(Vec<u8>),
+}
+
+impl Piece {
+    /// Hashes the items of a piece that starts with item `start`; `encode` appends item i, in at least 32 bytes.
+    pub fn new(items: Range<usize>, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> Self {
+        let mut nodes = Vec::with_capacity(BRANCHES + 1);
+        let mut buffer = Vec::new();
+        let mut next = items.start;
+        while next < items.end {
+            // Item 0 stands alone.
+            let end = if next == 0 { 1 } else { ((next / BRANCH + 1) * BRANCH).min(items.end) };
+            if end - next == 1 {
+                let mut item = Vec::new();
+                encode(next, &mut item);
+                nodes.push(Node::Item(item));
+            } else {
+                let mut branch = HashBuilder::default();
+                for item in next..end {
+                    buffer.clear();
+                    encode(item, &mut buffer);
+                    debug_assert!(buffer.len() >= 32, "a node this small stands in its parent, not beside it");
+                    branch.add_leaf(Nibbles::from_nibbles([(item % BRANCH) as u8]), &buffer);
+                }
+                nodes.push(Node::Branch(branch.root()));
+            }
+            next = end;
+        }
+        Self { nodes }
+    }
+}
+
+/// The root over all pieces, in order.
+pub(crate) fn root(pieces: impl IntoIterator<Item = Piece>) -> B256 {
+    let mut nodes = pieces.into_iter().flat_map(|piece| piece.nodes);
+    let Some(Node::Item(first)) = nodes.next() else { return EMPTY_ROOT_HASH };
+    let mut first = Some(first);
+    let mut builder = HashBuilder::default();
+    let mut index = 1;
+    for node in nodes {
+        if index >= 0x80
+            && let Some(first) = first.take()
+        {
+            builder.add_leaf(key(0), &first);
+        }
+        match node {
+            Node::Branch(hash) => builder.add_branch(key(index).slice(..key(index).len() - 1), hash, false),
+            Node::Item(item) => builder.add_leaf(key(index), &item),
+        }
+        index = (index / BRANCH + 1) * BRANCH;
+    }
+    if let Some(first) = first {
+        builder.add_leaf(key(0), &first);
+    }
+    builder.root()
+}
+
+fn key(index: usize) -> Nibbles {
+    Nibbles::unpack(alloy_rlp::encode_fixed_size(&index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(index: usize) -> Vec<u8> {
+        (0..32 + index % 90).map(|byte| (byte * 7 + index * 13) as u8).collect()
+    }
+
+    #[test]
+    fn in_pieces_as_in_one() {
+        for items in (0..300).chain([1_000, 4_095, 4_096, 4_097, 65_700]) {
+            let all: Vec<Vec<u8>> = (0..items).map(item).collect();
+            let whole = alloy_trie::root::ordered_trie_root_with_encoder(&all, |item, out| out.extend_from_slice(item));
+            let cut = (0..pieces(items))
+                .map(|piece| Piece::new(items_of(piece, items), |index, out| out.extend_from_slice(&all[index])));
+            assert_eq!(root(cut), whole, "{items} items");
+        }
+    }
+}

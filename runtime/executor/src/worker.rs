@@ -1,0 +1,163 @@
+//! What one worker does, in steps: take a position, run it, publish what came of it, settle what can be final. The real pool
+//! and the seeded driver take the same steps.
+
+use crate::Statistics;
+use crate::attempt::{Attempt, Halt};
+use crate::core::{Core, Outcome};
+use crate::schedule::{ATTEMPTS, Finished, Position, Settled, Waits};
+use crate::validate::Publication;
+use corniche_types::SkipReason;
+use corniche_vm::{Executed, NotExecuted};
+
+pub(crate) struct Worker<'c> {
+    stage: Stage<'c>,
+    /// To be run next.
+    hand: Option<Position>,
+    pub statistics: Statistics,
+}
+
+enum Stage<'c> {
+    Idle,
+    Running(Attempt<'c>),
+    Publishing(Box<Publication>),
+    /// Executed, perhaps the lowest that is not final.
+    Settling(Position),
+}
+
+/// How a run ended.
+pub(crate) enum Ended {
+    /// By the virtual machine.
+    Ran(Result<Executed, NotExecuted>),
+    /// Without: a recorded result holds.
+    Adopted(Result<Executed, SkipReason>),
+    /// Without: it is none, whatever the state.
+    Never(SkipReason),
+    /// A recorded result may hold; what it needs is not there yet.
+    Undecided,
+}
+
+/// Whether a worker got on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Done,
+    /// There is nothing to do now.
+    Nothing,
+}
+
+impl<'c> Worker<'c> {
+    pub fn new() -> Self {
+        Self { stage: Stage::Idle, hand: None, statistics: Statistics::default() }
+    }
+
+    /// Does one thing. `run` takes a run further; `None`: it has not ended.
+    pub fn step(&mut self, core: &'c Core<'c>, run: &mut dyn FnMut(&Attempt<'c>) -> Option<Ended>) -> Step {
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Idle => {
+                let Some(position) = self.hand.take().or_else(|| core.schedule.next()) else { return Step::Nothing };
+                self.begin(core, position);
+            }
+            Stage::Running(attempt) => match run(&attempt) {
+                None => self.stage = Stage::Running(attempt),
+                Some(ended) => self.end(core, attempt, ended),
+            },
+            Stage::Publishing(mut publication) => {
+                if publication.step(core) {
+                    self.stage = Stage::Publishing(publication);
+                } else {
+                    self.finish(core, *publication);
+                }
+            }
+            Stage::Settling(position) => match core.settle(position, &mut self.statistics.bounds_violated) {
+                Settled::Final => self.stage = Stage::Settling(position + 1),
+                Settled::Run => self.take(core, position),
+                Settled::Later => {}
+            },
+        }
+        Step::Done
+    }
+
+    fn begin(&mut self, core: &'c Core<'c>, position: Position) {
+        if core.schedule.frontier() < position {
+            for earlier in core.foresight.awaited(position) {
+                if core.schedule.wait(position, earlier) == Waits::Yes {
+                    self.statistics.foreseen += 1;
+                    return;
+                }
+            }
+        }
+        let (reader, exact) = core.schedule.start(position);
+        self.stage = Stage::Running(Attempt::new(core, reader, exact));
+    }
+
+    fn end(&mut self, core: &'c Core<'c>, attempt: Attempt<'c>, ended: Ended) {
+        let reader = attempt.reader;
+        if matches!(ended, Ended::Ran(_)) {
+            self.statistics.executions += 1;
+            self.statistics.re_executions += u64::from(reader.incarnation > 1);
+        }
+        if let Some(halt) = attempt.halt() {
+            return self.suspend(core, reader.position, reader.incarnation, halt);
+        }
+        self.statistics.adopted += u64::from(matches!(ended, Ended::Adopted(_)));
+        let outcome = match ended {
+            Ended::Ran(Ok(executed)) | Ended::Adopted(Ok(executed)) => Ok(executed),
+            Ended::Ran(Err(NotExecuted::Skipped(reason))) | Ended::Adopted(Err(reason)) | Ended::Never(reason) => {
+                Err(Outcome::Skipped(reason))
+            }
+            // D5: kept until it is known whether what led there is real.
+            Ended::Ran(Err(NotExecuted::Fault(fault))) => Err(Outcome::Fault(fault.to_string())),
+            Ended::Ran(Err(NotExecuted::Interrupted)) | Ended::Undecided => return self.retry(core, reader.position, false),
+        };
+        if attempt.is_stale() {
+            return self.retry(core, reader.position, false);
+        }
+        let exact = attempt.exact;
+        let publication = Publication::new(core, reader, exact, outcome, attempt.into_predicates());
+        self.stage = Stage::Publishing(Box::new(publication));
+    }
+
+    /// D1: waits for what the attempt needs; D7: for the frontier, when it waited too often.
+    fn suspend(&mut self, core: &Core<'_>, position: Position, incarnation: u32, halt: Halt) {
+        self.statistics.suspensions += 1;
+        match halt {
+            Halt::For(writer) if incarnation < ATTEMPTS => {
+                if core.schedule.wait(position, writer) == Waits::Over {
+                    self.retry(core, position, false);
+                }
+            }
+            Halt::For(_) | Halt::ForFrontier => self.retry(core, position, true),
+        }
+    }
+
+    fn retry(&mut self, core: &Core<'_>, position: Position, for_frontier: bool) {
+        if core.schedule.again(position, for_frontier) {
+            self.take(core, position);
+        } else {
+            self.statistics.serial_fallbacks += 1;
+        }
+    }
+
+    fn finish(&mut self, core: &Core<'_>, publication: Publication) {
+        self.statistics.invalidations += publication.invalidations;
+        let reader = publication.reader;
+        match core.schedule.finish(reader, publication.into_work(), |work| core.take_back(reader.position, work)) {
+            Finished::Stale(true) => self.take(core, reader.position),
+            Finished::Stale(false) => self.statistics.serial_fallbacks += 1,
+            Finished::Executed(waiting) => {
+                self.stage = Stage::Settling(reader.position);
+                waiting.into_iter().for_each(|position| self.take(core, position));
+            }
+        }
+    }
+
+    /// Keeps the lowest in hand and gives the others away.
+    fn take(&mut self, core: &Core<'_>, position: Position) {
+        match self.hand {
+            None => self.hand = Some(position),
+            Some(held) => {
+                self.hand = Some(held.min(position));
+                core.schedule.push(held.max(position));
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Blocks run in every way there is, each result compared whole with the serial one.
+
+use super::program::{self, Op};
+use super::threads::Threads;
+use super::*;
+use corniche_executor::{Candidate, Recorded, Statistics, parallel, serial};
+use corniche_state::Snapshot;
+
+pub const KEYS: u8 = 12;
+/// Two copies of the contract that does what it is told, at the first two addresses of the last key.
+pub fn contracts() -> [Address; 2] {
+    [0, 1].map(|nonce| key(KEYS).address().create(nonce))
+}
+
+/// A chain with funded keys and the contracts in place, for many blocks to be tried on.
+pub struct Court {
+    pub vm: Vm,
+    pub state: State,
+    pub height: u64,
+}
+
+/// How many cases a random test tries, in all; `CORNICHE_BLOCKS` says otherwise.
+#[allow(clippy::disallowed_methods)] // tests are configured by their environment
+pub fn cases(usual: u64) -> u64 {
+    std::env::var("CORNICHE_BLOCKS").map_or(usual, |text| text.parse().expect("CORNICHE_BLOCKS is a number"))
+}
+
+impl Court {
+    pub fn new() -> Self {
+        let config = VmConfig { executors: 16, callers: 1, ..VmConfig::default() };
+        let vm = Vm::new(&config, Arc::new(NoCache)).unwrap();
+        let funded = |number: u8| {
+            let account = Account { balance: U256::from(1_000_000_000_000_000u64), ..Account::default() };
+            (key(number).address(), Some(account))
+        };
+        let genesis = Changes { accounts: (0..=KEYS).map(funded).collect(), ..Changes::default() };
+        let state = State::default();
+        state.apply(Height(0), &genesis);
+        let mut court = Self { vm, state, height: 0 };
+        let deployments: Vec<Bytes> = (0..2)
+            .map(|nonce| {
+                let draft = draft(nonce, TxKind::Create);
+                let wei = U256::from(1_000);
+                key(KEYS).sign(TxEip1559 { input: program::module(nonce as u8), gas_limit: 6_000_000, value: wei, ..draft })
+            })
+            .collect();
+        let output = court.serial(&candidates(&deployments));
+        assert!(output.receipts.iter().all(|receipt| receipt.success), "{:?}", output.receipts);
+        court.append(&output);
+        court
+    }
+
+    pub fn env(&self) -> BlockEnv {
+        BlockEnv {
+            chain_id: CHAIN_ID,
+            number: self.height + 1,
+            timestamp: 1,
+            base_fee: BASE_FEE,
+            coinbase: Address::repeat_byte(0xc0),
+            gas_limit: BLOCK_GAS,
+            randomness: B256::with_last_byte(7),
+        }
+    }
+
+    /// Fees of the second validator go to one of the senders, those of the third to a contract.
+    pub fn fees(&self) -> [Address; 3] {
+        [Address::repeat_byte(0xf0), key(1).address(), contracts()[0]]
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.state.latest()
+    }
+
+    pub fn append(&mut self, output: &BlockOutput) {
+        self.height += 1;
+        self.state.apply(Height(self.height), &output.changes);
+    }
+
+    pub fn serial(&self, candidates: &[Candidate]) -> BlockOutput {
+        serial::execute_block(&self.vm, &self.snapshot(), &self.env(), candidates, &self.fees())
+    }
+
+    pub fn threads(
+        &self,
+        candidates: &[Candidate],
+        threads: usize,
+        recorded: Vec<Option<Recorded>>,
+    ) -> (BlockOutput, Statistics) {
+        let (view, pool) = (self.snapshot(), Threads(threads));
+        parallel::execute_block(&self.vm, &view, &self.env(), candidates, &self.fees(), &pool, recorded)
+    }
+
+    pub fn stepped(
+        &self,
+        candidates: &[Candidate],
+        workers: usize,
+        seed: u64,
+        recorded: Vec<Option<Recorded>>,
+    ) -> (BlockOutput, Statistics) {
+        let (view, env, fees) = (self.snapshot(), self.env(), self.fees());
+        parallel::execute_block_stepped(&self.vm, &view, &env, candidates, &fees, workers, seed, recorded)
+    }
+
+    /// Runs the block serially, stepped with so many seeds for each of several numbers of workers, and on real threads. The sum of what
+    /// it took, for tests that want to know that something happened.
+    pub fn judge(&self, candidates: &[Candidate], seeds: std::ops::Range<u64>) -> (BlockOutput, Statistics) {
+        let expected = self.serial(candidates);
+        let mut total = Statistics::default();
+        for seed in seeds {
+            for workers in [2, 3, 8] {
+                let (output, statistics) = self.stepped(candidates, workers, seed, Vec::new());
+                assert_same(&output, &expected, &format!("{workers} workers, seed {seed}"));
+                total += statistics;
+            }
+        }
+        for threads in [1, 2, 4, 8, 16] {
+            let (output, statistics) = self.threads(candidates, threads, Vec::new());
+            assert_same(&output, &expected, &format!("{threads} threads"));
+            total += statistics;
+        }
+        (expected, total)
+    }
+}
+
+/// All of it, the first difference named.
+pub fn assert_same(found: &BlockOutput, expected: &BlockOutput, how: &str) {
+    assert_eq!(found.skipped, expected.skipped, "skipped: {how}");
+    for (index, (found, expected)) in found.receipts.iter().zip(&expected.receipts).enumerate() {
+        assert_eq!(found, expected, "receipt {index}: {how}");
+    }
+    for (key, value) in &expected.changes.storage {
+        assert_eq!(found.changes.storage.get(key), Some(value), "storage {key:?}: {how}");
+    }
+    for (address, account) in &expected.changes.accounts {
+        assert_eq!(found.changes.accounts.get(address), Some(account), "account {address}: {how}");
+    }
+    assert_eq!(found, expected, "{how}");
+}
+
+/// A call of contract `which`.
+pub fn call(nonce: u64, which: usize, ops: &[Op]) -> TxEip1559 {
+    let both = contracts();
+    TxEip1559 { input: program::input(both[which], both[1 - which], ops), gas_limit: 400_000, ..draft(nonce, both[which]) }
+}
+
+/// Authors take turns among three.
+pub fn block(raws: &[Bytes]) -> Vec<Candidate> {
+    let mut candidates = candidates(raws);
+    for (position, candidate) in candidates.iter_mut().enumerate() {
+        candidate.author = ValidatorIndex((position % 3) as u16);
+    }
+    candidates
+}

@@ -1,0 +1,152 @@
+//! A contract that does what its input says, so that a test can write down what transactions read and write.
+//!
+//! The input is two addresses, `other` and `own`, and a list of steps of four bytes. Numbers are 32 bits wide; `acc` is one register.
+//! A call hands some of the steps that follow to `other`, with the two addresses exchanged, and goes on after them.
+
+use alloy_primitives::{Address, Bytes};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// acc = slot
+    Load(u8),
+    /// slot = acc
+    Store(u8),
+    /// acc += n
+    Add(u8),
+    /// acc = n
+    Set(u8),
+    /// When acc is zero, leaves out so many steps.
+    SkipIfZero(u8),
+    Trap,
+    Revert,
+    /// Runs until there is no gas left.
+    Burn,
+    /// acc = 0 when the call of `other` with these steps succeeded.
+    Call(Vec<Op>),
+    /// Sends so many wei to `other`, with no steps; acc as for a call.
+    Send(u8),
+    /// acc = what `other` has, in wei, modulo 2^32.
+    Balance,
+    Log,
+    /// acc = slot number acc modulo 8
+    LoadAt,
+    /// slot number acc modulo 8 = n
+    StoreAt(u8),
+    /// acc = the block's number
+    Number,
+}
+
+const WAT: &str = r#"(module
+  (import "vm_hooks" "read_args" (func $read_args (param i32)))
+  (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+  (import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))
+  (import "vm_hooks" "storage_cache_bytes32" (func $cache (param i32 i32)))
+  (import "vm_hooks" "storage_flush_cache" (func $flush (param i32)))
+  (import "vm_hooks" "emit_log" (func $log (param i32 i32 i32)))
+  (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+  (import "vm_hooks" "account_balance" (func $balance (param i32 i32)))
+  (import "vm_hooks" "block_number" (func $number (result i64)))
+  (memory (export "memory") 1 1)
+  ;; 0 key, 32 value, 64 balance, 96 wei to send, 128 length of what a call returned, 512 the addresses, 1024 input
+  (func $get (param $slot i32) (result i32)
+    (i32.store8 (i32.const 31) (local.get $slot))
+    (call $load (i32.const 0) (i32.const 32))
+    (i32.load (i32.const 60)))
+  (func $put (param $slot i32) (param $value i32)
+    (i32.store8 (i32.const 31) (local.get $slot))
+    (i32.store (i32.const 60) (local.get $value))
+    (call $cache (i32.const 0) (i32.const 32))
+    (call $flush (i32.const 0)))
+  (func $copy (param $from i32) (param $to i32)
+    (i64.store (local.get $to) (i64.load (local.get $from)))
+    (i64.store offset=8 (local.get $to) (i64.load offset=8 (local.get $from)))
+    (i32.store offset=16 (local.get $to) (i32.load offset=16 (local.get $from))))
+  (func (export "user_entrypoint") (param $length i32) (result i32)
+    (local $at i32) (local $end i32) (local $op i32) (local $a i32) (local $acc i32)
+    (call $read_args (i32.const 1024))
+    (call $copy (i32.const 1024) (i32.const 512))
+    (call $copy (i32.const 1044) (i32.const 532))
+    (local.set $at (i32.const 1064))
+    (local.set $end (i32.add (i32.const 1024) (local.get $length)))
+    (block $stop (loop $next
+      (br_if $stop (i32.ge_u (local.get $at) (local.get $end)))
+      (local.set $op (i32.load8_u (local.get $at)))
+      (local.set $a (i32.load8_u offset=1 (local.get $at)))
+      (local.set $at (i32.add (local.get $at) (i32.const 4)))
+      (if (i32.eq (local.get $op) (i32.const 1)) (then (local.set $acc (call $get (local.get $a)))))
+      (if (i32.eq (local.get $op) (i32.const 2)) (then (call $put (local.get $a) (local.get $acc))))
+      (if (i32.eq (local.get $op) (i32.const 3)) (then (local.set $acc (i32.add (local.get $acc) (local.get $a)))))
+      (if (i32.eq (local.get $op) (i32.const 4)) (then (local.set $acc (local.get $a))))
+      (if (i32.and (i32.eq (local.get $op) (i32.const 5)) (i32.eqz (local.get $acc)))
+        (then (local.set $at (i32.add (local.get $at) (i32.shl (local.get $a) (i32.const 2))))))
+      (if (i32.eq (local.get $op) (i32.const 6)) (then unreachable))
+      (if (i32.eq (local.get $op) (i32.const 7)) (then (return (i32.const 1))))
+      (if (i32.eq (local.get $op) (i32.const 8)) (then (loop $for_ever (br $for_ever))))
+      (if (i32.eq (local.get $op) (i32.const 9)) (then
+        ;; What lies before the steps has been run, so the addresses may go there.
+        (call $copy (i32.const 532) (i32.sub (local.get $at) (i32.const 40)))
+        (call $copy (i32.const 512) (i32.sub (local.get $at) (i32.const 20)))
+        (i32.store8 (i32.const 127) (i32.const 0))
+        (local.set $acc (call $call (i32.const 512) (i32.sub (local.get $at) (i32.const 40))
+          (i32.add (i32.const 40) (i32.shl (local.get $a) (i32.const 2))) (i32.const 96) (i64.const -1) (i32.const 128)))
+        (local.set $at (i32.add (local.get $at) (i32.shl (local.get $a) (i32.const 2))))))
+      (if (i32.eq (local.get $op) (i32.const 10)) (then
+        (i32.store8 (i32.const 127) (local.get $a))
+        (local.set $acc (call $call (i32.const 512) (i32.const 512) (i32.const 40) (i32.const 96) (i64.const -1) (i32.const 128)))))
+      (if (i32.eq (local.get $op) (i32.const 11)) (then
+        (call $balance (i32.const 512) (i32.const 64)) (local.set $acc (i32.load (i32.const 92)))))
+      (if (i32.eq (local.get $op) (i32.const 12)) (then
+        (i32.store (i32.const 60) (local.get $acc)) (call $log (i32.const 32) (i32.const 32) (i32.const 0))))
+      (if (i32.eq (local.get $op) (i32.const 13)) (then
+        (local.set $acc (call $get (i32.and (local.get $acc) (i32.const 7))))))
+      (if (i32.eq (local.get $op) (i32.const 14)) (then
+        (call $put (i32.and (local.get $acc) (i32.const 7)) (local.get $a))))
+      (if (i32.eq (local.get $op) (i32.const 15)) (then (local.set $acc (i32.wrap_i64 (call $number)))))
+      (br $next)))
+    (i32.store (i32.const 60) (local.get $acc))
+    (call $write_result (i32.const 60) (i32.const 4))
+    (i32.const 0)))"#;
+
+/// The contract's module, different for each number but in nothing else.
+pub fn module(number: u8) -> Bytes {
+    let body = WAT.strip_suffix(')').unwrap();
+    wat::parse_str(format!("{body} (global i32 (i32.const {number})))")).unwrap().into()
+}
+
+/// Input for the contract at `own`.
+pub fn input(own: Address, other: Address, ops: &[Op]) -> Bytes {
+    let mut bytes = [other.as_slice(), own.as_slice()].concat();
+    for op in ops {
+        encode(op, &mut bytes);
+    }
+    bytes.into()
+}
+
+fn encode(op: &Op, bytes: &mut Vec<u8>) {
+    let (code, operand) = match op {
+        Op::Load(slot) => (1, *slot),
+        Op::Store(slot) => (2, *slot),
+        Op::Add(number) => (3, *number),
+        Op::Set(number) => (4, *number),
+        Op::SkipIfZero(steps) => (5, *steps),
+        Op::Trap => (6, 0),
+        Op::Revert => (7, 0),
+        Op::Burn => (8, 0),
+        Op::Call(steps) => (9, length(steps) as u8),
+        Op::Send(wei) => (10, *wei),
+        Op::Balance => (11, 0),
+        Op::Log => (12, 0),
+        Op::LoadAt => (13, 0),
+        Op::StoreAt(number) => (14, *number),
+        Op::Number => (15, 0),
+    };
+    bytes.extend([code, operand, 0, 0]);
+    if let Op::Call(steps) = op {
+        steps.iter().for_each(|step| encode(step, bytes));
+    }
+}
+
+/// Steps, the ones within calls counted.
+pub fn length(ops: &[Op]) -> usize {
+    ops.iter().map(|op| 1 + if let Op::Call(steps) = op { length(steps) } else { 0 }).sum()
+}
