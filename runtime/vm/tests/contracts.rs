@@ -202,6 +202,59 @@ fn every_selector_with_garbage_ends_by_the_rules() {
     }
 }
 
+fn mint(max_supply: u64) -> Deployed {
+    let mut mint = Deployed::new("mint");
+    let arguments = number(max_supply).to_be_bytes::<32>();
+    mint.must(SENDER, &[&CONSTRUCTOR_SELECTOR[..], &arguments].concat());
+    mint
+}
+
+/// Slot of the supply, the second field.
+const SUPPLY: (Address, B256) = (CONTRACT, B256::with_last_byte(1));
+
+#[test]
+fn both_ways_of_minting_leave_the_same_state_behind() {
+    let run = |signature: &str| {
+        let mut mint = mint(3);
+        let ids: Vec<Bytes> = [ALICE, SENDER, ALICE].map(|who| mint.must(who, &input(signature, &[]))).into();
+        let sold_out = mint.send(ALICE, &input(signature, &[]));
+        assert_eq!((sold_out.status, &sold_out.output[..]), (ExitStatus::Revert, &selector("SoldOut()")[..]));
+        assert_eq!(mint.read("totalSupply()", &[]), number(3));
+        assert_eq!(mint.read("mintedBy(address)", &[address(ALICE)]), number(2));
+        assert_eq!(mint.read("ownerOf(bytes32)", &[U256::from_be_slice(&ids[2])]), address(ALICE));
+        (ids, mint.world.storage, mint.world.logs)
+    };
+    assert_eq!(run("mint()"), run("mintPlain()"));
+}
+
+#[test]
+fn a_mint_does_not_read_the_supply() {
+    let mut mint = mint(10);
+    mint.must(ALICE, &input("mint()", &[]));
+    // What the host is asked for, and how often.
+    let calls = |mint: &mut Deployed, signature: &str| {
+        mint.world.events.clear();
+        let loads = mint.world.loads.len();
+        mint.must(ALICE, &input(signature, &[]));
+        let counts = mint.world.events.iter().filter(|event| event.name == "counter_add").count();
+        (counts, mint.world.loads[loads..].contains(&SUPPLY))
+    };
+    assert_eq!(calls(&mut mint, "mint()"), (1, false));
+    assert_eq!(calls(&mut mint, "mintPlain()"), (0, true));
+}
+
+#[test]
+fn a_burned_token_makes_room() {
+    let mut mint = mint(1);
+    let id = U256::from_be_slice(&mint.must(ALICE, &input("mint()", &[])));
+    let stolen = mint.send(SENDER, &input("burn(bytes32)", &[id]));
+    assert_eq!((stolen.status, &stolen.output[..4]), (ExitStatus::Revert, &selector("NotOwner(bytes32)")[..]));
+    mint.must(ALICE, &input("burn(bytes32)", &[id]));
+    assert_eq!(mint.world.storage[&SUPPLY], B256::ZERO);
+    assert_eq!(mint.send(ALICE, &input("burn(bytes32)", &[id])).status, ExitStatus::Revert);
+    mint.must(SENDER, &input("mint()", &[]));
+}
+
 /// Figures for `docs/performance.md`: `cargo test -p corniche-vm --test contracts -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]
@@ -223,7 +276,7 @@ fn figures() {
         let each = start.elapsed() / ROUNDS;
         println!("{name}: {used} gas, {each:?}, {:.1} ns per gas", each.as_nanos() as f64 / used as f64);
     };
-    for name in ["counter", "erc20"] {
+    for name in ["counter", "erc20", "mint"] {
         let wasm = wasm(name);
         let start = Instant::now();
         corniche_vm::wasm::validate::check(&wasm).unwrap();

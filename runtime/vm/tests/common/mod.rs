@@ -30,6 +30,8 @@ pub struct World {
     pub logs: Vec<(Address, Vec<B256>, Bytes)>,
     pub code: BTreeMap<Address, Vec<u8>>,
     pub events: Vec<HostCallEvent>,
+    /// Slots read by loading them.
+    pub loads: Vec<(Address, B256)>,
     pub open: Vec<Address>,
 }
 
@@ -68,6 +70,7 @@ impl Host for TestHost<'_> {
 
     fn storage_load(&mut self, key: &B256, _gas_left: u64) -> Result<Charged<B256>, HostError> {
         let slot = (self.context.address, *key);
+        self.world.loads.push(slot);
         let gas = if self.world.warm.insert(slot) { 2_100 } else { 100 };
         Ok(Charged::new(self.world.storage.get(&slot).copied().unwrap_or_default(), gas))
     }

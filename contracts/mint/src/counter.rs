@@ -1,0 +1,108 @@
+//! A number in storage that is added to without being read: the host calls `counter_add` and `counter_sub` of the chain's own
+//! module, as a storage type beside those of the SDK. Copy this file to use it.
+//!
+//! Transactions that only add or take away do not depend on each other, however many meet in a block; one that calls [`Counter::get`]
+//! depends on all before it.
+
+use alloy_primitives::U256;
+use stylus_sdk::host::VM;
+use stylus_sdk::storage::{StorageGuardMut, StorageType, StorageU256};
+
+/// One slot of its own.
+pub struct Counter {
+    // Natively the number is counted through its accessor.
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
+    slot: U256,
+    number: StorageU256,
+}
+
+impl Counter {
+    /// Reads the number, which the other two avoid.
+    pub fn get(&self) -> U256 {
+        self.number.get()
+    }
+
+    /// Writes the number, whatever it was.
+    pub fn set(&mut self, number: U256) {
+        self.number.set(number);
+    }
+
+    /// Adds unless that would pass `limit`; whether it did. Never wraps.
+    #[must_use]
+    pub fn add(&mut self, amount: U256, limit: U256) -> bool {
+        calls::add(self, amount, limit)
+    }
+
+    /// Takes away unless less than `floor` would remain; whether it did. Never wraps.
+    #[must_use]
+    pub fn sub(&mut self, amount: U256, floor: U256) -> bool {
+        calls::sub(self, amount, floor)
+    }
+}
+
+impl StorageType for Counter {
+    type Wraps<'a> = U256;
+    type WrapsMut<'a> = StorageGuardMut<'a, Self>;
+
+    unsafe fn new(slot: U256, offset: u8, host: VM) -> Self {
+        Self { slot, number: StorageU256::new(slot, offset, host) }
+    }
+
+    fn load<'s>(self) -> Self::Wraps<'s> {
+        self.get()
+    }
+
+    fn load_mut<'s>(self) -> Self::WrapsMut<'s> {
+        StorageGuardMut::new(self)
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+mod calls {
+    use super::Counter;
+    use alloy_primitives::U256;
+
+    #[link(wasm_import_module = "corniche")]
+    extern "C" {
+        fn counter_add(slot: *const u8, amount: *const u8, limit: *const u8) -> u32;
+        fn counter_sub(slot: *const u8, amount: *const u8, floor: *const u8) -> u32;
+    }
+
+    type Call = unsafe extern "C" fn(*const u8, *const u8, *const u8) -> u32;
+
+    pub fn add(counter: &mut Counter, amount: U256, limit: U256) -> bool {
+        done(counter_add, counter, amount, limit)
+    }
+
+    pub fn sub(counter: &mut Counter, amount: U256, floor: U256) -> bool {
+        done(counter_sub, counter, amount, floor)
+    }
+
+    fn done(call: Call, counter: &mut Counter, amount: U256, bound: U256) -> bool {
+        let [slot, amount, bound] = [counter.slot, amount, bound].map(|word| word.to_be_bytes::<32>());
+        // SAFETY: three words that live until the call returns, which reads 32 bytes of each. `counter` is borrowed mutably, so
+        // nobody holds what the slot held before.
+        unsafe { call(slot.as_ptr(), amount.as_ptr(), bound.as_ptr()) == 0 }
+    }
+}
+
+/// The same by reading and writing, for tests on the developer's machine.
+#[cfg(not(target_arch = "wasm32"))]
+mod calls {
+    use super::Counter;
+    use alloy_primitives::U256;
+
+    pub fn add(counter: &mut Counter, amount: U256, limit: U256) -> bool {
+        let sum = counter.get().checked_add(amount).filter(|sum| *sum <= limit);
+        keep(counter, sum)
+    }
+
+    pub fn sub(counter: &mut Counter, amount: U256, floor: U256) -> bool {
+        let rest = counter.get().checked_sub(amount).filter(|rest| *rest >= floor);
+        keep(counter, rest)
+    }
+
+    fn keep(counter: &mut Counter, number: Option<U256>) -> bool {
+        number.map(|number| counter.set(number)).is_some()
+    }
+}
