@@ -394,6 +394,22 @@ fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left(
 }
 
 #[test]
+fn what_a_reverted_count_did_to_prices_is_gone() {
+    let chain = &mut Chain::new();
+    let inner = chain.contract("inner", |guest| {
+        guest.count(1, plus(1), MAX)?;
+        Err(Stop::Revert(Bytes::new()))
+    });
+    let to = chain.contract("outer", move |guest| {
+        guest.load(1)?;
+        guest.call(CallKind::Delegate, inner, 0, u64::MAX, &[])?;
+        guest.store(1, 9).and(out(0))
+    });
+    chain.state.storage.insert((to, word(1)), word(5));
+    assert_eq!(chain.send_to(to).receipt.gas_used, 21_000 + 2_100 + 2_600 + 2_900 + 2_900);
+}
+
+#[test]
 fn a_view_that_takes_its_answers_back_ends_the_run() {
     for lie in [false, true] {
         let mut chain = Chain::new();
