@@ -9,8 +9,8 @@
 //!
 //! [`Pipeline`] is one state machine on one thread: `handle` one [`Input`], then `poll` every [`Output`], then wait for the
 //! next input or the `deadline`. The two slow stages are outputs that the rim runs elsewhere and answers: execution
-//! ([`Output::Execute`], run by [`ExecutionStage`]) and durable appends ([`Output::Append`], run by the store). What always
-//! holds:
+//! ([`Output::Execute`], run by [`ExecutionStage`], or by its halves [`Runner`] and [`Sealer`] on a thread each) and durable
+//! appends ([`Output::Append`], run by the store). What always holds:
 //!
 //! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only then.
 //! - Plans are executed in order, at most [`AHEAD_OF_CERTIFICATION`] blocks ahead of the newest certificate.
@@ -27,7 +27,7 @@ mod words;
 
 pub use blocks::{BlockBuilder, BlockPlan};
 pub use corniche_certify::Keys as CertificateKeys;
-pub use execution::{Executed, ExecutionStage, ExecutionStart, verify_all};
+pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
 pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
 pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

@@ -1,8 +1,9 @@
 //! The values of the state in memory, with the versions of recent heights.
 //!
-//! Each key holds its newest value and, beside it, the older ones that a height still readable may need. One writer
-//! appends a block at a time with [`State::apply`]; readers take a [`Snapshot`] of one height and look keys up in it.
-//! Values are spread over shards with a lock each, so a reader waits at most for the writes that hit the same shard.
+//! Each key holds its newest value; what a height still readable may need besides is a chain of older values beside the
+//! table (`state/table.rs`). One writer appends a block at a time with [`State::apply`]; readers take a [`Snapshot`] of one
+//! height and look keys up in it. Keys are spread over shards with a lock each, so a reader waits at most for the writing of
+//! one key of its shard, and finds it by one hash.
 //!
 //! What always holds:
 //! - a snapshot answers from its height and never changes: later heights are invisible to it, and what it can still see is
@@ -11,25 +12,62 @@
 //!
 //! Code is kept by its hash for ever and has no versions: the hash in an account says which code it is.
 
-use crate::{Account, Changes, StateView};
-use corniche_types::{Address, B256, Bytes, Height};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+mod table;
 
-const SHARDS: usize = 64;
+use crate::{Account, Changes, StateView};
+use corniche_types::{Address, B256, Bytes, Height, U256};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use table::{Codes, Table, Written};
 
 /// The state at the heights not yet pruned. A clone is another handle to the same state.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct State {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    accounts: Shards<Address, Option<Account>>,
-    storage: Shards<(Address, B256), B256>,
-    code: RwLock<BTreeMap<B256, Bytes>>,
+    accounts: Table<Address, Packed>,
+    storage: Table<(Address, B256), B256>,
+    code: Codes,
     heights: Mutex<Heights>,
+}
+
+/// An account as it is kept. Few accounts have code, and those have an allocation for what says which; all zero is none.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Packed {
+    nonce: u64,
+    balance: U256,
+    code: Option<Arc<CodeOf>>,
+}
+
+#[derive(Debug, PartialEq)]
+struct CodeOf {
+    hash: B256,
+    abi_version: u8,
+    gas_version: u8,
+}
+
+impl From<&Account> for Packed {
+    fn from(account: &Account) -> Self {
+        let Account { nonce, balance, code_hash: hash, abi_version, gas_version } = *account;
+        let code = (account.has_code() || (account.abi_version, account.gas_version) != (0, 0))
+            .then(|| Arc::new(CodeOf { hash, abi_version, gas_version }));
+        Self { nonce, balance, code }
+    }
+}
+
+impl From<Packed> for Account {
+    fn from(packed: Packed) -> Self {
+        let Packed { nonce, balance, code } = packed;
+        match code.as_deref() {
+            None => Self { nonce, balance, ..Self::default() },
+            Some(CodeOf { hash, abi_version, gas_version }) => {
+                Self { nonce, balance, code_hash: *hash, abi_version: *abi_version, gas_version: *gas_version }
+            }
+        }
+    }
 }
 
 /// Which heights can be read, and which are being read.
@@ -41,32 +79,49 @@ struct Heights {
     oldest: Height,
     /// Number of live snapshots by height.
     pinned: BTreeMap<Height, usize>,
-    /// Keys written at each height that pruning has not passed yet.
+    /// What was written at each height that pruning has not passed yet.
     touched: BTreeMap<Height, Touched>,
 }
 
 #[derive(Debug, Default)]
 struct Touched {
-    accounts: Vec<Address>,
-    storage: Vec<(Address, B256)>,
+    accounts: Vec<Written>,
+    storage: Vec<Written>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::with_seed(0)
+    }
 }
 
 impl State {
+    /// The empty state. The seed is for the hash of its tables and is seen in no result; where others choose keys it should be
+    /// a number they do not know.
+    pub fn with_seed(seed: u64) -> Self {
+        let (accounts, storage) = (Table::with_seed(seed), Table::with_seed(seed));
+        Self { shared: Arc::new(Shared { accounts, storage, code: Codes::default(), heights: Mutex::default() }) }
+    }
+
     /// Appends the changes of the block at `height`. There is one writer; `height` must be above everything applied.
     pub fn apply(&self, height: Height, changes: &Changes) {
         let shared = &self.shared;
         let head = lock(&shared.heights).head;
         assert!(head.is_none_or(|head| head < height), "heights are applied in ascending order: {height} after {head:?}");
+        shared.code.extend(&changes.code);
+        let accounts = changes.accounts.iter().map(|(address, account)| {
+            let account = account.as_ref().filter(|account| !account.is_empty());
+            (*address, account.map_or_else(Packed::default, Packed::from))
+        });
+        let storage = changes.storage.iter().map(|(key, value)| (*key, *value));
         let mut touched = Touched::default();
-        write(&shared.code).extend(changes.code.iter().map(|(hash, code)| (*hash, code.clone())));
-        for (address, account) in &changes.accounts {
-            let account = account.clone().filter(|account| !account.is_empty());
-            shared.accounts.put(*address, height, account);
-            touched.accounts.push(*address);
-        }
-        for (key, value) in &changes.storage {
-            shared.storage.put(*key, height, *value);
-            touched.storage.push(*key);
+        if head.is_some() {
+            touched.accounts.extend(accounts.map(|(key, value)| shared.accounts.put(key, height, value)));
+            touched.storage.extend(storage.map(|(key, value)| shared.storage.put(key, height, value)));
+        } else {
+            // No height below this one can be read, so nobody needs to know what was there before.
+            shared.accounts.fill(accounts);
+            shared.storage.fill(storage);
         }
         let mut heights = lock(&shared.heights);
         if heights.head.is_none() {
@@ -79,8 +134,11 @@ impl State {
     /// The newest height; the empty state before anything was applied.
     pub fn latest(&self) -> Snapshot {
         let mut heights = lock(&self.shared.heights);
-        let height = heights.head.unwrap_or_default();
-        self.pin(&mut heights, height)
+        match heights.head {
+            Some(height) => self.pin(&mut heights, height),
+            // The state itself may be filled while the snapshot is held, at any height.
+            None => Snapshot { pin: Arc::new(Pin { shared: Self::default().shared, height: Height(0) }) },
+        }
     }
 
     /// The state as of `height`; `None` when that is pruned or still to come.
@@ -98,22 +156,24 @@ impl State {
     /// Forgets what only heights below `height` need. Heights of live snapshots and the head stay readable; what they hold
     /// back is forgotten by a later call.
     pub fn prune_below(&self, height: Height) {
-        let (limit, passed) = {
+        let passed = {
             let mut heights = lock(&self.shared.heights);
             let pinned = heights.pinned.keys().next().copied().unwrap_or(height);
             let limit = height.min(pinned).min(heights.head.unwrap_or_default()).max(heights.oldest);
             heights.oldest = limit;
             let later = heights.touched.split_off(&limit.next());
-            (limit, std::mem::replace(&mut heights.touched, later))
+            std::mem::replace(&mut heights.touched, later)
         };
         for touched in passed.into_values() {
-            for address in touched.accounts {
-                self.shared.accounts.prune(&address, limit);
-            }
-            for key in touched.storage {
-                self.shared.storage.prune(&key, limit);
-            }
+            touched.accounts.into_iter().for_each(|written| self.shared.accounts.forget_before(written));
+            touched.storage.into_iter().for_each(|written| self.shared.storage.forget_before(written));
         }
+    }
+
+    /// Keys that are kept, and bytes of memory held for them.
+    pub fn size(&self) -> (usize, usize) {
+        let (accounts, storage) = (self.shared.accounts.size(), self.shared.storage.size());
+        (accounts.0 + storage.0, accounts.1 + storage.1)
     }
 
     fn pin(&self, heights: &mut Heights, height: Height) -> Snapshot {
@@ -136,15 +196,16 @@ impl Snapshot {
 
 impl StateView for Snapshot {
     fn account(&self, address: &Address) -> Option<Account> {
-        self.pin.shared.accounts.get(address, self.pin.height).flatten()
+        let packed = self.pin.shared.accounts.get(address, self.pin.height);
+        (packed != Packed::default()).then(|| packed.into())
     }
 
     fn storage(&self, address: &Address, slot: &B256) -> B256 {
-        self.pin.shared.storage.get(&(*address, *slot), self.pin.height).unwrap_or_default()
+        self.pin.shared.storage.get(&(*address, *slot), self.pin.height)
     }
 
     fn code(&self, hash: &B256) -> Option<Bytes> {
-        read(&self.pin.shared.code).get(hash).cloned()
+        self.pin.shared.code.get(hash)
     }
 }
 
@@ -166,102 +227,7 @@ impl Drop for Pin {
     }
 }
 
-/// A key that knows its shard.
-trait Sharded: Ord {
-    fn shard(&self) -> usize;
-}
-
-impl Sharded for Address {
-    fn shard(&self) -> usize {
-        usize::from(self[19]) % SHARDS
-    }
-}
-
-impl Sharded for (Address, B256) {
-    /// Mixes in the slot, or all of a busy contract would lie in one shard.
-    fn shard(&self) -> usize {
-        usize::from(self.0[19] ^ self.1[31]) % SHARDS
-    }
-}
-
-type Shard<K, V> = RwLock<BTreeMap<K, Versions<V>>>;
-
-#[derive(Debug)]
-struct Shards<K, V>(Vec<Shard<K, V>>);
-
-impl<K, V> Default for Shards<K, V> {
-    fn default() -> Self {
-        Self((0..SHARDS).map(|_| RwLock::default()).collect())
-    }
-}
-
-impl<K: Sharded, V: Clone + Default + PartialEq> Shards<K, V> {
-    fn get(&self, key: &K, height: Height) -> Option<V> {
-        read(&self.0[key.shard()]).get(key)?.at(height).cloned()
-    }
-
-    fn put(&self, key: K, height: Height, value: V) {
-        let mut shard = write(&self.0[key.shard()]);
-        match shard.get_mut(&key) {
-            Some(versions) => versions.put(height, value),
-            None if value == V::default() => {}
-            None => {
-                shard.insert(key, Versions { newest: (height, value), older: Vec::new() });
-            }
-        }
-    }
-
-    fn prune(&self, key: &K, limit: Height) {
-        let mut shard = write(&self.0[key.shard()]);
-        if shard.get_mut(key).is_some_and(|versions| versions.prune(limit)) {
-            shard.remove(key);
-        }
-    }
-}
-
-/// The values of one key. Most keys have one: it is kept without an allocation.
-#[derive(Debug)]
-struct Versions<V> {
-    newest: (Height, V),
-    /// Ascending, all below `newest`.
-    older: Vec<(Height, V)>,
-}
-
-impl<V: Default + PartialEq> Versions<V> {
-    fn at(&self, height: Height) -> Option<&V> {
-        if self.newest.0 <= height {
-            return Some(&self.newest.1);
-        }
-        let later = self.older.partition_point(|(written, _)| *written <= height);
-        later.checked_sub(1).map(|index| &self.older[index].1)
-    }
-
-    fn put(&mut self, height: Height, value: V) {
-        let before = std::mem::replace(&mut self.newest, (height, value));
-        self.older.push(before);
-    }
-
-    /// Drops what no height from `limit` on can see; true when nothing is left worth keeping.
-    fn prune(&mut self, limit: Height) -> bool {
-        if self.newest.0 <= limit {
-            self.older = Vec::new();
-            return self.newest.1 == V::default();
-        }
-        let later = self.older.partition_point(|(written, _)| *written <= limit);
-        self.older.drain(..later.saturating_sub(1));
-        false
-    }
-}
-
 // A panic elsewhere cannot leave a map half-written in a way that matters more than the panic itself, which stops the node.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -73,8 +73,8 @@ proptest! {
     /// Blocks come, snapshots are taken and dropped, history is pruned: every height that can still be read, and every
     /// snapshot still held, says what it always said.
     #[test]
-    fn every_readable_height_is_a_plain_map(steps in prop::collection::vec(any_step(), 1..40)) {
-        let state = State::default();
+    fn every_readable_height_is_a_plain_map(steps in prop::collection::vec(any_step(), 1..40), seed in any::<u64>()) {
+        let state = State::with_seed(seed);
         let mut models: BTreeMap<Height, Model> = BTreeMap::new();
         let mut held: Vec<Snapshot> = Vec::new();
         let mut pruned = Height(0);
@@ -180,4 +180,39 @@ fn an_overlay_reads_its_changes_first() {
     assert_eq!(overlay.storage(&address(1), &slot(1)), slot(7), "untouched below");
     assert_eq!(overlay.code(&keccak256(&code)), Some(code));
     assert_eq!(EmptyState.account(&address(1)), None);
+}
+
+#[test]
+fn a_snapshot_of_nothing_stays_empty() {
+    let state = State::default();
+    let nothing = state.latest();
+    state.apply(Height(0), &with_balance(1));
+    assert_eq!((nothing.height(), nothing.account(&address(1))), (Height(0), None));
+    assert_eq!(state.latest().account(&address(1)), Some(balance(1)));
+}
+
+/// Memory follows what is there and the heights that are kept, not how long the node has run.
+#[test]
+fn what_is_gone_takes_no_room() {
+    let state = State::default();
+    let block = |height: u64| {
+        let number = |index: u64| (height * 3 + index) % 40;
+        let account = |index| (Address::from_word(U256::from(number(index)).into()), Some(balance(height)));
+        let gone = |index| (Address::from_word(U256::from((number(index) + 20) % 40).into()), None);
+        Changes { accounts: (0..5).map(gone).chain((0..5).map(account)).collect(), ..Changes::default() }
+    };
+    let mut early = 0;
+    for height in 0..600 {
+        state.apply(Height(height), &block(height));
+        state.prune_below(Height(height.saturating_sub(10)));
+        if height == 100 {
+            early = state.size().1;
+        }
+    }
+    assert_eq!(state.size().1, early);
+    let accounts = (0..40u64).map(|number| (Address::from_word(U256::from(number).into()), None)).collect();
+    state.apply(Height(600), &Changes { accounts, ..Changes::default() });
+    assert!(state.size().0 >= 15, "history is kept");
+    state.prune_below(Height(600));
+    assert_eq!(state.size().0, 0);
 }

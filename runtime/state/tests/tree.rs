@@ -236,3 +236,39 @@ fn paths_are_about_log2_of_n_long() {
     assert!(sum / 4_096 <= 14, "mean {}", sum / 4_096);
     assert!(longest <= 30, "longest {longest}");
 }
+
+/// Batches wider than what is hashed at a time, that create, change and remove at all depths.
+#[test]
+fn large_batches_follow_the_content() {
+    let (mut tree, mut slots, mut random) = (Tree::default(), Slots::new(), 1u64);
+    let mut most = 0;
+    for batch in 0..24u64 {
+        let mut changes = Changes::default();
+        // Grows, stays, shrinks to almost nothing.
+        let removed = [0, 2, 7][batch as usize / 8];
+        for _ in 0..400 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = (Address::ZERO, B256::from(U256::from(random >> 54)));
+            let value = if (random >> 20) % 8 < removed { B256::ZERO } else { B256::from(U256::from(batch + 1)) };
+            changes.storage.insert(key, value);
+            if value.is_zero() {
+                slots.remove(&key)
+            } else {
+                slots.insert(key, value)
+            };
+        }
+        if batch == 23 {
+            let gone = std::mem::take(&mut slots);
+            changes.storage.extend(gone.into_keys().map(|key| (key, B256::ZERO)));
+            changes.storage.insert((Address::ZERO, slot(1)), slot(1));
+            slots.insert((Address::ZERO, slot(1)), slot(1));
+        }
+        assert_eq!(tree.apply(&changes), plain_root_of(&BTreeMap::new(), &slots), "batch {batch}");
+        most = most.max(slots.len());
+        let (key, _) = slots.first_key_value().unwrap();
+        let key = TreeKey::storage(&key.0, &key.1);
+        assert!(tree.prove(&key).siblings.len() <= 30);
+    }
+    assert!(most > 800, "{most}");
+    assert_eq!(tree.bytes().1, 64 + 72, "one leaf, and the branch that holds the top");
+}

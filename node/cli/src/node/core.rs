@@ -1,8 +1,8 @@
-//! The threads of a node. One runs the pipeline; around it one executes, one writes to disk, and a few check what peers and
-//! users send. Queues between them are bounded, or bounded by what the pipeline asked for.
+//! The threads of a node. One runs the pipeline; around it one executes, one hashes what was executed, one writes to disk,
+//! and a few check what peers and users send. Queues between them are bounded, or bounded by what the pipeline asked for.
 //!
 //! ```text
-//! network ─▶ verify ×n ─▶ inbox ─▶ PIPELINE ─▶ execute ─▶ (inbox)
+//! network ─▶ verify ×n ─▶ inbox ─▶ PIPELINE ─▶ execute ─▶ seal ─▶ (inbox)
 //!   rpc   ─▶ verify ×n ─┘            │    └──▶ write ───▶ (inbox), readers
 //!                                    └───────▶ network
 //! ```
@@ -18,7 +18,7 @@ use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::verify_ordered;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{Executed, ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Response};
+use corniche_pipeline::{ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Store, Trace};
@@ -33,10 +33,13 @@ use std::{
 /// Jobs waiting for the disk. A full queue stops the pipeline until the disk has caught up, which waits for nobody.
 const WRITES_WAITING: usize = 16_384;
 
+/// Blocks that were run and wait to be hashed. When the hashing thread is that far behind, execution waits for it.
+const SEALS_WAITING: usize = 4;
+
 /// Stack of a thread that runs no contract.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts the pipeline, execution and writer threads. They end when the inbox is closed.
+/// Starts the pipeline, execution, sealing and writer threads. They end when the inbox is closed.
 pub fn spawn(
     mut pipeline: Pipeline,
     stage: ExecutionStage,
@@ -51,14 +54,21 @@ pub fn spawn(
         let builder = thread::Builder::new().name(name.into()).stack_size(stack);
         builder.spawn(body).expect("the system has room for a thread")
     };
+    let (ran, ran_in) = mpsc::sync_channel(SEALS_WAITING);
+    let (runner, sealer) = stage.split();
     let ports = Ports { plans, writes, trace, network, shared: shared.clone() };
-    let (execution, writer) = (shared.clone(), shared.clone());
+    let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     vec![
         spawn("pipeline", STACK_BYTES, Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
-            Box::new(move || guarded(&execution, "execution", || run_execution(stage, &plans_in, &execution))),
+            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &plans_in, ran, &execution))),
+        ),
+        spawn(
+            "sealing",
+            STACK_BYTES,
+            Box::new(move || guarded(&sealing, "sealing", || run_sealing(sealer, &ran_in, &sealing))),
         ),
         spawn("writer", STACK_BYTES, Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
     ]
@@ -212,11 +222,20 @@ fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatu
 
 // ---- execution ---------------------------------------------------------------------------------------------------------
 
-fn run_execution(mut stage: ExecutionStage, plans: &mpsc::Receiver<Plan>, shared: &Shared) {
+fn run_execution(mut runner: Runner, plans: &mpsc::Receiver<Plan>, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
     while let Ok(plan) = plans.recv() {
-        let executed: Executed = stage.execute(plan.block, verify_in_parallel);
-        shared.next_base_fee.store(stage.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
-        shared.inbox.answer(Input::Executed(Box::new(executed)));
+        let ran = runner.run(plan.block, verify_in_parallel);
+        shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
+        if sealing.send(ran).is_err() {
+            return;
+        }
+    }
+}
+
+/// The next block runs meanwhile (design §3).
+fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Shared) {
+    while let Ok(ran) = blocks.recv() {
+        shared.inbox.answer(Input::Executed(Box::new(sealer.seal(ran))));
     }
 }
 

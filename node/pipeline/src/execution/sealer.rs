@@ -1,0 +1,79 @@
+//! The second half: what a block that was run is called.
+
+use super::{Executed, ExecutionStart, Ran};
+use corniche_executor::BlockOutput;
+use corniche_state::{CommittedBlock, Tree};
+use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, Skipped, U256, header_hash};
+use std::sync::Arc;
+
+/// Hashes blocks in the order they were run: the tree over the state, the ordering record, the header.
+pub struct Sealer {
+    engine: String,
+    committee_hash: B256,
+    tree: Tree,
+    parent: Height,
+    parent_hash: B256,
+}
+
+impl Sealer {
+    pub(super) fn new(genesis: &Genesis, start: ExecutionStart) -> Self {
+        Self {
+            engine: genesis.engine.name.clone(),
+            committee_hash: genesis.committee_hash(),
+            tree: start.tree,
+            parent: Height(start.head.number),
+            parent_hash: header_hash(&start.head),
+        }
+    }
+
+    /// Seals the block that was run after the last one sealed here.
+    pub fn seal(&mut self, ran: Ran) -> Executed {
+        assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
+        let Ran { plan, env, output, returned } = ran;
+        let BlockOutput { receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
+        let state_root = self.tree.apply(&changes);
+        let ordering = self.ordering_record(&plan, skipped);
+        let header = Header {
+            parent_hash: self.parent_hash,
+            beneficiary: env.coinbase,
+            state_root,
+            transactions_root,
+            receipts_root,
+            logs_bloom,
+            difficulty: U256::ZERO,
+            number: env.number,
+            gas_limit: env.gas_limit,
+            gas_used,
+            timestamp: env.timestamp,
+            extra_data: ordering.extra_data(),
+            mix_hash: plan.randomness,
+            base_fee_per_gas: Some(env.base_fee),
+            ..Header::default()
+        };
+        let hash = header_hash(&header);
+        self.parent = Height(env.number);
+        self.parent_hash = hash;
+        let block = Block { header, ordering, ordered: plan.ordered };
+        let committed = CommittedBlock { block, receipts, changes, resume: plan.resume };
+        Executed { hash, committed: Arc::new(committed), returned }
+    }
+
+    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>) -> OrderingRecord {
+        OrderingRecord {
+            engine: self.engine.clone(),
+            epoch: Epoch(0),
+            committee_hash: self.committee_hash,
+            next_committee_hash: self.committee_hash,
+            first_commit: plan.first_commit,
+            last_commit: plan.last_commit,
+            last_commit_consumed: plan.last_commit_consumed,
+            leader: plan.leader,
+            time: plan.time,
+            randomness: plan.randomness,
+            batches: plan.batches.clone(),
+            transactions_hash: Block::transactions_hash(&plan.ordered),
+            skipped,
+            resume_hash: plan.resume.hash(),
+        }
+    }
+}

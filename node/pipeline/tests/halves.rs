@@ -1,0 +1,215 @@
+//! The two halves of execution, run apart: whatever the distance between them, the blocks are the same.
+
+mod common;
+
+use alloy_consensus::TxEip1559;
+use common::{CHAIN, genesis, user};
+use corniche_engine::Resume;
+use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
+use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
+use corniche_types::{
+    Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
+    header_hash,
+};
+use corniche_vm::{Vm, VmConfig, wasm::NoCache};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, mpsc},
+};
+
+const BLOCKS: u64 = 12;
+
+/// Where to go on after `blocks`: from what a store holds, and from nothing that was not in it.
+fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
+    let genesis = genesis(4);
+    let (state, mut tree) = (State::default(), Tree::default());
+    let changes = genesis_changes(&genesis);
+    state.apply(Height(0), &changes);
+    let mut head = genesis.header(tree.apply(&changes));
+    for block in blocks {
+        state.apply(block.block.height(), &block.changes);
+        tree.apply(&block.changes);
+        head = block.block.header.clone();
+    }
+    let of_second = blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
+    let gas_in_second = of_second.map(|header| header.gas_used).sum();
+    ExecutionStart { state, tree, head, gas_in_second }
+}
+
+fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
+    ExecutionStage::new(Arc::new(genesis(4)), vm.clone(), start_after(blocks))
+}
+
+fn vm() -> Vm {
+    Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap()
+}
+
+/// Numbers that look random; the same seed, the same numbers.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Blocks of transfers, each needing the nonces and balances the ones before left; some transactions are ordered twice, some
+/// too early, some are junk; several blocks to a second, so that the base fee depends on the gas of them all.
+fn plans(seed: u64) -> Vec<BlockPlan> {
+    let mut numbers = Numbers(seed);
+    let (mut nonce, mut time) = (0, 1_000_000);
+    (1..=BLOCKS)
+        .map(|index| {
+            time += numbers.below(900);
+            let ordered = (0..1 + numbers.below(6)).map(|_| {
+                let raw = match numbers.below(8) {
+                    0 => Bytes::from_static(b"junk"),
+                    1 => transfer(nonce + 3, &mut numbers),
+                    2 => transfer(nonce.saturating_sub(1), &mut numbers),
+                    _ => {
+                        nonce += 1;
+                        transfer(nonce - 1, &mut numbers)
+                    }
+                };
+                OrderedTransaction { author: ValidatorIndex(numbers.below(4) as u16), raw }
+            });
+            BlockPlan {
+                ordered: ordered.collect(),
+                batches: Vec::new(),
+                first_commit: CommitIndex(index),
+                last_commit: CommitIndex(index),
+                last_commit_consumed: 0,
+                leader: ValidatorIndex(numbers.below(4) as u16),
+                time: TimestampMs(time),
+                randomness: B256::with_last_byte(numbers.below(256) as u8),
+                resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new() },
+            }
+        })
+        .collect()
+}
+
+fn transfer(nonce: u64, numbers: &mut Numbers) -> Bytes {
+    user().sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 100_000,
+        max_fee_per_gas: 1_000_000,
+        max_priority_fee_per_gas: numbers.below(3).into(),
+        to: TxKind::Call(Address::with_last_byte(numbers.below(5) as u8 + 1)),
+        value: U256::from(numbers.below(1_000)),
+        ..TxEip1559::default()
+    })
+}
+
+/// Runs ahead and seals behind, as the seed has it.
+fn apart(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
+    let mut numbers = Numbers(!seed);
+    let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<Ran>::new());
+    let mut sealed = Vec::new();
+    while !plans.is_empty() || !waiting.is_empty() {
+        if numbers.below(2) == 0 {
+            waiting.extend(plans.pop_front().map(|plan| runner.run(plan, verify_all)));
+        } else {
+            sealed.extend(waiting.pop_front().map(|ran| sealer.seal(ran)));
+        }
+    }
+    sealed
+}
+
+fn assert_same(ours: &[Executed], judge: &[Executed]) {
+    assert_eq!(ours.len(), judge.len());
+    for (ours, judge) in ours.iter().zip(judge) {
+        assert_eq!(ours.committed, judge.committed);
+        assert_eq!(ours.hash, judge.hash);
+        let returned = |executed: &Executed| {
+            executed.returned.iter().map(|(author, transaction)| (*author, transaction.hash())).collect::<Vec<_>>()
+        };
+        assert_eq!(returned(ours), returned(judge));
+    }
+}
+
+/// What makes a chain a chain, computed beside the stage from nothing but the blocks.
+fn assert_chain(blocks: &[Executed]) {
+    let ExecutionStart { mut tree, head, .. } = start_after(&[]);
+    let mut parent: (Header, B256) = (head.clone(), header_hash(&head));
+    for executed in blocks {
+        let header = &executed.committed.block.header;
+        assert_eq!(header.state_root, tree.apply(&executed.committed.changes), "the root is of this block's state");
+        assert_eq!((header.number, header.parent_hash), (parent.0.number + 1, parent.1));
+        assert_eq!(header_hash(header), executed.hash);
+        parent = (header.clone(), executed.hash);
+    }
+}
+
+#[test]
+fn the_halves_apart_make_the_same_blocks() {
+    let vm = vm();
+    let (mut skipped, mut returned, mut fees) = (0, 0, std::collections::BTreeSet::new());
+    for seed in 0..40 {
+        let mut stage = stage_after(&vm, &[]);
+        let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+        assert_chain(&judge);
+        let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
+        assert_same(&apart(seed, &mut runner, &mut sealer, plans(seed)), &judge);
+        skipped += judge.iter().map(|block| block.committed.block.ordering.skipped.len()).sum::<usize>();
+        returned += judge.iter().map(|block| block.returned.len()).sum::<usize>();
+        fees.extend(judge.iter().map(|block| block.committed.block.header.base_fee_per_gas));
+    }
+    assert!(
+        skipped > 100 && returned > 20 && fees.len() > 3,
+        "{skipped} skipped, {returned} returned, {} base fees",
+        fees.len()
+    );
+}
+
+/// As a node does it: a thread each, a short queue between them.
+#[test]
+fn the_halves_on_two_threads_make_the_same_blocks() {
+    let vm = vm();
+    for seed in 100..110 {
+        let mut stage = stage_after(&vm, &[]);
+        let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+        let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
+        let (sender, receiver) = mpsc::sync_channel(2);
+        let sealed = std::thread::scope(|scope| {
+            let sealing = scope.spawn(move || receiver.iter().map(|ran| sealer.seal(ran)).collect::<Vec<_>>());
+            plans(seed).into_iter().for_each(|plan| sender.send(runner.run(plan, verify_all)).unwrap());
+            drop(sender);
+            sealing.join().unwrap()
+        });
+        assert_same(&sealed, &judge);
+    }
+}
+
+/// A node stops with blocks run, blocks sealed, and only some of those on disk. What it orders again, starting from the disk
+/// alone, makes the same blocks: nothing of a block that was not written is needed, and nothing is lost.
+#[test]
+fn a_crash_between_the_halves_loses_nothing() {
+    let vm = vm();
+    for seed in 200..230 {
+        let mut numbers = Numbers(seed ^ 0x5eed);
+        let mut stage = stage_after(&vm, &[]);
+        let judge: Vec<Executed> = plans(seed).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+        let run = 1 + numbers.below(BLOCKS) as usize;
+        let sealed = numbers.below(run as u64 + 1) as usize;
+        let appended = numbers.below(sealed as u64 + 1) as usize;
+        let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
+        let ran: Vec<Ran> = plans(seed).into_iter().take(run).map(|plan| runner.run(plan, verify_all)).collect();
+        let before: Vec<Executed> = ran.into_iter().take(sealed).map(|ran| sealer.seal(ran)).collect();
+        assert_same(&before, &judge[..sealed]);
+        drop((runner, sealer));
+        let disk: Vec<Arc<CommittedBlock>> = before[..appended].iter().map(|block| block.committed.clone()).collect();
+        let (mut runner, mut sealer) = stage_after(&vm, &disk).split();
+        let after = apart(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
+        assert_same(&after, &judge[appended..]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "in the order they were run")]
+fn a_block_out_of_order_is_not_sealed() {
+    let (mut runner, mut sealer) = stage_after(&vm(), &[]).split();
+    let mut ran: Vec<Ran> = plans(1).into_iter().take(2).map(|plan| runner.run(plan, verify_all)).collect();
+    sealer.seal(ran.remove(1));
+}

@@ -1,0 +1,121 @@
+//! What a block costs when the state is small and when it is large, for `docs/performance.md`.
+//!
+//! `cargo run -p corniche-state --example size -- 10000 100000 1000000 10000000`: blocks of 1,000 transactions, each of which reads
+//! and writes three keys anywhere in the state; then the values, the tree and pruning. CPU time of the thread.
+#![allow(clippy::disallowed_types, clippy::print_stdout)] // a measurement reads files and prints
+
+use corniche_state::{Account, Changes, State, StateView, Tree};
+use corniche_types::{Address, B256, Height, U256};
+
+const TRANSACTIONS: u64 = 1_000;
+const BLOCKS: u64 = 100;
+const KEPT: u64 = 20;
+
+fn main() {
+    let sizes: Vec<u64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let sizes = if sizes.is_empty() { vec![10_000, 100_000, 1_000_000] } else { sizes };
+    for keys in sizes {
+        measure(keys);
+    }
+}
+
+fn measure(keys: u64) {
+    let (state, mut tree) = (State::default(), Tree::default());
+    let start = cpu_ns();
+    // A block at a time, as the chain would have come there; one change of everything would take memory of its own.
+    for (height, first) in (0..).zip((0..keys).step_by(100_000)) {
+        let changes = content(first..keys.min(first + 100_000));
+        state.apply(Height(height), &changes);
+        state.prune_below(Height(height));
+        tree.apply(&changes);
+    }
+    let filled = cpu_ns() - start;
+    let (mut reading, mut writing, mut hashing, mut pruning) = (0, 0, 0, 0);
+    let mut random = 7;
+    for block in 1..=BLOCKS {
+        let height = Height(keys + block);
+        let numbers: Vec<u64> = (0..3 * TRANSACTIONS).map(|_| next(&mut random) % keys).collect();
+        let start = cpu_ns();
+        let snapshot = state.latest();
+        let values: Vec<u64> = numbers.iter().map(|number| read(&snapshot, *number)).collect();
+        drop(snapshot);
+        reading += cpu_ns() - start;
+        let mut changes = Changes::default();
+        numbers.iter().zip(values).for_each(|(number, value)| set(&mut changes, *number, value + block));
+        let start = cpu_ns();
+        state.apply(height, &changes);
+        let applied = cpu_ns();
+        tree.apply(&changes);
+        let hashed = cpu_ns();
+        state.prune_below(Height(height.0 - KEPT));
+        pruning += cpu_ns() - hashed;
+        hashing += hashed - applied;
+        writing += applied - start;
+    }
+    let per = |sum: u64| sum as f64 / (BLOCKS * TRANSACTIONS) as f64 / 1_000.0;
+    let sum = reading + writing + hashing + pruning;
+    println!(
+        "{keys} keys: {:.2} us a transaction (reads {:.2}, writes {:.2}, tree {:.2}, pruning {:.2})",
+        per(sum),
+        per(reading),
+        per(writing),
+        per(hashing),
+        per(pruning)
+    );
+    let (kept, values) = state.size();
+    let (nodes, _) = tree.bytes();
+    println!(
+        "{keys} keys: {:.2} us a key to fill; bytes a key: values {}, tree {}; resident {} MiB",
+        filled as f64 / keys as f64 / 1_000.0,
+        values as u64 / kept as u64,
+        nodes as u64 / kept as u64,
+        resident_mib()
+    );
+}
+
+fn read(view: &dyn StateView, number: u64) -> u64 {
+    match number % 2 {
+        0 => view.account(&address(number)).map_or(0, |account| account.nonce),
+        _ => u64::from(view.storage(&address(number % 1_000), &slot(number))[31]),
+    }
+}
+
+fn content(numbers: std::ops::Range<u64>) -> Changes {
+    let mut changes = Changes::default();
+    numbers.for_each(|number| set(&mut changes, number, 1));
+    changes
+}
+
+fn set(changes: &mut Changes, number: u64, value: u64) {
+    if number.is_multiple_of(2) {
+        let account = Account { nonce: value, balance: U256::from(number), ..Account::default() };
+        changes.accounts.insert(address(number), Some(account));
+    } else {
+        changes.storage.insert((address(number % 1_000), slot(number)), B256::from(U256::from(value)));
+    }
+}
+
+fn next(random: &mut u64) -> u64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *random >> 20
+}
+
+fn address(number: u64) -> Address {
+    Address::from_word(U256::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into())
+}
+
+fn slot(number: u64) -> B256 {
+    U256::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()
+}
+
+/// CPU time of this thread.
+fn cpu_ns() -> u64 {
+    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
+}

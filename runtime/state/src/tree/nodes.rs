@@ -1,0 +1,356 @@
+//! The nodes of a tree in memory, and how a batch of updates goes through them.
+//!
+//! A branch holds the hashes of both its sides beside the links to them: exactly the bytes its own hash is made of. So
+//! neither an update nor a proof ever looks at a node that is not on its path. Nodes lie in chunks and refer to each other by
+//! number; a chunk never moves, so growing costs the same at any size.
+//!
+//! A batch goes down level by level, all keys at once, which lets the processor fetch the nodes of many paths at the same
+//! time; places change on the way down, in order. Then it comes up level by level: what has become too small for a branch
+//! moves up, and the rest of the level is hashed many nodes at a time.
+
+use super::hash::{Kind, LANES, Pair, hash_pairs};
+use super::{Update, side};
+use crate::{Proof, Terminal};
+use corniche_types::B256;
+use std::ops::{Index, IndexMut, Range};
+
+/// Where the hash and the link of the top node stand: the first side of a branch that is in no tree.
+const TOP: Place = Place { branch: 0, side: 0 };
+
+#[derive(Clone, Debug)]
+pub(super) struct Nodes {
+    branches: Chunks<Branch>,
+    leaves: Chunks<Leaf>,
+}
+
+/// Has at least two leaves under it, but for the one that holds the top.
+#[derive(Clone, Debug)]
+struct Branch {
+    /// Hash of the 0 side ‖ hash of the 1 side. Right but during an update.
+    hashes: Pair,
+    links: [Link; 2],
+}
+
+/// Key ‖ value hash.
+#[derive(Clone, Debug)]
+struct Leaf(Pair);
+
+/// One side of a branch.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    branch: u32,
+    side: u8,
+}
+
+/// What lies at a place: 0 for nothing, otherwise the number of the node plus one, and in the lowest bit whether it is a leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Link(u32);
+
+enum Node {
+    Empty,
+    Leaf(u32),
+    Branch(u32),
+}
+
+impl Link {
+    const EMPTY: Self = Self(0);
+
+    fn leaf(number: u32) -> Self {
+        Self((number + 1) << 1 | 1)
+    }
+
+    fn branch(number: u32) -> Self {
+        Self((number + 1) << 1)
+    }
+
+    fn node(self) -> Node {
+        match (self.0 >> 1, self.0 & 1) {
+            (0, _) => Node::Empty,
+            (number, 1) => Node::Leaf(number - 1),
+            (number, _) => Node::Branch(number - 1),
+        }
+    }
+}
+
+impl Branch {
+    const EMPTY: Self = Self { hashes: [0; 64], links: [Link::EMPTY; 2] };
+
+    fn hash(&self, side: u8) -> &[u8; 32] {
+        &self.hashes.as_chunks().0[usize::from(side)]
+    }
+
+    fn hash_mut(&mut self, side: u8) -> &mut [u8; 32] {
+        &mut self.hashes.as_chunks_mut().0[usize::from(side)]
+    }
+}
+
+impl Leaf {
+    fn new(key: &B256, value: &B256) -> Self {
+        let mut pair = [0; 64];
+        pair[..32].copy_from_slice(key.as_slice());
+        pair[32..].copy_from_slice(value.as_slice());
+        Self(pair)
+    }
+
+    fn key(&self) -> B256 {
+        B256::from_slice(&self.0[..32])
+    }
+
+    fn value(&self) -> B256 {
+        B256::from_slice(&self.0[32..])
+    }
+}
+
+/// A branch that some updates lie under.
+struct Visit {
+    branch: u32,
+    place: Place,
+    updates: Range<u32>,
+}
+
+/// A batch on its way down.
+struct Descent<'a> {
+    updates: &'a [Update],
+    /// Branches to visit one level further down.
+    next: Vec<Visit>,
+    /// Leaves to hash, and where they came to lie.
+    leaves: Vec<(u32, Place)>,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        let mut branches = Chunks::default();
+        branches.insert(Branch::EMPTY);
+        Self { branches, leaves: Chunks::default() }
+    }
+}
+
+impl Nodes {
+    pub(super) fn root(&self) -> B256 {
+        B256::from(*self.branches[TOP.branch].hash(TOP.side))
+    }
+
+    /// Applies the updates, which are sorted by key, each key once.
+    pub(super) fn update(&mut self, updates: &[Update]) {
+        let all = 0..u32::try_from(updates.len()).expect("a block changes less than 2^32 keys");
+        let mut descent = Descent { updates, next: Vec::new(), leaves: Vec::with_capacity(updates.len()) };
+        let mut levels: Vec<Vec<Visit>> = Vec::new();
+        self.descend(TOP, 0, all, &mut descent);
+        while !descent.next.is_empty() {
+            let room = Vec::with_capacity(updates.len().min(2 * descent.next.len()));
+            let level = std::mem::replace(&mut descent.next, room);
+            let depth = levels.len();
+            for visit in &level {
+                let Range { start, end } = visit.updates.clone();
+                let under = &updates[start as usize..end as usize];
+                let middle = start + under.partition_point(|update| !side(&update.key.0, depth)) as u32;
+                for (side, updates) in [(0, start..middle), (1, middle..end)] {
+                    self.descend(Place { branch: visit.branch, side }, depth + 1, updates, &mut descent);
+                }
+            }
+            levels.push(level);
+        }
+        for leaves in descent.leaves.chunks(LANES) {
+            self.hash_leaves(leaves);
+        }
+        levels.iter().rev().for_each(|level| self.ascend(level));
+    }
+
+    /// Brings a range of updates to a place, whose node is or would be `depth` branches below the top.
+    fn descend(&mut self, place: Place, depth: usize, range: Range<u32>, descent: &mut Descent) {
+        let updates = &descent.updates[range.start as usize..range.end as usize];
+        if updates.is_empty() {
+            return;
+        }
+        let mut present = updates.iter().filter(|update| update.value.is_some());
+        match self.link(place).node() {
+            Node::Branch(branch) => descent.next.push(Visit { branch, place, updates: range }),
+            Node::Empty => match (present.next(), present.next()) {
+                (None, _) => {}
+                (Some(Update { key, value: Some(value) }), None) => {
+                    let leaf = self.leaves.insert(Leaf::new(&key.0, value));
+                    self.set(place, Link::leaf(leaf), &[0; 32]);
+                    descent.leaves.push((leaf, place));
+                }
+                _ => {
+                    let branch = self.branch_at(place, Branch::EMPTY);
+                    descent.next.push(Visit { branch, place, updates: range });
+                }
+            },
+            Node::Leaf(leaf) => {
+                let key = self.leaves[leaf].key();
+                if present.any(|update| update.key.0 != key) {
+                    // The leaf moves below a branch; what happens to itself is found out there.
+                    let mut below = Branch::EMPTY;
+                    let own_side = u8::from(side(&key, depth));
+                    below.links[usize::from(own_side)] = Link::leaf(leaf);
+                    *below.hash_mut(own_side) = *self.branches[place.branch].hash(place.side);
+                    let branch = self.branch_at(place, below);
+                    descent.next.push(Visit { branch, place, updates: range });
+                } else if let Some(own) = updates.iter().find(|update| update.key.0 == key) {
+                    match &own.value {
+                        Some(value) => {
+                            self.leaves[leaf] = Leaf::new(&key, value);
+                            descent.leaves.push((leaf, place));
+                        }
+                        None => {
+                            self.leaves.remove(leaf);
+                            self.set(place, Link::EMPTY, &[0; 32]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the hashes of at most [`LANES`] leaves to their places.
+    fn hash_leaves(&mut self, leaves: &[(u32, Place)]) {
+        let mut pairs = [&[0; 64]; LANES];
+        for (pair, (leaf, _)) in pairs.iter_mut().zip(leaves) {
+            *pair = &self.leaves[*leaf].0;
+        }
+        let hashes = hash_pairs(Kind::Leaf, &pairs[..leaves.len()]);
+        for (hash, (_, place)) in hashes.iter().zip(leaves) {
+            *self.branches[place.branch].hash_mut(place.side) = *hash;
+        }
+    }
+
+    /// Finishes a level whose lower levels are finished: a branch without two leaves gives its place to what it has, the
+    /// others are hashed.
+    fn ascend(&mut self, level: &[Visit]) {
+        let mut waiting = Vec::with_capacity(LANES);
+        for visit in level {
+            let branch = &self.branches[visit.branch];
+            let moved_up = match branch.links.map(Link::node) {
+                [Node::Empty, Node::Empty | Node::Leaf(_)] => Some(1),
+                [Node::Leaf(_), Node::Empty] => Some(0),
+                _ => None,
+            };
+            match moved_up {
+                Some(side) => {
+                    let (link, hash) = (branch.links[usize::from(side)], *branch.hash(side));
+                    self.set(visit.place, link, &hash);
+                    self.branches.remove(visit.branch);
+                }
+                None => waiting.push(visit),
+            }
+            if waiting.len() == LANES {
+                self.hash_branches(&waiting);
+                waiting.clear();
+            }
+        }
+        self.hash_branches(&waiting);
+    }
+
+    /// Writes the hashes of at most [`LANES`] branches to their places.
+    fn hash_branches(&mut self, visits: &[&Visit]) {
+        let mut pairs = [&[0; 64]; LANES];
+        for (pair, visit) in pairs.iter_mut().zip(visits) {
+            *pair = &self.branches[visit.branch].hashes;
+        }
+        let hashes = hash_pairs(Kind::Branch, &pairs[..visits.len()]);
+        for (hash, visit) in hashes.iter().zip(visits) {
+            *self.branches[visit.place.branch].hash_mut(visit.place.side) = *hash;
+        }
+    }
+
+    fn link(&self, place: Place) -> Link {
+        self.branches[place.branch].links[usize::from(place.side)]
+    }
+
+    fn set(&mut self, place: Place, link: Link, hash: &[u8; 32]) {
+        let branch = &mut self.branches[place.branch];
+        branch.links[usize::from(place.side)] = link;
+        *branch.hash_mut(place.side) = *hash;
+    }
+
+    /// Puts a new branch at a place; it is hashed on the way up.
+    fn branch_at(&mut self, place: Place, branch: Branch) -> u32 {
+        let number = self.branches.insert(branch);
+        self.branches[place.branch].links[usize::from(place.side)] = Link::branch(number);
+        number
+    }
+
+    pub(super) fn prove(&self, key: &B256) -> Proof {
+        let (mut siblings, mut place) = (Vec::new(), TOP);
+        loop {
+            match self.link(place).node() {
+                Node::Empty => return Proof { siblings, terminal: Terminal::Empty },
+                Node::Leaf(leaf) => {
+                    let leaf = &self.leaves[leaf];
+                    return Proof { siblings, terminal: Terminal::Leaf { key: leaf.key(), value_hash: leaf.value() } };
+                }
+                Node::Branch(branch) => {
+                    let side = u8::from(side(key, siblings.len()));
+                    siblings.push(B256::from(*self.branches[branch].hash(1 - side)));
+                    place = Place { branch, side };
+                }
+            }
+        }
+    }
+
+    /// Bytes held, and how many of them are in use.
+    pub(super) fn bytes(&self) -> (usize, usize) {
+        let (branches, leaves) = (self.branches.bytes(), self.leaves.bytes());
+        (branches.0 + leaves.0, branches.1 + leaves.1)
+    }
+}
+
+/// Things by number, in pieces that never move. Numbers of removed things are used again.
+#[derive(Clone, Debug)]
+struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+    free: Vec<u32>,
+}
+
+const CHUNK: usize = 1 << 12;
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Chunks<T> {
+    fn insert(&mut self, thing: T) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self[number] = thing;
+            return number;
+        }
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            // The first one grows as it is needed: many trees are small.
+            let room = if self.chunks.is_empty() { 0 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(room));
+        }
+        let before = (self.chunks.len() - 1) * CHUNK;
+        let chunk = self.chunks.last_mut().expect("one was just made");
+        chunk.push(thing);
+        let number = before + chunk.len() - 1;
+        // A link has 31 bits for a number plus one.
+        u32::try_from(number).ok().filter(|number| *number < u32::MAX >> 1).expect("2^31 nodes do not fit into memory")
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.free.push(number);
+    }
+
+    fn bytes(&self) -> (usize, usize) {
+        let held: usize = self.chunks.iter().map(Vec::capacity).sum();
+        let used: usize = self.chunks.iter().map(Vec::len).sum();
+        (held * size_of::<T>() + self.free.capacity() * 4, (used - self.free.len()) * size_of::<T>())
+    }
+}
+
+impl<T> Index<u32> for Chunks<T> {
+    type Output = T;
+
+    fn index(&self, number: u32) -> &T {
+        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+}
+
+impl<T> IndexMut<u32> for Chunks<T> {
+    fn index_mut(&mut self, number: u32) -> &mut T {
+        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+}
