@@ -12,7 +12,7 @@ use crate::log::{BLOCKS_ADVICE, Log, LogReader, LogRecord, Position, Settings};
 use crate::reader::{Recent, Shared, StoredBlock, Window};
 use crate::record::{self, BlockRecord};
 use crate::safety::SafetyLog;
-use crate::segment::LogKind;
+use crate::segment::{self, LogKind};
 use crate::{Backend, Options, StoreError};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
@@ -478,7 +478,8 @@ impl Replay<'_> {
     }
 
     fn finish(mut self) -> Result<Replayed, Failure> {
-        let state = State::default();
+        // Contracts choose keys; they must not be able to choose such as collide.
+        let state = State::with_seed(segment::fresh_nonce());
         state.apply(self.base.head.height(), &std::mem::take(&mut self.base.changes));
         let mut tree = std::mem::take(&mut self.base.tree);
         for recent in &self.queue {

@@ -1,0 +1,149 @@
+//! What a durable block costs when the state is small and when it is large, and what a start costs:
+//! `cargo run -p corniche-store --example state_size -- 10000 100000 1000000`.
+//!
+//! Blocks of 1,000 transactions that change three accounts each, anywhere in the state. CPU per transaction: of the values and the
+//! tree, of the commit (log and sync), and of the index with the state checkpoint, brought to the head after every 50 blocks. Of the
+//! first two it is this thread's, of the index the whole process'.
+#![allow(clippy::print_stdout)] // The figures are the result.
+
+use corniche_state::{Account, Changes, CommittedBlock, StateView};
+use corniche_store::{Backend, Options, Store, genesis_block};
+use corniche_types::*;
+use std::time::Duration;
+
+const TRANSACTIONS: u64 = 1_000;
+const BLOCKS: u64 = 100;
+const CHECKPOINT_BLOCKS: u64 = 50;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sizes: Vec<u64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let sizes = if sizes.is_empty() { vec![10_000, 100_000, 1_000_000] } else { sizes };
+    for backend in [Backend::Redb, Backend::Sled] {
+        for keys in &sizes {
+            measure(backend, *keys)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(backend: Backend, keys: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let name = format!("{} {keys} keys", backend.name());
+    let directory = tempfile::tempdir_in(".")?;
+    let genesis = genesis(keys);
+    let options = Options { backend, checkpoint_interval: None, ..Options::default() };
+    let start = process_cpu();
+    let (mut store, recovered) = Store::open(directory.path(), &genesis, options.clone())?;
+    let first = process_cpu() - start;
+    let (state, mut tree) = (recovered.state, recovered.tree);
+    let mut parent = genesis_block(&genesis).block;
+    let (mut values, mut commit, mut index) = (0, 0, Duration::ZERO);
+    let mut random = 7u64;
+    for height in 1..=BLOCKS {
+        let mut changes = Changes::default();
+        let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
+        let snapshot = state.latest();
+        for number in 0..TRANSACTIONS {
+            for _ in 0..3 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let address = address((random >> 20) % keys);
+                let account = snapshot.account(&address).unwrap_or_default();
+                changes.accounts.insert(address, Some(Account { nonce: account.nonce + height, ..account }));
+            }
+            let raw = Bytes::from([height.to_be_bytes(), number.to_be_bytes()].concat().repeat(11));
+            receipts.push(receipt(keccak256(&raw), number));
+            ordered.push(OrderedTransaction { author: ValidatorIndex(0), raw });
+        }
+        drop(snapshot);
+        let start = thread_cpu_ns();
+        state.apply(Height(height), &changes);
+        let state_root = tree.apply(&changes);
+        state.prune_below(Height(height.saturating_sub(20)));
+        values += thread_cpu_ns() - start;
+        let header = Header { parent_hash: parent.hash(), number: height, state_root, ..parent.header.clone() };
+        let block = Block { header, ordering: parent.ordering.clone(), ordered };
+        parent = block.clone();
+        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
+        let committed = CommittedBlock { block, receipts, changes, resume };
+        let start = thread_cpu_ns();
+        store.append_block(committed)?;
+        store.sync()?;
+        commit += thread_cpu_ns() - start;
+        if height % CHECKPOINT_BLOCKS == 0 {
+            let start = process_cpu();
+            store.checkpoint();
+            index += process_cpu() - start;
+        }
+    }
+    drop(store);
+    let each = (BLOCKS * TRANSACTIONS) as f64;
+    println!(
+        "{name}: CPU us a transaction: values and tree {:.2}, commit {:.2}, index and checkpoint {:.1}",
+        values as f64 / 1e3 / each,
+        commit as f64 / 1e3 / each,
+        index.as_micros() as f64 / each
+    );
+    let (root, head) = (tree.root(), Height(BLOCKS));
+    drop((state, tree));
+    let start = process_cpu();
+    let (store, recovered) = Store::open(directory.path(), &genesis, options)?;
+    assert_eq!((recovered.tree.root(), recovered.head.height()), (root, head));
+    println!("{name}: CPU of the first start {first:.1?}, of the next {:.1?}", process_cpu() - start);
+    drop(store);
+    Ok(())
+}
+
+fn address(number: u64) -> Address {
+    Address::from_word(U256::from((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).into())
+}
+
+fn receipt(transaction_hash: B256, index: u64) -> Receipt {
+    let topics = vec![B256::repeat_byte(1), B256::repeat_byte(2), B256::repeat_byte(3)];
+    Receipt {
+        transaction_hash,
+        type_byte: 2,
+        success: true,
+        gas_used: 30_000,
+        cumulative_gas_used: 30_000 * (index + 1),
+        effective_gas_price: 7,
+        sender: Address::ZERO,
+        to: Some(Address::ZERO),
+        contract_address: None,
+        logs: vec![Log { address: Address::ZERO, topics, data: Bytes::from(vec![0; 32]) }],
+        output: Bytes::new(),
+    }
+}
+
+fn genesis(keys: u64) -> Genesis {
+    let rich = GenesisAccount { balance: U256::from(1_000_000), ..GenesisAccount::default() };
+    Genesis {
+        protocol_version: 1,
+        chain_id: 1,
+        currency: "COR".into(),
+        timestamp_ms: TimestampMs(0),
+        block_ms: 0,
+        block_gas_limit: 30_000_000,
+        batch_bytes: 1 << 20,
+        batch_gas: 1 << 20,
+        epoch_blocks: 1000,
+        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+        engine: EngineConfig { name: "mahi-mahi".into(), parameters: Default::default() },
+        validators: vec![],
+        coin_shares: vec![],
+        coin_public_key: Default::default(),
+        accounts: (0..keys).map(|number| (address(number), rich.clone())).collect(),
+    }
+}
+
+/// CPU time of this thread.
+fn thread_cpu_ns() -> u64 {
+    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+/// User and system time of the process so far, in the kernel's ticks of 10 ms.
+fn process_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
