@@ -90,7 +90,7 @@ fn block(keys: u64, height: u64) -> Changes {
 }
 
 fn set(changes: &mut Changes, number: u64, value: u64) {
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         changes
             .accounts
             .insert(address(number), Some(Account { nonce: value, balance: U256::from(number), ..Account::default() }));
