@@ -3,6 +3,8 @@
 //! [`wasm`] turns a module into something that can be run deterministically and runs one frame of it; the modules beside it keep
 //! Ethereum's rules about accounts, calls, storage and gas. They meet at [`host`].
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod block_reads;
 mod call;
 mod create;

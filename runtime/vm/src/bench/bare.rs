@@ -1,0 +1,171 @@
+//! The same module on wasmtime alone: a fresh instance for each call from a pool tuned like ours, an optimising compiler, and a host of
+//! a few lines.
+
+use super::{Runner, SENDER, Subject, Words};
+use crate::wasm::instrument::{APART, RUN_EXPORT};
+use alloy_primitives::{B256, Bytes, keccak256};
+use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE};
+use wasmtime::{
+    Caller, Config, Enabled, Engine, Extern, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, OptLevel,
+    PoolingAllocationConfig, Store,
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Metering {
+    Without,
+    Fuel,
+    /// The module is instrumented.
+    Ours,
+}
+
+struct State {
+    storage: Words,
+    input: Bytes,
+    output: Bytes,
+    memory: Option<Memory>,
+    /// Where the contract's memory begins.
+    base: usize,
+}
+
+pub(super) fn subject(
+    name: &'static str,
+    wasm: &[u8],
+    metering: Metering,
+    optimise: bool,
+    threads: u32,
+    storage: Words,
+    input: Bytes,
+) -> wasmtime::Result<Subject> {
+    let mut config = Config::new();
+    config.cranelift_opt_level(if optimise { OptLevel::Speed } else { OptLevel::None });
+    config.consume_fuel(metering == Metering::Fuel);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(2 * threads).total_memories(2 * threads).total_tables(2 * threads);
+    pool.linear_memory_keep_resident(128 * 1024).table_keep_resident(4 * 1024).pagemap_scan(Enabled::Auto);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    let engine = Engine::new(&config)?;
+    let module = Module::new(&engine, wasm)?;
+    let mut linker = linker(&engine)?;
+    linker.define_unknown_imports_as_traps(&module)?;
+    let pre = linker.instantiate_pre(&module)?;
+    let runner = move || {
+        let (pre, input) = (pre.clone(), input.clone());
+        let mut storage = Some(storage.clone());
+        let runner = move |calls: u32| {
+            for _ in 0..calls {
+                let words = storage.take().unwrap_or_default();
+                storage = Some(call(&pre, words, input.clone(), metering).expect("a call of the benchmark works"));
+            }
+        };
+        Box::new(runner) as Runner
+    };
+    Ok(Subject { name, runner: Box::new(runner) })
+}
+
+fn call(pre: &InstancePre<State>, storage: Words, input: Bytes, metering: Metering) -> wasmtime::Result<Words> {
+    let length = input.len() as i32;
+    let base = if metering == Metering::Ours { APART } else { 0 };
+    let mut store = Store::new(pre.module().engine(), State { storage, input, output: Bytes::new(), memory: None, base });
+    if metering == Metering::Fuel {
+        store.set_fuel(1 << 40)?;
+    }
+    let instance = pre.instantiate(&mut store)?;
+    store.data_mut().memory = instance.get_memory(&mut store, MEMORY_EXPORT);
+    let status = if metering == Metering::Ours {
+        let run = instance.get_typed_func::<(i32, i64, i32, i32), i32>(&mut store, RUN_EXPORT)?;
+        run.call(&mut store, (length, 1 << 40, 65_536, 128))?
+    } else {
+        let run = instance.get_typed_func::<i32, i32>(&mut store, ENTRYPOINT_EXPORT)?;
+        run.call(&mut store, length)?
+    };
+    assert_eq!(status, 0, "a call of the benchmark failed");
+    Ok(store.into_data().storage)
+}
+
+/// The contract's memory and the host's state.
+fn parts<'c>(caller: &'c mut Caller<'_, State>) -> wasmtime::Result<(&'c mut [u8], &'c mut State)> {
+    let memory = match caller.data().memory {
+        Some(memory) => memory,
+        None => caller.get_export(MEMORY_EXPORT).and_then(Extern::into_memory).ok_or_else(missed)?,
+    };
+    let (memory, state) = memory.data_and_store_mut(caller);
+    Ok((&mut memory[state.base..], state))
+}
+
+fn missed() -> wasmtime::Error {
+    wasmtime::Error::msg("an access misses memory")
+}
+
+fn slice(memory: &mut [u8], at: i32, length: usize) -> wasmtime::Result<&mut [u8]> {
+    let at = at as u32 as usize;
+    memory.get_mut(at..at + length).ok_or_else(missed)
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    type Of<'c> = Caller<'c, State>;
+    linker.func_wrap(VM_HOOKS_MODULE, "read_args", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+        let (memory, state) = parts(&mut caller)?;
+        slice(memory, to, state.input.len())?.copy_from_slice(&state.input);
+        Ok(())
+    })?;
+    linker.func_wrap(VM_HOOKS_MODULE, "write_result", |mut caller: Of<'_>, at: i32, length: i32| -> wasmtime::Result<()> {
+        let (memory, state) = parts(&mut caller)?;
+        state.output = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
+        Ok(())
+    })?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "storage_load_bytes32",
+        |mut caller: Of<'_>, key: i32, to: i32| -> wasmtime::Result<()> {
+            let (memory, state) = parts(&mut caller)?;
+            let key = B256::from_slice(slice(memory, key, 32)?);
+            slice(memory, to, 32)?.copy_from_slice(state.storage.get(&key).as_slice());
+            Ok(())
+        },
+    )?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "storage_cache_bytes32",
+        |mut caller: Of<'_>, key: i32, at: i32| -> wasmtime::Result<()> {
+            let (memory, state) = parts(&mut caller)?;
+            let key = B256::from_slice(slice(memory, key, 32)?);
+            state.storage.set(key, B256::from_slice(slice(memory, at, 32)?));
+            Ok(())
+        },
+    )?;
+    linker.func_wrap(VM_HOOKS_MODULE, "storage_flush_cache", |_: i32| {})?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "emit_log",
+        |mut caller: Of<'_>, at: i32, length: i32, _: i32| -> wasmtime::Result<()> {
+            let (memory, _) = parts(&mut caller)?;
+            let log = Bytes::copy_from_slice(slice(memory, at, length as u32 as usize)?);
+            std::hint::black_box(log);
+            Ok(())
+        },
+    )?;
+    linker.func_wrap(VM_HOOKS_MODULE, "msg_sender", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+        let (memory, _) = parts(&mut caller)?;
+        slice(memory, to, 20)?.copy_from_slice(SENDER.as_slice());
+        Ok(())
+    })?;
+    linker.func_wrap(VM_HOOKS_MODULE, "msg_value", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
+        let (memory, _) = parts(&mut caller)?;
+        slice(memory, to, 32)?.fill(0);
+        Ok(())
+    })?;
+    linker.func_wrap(VM_HOOKS_MODULE, "msg_reentrant", || 0i32)?;
+    linker.func_wrap(VM_HOOKS_MODULE, "pay_for_memory_grow", |_: i32| {})?;
+    linker.func_wrap(
+        VM_HOOKS_MODULE,
+        "native_keccak256",
+        |mut caller: Of<'_>, at: i32, length: i32, to: i32| -> wasmtime::Result<()> {
+            let (memory, _) = parts(&mut caller)?;
+            let hash = keccak256(slice(memory, at, length as u32 as usize)?);
+            slice(memory, to, 32)?.copy_from_slice(hash.as_slice());
+            Ok(())
+        },
+    )?;
+    Ok(linker)
+}
