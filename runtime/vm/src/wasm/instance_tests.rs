@@ -343,6 +343,56 @@ fn enough_of_what_comes_out_of_nowhere_is_a_contract() {
     println!("{accepted} accepted, {kept} kept; {refusals:?}");
 }
 
+/// The contract as `make contracts` built it.
+#[allow(clippy::disallowed_methods)]
+fn built(name: &str) -> Vec<u8> {
+    let folder = std::env::var("CONTRACTS_WASM_DIR").unwrap_or_else(|_| {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/contracts/wasm32-unknown-unknown/release").into()
+    });
+    let path = format!("{folder}/{name}.wasm");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}; run `make contracts`, or set CONTRACTS_WASM_DIR"))
+}
+
+const SIGNATURES: [&str; 9] = [
+    "increment()",
+    "add(uint256)",
+    "number()",
+    "transfer(address,uint256)",
+    "approve(address,uint256)",
+    "transferFrom(address,address,uint256)",
+    "balanceOf(address)",
+    "name()",
+    "stylus_constructor(string,string,uint256)",
+];
+
+/// Calldata that gets some way into a contract: a selector it may have, and words that are small, addresses or anything.
+fn calldata() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        any::<u8>().prop_map(|small| B256::with_last_byte(small).0),
+        any::<[u8; 20]>().prop_map(|address| Address::from(address).into_word().0),
+        any::<[u8; 32]>(),
+    ];
+    let selector = prop_oneof![
+        4 => prop::sample::select(SIGNATURES.to_vec()).prop_map(|signature| keccak256(signature)[..4].to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..5),
+    ];
+    (selector, prop::collection::vec(word, 0..5), prop::collection::vec(any::<u8>(), 0..32))
+        .prop_map(|(selector, words, rest)| [selector, words.concat(), rest].concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn real_contracts_with_any_calldata(inputs in prop::collection::vec(calldata(), 1..6)) {
+        for name in ["counter", "erc20"] {
+            let kept = compare(&built(name), &inputs, GAS)?;
+            // Neither grows: what they allocate fits behind their data.
+            prop_assert_eq!(kept, inputs.len());
+        }
+    }
+}
+
 #[test]
 fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
     let wasm = |result: u8| program(&[], &[(0, result)]);
