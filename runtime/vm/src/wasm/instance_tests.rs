@@ -263,6 +263,19 @@ proptest! {
     }
 }
 
+#[test]
+fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
+    for kind in ["i32.store", "i32.store8", "i32.store16", "i64.store", "i64.store8", "i64.store16", "i64.store32"] {
+        let store = format!("({kind} (i32.load (i32.const 502)) ({}.const -1))", &kind[..3]);
+        // Over zeros, over data in the chunk behind, and at the very end of the first page.
+        let wasm = program(&[store], &[(9 * 1024, 0x55), (9 * 1024 + 4, 0x66)]);
+        for end in [5 * 1024u32, 9 * 1024, 65_536] {
+            let inputs: Vec<_> = (0..9).map(|back| [&[1, 0][..], &(end - back).to_le_bytes()].concat()).collect();
+            assert_eq!(compare(&wasm, &inputs, GAS).unwrap(), inputs.len());
+        }
+    }
+}
+
 /// A valid module of the kind contracts may be, from random bytes.
 fn smithed(seed: &[u8]) -> Option<Vec<u8>> {
     let like = r#"(module (memory (export "memory") 1 4)
