@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The figures of docs/performance.md, one line of JSON or text each. With arguments only those: dev, 1, 4, idle, busy; and
-# steady, which is long (MINUTES) and fails when memory grows.
+# steady, which is long (MINUTES) and fails when memory grows; and profile: processor time per transfer of four validators, by
+# thread, and of the load generator.
 #
 # Environment: CORNICHE_BIN, COUNT (transfers per run), RATE (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE,
-# MINUTES and STEADY_RATE.
+# MINUTES and STEADY_RATE; LOAD: further options of the load generator in 4 and profile, such as "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,7 @@ idle_seconds=${IDLE_SECONDS:-30}
 busy_rate=${BUSY_RATE:-1000}
 minutes=${MINUTES:-30}
 steady_rate=${STEADY_RATE:-500}
+read -ra load <<<"${LOAD:-}" || true
 [ -x "$bin" ] || { echo "$bin is missing: make build" >&2; exit 1; }
 
 directory=$(mktemp -d "${TMPDIR:-/tmp}/corniche-bench.XXXXXX")
@@ -51,7 +53,7 @@ bench_dev() {
 bench_load() {
     up "$1"
     # shellcheck disable=SC2046
-    echo "$1 validators, one request a transfer, saturated:" && "$bin" load $(rpcs) --count "$count" --senders 16
+    echo "$1 validators, saturated:" && "$bin" load $(rpcs) --count "$count" --senders 16 "${load[@]}"
     # shellcheck disable=SC2046
     echo "$1 validators, $rate transfers/s:" && "$bin" load $(rpcs) --count $((rate * 15)) --senders 16 --rate "$rate"
     down "$1"
@@ -84,6 +86,42 @@ bench_busy() {
     awk -v ticks=$((after - before)) -v hertz="$(getconf CLK_TCK)" -v ns=$(($(date +%s%N) - started)) -v rate="$busy_rate" \
         'BEGIN { printf "busy: four validators at %d transfers/s use %.0f %% of one core\n", rate, 100 * ticks / hertz / (ns / 1e9) }'
     cat "$directory/busy.txt"
+    down 4
+}
+
+# Nanoseconds each thread of these processes was on a processor so far: PID THREAD NAME NANOSECONDS. Threads of one pool share a
+# name; what ended threads used is in the process' own count of ticks.
+threads() {
+    local pid task
+    for pid in "$@"; do
+        for task in "/proc/$pid/task"/*; do
+            echo "$pid ${task##*/} $(tr ' ' '_' <"$task/comm") $(cut -d' ' -f1 "$task/schedstat")"
+        done
+        echo "$pid all (all) $(($(ticks "$pid") * 1000000000 / $(getconf CLK_TCK)))"
+    done
+}
+
+# Where the time goes: four validators, saturated, by thread; microseconds of processor time per transfer, all four together.
+bench_profile() {
+    up 4
+    # shellcheck disable=SC2046
+    "$bin" load $(rpcs) --count 2000 --senders 16 "${load[@]}" >/dev/null
+    # shellcheck disable=SC2046
+    threads $(pids) >"$directory/before"
+    # shellcheck disable=SC2046
+    "$bin" load $(rpcs) --count "$count" --senders 16 "${load[@]}"
+    # shellcheck disable=SC2046
+    threads $(pids) >"$directory/after"
+    awk -v count="$count" '
+        FNR == NR { before[$1 $2] = $4; next }
+        { used = $4 - before[$1 $2] }
+        $2 == "all" { all += used; next }
+        { sub(/-[0-9]+$/, "", $3); name[$3] += used; seen += used }
+        END {
+            for (thread in name) printf "%9.1f us  %s\n", name[thread] / count / 1000, thread | "sort -rn"
+            close("sort -rn")
+            printf "%9.1f us  threads that ended\n%9.1f us  four validators\n", (all - seen) / count / 1000, all / count / 1000
+        }' "$directory/before" "$directory/after"
     down 4
 }
 
@@ -124,6 +162,7 @@ for what in "$@"; do
         idle) bench_idle ;;
         busy) bench_busy ;;
         steady) bench_steady ;;
-        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady)" >&2; exit 2 ;;
+        profile) bench_profile ;;
+        *) echo "unknown: $what (dev, 1, 4, idle, busy, steady, profile)" >&2; exit 2 ;;
     esac
 done

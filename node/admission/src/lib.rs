@@ -28,9 +28,18 @@ pub use pool::{Pool, PoolConfig};
 pub use refusal::Refusal;
 
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{Bytes, Transaction};
+use corniche_types::{B256, Bytes, Transaction};
 
 /// Decodes a transaction and checks its signature: what needs neither a pool nor a state, and may run on any thread.
 pub fn check(raw: Bytes, chain_id: u64) -> Result<VerifiedTransaction, Refusal> {
-    Ok(VerifiedTransaction::verify(Transaction::decode(raw)?, chain_id)?)
+    check_once(raw, chain_id, |_| None)
+}
+
+/// The same where transactions checked before are at hand; see [`VerifiedTransaction::verify_once`].
+pub fn check_once(
+    raw: Bytes,
+    chain_id: u64,
+    known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
+) -> Result<VerifiedTransaction, Refusal> {
+    Ok(VerifiedTransaction::verify_once(Transaction::decode(raw)?, chain_id, known)?)
 }

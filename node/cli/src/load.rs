@@ -3,12 +3,18 @@
 //! Fresh accounts are funded and every transaction is signed before the clock starts, so that only the network is measured.
 //! A transaction's latency runs from just before it is first submitted until a block that holds it can be read from the
 //! node: that is when its receipt can be had. One thread reads the blocks, every few milliseconds, whatever the rate.
+//!
+//! The generator runs on the processors it measures, so it does as little as it can while the clock runs: requests are text
+//! before it starts, each sender has one connection ([`wire`]), and the report says what the generator itself used.
+
+mod wire;
 
 use crate::{exit, genesis, keys};
-use anyhow::{Context, bail, ensure};
-use corniche_client::{Client, ClientError, Draft, Fees, Wait};
+use anyhow::{Context, anyhow, bail, ensure};
+use corniche_client::{Block, Client, Draft, Fees, Refusal, Wait};
 use corniche_crypto::EthereumKey;
 use corniche_types::{Address, B256, Bytes, U256, keccak256};
+use serde::Deserialize;
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -20,6 +26,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use wire::Connection;
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -63,11 +70,10 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     ensure!(args.count > 0 && args.senders > 0 && args.batch > 0, "--count, --senders and --batch are at least 1");
     ensure!(args.rate.is_none_or(|rate| rate > 0.0), "--rate is above 0");
-    let clients: Vec<_> = args.rpc.iter().map(Client::new).collect();
-    let first = clients.first().context("a URL is needed")?;
+    let first = &Client::new(args.rpc.first().context("a URL is needed")?);
     let senders = prepare(first, &args)?;
     exit::note(format_args!("{} transfers of {} senders are signed; sending", args.count, args.senders));
-    let report = Run::new(&args, &senders).measure(&clients, &senders)?;
+    let report = Run::new(&args, &senders).measure(first, &args.rpc, &senders)?;
     exit::result(if args.json { report.json() } else { report.text() });
     ensure!(
         report.executed == report.count,
@@ -80,7 +86,44 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 /// One account's transfers, signed, in the order of their nonces.
 struct Sender {
-    raw: Vec<Bytes>,
+    hashes: Vec<B256>,
+    /// The call that submits each.
+    calls: Vec<String>,
+}
+
+impl Sender {
+    fn new(raw: impl Iterator<Item = Bytes>) -> Self {
+        let call = |(id, raw): (usize, Bytes)| {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_sendRawTransaction","params":["{raw}"]}}"#);
+            (keccak256(&raw), call)
+        };
+        let (hashes, calls) = raw.enumerate().map(call).unzip();
+        Self { hashes, calls }
+    }
+
+    /// The request that submits these.
+    fn request(&self, range: std::ops::Range<usize>) -> String {
+        match &self.calls[range] {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(",")),
+        }
+    }
+}
+
+/// What a node says to a submission.
+#[derive(Deserialize)]
+struct Answer {
+    id: Option<usize>,
+    #[serde(default)]
+    error: Option<Refusal>,
+}
+
+/// The answers to one request, in whatever order; one alone when the node refuses the request as a whole.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answers {
+    Many(Vec<Answer>),
+    One(Answer),
 }
 
 /// Makes accounts, funds them and signs everything.
@@ -98,9 +141,8 @@ fn prepare(client: &Client, args: &Args) -> anyhow::Result<Vec<Sender>> {
     fund(client, &funder, accounts.iter().map(EthereumKey::address), cost * U256::from(each), fees)?;
     let chain_id = client.chain_id()?;
     let share = |index: usize| each.min(args.count.saturating_sub(index * each));
-    let sign = |(index, key): (usize, &EthereumKey)| Sender {
-        raw: (0..share(index)).map(|nonce| transfer(key, chain_id, nonce, fees)).collect(),
-    };
+    let sign =
+        |(index, key): (usize, &EthereumKey)| Sender::new((0..share(index)).map(|nonce| transfer(key, chain_id, nonce, fees)));
     Ok(accounts.iter().enumerate().map(sign).collect())
 }
 
@@ -162,14 +204,14 @@ struct Run {
     /// How often a node asked to come back later.
     pushed_back: AtomicU64,
     /// The first refusal that ended a sender's run.
-    refusal: Mutex<Option<ClientError>>,
+    refusal: Mutex<Option<anyhow::Error>>,
     stopped: AtomicBool,
 }
 
 impl Run {
     fn new(args: &Args, senders: &[Sender]) -> Self {
-        let raw = senders.iter().flat_map(|sender| &sender.raw);
-        let index_of: HashMap<_, _> = raw.map(keccak256).zip(0..).collect();
+        let hashes = senders.iter().flat_map(|sender| &sender.hashes);
+        let index_of: HashMap<_, _> = hashes.copied().zip(0..).collect();
         let request_rate = args.rate.map(|rate| rate / args.batch as f64 / args.senders as f64);
         Self {
             started: Instant::now(),
@@ -184,41 +226,47 @@ impl Run {
         }
     }
 
-    fn measure(mut self, clients: &[Client], senders: &[Sender]) -> anyhow::Result<Report> {
-        let first_block = clients[0].block_number()? + 1;
+    fn measure(mut self, client: &Client, urls: &[String], senders: &[Sender]) -> anyhow::Result<Report> {
+        let first_block = client.block_number()? + 1;
+        let mut connections =
+            senders.iter().zip(urls.iter().cycle()).map(|(_, url)| Connection::new(url)).collect::<Result<Vec<_>, _>>()?;
+        let mut watching = Connection::new(&urls[0])?;
+        let used = own_processor_time();
         self.started = Instant::now();
         let run = &self;
         let seen = thread::scope(|scope| {
             let mut offset = 0;
-            for (sender, client) in senders.iter().zip(clients.iter().cycle()) {
-                let range = offset..offset + sender.raw.len();
+            for (sender, connection) in senders.iter().zip(&mut connections) {
+                let range = offset..offset + sender.calls.len();
                 offset = range.end;
-                scope.spawn(move || run.send(client, &sender.raw, &run.submitted[range]));
+                scope.spawn(move || run.send(connection, sender, &run.submitted[range]));
             }
-            run.watch(&clients[0], first_block)
+            run.watch(&mut watching, first_block)
         })?;
+        let processor = used.zip(own_processor_time()).map(|(before, after)| after.saturating_sub(before));
         if let Some(error) = self.refusal.into_inner().ok().flatten() {
-            bail!("a sender was stopped: {error}");
+            bail!("a sender was stopped: {error:#}");
         }
         let submitted = self.submitted.iter().map(|at| at.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        Ok(Report::new(&submitted, &seen, self.pushed_back.into_inner()))
+        Ok(Report { processor, ..Report::new(&submitted, &seen, self.pushed_back.into_inner()) })
     }
 
     /// Submits one account's transfers in order; what the node has no room for is submitted again.
-    fn send(&self, client: &Client, raw: &[Bytes], submitted: &[AtomicU64]) {
+    fn send(&self, connection: &mut Connection, sender: &Sender, submitted: &[AtomicU64]) {
         let mut next = 0;
         let mut request = 0u32;
-        while next < raw.len() && !self.stopped.load(Ordering::Relaxed) {
+        while next < submitted.len() && !self.stopped.load(Ordering::Relaxed) {
+            let end = submitted.len().min(next + self.batch);
+            let text = sender.request(next..end);
             if let Some(pace) = self.pace {
                 thread::sleep((pace * request).saturating_sub(self.started.elapsed()));
             }
             request += 1;
-            let end = raw.len().min(next + self.batch);
             let now = self.microseconds();
             for at in &submitted[next..end] {
                 let _ = at.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
             }
-            match self.submit(client, &raw[next..end]) {
+            match submit(connection, &text, next..end) {
                 Ok(taken) if taken == end - next => next = end,
                 Ok(taken) => {
                     next += taken;
@@ -233,30 +281,13 @@ impl Run {
         }
     }
 
-    /// How many of these, from the front, the node has now.
-    fn submit(&self, client: &Client, raw: &[Bytes]) -> Result<usize, ClientError> {
-        let answers = match raw {
-            [one] => vec![client.submit(one)],
-            many => client.submit_all(many)?,
-        };
-        for (position, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Ok(_) => {}
-                Err(error) if has_it(&error) => {}
-                Err(error) if asks_to_wait(&error) => return Ok(position),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(raw.len())
-    }
-
     /// When each transfer was first seen in a block, in microseconds after the start.
-    fn watch(&self, client: &Client, first_block: u64) -> anyhow::Result<Vec<Option<u64>>> {
+    fn watch(&self, connection: &mut Connection, first_block: u64) -> anyhow::Result<Vec<Option<u64>>> {
         let mut seen = vec![None; self.index_of.len()];
         let mut missing = seen.len();
         let mut next = first_block;
         while missing > 0 && self.started.elapsed() < self.deadline && !self.stopped.load(Ordering::Relaxed) {
-            let Some(block) = client.block(next).inspect_err(|_| self.stopped.store(true, Ordering::Relaxed))? else {
+            let Some(block) = block(connection, next).inspect_err(|_| self.stopped.store(true, Ordering::Relaxed))? else {
                 thread::sleep(LOOK);
                 continue;
             };
@@ -275,16 +306,56 @@ impl Run {
     }
 }
 
-fn refusal_contains(error: &ClientError, phrases: &[&str]) -> bool {
-    matches!(error, ClientError::Refused { refusal, .. } if phrases.iter().any(|phrase| refusal.message.contains(phrase)))
+/// How many of the submissions with these numbers, from the front, the node has now.
+fn submit(connection: &mut Connection, request: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<usize> {
+    let answers = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    let mut answers = match answers {
+        Answers::Many(answers) => answers,
+        // The node refused all of it.
+        Answers::One(Answer { id: None, error }) => vec![Answer { id: Some(numbers.start), error }],
+        Answers::One(answer) => vec![answer],
+    };
+    answers.sort_unstable_by_key(|answer| answer.id);
+    for (number, answer) in numbers.clone().zip(&answers) {
+        ensure!(answer.id == Some(number), "submission {number} was not answered");
+        match &answer.error {
+            Some(refusal) if asks_to_wait(refusal) => return Ok(number - numbers.start),
+            Some(refusal) if !has_it(refusal) => return Err(anyhow!("{refusal}")),
+            _ => {}
+        }
+    }
+    ensure!(answers.len() == numbers.len(), "{} answers to {} submissions", answers.len(), numbers.len());
+    Ok(numbers.len())
 }
 
-fn has_it(error: &ClientError) -> bool {
-    refusal_contains(error, &["already known", "nonce too low"])
+/// `None` while there is no block of this number.
+fn block(connection: &mut Connection, number: u64) -> anyhow::Result<Option<Block>> {
+    #[derive(Deserialize)]
+    struct Found {
+        result: Option<Block>,
+        error: Option<Refusal>,
+    }
+    let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["{number:#x}",false]}}"#);
+    let found: Found = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    found.error.map_or(Ok(found.result), |refusal| Err(anyhow!("{refusal}")))
 }
 
-fn asks_to_wait(error: &ClientError) -> bool {
-    refusal_contains(error, &["txpool is full", "account limit exceeded", "does not accept transactions now", "server busy"])
+fn has_it(refusal: &Refusal) -> bool {
+    ["already known", "nonce too low"].iter().any(|phrase| refusal.message.contains(phrase))
+}
+
+fn asks_to_wait(refusal: &Refusal) -> bool {
+    let phrases = ["txpool is full", "account limit exceeded", "does not accept transactions now", "server busy"];
+    phrases.iter().any(|phrase| refusal.message.contains(phrase))
+}
+
+/// What this process used of the processors so far; `None` where the system does not say.
+fn own_processor_time() -> Option<Duration> {
+    // Fields 14 and 15, in hundredths of a second; the second field may hold spaces, and ends with the last parenthesis.
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(10 * ticks))
 }
 
 /// What came of a run.
@@ -296,6 +367,8 @@ struct Report {
     seconds: f64,
     /// Microseconds, sorted.
     latencies: Vec<u64>,
+    /// What the generator itself used while it measured.
+    processor: Option<Duration>,
 }
 
 impl Report {
@@ -311,7 +384,13 @@ impl Report {
             pushed_back,
             seconds: last.saturating_sub(first) as f64 / 1e6,
             latencies,
+            processor: None,
         }
+    }
+
+    /// The generator's processor time, microseconds per transfer.
+    fn own_cost(&self) -> Option<f64> {
+        self.processor.map(|used| used.as_secs_f64() * 1e6 / self.executed.max(1) as f64)
     }
 
     fn per_second(&self) -> f64 {
@@ -333,13 +412,15 @@ impl Report {
             "seconds": self.seconds,
             "transfersPerSecond": self.per_second(),
             "latencyMs": latency,
+            "generatorMicrosecondsPerTransfer": self.own_cost(),
         });
         format!("{report:#}")
     }
 
     fn text(&self) -> String {
+        let own = self.own_cost().map_or("unknown".to_owned(), |cost| format!("{cost:.0} us of processor time a transfer"));
         format!(
-            "executed      {} of {}\ntransfers/s   {:.0}\nlatency ms    p50 {:.1}, p90 {:.1}, p99 {:.1}, max {:.1}\npushed back   {} times",
+            "executed      {} of {}\ntransfers/s   {:.0}\nlatency ms    p50 {:.1}, p90 {:.1}, p99 {:.1}, max {:.1}\npushed back   {} times\ngenerator     {own}",
             self.executed,
             self.count,
             self.per_second(),

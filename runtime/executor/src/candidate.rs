@@ -1,7 +1,7 @@
 //! Ordered transactions before execution.
 
 use corniche_crypto::{SignatureError, VerifiedTransaction};
-use corniche_types::{Bytes, SkipReason, Transaction, ValidatorIndex};
+use corniche_types::{B256, Bytes, SkipReason, Transaction, ValidatorIndex};
 
 /// One ordered transaction, checked as far as possible without a state.
 #[derive(Clone, Debug)]
@@ -16,8 +16,18 @@ pub struct Candidate {
 
 /// Decodes and checks what needs no state: form, chain and signature. A pure function of its arguments.
 pub fn verify_ordered(raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
+    verify_ordered_once(raw, chain_id, |_| None)
+}
+
+/// The same where transactions checked before are at hand; see [`VerifiedTransaction::verify_once`]. What is at hand changes
+/// what the answer costs, never the answer.
+pub fn verify_ordered_once(
+    raw: &Bytes,
+    chain_id: u64,
+    known: impl FnOnce(&B256) -> Option<VerifiedTransaction>,
+) -> Result<VerifiedTransaction, SkipReason> {
     let transaction = Transaction::decode(raw.clone()).map_err(|_| SkipReason::Undecodable)?;
-    VerifiedTransaction::verify(transaction, chain_id).map_err(|error| match error {
+    VerifiedTransaction::verify_once(transaction, chain_id, known).map_err(|error| match error {
         SignatureError::InvalidChainId { .. } | SignatureError::Unprotected => SkipReason::WrongChain,
         SignatureError::HighS | SignatureError::Invalid => SkipReason::BadSignature,
     })

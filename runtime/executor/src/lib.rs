@@ -29,7 +29,7 @@ mod sync;
 mod validate;
 mod worker;
 
-pub use candidate::{Candidate, verify_ordered};
+pub use candidate::{Candidate, verify_ordered, verify_ordered_once};
 pub use output::BlockOutput;
 pub use pool::{Alone, Pool};
 pub use recorded::{Predicate, Reads, Recorded, Recorder};

@@ -58,6 +58,21 @@ impl VerifiedTransaction {
         Ok(Self(Arc::new(Inner { transaction, sender })))
     }
 
+    /// The same answer without checking a signature twice: `known` gives what was verified before under a hash, if anything.
+    /// It is a hint only. What it gives counts when it has the very same bytes and is for this chain; everything else is
+    /// checked as if it had given nothing.
+    pub fn verify_once(
+        transaction: Transaction,
+        chain_id: u64,
+        known: impl FnOnce(&B256) -> Option<Self>,
+    ) -> Result<Self, SignatureError> {
+        let same = |known: &Self| known.raw() == transaction.raw() && known.chain_id() == Some(chain_id);
+        match known(&transaction.hash()).filter(same) {
+            Some(known) => Ok(known),
+            None => Self::verify(transaction, chain_id),
+        }
+    }
+
     pub fn transaction(&self) -> &Transaction {
         &self.0.transaction
     }

@@ -42,6 +42,36 @@ fn eip1559(chain_id: u64) -> TxEip1559 {
     }
 }
 
+/// Whatever is said to be known, the answer is what checking says, and never another transaction.
+#[test]
+fn what_is_said_to_be_known_never_makes_another_transaction_valid() {
+    let decode = |raw: &Bytes| Transaction::decode(raw.clone()).expect("it decodes");
+    let signed = key(1).sign(eip1559(7));
+    // The last byte belongs to `s`; another one is another sender, or none.
+    let tampered = |byte: usize| {
+        let mut raw = signed.to_vec();
+        raw[byte] ^= 1;
+        Bytes::from(raw)
+    };
+    let other_chain = key(1).sign(eip1559(8));
+    let last = signed.len() - 1;
+    let candidates = [signed.clone(), tampered(last), tampered(last - 40), other_chain.clone(), key(2).sign(eip1559(7))];
+    let verified = [verify(&signed, 7).unwrap(), verify(&other_chain, 8).unwrap()];
+    for raw in &candidates {
+        let honest = verify(raw, 7).map(|verified| (verified.sender(), verified.hash()));
+        for liar in &verified {
+            let answer = VerifiedTransaction::verify_once(decode(raw), 7, |_| Some(liar.clone()));
+            assert_eq!(answer.map(|verified| (verified.sender(), verified.hash())), honest, "{raw}");
+        }
+    }
+    let again = VerifiedTransaction::verify_once(decode(&signed), 7, |hash| {
+        assert_eq!(*hash, keccak256(&signed));
+        Some(verified[0].clone())
+    });
+    let again = again.unwrap();
+    assert!(std::ptr::eq(again.transaction(), verified[0].transaction()), "it was not checked again");
+}
+
 #[test]
 fn the_example_of_eip_155_comes_out_byte_for_byte() {
     let raw = key(0x46).sign(legacy(Some(1)));

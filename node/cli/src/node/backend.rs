@@ -97,7 +97,7 @@ impl Backend for NodeBackend {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
             // A signature check costs 35 µs: less than handing it to another thread and back.
-            let checked = corniche_admission::check(raw, chain_id);
+            let checked = corniche_admission::check_once(raw, chain_id, |hash| shared.mirror.transaction(hash));
             let answer = match checked {
                 Ok(verified) => shared.submit(verified).await,
                 Err(refusal) => {

@@ -16,7 +16,7 @@ use super::{
 };
 use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
-use corniche_executor::verify_ordered;
+use corniche_executor::verify_ordered_once;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
 use corniche_rpc::ChainEvent;
@@ -224,7 +224,7 @@ fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatu
 
 fn run_execution(mut runner: Runner, plans: &mpsc::Receiver<Plan>, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
     while let Ok(plan) = plans.recv() {
-        let ran = runner.run(plan.block, verify_in_parallel);
+        let ran = runner.run(plan.block, |ordered, chain_id| verify_in_parallel(&shared.mirror, ordered, chain_id));
         shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
         if sealing.send(ran).is_err() {
             return;
@@ -239,11 +239,18 @@ fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Shared
     }
 }
 
-/// Signature checks of one block on two threads when there are enough to pay for it.
-fn verify_in_parallel(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<VerifiedTransaction, SkipReason>> {
+/// Signature checks of one block on two threads when there are enough to pay for it. What came through our own pool was
+/// checked when it entered.
+fn verify_in_parallel(
+    pool: &Mirror,
+    ordered: &[OrderedTransaction],
+    chain_id: u64,
+) -> Vec<Result<VerifiedTransaction, SkipReason>> {
     const WORTH_A_THREAD: usize = 32;
     let check = |part: &[OrderedTransaction]| -> Vec<_> {
-        part.iter().map(|transaction| verify_ordered(&transaction.raw, chain_id)).collect()
+        let once =
+            |transaction: &OrderedTransaction| verify_ordered_once(&transaction.raw, chain_id, |hash| pool.transaction(hash));
+        part.iter().map(once).collect()
     };
     if ordered.len() < WORTH_A_THREAD {
         return check(ordered);
@@ -280,6 +287,33 @@ mod tests {
             output: Bytes::new(),
         }];
         Arc::new(block)
+    }
+
+    /// The pool's copy saves a check and decides nothing: with it in hand a block's transactions are judged as without.
+    #[test]
+    fn what_the_pool_knows_changes_no_verdict() {
+        let pool = Mirror::default();
+        let known: Vec<_> = (0..20).map(|nonce| transfer(nonce, 1)).collect();
+        known.iter().for_each(|transaction| pool.pending(transaction.clone()));
+        let raw = |transaction: &VerifiedTransaction| transaction.transaction().raw().clone();
+        let tampered = |transaction: &VerifiedTransaction| {
+            let mut bytes = raw(transaction).to_vec();
+            let last = bytes.len() - 1;
+            bytes[last - 40] ^= 1;
+            Bytes::from(bytes)
+        };
+        let bytes = known.iter().flat_map(|transaction| [raw(transaction), tampered(transaction), Bytes::from_static(b"junk")]);
+        let ordered: Vec<_> = bytes.map(|raw| OrderedTransaction { author: corniche_types::ValidatorIndex(0), raw }).collect();
+        let said = |verdict: &Result<VerifiedTransaction, SkipReason>| {
+            verdict.as_ref().map(|verified| (verified.hash(), verified.sender())).map_err(Clone::clone)
+        };
+        for chain_id in [7, 8] {
+            let with = verify_in_parallel(&pool, &ordered, chain_id);
+            let without = verify_in_parallel(&Mirror::default(), &ordered, chain_id);
+            assert_eq!(with.iter().map(said).collect::<Vec<_>>(), without.iter().map(said).collect::<Vec<_>>());
+            let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
+            assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
+        }
     }
 
     /// In between a transaction would be in neither, and whoever asks for it would be told that it does not exist.

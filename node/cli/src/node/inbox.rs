@@ -1,6 +1,6 @@
 //! The pipeline thread's inbox, in three classes. Answers to what the pipeline asked for come first and are bounded by what it
 //! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, then everybody's transactions: a flood of
-//! the latter delays nothing but itself. Both of these are bounded and push back.
+//! the latter delays nothing but itself. Both of these are bounded and push back. Many add, one thread receives.
 
 use std::{
     collections::VecDeque,
@@ -20,6 +20,8 @@ struct Queues<T> {
     messages: VecDeque<T>,
     transactions: VecDeque<T>,
     closed: bool,
+    /// The receiver has nothing to do: only then is waking it worth a system call.
+    waits: bool,
 }
 
 impl<T> Queues<T> {
@@ -42,8 +44,13 @@ pub enum Received<T> {
 impl<T> Inbox<T> {
     /// `capacity` bounds each of the two lower classes.
     pub fn new(capacity: usize) -> Self {
-        let queues =
-            Queues { answers: VecDeque::new(), messages: VecDeque::new(), transactions: VecDeque::new(), closed: false };
+        let queues = Queues {
+            answers: VecDeque::new(),
+            messages: VecDeque::new(),
+            transactions: VecDeque::new(),
+            closed: false,
+            waits: false,
+        };
         Self { queues: Mutex::new(queues), arrived: Condvar::new(), capacity }
     }
 
@@ -53,8 +60,9 @@ impl<T> Inbox<T> {
 
     /// Adds an answer to something the pipeline asked for.
     pub fn answer(&self, item: T) {
-        self.lock().answers.push_back(item);
-        self.arrived.notify_one();
+        let mut queues = self.lock();
+        queues.answers.push_back(item);
+        self.wake(queues);
     }
 
     /// Adds a validator's message, or gives it back when there is no room.
@@ -74,8 +82,18 @@ impl<T> Inbox<T> {
             return Err(item);
         }
         queue.push_back(item);
-        self.arrived.notify_one();
+        self.wake(queues);
         Ok(())
+    }
+
+    /// After something was added: one system call for a receiver that waits, none for one that is at work and will look again.
+    fn wake(&self, mut queues: MutexGuard<'_, Queues<T>>) {
+        let waits = std::mem::take(&mut queues.waits);
+        // Woken while the lock is held, it would only run into it.
+        drop(queues);
+        if waits {
+            self.arrived.notify_one();
+        }
     }
 
     /// Wakes the receiver for the last time.
@@ -94,11 +112,13 @@ impl<T> Inbox<T> {
             if let Some(item) = queues.next() {
                 return Received::Item(item);
             }
+            queues.waits = true;
             queues = match timeout {
                 None => self.arrived.wait(queues).expect("invariant: nobody panics while holding the inbox"),
                 Some(timeout) => {
                     let waited = self.arrived.wait_timeout(queues, timeout);
-                    let (queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
+                    let (mut queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
+                    queues.waits = false;
                     if result.timed_out() && queues.is_empty() && !queues.closed {
                         return Received::TimedOut;
                     }
@@ -127,5 +147,25 @@ mod tests {
         assert!(matches!(inbox.receive(Some(Duration::ZERO)), Received::TimedOut));
         inbox.close();
         assert!(matches!(inbox.receive(None), Received::Closed));
+    }
+
+    /// A receiver is woken only when it waits; a wake that got lost between looking and waiting would end this test's time.
+    #[test]
+    fn whoever_waits_is_woken() {
+        let (there, back) = (Inbox::new(1), Inbox::new(1));
+        let turn = |inbox: &Inbox<u32>, other: &Inbox<u32>, timeout: Option<Duration>| loop {
+            match inbox.receive(timeout) {
+                Received::Item(5_000) => return other.close(),
+                Received::Item(number) => other.answer(number + 1),
+                Received::TimedOut => {}
+                Received::Closed => return,
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| turn(&there, &back, None));
+            back.answer(0);
+            turn(&back, &there, Some(Duration::from_secs(3_600)));
+            there.close();
+        });
     }
 }

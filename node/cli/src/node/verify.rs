@@ -1,6 +1,9 @@
 //! What peers send, checked on threads of its own before the pipeline sees it.
 
-use super::shared::{Shared, count};
+use super::{
+    mirror::Mirror,
+    shared::{Shared, count},
+};
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Input, PeerMessage};
@@ -33,7 +36,7 @@ impl Verifiers {
             let (shared, network, verifier) = (shared.clone(), network.clone(), verifier.clone());
             let body = move || {
                 while let Ok((peer, validator, bytes)) = receiver.recv() {
-                    match check(peer, validator, &bytes, chain_id, verifier.as_deref()) {
+                    match check(peer, validator, &bytes, chain_id, verifier.as_deref(), &shared.mirror) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| {
                             // A full inbox drops peers' messages; whoever lacks something asks for it.
                             let taken = match input {
@@ -76,6 +79,7 @@ fn check(
     bytes: &Bytes,
     chain_id: u64,
     verifier: Option<&dyn Verifier>,
+    pool: &Mirror,
 ) -> Result<Vec<Input>, String> {
     let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
     let from_validator = validator.ok_or("a message that only validators send");
@@ -91,7 +95,8 @@ fn check(
         PeerMessage::Transactions(raw) => raw
             .into_iter()
             .map(|raw| {
-                let transaction = corniche_admission::check(raw, chain_id).map_err(|error| error.to_string())?;
+                let checked = corniche_admission::check_once(raw, chain_id, |hash| pool.transaction(hash));
+                let transaction = checked.map_err(|error| error.to_string())?;
                 Ok(Input::Submit { transaction, reply: None })
             })
             .collect::<Result<_, String>>()?,

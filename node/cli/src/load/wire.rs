@@ -1,0 +1,222 @@
+//! One kept connection to a node's RPC, with as little between the caller and the socket as HTTP allows: a request is one
+//! write, its answer usually one read. A client library costs several times that, on the processors that are to be measured.
+
+use anyhow::{Context, bail, ensure};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    time::Duration,
+};
+
+/// Longest wait for a node to take or give a byte.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest head of an answer, and longest answer.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// A connection that is made again when the node has closed it.
+pub struct Connection {
+    address: SocketAddr,
+    /// The request up to the length of its body.
+    head: String,
+    stream: Option<TcpStream>,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    /// `url` is `http://HOST:PORT[/PATH]`; nothing is sent yet.
+    pub fn new(url: &str) -> anyhow::Result<Self> {
+        let rest = url.strip_prefix("http://").with_context(|| format!("{url} does not begin with http://"))?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let named =
+            if host.rsplit(']').next().is_some_and(|end| end.contains(':')) { host.to_owned() } else { format!("{host}:80") };
+        let address = named.to_socket_addrs().with_context(|| format!("cannot find {host}"))?.next();
+        let head = format!("POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: ");
+        let address = address.with_context(|| format!("{host} has no address"))?;
+        Ok(Self { address, head, stream: None, request: Vec::new(), answer: Vec::new() })
+    }
+
+    /// Posts `body` and returns the body of the answer. A request that found the connection closed is sent once more: it may
+    /// then arrive twice.
+    pub fn post(&mut self, body: &[u8]) -> anyhow::Result<&[u8]> {
+        self.request.clear();
+        write!(self.request, "{}{}\r\n\r\n", self.head, body.len())?;
+        self.request.extend_from_slice(body);
+        let kept = self.stream.is_some();
+        let body = match self.exchange() {
+            Err(error) if kept && was_closed(&error) => self.exchange(),
+            result => result,
+        };
+        let start = body.with_context(|| format!("no answer from {}", self.address))?;
+        Ok(&self.answer[start..])
+    }
+
+    /// Sends the request and reads one answer; returns where its body begins.
+    fn exchange(&mut self) -> anyhow::Result<usize> {
+        // Until the answer is whole the connection is not in a state to be used again.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => connect(self.address)?,
+        };
+        stream.write_all(&self.request)?;
+        self.answer.clear();
+        let head = read_head(&mut stream, &mut self.answer)?;
+        while self.answer.len() < head.end {
+            read_some(&mut stream, &mut self.answer)?;
+        }
+        ensure!(self.answer.len() == head.end, "bytes after the answer");
+        if !head.closes {
+            self.stream = Some(stream);
+        }
+        Ok(head.body)
+    }
+}
+
+fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn was_closed(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(
+        kind,
+        Some(ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+    )
+}
+
+/// Where an answer's body begins and ends, and whether the node closes the connection after it.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    body: usize,
+    end: usize,
+    closes: bool,
+}
+
+fn read_head(stream: &mut impl Read, answer: &mut Vec<u8>) -> anyhow::Result<Head> {
+    loop {
+        read_some(stream, answer)?;
+        if let Some(position) = answer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = std::str::from_utf8(&answer[..position]).context("the answer's head is not text")?;
+            return parse_head(head, position + 4);
+        }
+        ensure!(answer.len() <= MAX_HEAD_BYTES, "the answer's head is too long");
+    }
+}
+
+fn parse_head(head: &str, body: usize) -> anyhow::Result<Head> {
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap_or_default();
+    ensure!(status.starts_with("HTTP/1.1 "), "not an HTTP answer: {status:.60}");
+    let (mut length, mut closes) = (None, false);
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("content-length") {
+            length = Some(value.parse::<usize>().context("the answer's length is not a number")?);
+        } else if name.eq_ignore_ascii_case("connection") {
+            closes |= value.eq_ignore_ascii_case("close");
+        }
+    }
+    match length {
+        Some(length) if length <= MAX_ANSWER_BYTES => Ok(Head { body, end: body + length, closes }),
+        _ => bail!("an answer of no known or of too great a length: {status:.60}"),
+    }
+}
+
+/// Reads what is there, at least a byte.
+fn read_some(stream: &mut impl Read, answer: &mut Vec<u8>) -> anyhow::Result<()> {
+    let start = answer.len();
+    answer.resize(start + (4 << 10).max(start.min(64 << 10)), 0);
+    let read = loop {
+        match stream.read(&mut answer[start..]) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => break result,
+        }
+    };
+    answer.truncate(start + *read.as_ref().unwrap_or(&0));
+    match read? {
+        0 => Err(std::io::Error::from(ErrorKind::UnexpectedEof).into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::BufRead, io::BufReader, net::TcpListener, thread};
+
+    /// Answers requests with their own bodies, each connection so many times, and then closes it.
+    fn echo(times_each: usize, connections: usize) -> (String, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serve = move || {
+            for _ in 0..connections {
+                let mut stream = BufReader::new(listener.accept().unwrap().0);
+                for _ in 0..times_each {
+                    let mut length = 0;
+                    loop {
+                        let mut line = String::new();
+                        stream.read_line(&mut line).unwrap();
+                        if let Some(value) = line.strip_prefix("content-length: ") {
+                            length = value.trim().parse().unwrap();
+                        }
+                        if line == "\r\n" {
+                            break;
+                        }
+                    }
+                    let mut body = vec![0; length];
+                    stream.read_exact(&mut body).unwrap();
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                    // In pieces, as a network may deliver it.
+                    stream.get_mut().write_all(&head.as_bytes()[..20]).unwrap();
+                    stream.get_mut().write_all(&[&head.as_bytes()[20..], &body].concat()).unwrap();
+                }
+            }
+        };
+        (url, thread::spawn(serve))
+    }
+
+    #[test]
+    fn answers_of_every_size_come_back_over_one_connection() {
+        let sizes = [0, 1, 4_095, 4_096, 300_000];
+        let (url, server) = echo(sizes.len(), 1);
+        let mut connection = Connection::new(&url).unwrap();
+        for size in sizes {
+            let body: Vec<u8> = (0..size).map(|position| position as u8).collect();
+            assert_eq!(connection.post(&body).unwrap(), body, "{size}");
+        }
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn a_connection_that_the_node_closed_is_made_again() {
+        let (url, server) = echo(2, 2);
+        let mut connection = Connection::new(&url).unwrap();
+        for round in 0..4u8 {
+            assert_eq!(connection.post(&[round]).unwrap(), [round]);
+        }
+        server.join().unwrap();
+        assert!(connection.post(b"nobody").is_err());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        assert_eq!(
+            parse_head("HTTP/1.1 200 OK\r\nCONTENT-length: 7\r\nconnection: Close", 10).unwrap(),
+            Head { body: 10, end: 17, closes: true }
+        );
+        for head in [
+            "SMTP",
+            "HTTP/1.1 200 OK",
+            "HTTP/1.1 200 OK\r\ncontent-length: x",
+            "HTTP/1.1 200 OK\r\ncontent-length: 99999999999",
+        ] {
+            assert!(parse_head(head, 10).is_err(), "{head}");
+        }
+        assert!(Connection::new("https://127.0.0.1:1").is_err());
+    }
+}
