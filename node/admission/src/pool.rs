@@ -175,7 +175,7 @@ impl Pool {
         let senders: Vec<Address> = self.senders.keys().copied().collect();
         for sender in senders {
             let queue = self.senders.get_mut(&sender).expect("listed above");
-            queue.entries.values_mut().for_each(|entry| entry.in_flight_since = None);
+            queue.all_wait_again();
             self.parked.remove(&sender);
             self.reindex(sender);
         }
@@ -211,12 +211,12 @@ impl Pool {
     pub fn pending_nonce(&self, address: &Address, view: &dyn StateView) -> u64 {
         let nonce = view.account(address).unwrap_or_default().nonce;
         let Some(queue) = self.senders.get(address) else { return nonce };
-        (nonce..=u64::MAX).find(|nonce| !queue.entries.contains_key(nonce)).unwrap_or(nonce)
+        (nonce..=u64::MAX).find(|nonce| !queue.entries().contains_key(nonce)).unwrap_or(nonce)
     }
 
     pub fn get(&self, hash: &B256) -> Option<&VerifiedTransaction> {
         let (sender, nonce) = self.by_hash.get(hash)?;
-        Some(&self.senders.get(sender)?.entries.get(nonce)?.transaction)
+        Some(&self.senders.get(sender)?.entries().get(nonce)?.transaction)
     }
 
     /// Transactions whose nonces continue their account's, those in flight included.
@@ -232,7 +232,7 @@ impl Pool {
     /// At most `most` transactions that could be proposed now, each sender's in nonce order, the best sender first.
     pub fn waiting(&self, most: usize) -> Vec<VerifiedTransaction> {
         let queues = self.cut_order.iter().filter_map(|key| self.senders.get(&key.sender));
-        let ready = queues.flat_map(|queue| queue.ready().map(|(_, entry)| entry)).filter(|entry| entry.waits());
+        let ready = queues.flat_map(|queue| queue.ready()).filter(|entry| entry.waits());
         ready.take(most).map(|entry| entry.transaction.clone()).collect()
     }
 
@@ -272,7 +272,9 @@ impl Pool {
     fn insert(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) -> Result<(), Refusal> {
         let (hash, sender, nonce) = (transaction.hash(), transaction.sender(), transaction.nonce());
         let account = view.account(&sender).unwrap_or_default();
-        self.refresh(sender, &account);
+        if !self.is_fresh(&sender, &account) {
+            self.refresh(sender, &account);
+        }
         let cost = self.check_account(&transaction, &account)?;
         let replaced = self.check_replacement(&transaction)?;
         self.check_funds(&transaction, cost, &account)?;
@@ -295,8 +297,8 @@ impl Pool {
         let (arrival, arrived_at) = (self.next_arrival, self.now);
         self.next_arrival += 1;
         let queue = self.senders.entry(sender).or_default();
-        queue.nonce = account.nonce;
-        queue.entries.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None, lost: 0 });
+        queue.set_nonce(account.nonce);
+        queue.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None, lost: 0 });
         self.reindex(sender);
         Ok(())
     }
@@ -340,7 +342,7 @@ impl Pool {
     /// The hash of the transaction that this one replaces, if it may.
     fn check_replacement(&self, transaction: &VerifiedTransaction) -> Result<Option<B256>, Refusal> {
         let nonce = transaction.nonce();
-        let Some(old) = self.senders.get(&transaction.sender()).and_then(|queue| queue.entries.get(&nonce)) else {
+        let Some(old) = self.senders.get(&transaction.sender()).and_then(|queue| queue.entries().get(&nonce)) else {
             return Ok(None);
         };
         if !old.waits() {
@@ -357,7 +359,7 @@ impl Pool {
     /// A sender at its limit makes room with its own last transaction, for an earlier one only.
     fn own_tail_to_drop(&self, sender: Address, nonce: u64, replaces: bool) -> Result<Option<u64>, Refusal> {
         let limit = self.config.max_per_sender;
-        let Some(queue) = self.senders.get(&sender).filter(|queue| !replaces && queue.entries.len() >= limit) else {
+        let Some(queue) = self.senders.get(&sender).filter(|queue| !replaces && queue.entries().len() >= limit) else {
             return Ok(None);
         };
         let tail = queue.tail().map(|entry| entry.transaction.nonce()).filter(|&tail| tail > nonce);
@@ -374,7 +376,7 @@ impl Pool {
     ) -> Result<Vec<(Address, u64)>, Refusal> {
         let sender = transaction.sender();
         let queue = self.senders.get(&sender);
-        let size_of = |nonce: u64| queue.and_then(|queue| queue.entries.get(&nonce)).map_or(0, Entry::size);
+        let size_of = |nonce: u64| queue.and_then(|queue| queue.entries().get(&nonce)).map_or(0, Entry::size);
         let freed_bytes = replaced.map_or(0, |_| size_of(transaction.nonce())) + own_tail.map_or(0, size_of);
         let freed = usize::from(replaced.is_some()) + usize::from(own_tail.is_some());
         let mut count = self.by_hash.len() + 1 - freed;
@@ -383,7 +385,7 @@ impl Pool {
 
         let next_nonce = queue.map_or(account.nonce, SenderQueue::next_nonce);
         let own_tip = tip(transaction, self.base_fee);
-        let chain_tip = match queue.filter(|queue| queue.entries.values().any(Entry::waits)) {
+        let chain_tip = match queue.filter(|queue| queue.any_waits()) {
             Some(queue) => queue.lowest_tip(self.base_fee).min(own_tip),
             None => own_tip,
         };
@@ -415,7 +417,7 @@ impl Pool {
     /// Puts one transaction into the batch, or its sender aside; false when no more should be tried.
     fn cut_one(&mut self, key: CutKey, cutting: &mut Cutting) -> bool {
         let queue = self.senders.get_mut(&key.sender).expect("invariant: only pooled transactions are in the order");
-        let entry = queue.entries.get_mut(&key.nonce).expect("invariant: only pooled transactions are in the order");
+        let entry = queue.entries().get(&key.nonce).expect("invariant: only pooled transactions are in the order");
         let spendable = cutting.spendable.get_mut(&key.sender).expect("the caller looked at this sender");
         if entry.cost > *spendable {
             self.parked.insert(key.sender);
@@ -432,7 +434,7 @@ impl Pool {
         cutting.gas_left -= gas;
         *spendable -= entry.cost;
         cutting.raw.push(raw.clone());
-        entry.in_flight_since = Some(self.blocks);
+        queue.depart(key.nonce, self.blocks);
         let follower = queue.next_waiting(key.nonce + 1).and_then(|entry| CutKey::of(key.sender, entry, self.base_fee));
         cutting.followers.extend(follower);
         true
@@ -443,15 +445,9 @@ impl Pool {
     /// Brings one sender's queue up to date with its account, and the indices if that changed anything.
     fn refresh(&mut self, sender: Address, account: &Account) {
         let Some(queue) = self.senders.get_mut(&sender) else { return };
-        let mut changed = queue.nonce != account.nonce;
-        queue.nonce = account.nonce;
-        for entry in queue.entries.values_mut() {
-            if entry.in_flight_since.is_some_and(|since| since + IN_FLIGHT_BLOCKS <= self.blocks) {
-                entry.in_flight_since = None;
-                entry.lost += 1;
-                changed = true;
-            }
-        }
+        let mut changed = queue.set_nonce(account.nonce);
+        changed |= self.blocks.checked_sub(IN_FLIGHT_BLOCKS).is_some_and(|cut_by| queue.give_up(cut_by));
+        queue.fresh = Some((self.blocks, account.clone()));
         let leaving = self.leaving(&self.senders[&sender], account);
         changed |= !leaving.is_empty();
         for (nonce, reason) in leaving {
@@ -460,6 +456,15 @@ impl Pool {
         if changed {
             self.reindex(sender);
         }
+    }
+
+    /// Whether looking at this sender again would find nothing: same account, no block since, and nothing behind a gap, which
+    /// only time takes out.
+    fn is_fresh(&self, sender: &Address, account: &Account) -> bool {
+        self.senders.get(sender).is_some_and(|queue| {
+            let same = queue.fresh.as_ref().is_some_and(|(blocks, as_of)| *blocks == self.blocks && as_of == account);
+            same && queue.ready_len() == queue.entries().len()
+        })
     }
 
     /// Which of a sender's transactions have no place in the pool any more.
@@ -476,7 +481,7 @@ impl Pool {
             entry if is_old(entry) && is_behind_gap(nonce) => Some(DropReason::Expired),
             _ => None,
         };
-        queue.entries.iter().filter_map(|(&nonce, entry)| Some((nonce, reason(nonce, entry)?))).collect()
+        queue.entries().iter().filter_map(|(&nonce, entry)| Some((nonce, reason(nonce, entry)?))).collect()
     }
 
     /// Looks at the accounts of the next few senders, in turn.
@@ -493,8 +498,8 @@ impl Pool {
 
     fn wait_again(&mut self, sender: Address, nonce: u64) {
         self.parked.remove(&sender);
-        if let Some(entry) = self.senders.get_mut(&sender).and_then(|queue| queue.entries.get_mut(&nonce)) {
-            entry.in_flight_since = None;
+        if let Some(queue) = self.senders.get_mut(&sender) {
+            queue.wait_again(nonce);
         }
     }
 
@@ -506,7 +511,7 @@ impl Pool {
 
     /// Takes an entry out; the caller reindexes the sender.
     fn remove(&mut self, sender: Address, nonce: u64) -> Option<Entry> {
-        let entry = self.senders.get_mut(&sender)?.entries.remove(&nonce)?;
+        let entry = self.senders.get_mut(&sender)?.remove(nonce)?;
         self.by_hash.remove(&entry.transaction.hash());
         self.bytes -= entry.size();
         Some(entry)
@@ -526,15 +531,15 @@ impl Pool {
         old.cut.map(|key| self.cut_order.remove(&key));
         old.evict.map(|key| self.evict_order.remove(&key));
         self.ready -= old.ready;
-        let Some(queue) = self.senders.get(&sender).filter(|queue| !queue.entries.is_empty()) else {
+        let Some(queue) = self.senders.get(&sender).filter(|queue| !queue.entries().is_empty()) else {
             self.senders.remove(&sender);
             self.parked.remove(&sender);
             return;
         };
-        let next = queue.next_waiting(queue.nonce).filter(|_| !self.parked.contains(&sender));
-        let ready = queue.ready().count();
+        let next = queue.next_waiting(queue.nonce()).filter(|_| !self.parked.contains(&sender));
+        let ready = queue.ready_len();
         let evict = queue.tail().map(|tail| EvictKey {
-            worth: Worth { ready: ready == queue.entries.len(), tip: queue.lowest_tip(self.base_fee) },
+            worth: Worth { ready: ready == queue.entries().len(), tip: queue.lowest_tip(self.base_fee) },
             arrival: Reverse(tail.arrival),
             sender,
         });
@@ -569,7 +574,7 @@ impl Pool {
         let (ready, parked) = (self.ready, self.parked.clone());
         assert_eq!(indexed, self.senders.len(), "one index entry a sender");
         let entries =
-            || self.senders.iter().flat_map(|(sender, queue)| queue.entries.iter().map(move |e| (*sender, *e.0, e.1)));
+            || self.senders.iter().flat_map(|(sender, queue)| queue.entries().iter().map(move |e| (*sender, *e.0, e.1)));
         assert_eq!(self.by_hash.len(), entries().count());
         for (sender, nonce, entry) in entries() {
             assert_eq!(self.by_hash.get(&entry.transaction.hash()), Some(&(sender, nonce)));
@@ -580,8 +585,9 @@ impl Pool {
         assert!(self.bytes <= self.config.max_bytes, "too large");
         assert!(parked.iter().all(|sender| self.senders.contains_key(sender)));
         for queue in self.senders.values() {
-            assert!(!queue.entries.is_empty() && queue.entries.len() <= self.config.max_per_sender);
-            assert!(queue.entries.keys().all(|&nonce| nonce >= queue.nonce));
+            assert!(!queue.entries().is_empty() && queue.entries().len() <= self.config.max_per_sender);
+            assert!(queue.entries().keys().all(|&nonce| nonce >= queue.nonce()));
+            queue.assert_consistent();
         }
         for sender in self.senders.keys().copied().collect::<Vec<_>>() {
             self.reindex(sender);
@@ -591,7 +597,7 @@ impl Pool {
 
     /// Transactions that are cut and not yet back.
     pub(crate) fn in_flight(&self) -> Vec<&VerifiedTransaction> {
-        let entries = self.senders.values().flat_map(|queue| queue.entries.values());
+        let entries = self.senders.values().flat_map(|queue| queue.entries().values());
         entries.filter(|entry| !entry.waits()).map(|entry| &entry.transaction).collect()
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
-    node::NodeConfig,
+    node::{Limits, NodeConfig},
 };
 use anyhow::{Context, bail, ensure};
 use corniche_client::Client;
@@ -159,6 +159,10 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let network = genesis::make_network(&NetworkSpec { validators: up.validators, ..NetworkSpec::default() })?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
+    // Threads beyond the processors only wake each other.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let limits =
+        Limits { socket_threads: (processors / total).clamp(1, Limits::default().socket_threads), ..Limits::default() };
     let ports = Ports::choose(up.base_port, total)?;
     let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
     let addresses: Vec<String> =
@@ -183,7 +187,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
             network_key: validator.is_none().then(|| "network.key".into()),
-            limits: Default::default(),
+            limits: limits.clone(),
         };
         let config_path = folder.join("node.toml");
         fs::write(&config_path, toml::to_string(&config)?)?;

@@ -20,7 +20,7 @@ use alloy_rpc_types_eth::{Filter, Index};
 use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a body is answered with.
 #[derive(Debug, Default)]
@@ -55,23 +55,76 @@ pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, origin: 
     Reply { text, subscribed: caller.subscribed, reserved: caller.reserved }
 }
 
+/// Most transactions of one batch that wait for admission's answer at a time.
+const SUBMITTED_TOGETHER: usize = 16;
+
+/// The transactions that a batch begins with, as many as may wait together.
+fn submissions<'a>(elements: &[&'a RawValue]) -> Vec<Call<'a>> {
+    let mut calls = Vec::new();
+    for element in elements.iter().take(SUBMITTED_TOGETHER) {
+        match Message::parse(element.get()) {
+            Message::Call(call) if Method::from_name(&call.method) == Some(Method::EthSendRawTransaction) => calls.push(call),
+            _ => break,
+        }
+    }
+    calls
+}
+
+async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
+    let begun = Instant::now();
+    (submit(node, params).await, begun.elapsed())
+}
+
+async fn submit(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    let raw: Bytes = params.at_most(1)?.required(0)?;
+    json(&node.backend.submit(raw).await?)
+}
+
+/// Adds what an element is answered, if anything, to a batch's answers.
+fn append_element(out: &mut String, one: &str) {
+    if !one.is_empty() {
+        out.push(if out.is_empty() { '[' } else { ',' });
+        out.push_str(one);
+    }
+}
+
 impl Caller<'_> {
-    /// Elements are answered in order, one after the other, so that a batch takes one place among the bounded jobs.
+    /// Elements are answered in order, one after the other, so that a batch takes one place among the bounded jobs. Only
+    /// transactions go to admission a few at a time, in order: waiting for its word on each would wake two threads for each.
     async fn answer_batch(&mut self, out: &mut String, elements: &[&RawValue]) {
-        for element in elements {
+        let mut rest = elements;
+        while let Some((element, others)) = rest.split_first() {
+            let room = self.room_for_more(out.len());
+            let submissions = if room.is_ok() { submissions(rest) } else { Vec::new() };
+            if !submissions.is_empty() {
+                rest = &rest[submissions.len()..];
+                self.submit_together(out, &submissions).await;
+                continue;
+            }
+            rest = others;
             let mut one = String::new();
-            match self.room_for_more(out.len()) {
+            match room {
                 Ok(()) => self.answer_one(&mut one, Message::parse(element.get())).await,
                 // What is left is not worked on any more.
                 Err(error) => self.decline(&mut one, Message::parse(element.get()), error),
             }
-            if !one.is_empty() {
-                out.push(if out.is_empty() { '[' } else { ',' });
-                out.push_str(&one);
-            }
+            append_element(out, &one);
         }
         if !out.is_empty() {
             out.push(']');
+        }
+    }
+
+    /// Each is polled in its turn, so that the transactions reach admission in the order of the batch.
+    async fn submit_together(&mut self, out: &mut String, calls: &[Call<'_>]) {
+        let mut waiting = Vec::with_capacity(calls.len());
+        for call in calls {
+            waiting.push(submit_timed(self.node, &call.params));
+        }
+        for (call, (result, took)) in calls.iter().zip(futures::future::join_all(waiting).await) {
+            let mut one = String::new();
+            self.finish(&mut one, call, Method::EthSendRawTransaction, result, took);
+            append_element(out, &one);
         }
     }
 
@@ -101,7 +154,11 @@ impl Caller<'_> {
         };
         let begun = Instant::now();
         let result = self.result(method, &call.params).await;
-        self.node.metrics.answered(method, &result, begun.elapsed());
+        self.finish(out, &call, method, result, begun.elapsed());
+    }
+
+    fn finish(&mut self, out: &mut String, call: &Call<'_>, method: Method, result: Result<Json, RpcError>, took: Duration) {
+        self.node.metrics.answered(method, &result, took);
         write_response(out, call.id.get(), &result);
         if let Ok(answer) = result {
             self.reserved.join(answer.reserved);
@@ -184,10 +241,7 @@ impl Caller<'_> {
                 node.read(origin, move |node| json(&fees::history(node, count.0, newest, percentiles.as_deref())?)).await
             }
 
-            Method::EthSendRawTransaction => {
-                let raw: Bytes = params.at_most(1)?.required(0)?;
-                json(&backend.submit(raw).await?)
-            }
+            Method::EthSendRawTransaction => submit(node, params).await,
             Method::EthGetTransactionByHash => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
                 node.read(origin, move |node| transaction_by_hash(node, &hash)).await

@@ -2,9 +2,10 @@
 
 mod common;
 
+use alloy_primitives::keccak256;
 use common::{Fixture, transfer};
 use corniche_api::{Method, Reason};
-use corniche_rpc::RpcConfig;
+use corniche_rpc::{Backend as _, ChainEvent, RpcConfig};
 use serde_json::{Value, json};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -80,6 +81,41 @@ async fn batches_are_answered_whole_and_in_order() {
     let mut socket = fixture.client.websocket().await;
     socket.send(&json!(batch).to_string()).await;
     assert_eq!(socket.next().await.unwrap(), json!(answers));
+}
+
+/// Several wait for admission at a time; their order is the batch's all the same, for admission and in the answer.
+#[tokio::test]
+async fn transactions_of_a_batch_keep_their_order_and_their_answers() {
+    let fixture = Fixture::start().await;
+    let mut events = fixture.chain.subscribe();
+    let submission =
+        |id: u64, raw: Value| json!({"jsonrpc": "2.0", "id": id, "method": "eth_sendRawTransaction", "params": [raw]});
+    let mut batch: Vec<Value> = (0..50).map(|nonce| submission(nonce, json!(transfer(nonce)))).collect();
+    batch[5] = json!({"jsonrpc": "2.0", "id": 5, "method": "eth_chainId"});
+    batch[21] = submission(21, json!("0x1234"));
+    batch[22] = submission(22, json!(7));
+    batch[23].as_object_mut().unwrap().remove("id");
+    batch[24] = json!("junk");
+    let answer = fixture.client.post(json!(batch).to_string()).await.json();
+    let answers = answer.as_array().unwrap();
+    assert_eq!(answers.len(), 49);
+    let mut sent = Vec::new();
+    for (at, answer) in (0..50).filter(|at| *at != 23).zip(answers) {
+        match at {
+            5 => assert_eq!(answer["result"], "0x1e61"),
+            21 => assert_eq!(answer["error"]["code"], -32000),
+            22 => assert_eq!(answer["error"]["code"], -32602),
+            24 => assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600))),
+            _ => {
+                let hash = keccak256(transfer(at));
+                assert_eq!((&answer["id"], &answer["result"]), (&json!(at), &json!(hash)));
+                sent.push(hash);
+            }
+        }
+    }
+    for hash in sent {
+        assert!(matches!(events.try_recv(), Ok(ChainEvent::Pending(next)) if next == hash), "{hash} is out of order");
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ pub struct Limits {
     pub inbox: usize,
     /// Transactions in the pool.
     pub pool_transactions: usize,
+    /// Threads that carry sockets: RPC, users' signatures and peers' bytes.
+    pub socket_threads: usize,
     /// Threads that check signatures and peers' messages.
     pub verify_threads: usize,
     /// Mebibytes on disk for what a validator's engine did lately, shown by `corniche_getDag`; 0: none.
@@ -48,7 +50,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { inbox: 8_192, pool_transactions: 50_000, verify_threads: 2, trace_mib: 64 }
+        Self { inbox: 8_192, pool_transactions: 50_000, socket_threads: 2, verify_threads: 2, trace_mib: 64 }
     }
 }
 

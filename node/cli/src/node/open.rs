@@ -49,7 +49,10 @@ pub struct Job {
 /// Runs a node until it is told to stop or halts.
 pub fn run(job: Job) -> anyhow::Result<()> {
     start_logging();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(job.config.limits.socket_threads.max(1))
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(serve(job));
     // Threads that still wait for a client end with the process.
     runtime.shutdown_background();
