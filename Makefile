@@ -91,7 +91,8 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 ##### beyond `make test`
 
 .PHONY: bench soak thesis licences
-bench: build contracts ## Transfers per second and latency on one and on four validators
+bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
+	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
 
 soak: build contracts node-tools ## The long runs: property cases, schedules, crashes and half an hour under load

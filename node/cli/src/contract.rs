@@ -1,7 +1,7 @@
 //! `corniche contract`: deploying, calling and sending to contracts from the command line.
 
 mod abi;
-mod creation;
+pub(crate) mod creation;
 
 use crate::exit::{self, Exit, Failed};
 use abi::Arguments;

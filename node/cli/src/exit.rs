@@ -22,7 +22,7 @@ pub enum Exit {
     Halted = 7,
     /// A simulated network did not commit what it accepted.
     NoProgress = 8,
-    /// A simulated network broke a safety promise.
+    /// A simulated network broke a safety promise, or a benchmark found a block that parallel execution makes something else of.
     Diverged = 9,
 }
 

@@ -1,11 +1,13 @@
 //! The `corniche` binary: one command line, a module for each command.
 
+mod bench;
 mod contract;
 mod exit;
 mod genesis;
 mod keys;
 mod load;
 mod node;
+mod pool;
 mod sim;
 mod testnet;
 
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
 /// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed, 7 halted because going on
-/// would be unsafe; of `sim`, 8 no progress, 9 diverged.
+/// would be unsafe; of `sim`, 8 no progress; of `sim` and `bench`, 9 diverged.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]
 struct Cli {
@@ -26,6 +28,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Bench(bench::Args),
     Contract(contract::Args),
     Dev(node::DevArgs),
     Genesis(genesis::Args),
@@ -38,6 +41,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let run = match Cli::parse().command {
+        Command::Bench(args) => bench::run(args),
         Command::Contract(args) => contract::run(args),
         Command::Dev(args) => node::run_dev(args),
         Command::Genesis(args) => genesis::run(args),

@@ -1,0 +1,181 @@
+//! A chain in memory that workloads are set up on: funded accounts, deployed contracts, blocks of signed candidates.
+
+use super::wasm::Wasm;
+use crate::contract::creation;
+use alloy_consensus::TxEip1559;
+use alloy_primitives::TxKind;
+use anyhow::{Context, ensure};
+use corniche_crypto::EthereumKey;
+use corniche_executor::{BlockOutput, Candidate, serial, verify_ordered};
+use corniche_state::{Account, Changes, Snapshot, State};
+use corniche_types::{Address, B256, Bytes, Height, U256, ValidatorIndex, keccak256};
+use corniche_vm::{BlockEnv, NoCache, Vm, VmConfig};
+use std::{num::NonZero, sync::Arc, thread};
+
+const CHAIN_ID: u64 = 1;
+const BASE_FEE: u64 = 1_000_000_000;
+/// Four authors, as in the testnet; transactions are dealt round-robin.
+const AUTHORS: u16 = 4;
+/// Wei of every account: enough for any number of blocks.
+const RICH: u128 = u128::MAX >> 16;
+/// What one deployment may use.
+const DEPLOYMENT_GAS: u64 = 200_000_000;
+
+/// Accounts that can sign, made once and shared by all workloads.
+pub struct Accounts {
+    keys: Vec<EthereumKey>,
+    addresses: Vec<Address>,
+}
+
+impl Accounts {
+    /// The same ones every time: account i's secret is the hash of its number.
+    pub fn new(count: usize) -> Self {
+        let make = |index: usize| {
+            let secret = keccak256(format!("corniche bench account {index}"));
+            let key = EthereumKey::from_bytes(&secret.0).expect("almost every word is a key");
+            (key.address(), key)
+        };
+        let (addresses, keys) = on_all_cores(count, make).into_iter().unzip();
+        Self { keys, addresses }
+    }
+
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+}
+
+/// One transaction before it is signed.
+pub struct Draft {
+    /// Number of the account.
+    pub sender: usize,
+    pub to: TxKind,
+    /// Wei.
+    pub value: u64,
+    pub input: Bytes,
+    pub gas_limit: u64,
+}
+
+/// The state so far, and what runs on it.
+pub struct Chain<'a> {
+    pub accounts: &'a Accounts,
+    wasm: &'a Wasm,
+    pub vm: Vm,
+    state: State,
+    next_nonce: Vec<u64>,
+}
+
+impl<'a> Chain<'a> {
+    /// Every account is rich, nothing is deployed, no module is compiled.
+    pub fn new(accounts: &'a Accounts, wasm: &'a Wasm) -> anyhow::Result<Self> {
+        let vm = Vm::new(&VmConfig::default(), Arc::new(NoCache)).context("the virtual machine does not start")?;
+        let chain = Self { accounts, wasm, vm, state: State::default(), next_nonce: vec![0; accounts.len()] };
+        let rich = Account { balance: U256::from(RICH), ..Account::default() };
+        let accounts = accounts.addresses().iter().map(|address| (*address, Some(rich.clone()))).collect();
+        chain.state.apply(Height(0), &Changes { accounts, ..Changes::default() });
+        Ok(chain)
+    }
+
+    /// Deploys a contract by a transaction of account 0; `constructor` is its ABI-encoded arguments.
+    pub fn deploy(&mut self, name: &str, constructor: Option<&[u8]>) -> anyhow::Result<Address> {
+        let wasm = self.wasm.read(name)?;
+        let data = match constructor {
+            Some(arguments) => creation::with_arguments(&wasm, arguments)?,
+            None => creation::compressed(&wasm)?,
+        };
+        let draft = Draft { sender: 0, to: TxKind::Create, value: 0, input: data.into(), gas_limit: DEPLOYMENT_GAS };
+        let candidates = self.sign(vec![draft]);
+        let output = self.execute_serially(&candidates);
+        let receipt = output.receipts.first().context("a deployment of a rich account is executed")?;
+        ensure!(receipt.success, "{name}.wasm cannot be deployed: {}", String::from_utf8_lossy(&receipt.output));
+        let address = receipt.contract_address.context("a creation has an address")?;
+        self.append(&output.changes);
+        Ok(address)
+    }
+
+    /// Writes straight into a contract's storage: the tables of a workload, which no number of transactions would fill in time.
+    pub fn fill(&mut self, contract: Address, slots: impl IntoIterator<Item = (B256, U256)>) {
+        let storage = slots.into_iter().map(|(slot, value)| ((contract, slot), B256::from(value))).collect();
+        self.append(&Changes { storage, ..Changes::default() });
+    }
+
+    /// The next block's candidates, decoded and with their signatures checked.
+    pub fn sign(&mut self, drafts: Vec<Draft>) -> Vec<Candidate> {
+        let numbered: Vec<_> = drafts
+            .into_iter()
+            .map(|draft| {
+                let nonce = self.next_nonce[draft.sender];
+                self.next_nonce[draft.sender] += 1;
+                (draft, nonce)
+            })
+            .collect();
+        on_all_cores(numbered.len(), |position| {
+            let (draft, nonce) = &numbered[position];
+            let raw = self.accounts.keys[draft.sender].sign(TxEip1559 {
+                chain_id: CHAIN_ID,
+                nonce: *nonce,
+                gas_limit: draft.gas_limit,
+                max_fee_per_gas: u128::from(BASE_FEE) * 2,
+                max_priority_fee_per_gas: 1_000,
+                to: draft.to,
+                value: U256::from(draft.value),
+                input: draft.input.clone(),
+                ..TxEip1559::default()
+            });
+            let author = ValidatorIndex((position % usize::from(AUTHORS)) as u16);
+            Candidate { author, verified: verify_ordered(&raw, CHAIN_ID), raw }
+        })
+    }
+
+    /// The state that the next block runs on.
+    pub fn latest(&self) -> Snapshot {
+        self.state.latest()
+    }
+
+    /// The block after the last one. Its gas limit lets any block in.
+    pub fn env(&self) -> BlockEnv {
+        let number = self.state.head().unwrap_or_default().next().0;
+        BlockEnv {
+            chain_id: CHAIN_ID,
+            number,
+            timestamp: 1_800_000_000 + number,
+            base_fee: BASE_FEE,
+            coinbase: fee_addresses()[0],
+            gas_limit: u64::MAX,
+            randomness: B256::ZERO,
+        }
+    }
+
+    pub fn execute_serially(&self, candidates: &[Candidate]) -> BlockOutput {
+        serial::execute_block(&self.vm, &self.latest(), &self.env(), candidates, &fee_addresses())
+    }
+
+    /// Makes a block's changes the newest state.
+    pub fn append(&mut self, changes: &Changes) {
+        let height = self.state.head().unwrap_or_default().next();
+        self.state.apply(height, changes);
+        self.state.prune_below(height);
+    }
+}
+
+/// Where the authors' tips go.
+pub fn fee_addresses() -> Vec<Address> {
+    (0..AUTHORS).map(|author| Address::repeat_byte(0xf0 + author as u8)).collect()
+}
+
+/// `make` of every index below `count`, in order, by a thread a core: for preparations, never for what is measured.
+fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = count.div_ceil(cores).max(1);
+    let make = &make;
+    thread::scope(|scope| {
+        let parts: Vec<_> = (0..count)
+            .step_by(share)
+            .map(|start| scope.spawn(move || (start..count.min(start + share)).map(make).collect::<Vec<_>>()))
+            .collect();
+        parts.into_iter().flat_map(|part| part.join().expect("preparations do not panic")).collect()
+    })
+}

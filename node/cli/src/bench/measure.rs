@@ -1,0 +1,233 @@
+//! Executes blocks in every way, in turns, and compares what comes of it.
+
+use super::chain::{Chain, Draft, fee_addresses};
+use crate::{
+    exit::{Exit, Failed},
+    pool::Threads,
+};
+use corniche_executor::{BlockOutput, Candidate, Pool, Recorded, Recorder, Statistics, parallel, serial};
+use corniche_state::{Snapshot, Tree};
+use corniche_types::{Address, B256};
+use corniche_vm::{BlockEnv, Vm};
+use std::time::{Duration, Instant};
+
+/// What is done with every workload.
+pub struct Plan<'a> {
+    /// Transactions in a block.
+    pub block: usize,
+    /// Blocks measured.
+    pub blocks: usize,
+    /// How often each block is executed in each way.
+    pub repeats: usize,
+    pub pools: &'a [Threads],
+}
+
+/// What one workload led to.
+#[derive(Default)]
+pub struct Measured {
+    /// Blocks measured, each counted once here and in what follows.
+    pub blocks: usize,
+    pub transactions: usize,
+    pub reverted: usize,
+    pub skipped: usize,
+    pub gas: u64,
+    /// Serial runs, in order.
+    pub serial: Vec<Took>,
+    /// One for each pool.
+    pub parallel: Vec<Parallel>,
+    /// Root of the authenticated tree over everything the blocks changed.
+    pub root: B256,
+}
+
+/// The runs on one pool; run i stood beside serial run i.
+#[derive(Default)]
+pub struct Parallel {
+    pub threads: usize,
+    pub runs: Vec<Took>,
+    /// Summed over all runs.
+    pub statistics: Statistics,
+    /// Of one more run a block, which is not timed: with results recorded on the state before the block on offer.
+    pub speculated: Statistics,
+}
+
+/// What one run of a block cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    pub wall: Duration,
+    /// Of all threads of this process.
+    pub cpu: Duration,
+}
+
+/// Runs one block that does not count, then those that do, each on the state that the one before it left.
+pub fn measure(
+    name: &str,
+    mut chain: Chain<'_>,
+    blocks: impl Iterator<Item = Vec<Draft>>,
+    plan: &Plan<'_>,
+) -> anyhow::Result<Measured> {
+    let nothing = || {
+        let parallel = plan.pools.iter().map(|pool| Parallel { threads: pool.threads(), ..Parallel::default() });
+        Measured { parallel: parallel.collect(), ..Measured::default() }
+    };
+    let (mut measured, mut warm_up) = (nothing(), nothing());
+    let mut tree = Tree::default();
+    for (number, drafts) in blocks.take(plan.blocks + 1).enumerate() {
+        let candidates = chain.sign(drafts);
+        let into = if number == 0 { &mut warm_up } else { &mut measured };
+        let output = measure_block(name, &chain, &candidates, plan, into)?;
+        chain.append(&output.changes);
+        let root = tree.apply(&output.changes);
+        into.count(&output, root);
+    }
+    Ok(measured)
+}
+
+/// One block, as often as the plan says: serial and each pool in turns, and every other time backwards.
+fn measure_block(
+    name: &str,
+    chain: &Chain<'_>,
+    candidates: &[Candidate],
+    plan: &Plan<'_>,
+    into: &mut Measured,
+) -> anyhow::Result<BlockOutput> {
+    let block =
+        Block { name, vm: &chain.vm, view: chain.latest(), env: chain.env(), candidates, fee_addresses: fee_addresses() };
+    let judge = block.serial();
+    for repeat in 0..plan.repeats {
+        let mut ways: Vec<_> = std::iter::once(None).chain(plan.pools.iter().zip(&mut into.parallel).map(Some)).collect();
+        if repeat % 2 == 1 {
+            ways.reverse();
+        }
+        for way in ways {
+            match way {
+                None => {
+                    let (output, took) = timed(|| block.serial());
+                    into.serial.push(took);
+                    block.compare(&judge, &output, 1)?;
+                }
+                Some((pool, parallel)) => {
+                    let ((output, statistics), took) = timed(|| block.parallel(pool, Vec::new()));
+                    parallel.runs.push(took);
+                    parallel.statistics += statistics;
+                    block.compare(&judge, &output, pool.threads())?;
+                }
+            }
+        }
+    }
+    for (pool, parallel) in plan.pools.iter().zip(&mut into.parallel) {
+        let (output, statistics) = block.parallel(pool, block.speculate());
+        parallel.speculated += statistics;
+        block.compare(&judge, &output, pool.threads())?;
+    }
+    Ok(judge)
+}
+
+/// One block and what it runs on.
+struct Block<'a> {
+    name: &'a str,
+    vm: &'a Vm,
+    view: Snapshot,
+    env: BlockEnv,
+    candidates: &'a [Candidate],
+    fee_addresses: Vec<Address>,
+}
+
+impl Block<'_> {
+    fn serial(&self) -> BlockOutput {
+        serial::execute_block(self.vm, &self.view, &self.env, self.candidates, &self.fee_addresses)
+    }
+
+    fn parallel(&self, pool: &Threads, recorded: Vec<Option<Recorded>>) -> (BlockOutput, Statistics) {
+        parallel::execute_block(self.vm, &self.view, &self.env, self.candidates, &self.fee_addresses, pool, recorded)
+    }
+
+    /// Every transaction by itself on the state before the block: what speculation knows when the block comes.
+    fn speculate(&self) -> Vec<Option<Recorded>> {
+        let run = |candidate: &Candidate| {
+            let transaction = candidate.verified.as_ref().ok()?;
+            let tip_to = self.fee_addresses[candidate.author.as_usize()];
+            Recorded::run(self.vm, &Recorder::new(&self.view), &self.env, transaction, tip_to)
+        };
+        self.candidates.iter().map(run).collect()
+    }
+
+    /// The output holds receipts, changes and the roots over them; the state's root follows from the changes.
+    fn compare(&self, judge: &BlockOutput, output: &BlockOutput, threads: usize) -> anyhow::Result<()> {
+        if judge == output {
+            return Ok(());
+        }
+        let (name, number) = (self.name, self.env.number);
+        let message = format!("{name}: block {number} on {threads} threads is not what serial execution makes of it");
+        Err(Failed::new(Exit::Diverged, message).into())
+    }
+}
+
+impl Measured {
+    fn count(&mut self, output: &BlockOutput, root: B256) {
+        self.blocks += 1;
+        self.transactions += output.receipts.len() + output.skipped.len();
+        self.reverted += output.receipts.iter().filter(|receipt| !receipt.success).count();
+        self.skipped += output.skipped.len();
+        self.gas += output.gas_used;
+        self.root = root;
+    }
+}
+
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Took) {
+    let (wall, cpu) = (Instant::now(), process_cpu());
+    let result = run();
+    let took = Took { wall: wall.elapsed(), cpu: process_cpu().saturating_sub(cpu) };
+    (result, took)
+}
+
+/// Processor time of all threads of this process so far.
+fn process_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec, which is ours and outlives it.
+    #[allow(unsafe_code)]
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(failed, 0, "every process has a CPU clock");
+    let part = |number: i64| u64::try_from(number).unwrap_or_default();
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{chain::Accounts, wasm::Wasm};
+    use alloy_primitives::TxKind;
+    use corniche_types::Bytes;
+
+    #[test]
+    fn a_block_that_is_not_the_judges_is_an_error_with_its_own_code() {
+        let (accounts, wasm) = (Accounts::new(2), Wasm::new(None));
+        let mut chain = Chain::new(&accounts, &wasm).unwrap();
+        let to = TxKind::Call(Address::repeat_byte(1));
+        let candidates = chain.sign(vec![Draft { sender: 1, to, value: 3, input: Bytes::new(), gas_limit: 21_000 }]);
+        let block = Block {
+            name: "test",
+            vm: &chain.vm,
+            view: chain.latest(),
+            env: chain.env(),
+            candidates: &candidates,
+            fee_addresses: fee_addresses(),
+        };
+        let judge = block.serial();
+        assert_eq!((judge.receipts.len(), judge.skipped.len()), (1, 0));
+        assert!(block.compare(&judge, &judge.clone(), 2).is_ok());
+        let mut other = judge.clone();
+        other.changes.accounts.pop_last();
+        let error = block.compare(&judge, &other, 2).unwrap_err();
+        assert_eq!(error.downcast::<Failed>().unwrap().exit, Exit::Diverged);
+    }
+
+    #[test]
+    fn processor_time_is_that_of_all_threads() {
+        let spin = || (0..3_000_000u64).fold(1u64, |sum, number| std::hint::black_box(sum.wrapping_mul(number | 1)));
+        let before = process_cpu();
+        std::thread::scope(|scope| {
+            scope.spawn(spin);
+        });
+        assert!(process_cpu() > before);
+    }
+}

@@ -1,0 +1,31 @@
+//! `corniche bench`: how fast the parts are. Every figure printed is measured in the run that prints it.
+
+mod chain;
+mod exec;
+mod measure;
+mod random;
+mod report;
+mod solidity;
+mod wasm;
+mod workloads;
+
+use clap::Subcommand;
+
+/// Measure the parts of a node on this machine
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Exec(exec::Args),
+}
+
+/// Runs `corniche bench`.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    match args.command {
+        Command::Exec(args) => exec::run(args),
+    }
+}

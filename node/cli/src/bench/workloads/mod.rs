@@ -1,0 +1,82 @@
+//! What the blocks are made of. A workload deploys its contract, fills its tables and gives back a generator of transactions; each
+//! module says whose benchmark it is and where it departs from it.
+
+mod amm;
+mod conflict;
+mod erc20;
+mod native;
+mod retwis;
+mod smallbank;
+mod tpcc;
+mod ycsb;
+
+use super::{
+    chain::{Chain, Draft},
+    random::Random,
+};
+use alloy_primitives::TxKind;
+use corniche_types::{Address, Bytes};
+use serde::Serialize;
+
+/// Gas limit of every call of a contract: what is not used is given back, and a limit conflicts with nobody.
+const CALL_GAS: u64 = 10_000_000;
+
+/// One kind of block.
+pub struct Workload {
+    pub name: &'static str,
+    /// What it is, in half a line.
+    pub about: &'static str,
+    pub set_up: fn(&mut Chain<'_>, &Sizes) -> anyhow::Result<Generator>,
+}
+
+/// Draws the next transaction. The number is the account that sends it: accounts take turns, so that two transactions of a block depend
+/// on each other for the workload's reasons and not through a shared nonce. Workloads about the accounts themselves draw it anew.
+pub type Generator = Box<dyn FnMut(&mut Random, usize) -> Draft>;
+
+pub const WORKLOADS: &[Workload] = &[
+    Workload { name: "native", about: "transfers of the currency, sender and recipient uniform", set_up: native::uniform },
+    Workload { name: "erc20-uniform", about: "ERC-20 transfers, sender and recipient uniform", set_up: erc20::uniform },
+    Workload { name: "erc20-zipf", about: "ERC-20 transfers, sender and recipient by Zipf 0.9", set_up: erc20::zipf },
+    Workload { name: "amm", about: "swaps in one pool", set_up: amm::swaps },
+    Workload { name: "smallbank", about: "60 % balance, 4 x 10 % others; 1,000 customers get 90 %", set_up: smallbank::mix },
+    Workload { name: "retwis", about: "5/15/30/50 add user, follow, post, timeline; Zipf 0.75", set_up: retwis::mix },
+    Workload { name: "tpcc", about: "new-order and payment, half each", set_up: tpcc::mix },
+    Workload { name: "ycsb-uniform", about: "two keys read and written, uniform", set_up: ycsb::uniform },
+    Workload { name: "ycsb-zipf", about: "two keys read and written, Zipf 0.9", set_up: ycsb::zipf },
+    Workload { name: "all-conflict", about: "every transaction reads and writes one slot", set_up: conflict::one_slot },
+];
+
+/// How large the tables are.
+#[derive(clap::Args, Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sizes {
+    /// Accounts that send and receive
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub accounts: usize,
+    /// Smallbank: customers
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub smallbank_customers: u64,
+    /// Smallbank: customers that get 90 % of the accesses
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub smallbank_hot: u64,
+    /// Retwis: users from the start
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub retwis_users: u64,
+    /// TPC-C: warehouses, of ten districts each
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub tpcc_warehouses: u64,
+    /// TPC-C: items, each in stock in every warehouse; the benchmark's own number is 100,000
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub tpcc_items: u64,
+    /// TPC-C: customers of a district; the benchmark's own number is 3,000
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub tpcc_customers: u64,
+    /// YCSB-T: keys; Basil's evaluation has 10,000,000
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub ycsb_keys: u64,
+}
+
+/// A call of a contract without value.
+fn call(sender: usize, to: Address, input: Bytes) -> Draft {
+    Draft { sender, to: TxKind::Call(to), value: 0, input, gas_limit: CALL_GAS }
+}

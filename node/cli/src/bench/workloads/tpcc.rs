@@ -1,0 +1,180 @@
+//! TPC-C's new-order and payment in equal parts, as Basil's evaluation has them at 44 % each, over 20 warehouses.
+//!
+//! Departures, all of them in what lies around the two: order status, delivery and stock level are left out (12 % of that mix); customers
+//! and items are fewer by default (`--tpcc-customers`, `--tpcc-items`), with the constants of the non-uniform draw scaled alike; customers
+//! are named by their number, never by their last name; the history of payments is a log; texts and dates are left out. Kept: 5 to 15
+//! lines, 1 % of them from another warehouse, 1 % of the orders with an item that does not exist (they revert), 15 % of the payments
+//! by a customer of another warehouse. A row is one slot.
+
+use super::{Generator, Sizes, call};
+use crate::bench::{
+    chain::Chain,
+    random::Random,
+    solidity::{self, slot_of},
+};
+use anyhow::ensure;
+use corniche_types::{B256, Bytes, U256};
+
+const DISTRICTS: u64 = 10;
+/// Slots of the tables.
+const WAREHOUSE: u64 = 0;
+const DISTRICT: u64 = 1;
+const CUSTOMER: u64 = 2;
+const PRICE: u64 = 3;
+const STOCK: u64 = 4;
+/// Orders that every district has from the start.
+const ORDERS: u64 = 3_000;
+
+pub fn mix(chain: &mut Chain<'_>, sizes: &Sizes) -> anyhow::Result<Generator> {
+    let tables = Tables { warehouses: sizes.tpcc_warehouses, items: sizes.tpcc_items, customers: sizes.tpcc_customers };
+    ensure!(
+        tables.warehouses > 0 && tables.items > 0 && tables.customers > 0,
+        "--tpcc-warehouses, --tpcc-items and --tpcc-customers are at least 1"
+    );
+    let contract = chain.deploy("bench_tpcc", None)?;
+    chain.fill(contract, tables.rows(&mut Random::new(0, "tpcc rows")));
+    Ok(Box::new(move |random, sender| {
+        let input = if random.percent(50) { tables.new_order(random) } else { tables.payment(random) };
+        call(sender, contract, input)
+    }))
+}
+
+/// Numbers start at 1, as in the benchmark.
+struct Tables {
+    warehouses: u64,
+    items: u64,
+    customers: u64,
+}
+
+impl Tables {
+    /// Everything there is from the start, as the contract packs it: the first field lowest.
+    fn rows(&self, random: &mut Random) -> Vec<(B256, U256)> {
+        let mut rows = Vec::new();
+        for warehouse in 1..=self.warehouses {
+            let tax = |random: &mut Random| random.between(0, 2_000);
+            rows.push((slot_of(WAREHOUSE, U256::from(warehouse)), packed(&[(tax(random), 32)])));
+            for district in 1..=DISTRICTS {
+                let home = pair(U256::from(warehouse), district);
+                rows.push((slot_of(DISTRICT, home), packed(&[(tax(random), 32), (ORDERS + 1, 32)])));
+                for customer in 1..=self.customers {
+                    // Paid once, 10.00, and owes nothing: the balance is left at zero.
+                    let row = packed(&[(random.between(0, 5_000), 32), (1, 32), (1_000, 64)]);
+                    rows.push((slot_of(CUSTOMER, pair(home, customer)), row));
+                }
+            }
+            for item in 1..=self.items {
+                let row = packed(&[(random.between(10, 100), 32)]);
+                rows.push((slot_of(STOCK, pair(U256::from(warehouse), item)), row));
+            }
+        }
+        for item in 1..=self.items {
+            rows.push((slot_of(PRICE, U256::from(item)), U256::from(random.between(100, 10_000))));
+        }
+        rows
+    }
+
+    fn new_order(&self, random: &mut Random) -> Bytes {
+        let warehouse = random.between(1, self.warehouses);
+        let district = random.between(1, DISTRICTS);
+        let customer = self.customer(random);
+        let lines = random.between(5, 15);
+        let mut items: Vec<_> = (0..lines).map(|_| U256::from(self.item(random))).collect();
+        if let (true, Some(last)) = (random.percent(1), items.last_mut()) {
+            *last = U256::ZERO;
+        }
+        let supplier = |random: &mut Random| if random.percent(1) { self.another(warehouse, random) } else { warehouse };
+        let suppliers: Vec<_> = (0..lines).map(|_| U256::from(supplier(random))).collect();
+        let quantities: Vec<_> = (0..lines).map(|_| U256::from(random.between(1, 10))).collect();
+        solidity::call(
+            "newOrder(uint32,uint32,uint32,uint32[],uint32[],uint32[])",
+            &[
+                warehouse.into(),
+                district.into(),
+                customer.into(),
+                items.as_slice().into(),
+                suppliers.as_slice().into(),
+                quantities.as_slice().into(),
+            ],
+        )
+    }
+
+    fn payment(&self, random: &mut Random) -> Bytes {
+        let (warehouse, district) = (random.between(1, self.warehouses), random.between(1, DISTRICTS));
+        let (home, home_district) = match random.percent(15) {
+            true => (self.another(warehouse, random), random.between(1, DISTRICTS)),
+            false => (warehouse, district),
+        };
+        let words = [warehouse, district, home, home_district, self.customer(random), random.between(100, 500_000)];
+        solidity::call("payment(uint32,uint32,uint32,uint32,uint32,uint64)", &words.map(Into::into))
+    }
+
+    fn customer(&self, random: &mut Random) -> u64 {
+        non_uniform(random, self.customers * 1_023 / 3_000, self.customers)
+    }
+
+    fn item(&self, random: &mut Random) -> u64 {
+        non_uniform(random, self.items * 8_191 / 100_000, self.items)
+    }
+
+    /// Another warehouse, when there is one.
+    fn another(&self, warehouse: u64, random: &mut Random) -> u64 {
+        match self.warehouses {
+            1 => warehouse,
+            count => (warehouse - 1 + random.between(1, count - 1)) % count + 1,
+        }
+    }
+}
+
+/// TPC-C, 2.1.6: between 1 and `count`; `spread` is raised to the next power of two less one.
+fn non_uniform(random: &mut Random, spread: u64, count: u64) -> u64 {
+    const C: u64 = 123;
+    let spread = (spread + 1).next_power_of_two() - 1;
+    ((random.between(0, spread) | random.between(1, count)) + C) % count + 1
+}
+
+fn pair(high: U256, low: u64) -> U256 {
+    (high << 32) | U256::from(low)
+}
+
+/// Fields of a row with their widths in bits, the first one lowest.
+fn packed(fields: &[(u64, usize)]) -> U256 {
+    let mut shift = 0;
+    fields.iter().fold(U256::ZERO, |word, (value, bits)| {
+        let field = U256::from(*value) << shift;
+        shift += bits;
+        word | field
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_stay_within_the_tables() {
+        let tables = Tables { warehouses: 3, items: 10, customers: 7 };
+        let mut random = Random::new(1, "tpcc");
+        let mut seen = [0u32; 4];
+        for _ in 0..1_000 {
+            assert!((1..=7).contains(&tables.customer(&mut random)));
+            assert!((1..=10).contains(&tables.item(&mut random)));
+            let another = tables.another(2, &mut random);
+            seen[another as usize] += 1;
+        }
+        assert!(seen[0] == 0 && seen[2] == 0 && seen[1] > 0 && seen[3] > 0, "{seen:?}");
+        assert_eq!(Tables { warehouses: 1, ..tables }.another(1, &mut random), 1);
+    }
+
+    #[test]
+    fn at_full_size_the_constants_are_the_benchmarks() {
+        assert_eq!((3_000u64 * 1_023 / 3_000 + 1).next_power_of_two() - 1, 1_023);
+        assert_eq!((100_000u64 * 8_191 / 100_000 + 1).next_power_of_two() - 1, 8_191);
+    }
+
+    #[test]
+    fn rows_are_packed_lowest_first() {
+        assert_eq!(packed(&[(5, 32), (7, 32), (1, 64)]), U256::from(5u128 | 7 << 32 | 1 << 64));
+        let tables = Tables { warehouses: 2, items: 3, customers: 4 };
+        assert_eq!(tables.rows(&mut Random::new(0, "rows")).len(), 2 + 2 * 10 + 2 * 10 * 4 + 2 * 3 + 3);
+    }
+}

@@ -1,0 +1,114 @@
+//! `corniche bench exec` at sizes that take seconds: every workload runs, parallel execution makes of it what serial execution does, and the
+//! JSON is what docs/bench.md says. The contracts have to be built: `make contracts`.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const SMALL: &str = "--block 48 --blocks 2 --repeats 1 --threads 1,2,4 --accounts 64 --smallbank-customers 200 --smallbank-hot 10 \
+    --retwis-users 50 --tpcc-warehouses 2 --tpcc-items 40 --tpcc-customers 10 --ycsb-keys 100";
+
+const WORKLOADS: [&str; 10] = [
+    "native",
+    "erc20-uniform",
+    "erc20-zipf",
+    "amm",
+    "smallbank",
+    "retwis",
+    "tpcc",
+    "ycsb-uniform",
+    "ycsb-zipf",
+    "all-conflict",
+];
+
+fn bench(arguments: &str) -> Output {
+    let arguments = arguments.split_whitespace();
+    Command::new(env!("CARGO_BIN_EXE_corniche")).args(["bench", "exec"]).args(arguments).output().unwrap()
+}
+
+fn report(arguments: &str) -> Value {
+    let output = bench(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn every_workload_runs_and_parallel_is_what_serial_is() {
+    let report = report(&format!("{SMALL} --json"));
+    assert_eq!(keys(&report), ["cores", "parameters", "workloads"]);
+    assert_eq!(keys(&report["parameters"]), ["blockTransactions", "blocks", "repeats", "seed", "sizes"]);
+    let workloads = report["workloads"].as_array().unwrap();
+    let names: Vec<_> = workloads.iter().map(|workload| workload["name"].as_str().unwrap()).collect();
+    assert_eq!(names, WORKLOADS);
+    for workload in workloads {
+        let name = &workload["name"];
+        let expected = [
+            "about",
+            "equal",
+            "gasPerTransaction",
+            "name",
+            "parallel",
+            "reverted",
+            "root",
+            "serial",
+            "skipped",
+            "transactions",
+        ];
+        assert_eq!(keys(workload), expected);
+        assert_eq!((&workload["equal"], workload["transactions"].as_u64()), (&Value::Bool(true), Some(96)), "{name}");
+        assert_eq!(workload["skipped"], 0, "{name}");
+        // Only TPC-C wants some to revert: the tables are where the contracts look for them.
+        assert!(name == "tpcc" || workload["reverted"] == 0, "{workload:#}");
+        assert!(workload["reverted"].as_u64().unwrap() < 10, "{workload:#}");
+        assert_eq!(keys(&workload["serial"]), ["cpuMicrosecondsPerTransaction", "transactionsPerSecond"]);
+        assert!(workload["serial"]["transactionsPerSecond"].as_f64().unwrap() > 0.0, "{name}");
+        let parallel = workload["parallel"].as_array().unwrap();
+        let threads: Vec<_> = parallel.iter().map(|parallel| parallel["threads"].as_u64().unwrap()).collect();
+        assert_eq!(threads, [1, 2, 4]);
+        for parallel in parallel {
+            let expected = [
+                "cpuAgainstSerial",
+                "reexecutionsPerTransaction",
+                "serialFallbacksPerTransaction",
+                "speculationHitRate",
+                "speedup",
+                "suspensionsPerTransaction",
+                "threads",
+                "transactionsPerSecond",
+            ];
+            assert_eq!(keys(parallel), expected);
+            let timed = parallel["threads"].as_u64() <= report["cores"].as_u64();
+            assert_eq!(parallel["speedup"].is_number(), timed, "no time with more threads than cores: {parallel:#}");
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_what_is_drawn() {
+    let root =
+        |seed: u64| report(&format!("{SMALL} --json --workload ycsb-zipf --seed {seed}"))["workloads"][0]["root"].clone();
+    let one = root(1);
+    assert_eq!(one.as_str().unwrap().len(), 66);
+    assert_eq!(root(1), one);
+    assert_ne!(root(2), one);
+}
+
+#[test]
+fn people_get_a_table_and_hear_what_is_missing() {
+    let output = bench(&format!("{SMALL} --workload native"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = text.lines().find(|line| line.starts_with("native ")).unwrap();
+    assert!(row.split_whitespace().any(|figure| figure == "21000"), "{text}");
+    assert!(text.contains("2 threads") && text.contains("re-exec"), "{text}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let output = bench(&format!("{SMALL} --workload amm --wasm-dir {}", folder.path().display()));
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("bench_amm.wasm is not built: run `make contracts`"), "{error}");
+
+    assert_eq!(bench("--workload nothing").status.code(), Some(2), "a name that is none");
+}
