@@ -7,11 +7,13 @@ use std::process::{Command, Output};
 const SMALL: &str = "--block 48 --blocks 2 --repeats 1 --threads 1,2,4 --accounts 64 --smallbank-customers 200 --smallbank-hot 10 \
     --retwis-users 50 --tpcc-warehouses 2 --tpcc-items 40 --tpcc-customers 10 --ycsb-keys 100";
 
-const WORKLOADS: [&str; 10] = [
+const WORKLOADS: [&str; 12] = [
     "native",
     "erc20-uniform",
     "erc20-zipf",
     "amm",
+    "mint-plain",
+    "mint-commutative",
     "smallbank",
     "retwis",
     "tpcc",

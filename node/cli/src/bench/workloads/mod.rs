@@ -4,6 +4,7 @@
 mod amm;
 mod conflict;
 mod erc20;
+mod mint;
 mod native;
 mod retwis;
 mod smallbank;
@@ -38,6 +39,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "erc20-uniform", about: "ERC-20 transfers, sender and recipient uniform", set_up: erc20::uniform },
     Workload { name: "erc20-zipf", about: "ERC-20 transfers, sender and recipient by Zipf 0.9", set_up: erc20::zipf },
     Workload { name: "amm", about: "swaps in one pool", set_up: amm::swaps },
+    Workload { name: "mint-plain", about: "tokens minted, their number read and written", set_up: mint::plain },
+    Workload { name: "mint-commutative", about: "tokens minted, their number added to unread", set_up: mint::commutative },
     Workload { name: "smallbank", about: "60 % balance, 4 x 10 % others; 1,000 customers get 90 %", set_up: smallbank::mix },
     Workload { name: "retwis", about: "5/15/30/50 add user, follow, post, timeline; Zipf 0.75", set_up: retwis::mix },
     Workload { name: "tpcc", about: "new-order and payment, half each", set_up: tpcc::mix },
