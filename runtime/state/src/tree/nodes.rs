@@ -1,8 +1,9 @@
 //! The nodes of a tree in memory, and how a batch of updates goes through them.
 //!
-//! A branch holds the hashes of both its sides beside the links to them: exactly the bytes its own hash is made of. So
-//! neither an update nor a proof ever looks at a node that is not on its path. Nodes lie in chunks and refer to each other by
-//! number; a chunk never moves, so growing costs the same at any size.
+//! A branch holds the hashes of both its sides: exactly the bytes its own hash is made of. So neither an update nor a proof ever
+//! looks at a node that is not on its path. Links lie apart from hashes: going down reads only links, eight bytes a branch, of
+//! which a cache holds many. Nodes lie in chunks and refer to each other by number; a chunk never moves, so growing costs the
+//! same at any size.
 //!
 //! A batch goes down level by level, all keys at once, which lets the processor fetch the nodes of many paths at the same
 //! time; places change on the way down, in order. Then it comes up level by level: what has become too small for a branch
@@ -19,21 +20,18 @@ const TOP: Place = Place { branch: 0, side: 0 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
-    branches: Chunks<Branch>,
-    leaves: Chunks<Leaf>,
+    /// Of each branch. A branch has at least two leaves under it, but for the one that holds the top.
+    links: Chunks<[Link; 2]>,
+    /// Of each branch: hash of the 0 side ‖ hash of the 1 side. Right but during an update.
+    hashes: Chunks<Line>,
+    /// Key ‖ value hash.
+    leaves: Chunks<Line>,
 }
 
-/// Has at least two leaves under it, but for the one that holds the top.
+/// Two hashes on one line of the processor's cache.
 #[derive(Clone, Debug)]
-struct Branch {
-    /// Hash of the 0 side ‖ hash of the 1 side. Right but during an update.
-    hashes: Pair,
-    links: [Link; 2],
-}
-
-/// Key ‖ value hash.
-#[derive(Clone, Debug)]
-struct Leaf(Pair);
+#[repr(align(64))]
+struct Line(Pair);
 
 /// One side of a branch.
 #[derive(Clone, Copy, Debug)]
@@ -72,32 +70,21 @@ impl Link {
     }
 }
 
-impl Branch {
-    const EMPTY: Self = Self { hashes: [0; 64], links: [Link::EMPTY; 2] };
+impl Line {
+    const ZERO: Self = Self([0; 64]);
 
-    fn hash(&self, side: u8) -> &[u8; 32] {
-        &self.hashes.as_chunks().0[usize::from(side)]
+    fn new(left: &B256, right: &B256) -> Self {
+        let mut line = Self::ZERO;
+        (*line.half_mut(0), *line.half_mut(1)) = (left.0, right.0);
+        line
     }
 
-    fn hash_mut(&mut self, side: u8) -> &mut [u8; 32] {
-        &mut self.hashes.as_chunks_mut().0[usize::from(side)]
-    }
-}
-
-impl Leaf {
-    fn new(key: &B256, value: &B256) -> Self {
-        let mut pair = [0; 64];
-        pair[..32].copy_from_slice(key.as_slice());
-        pair[32..].copy_from_slice(value.as_slice());
-        Self(pair)
+    fn half(&self, side: u8) -> &[u8; 32] {
+        &self.0.as_chunks().0[usize::from(side)]
     }
 
-    fn key(&self) -> B256 {
-        B256::from_slice(&self.0[..32])
-    }
-
-    fn value(&self) -> B256 {
-        B256::from_slice(&self.0[32..])
+    fn half_mut(&mut self, side: u8) -> &mut [u8; 32] {
+        &mut self.0.as_chunks_mut().0[usize::from(side)]
     }
 }
 
@@ -119,15 +106,15 @@ struct Descent<'a> {
 
 impl Default for Nodes {
     fn default() -> Self {
-        let mut branches = Chunks::default();
-        branches.insert(Branch::EMPTY);
-        Self { branches, leaves: Chunks::default() }
+        let mut nodes = Self { links: Chunks::default(), hashes: Chunks::default(), leaves: Chunks::default() };
+        nodes.insert([Link::EMPTY; 2], Line::ZERO);
+        nodes
     }
 }
 
 impl Nodes {
     pub(super) fn root(&self) -> B256 {
-        B256::from(*self.branches[TOP.branch].hash(TOP.side))
+        B256::from(*self.hash(TOP))
     }
 
     /// Applies the updates, which are sorted by key, each key once.
@@ -168,29 +155,29 @@ impl Nodes {
             Node::Empty => match (present.next(), present.next()) {
                 (None, _) => {}
                 (Some(Update { key, value: Some(value) }), None) => {
-                    let leaf = self.leaves.insert(Leaf::new(&key.0, value));
+                    let leaf = self.leaves.insert(Line::new(&key.0, value));
                     self.set(place, Link::leaf(leaf), &[0; 32]);
                     descent.leaves.push((leaf, place));
                 }
                 _ => {
-                    let branch = self.branch_at(place, Branch::EMPTY);
+                    let branch = self.branch_at(place, [Link::EMPTY; 2], Line::ZERO);
                     descent.next.push(Visit { branch, place, updates: range });
                 }
             },
             Node::Leaf(leaf) => {
-                let key = self.leaves[leaf].key();
+                let key = B256::from(*self.leaves[leaf].half(0));
                 if present.any(|update| update.key.0 != key) {
                     // The leaf moves below a branch; what happens to itself is found out there.
-                    let mut below = Branch::EMPTY;
+                    let (mut links, mut hashes) = ([Link::EMPTY; 2], Line::ZERO);
                     let own_side = u8::from(side(&key, depth));
-                    below.links[usize::from(own_side)] = Link::leaf(leaf);
-                    *below.hash_mut(own_side) = *self.branches[place.branch].hash(place.side);
-                    let branch = self.branch_at(place, below);
+                    links[usize::from(own_side)] = Link::leaf(leaf);
+                    *hashes.half_mut(own_side) = *self.hash(place);
+                    let branch = self.branch_at(place, links, hashes);
                     descent.next.push(Visit { branch, place, updates: range });
                 } else if let Some(own) = updates.iter().find(|update| update.key.0 == key) {
                     match &own.value {
                         Some(value) => {
-                            self.leaves[leaf] = Leaf::new(&key, value);
+                            self.leaves[leaf] = Line::new(&key, value);
                             descent.leaves.push((leaf, place));
                         }
                         None => {
@@ -211,7 +198,7 @@ impl Nodes {
         }
         let hashes = hash_pairs(Kind::Leaf, &pairs[..leaves.len()]);
         for (hash, (_, place)) in hashes.iter().zip(leaves) {
-            *self.branches[place.branch].hash_mut(place.side) = *hash;
+            *self.hash_mut(*place) = *hash;
         }
     }
 
@@ -220,17 +207,18 @@ impl Nodes {
     fn ascend(&mut self, level: &[Visit]) {
         let mut waiting = Vec::with_capacity(LANES);
         for visit in level {
-            let branch = &self.branches[visit.branch];
-            let moved_up = match branch.links.map(Link::node) {
+            let links = self.links[visit.branch];
+            let moved_up = match links.map(Link::node) {
                 [Node::Empty, Node::Empty | Node::Leaf(_)] => Some(1),
                 [Node::Leaf(_), Node::Empty] => Some(0),
                 _ => None,
             };
             match moved_up {
                 Some(side) => {
-                    let (link, hash) = (branch.links[usize::from(side)], *branch.hash(side));
-                    self.set(visit.place, link, &hash);
-                    self.branches.remove(visit.branch);
+                    let hash = *self.hashes[visit.branch].half(side);
+                    self.set(visit.place, links[usize::from(side)], &hash);
+                    self.links.remove(visit.branch);
+                    self.hashes.remove(visit.branch);
                 }
                 None => waiting.push(visit),
             }
@@ -246,28 +234,42 @@ impl Nodes {
     fn hash_branches(&mut self, visits: &[&Visit]) {
         let mut pairs = [&[0; 64]; LANES];
         for (pair, visit) in pairs.iter_mut().zip(visits) {
-            *pair = &self.branches[visit.branch].hashes;
+            *pair = &self.hashes[visit.branch].0;
         }
         let hashes = hash_pairs(Kind::Branch, &pairs[..visits.len()]);
         for (hash, visit) in hashes.iter().zip(visits) {
-            *self.branches[visit.place.branch].hash_mut(visit.place.side) = *hash;
+            *self.hash_mut(visit.place) = *hash;
         }
     }
 
     fn link(&self, place: Place) -> Link {
-        self.branches[place.branch].links[usize::from(place.side)]
+        self.links[place.branch][usize::from(place.side)]
+    }
+
+    fn hash(&self, place: Place) -> &[u8; 32] {
+        self.hashes[place.branch].half(place.side)
+    }
+
+    fn hash_mut(&mut self, place: Place) -> &mut [u8; 32] {
+        self.hashes[place.branch].half_mut(place.side)
     }
 
     fn set(&mut self, place: Place, link: Link, hash: &[u8; 32]) {
-        let branch = &mut self.branches[place.branch];
-        branch.links[usize::from(place.side)] = link;
-        *branch.hash_mut(place.side) = *hash;
+        self.links[place.branch][usize::from(place.side)] = link;
+        *self.hash_mut(place) = *hash;
+    }
+
+    fn insert(&mut self, links: [Link; 2], hashes: Line) -> u32 {
+        let number = self.links.insert(links);
+        let same = self.hashes.insert(hashes);
+        assert_eq!(number, same, "invariant: links and hashes of branches come and go together");
+        number
     }
 
     /// Puts a new branch at a place; it is hashed on the way up.
-    fn branch_at(&mut self, place: Place, branch: Branch) -> u32 {
-        let number = self.branches.insert(branch);
-        self.branches[place.branch].links[usize::from(place.side)] = Link::branch(number);
+    fn branch_at(&mut self, place: Place, links: [Link; 2], hashes: Line) -> u32 {
+        let number = self.insert(links, hashes);
+        self.links[place.branch][usize::from(place.side)] = Link::branch(number);
         number
     }
 
@@ -277,12 +279,12 @@ impl Nodes {
             match self.link(place).node() {
                 Node::Empty => return Proof { siblings, terminal: Terminal::Empty },
                 Node::Leaf(leaf) => {
-                    let leaf = &self.leaves[leaf];
-                    return Proof { siblings, terminal: Terminal::Leaf { key: leaf.key(), value_hash: leaf.value() } };
+                    let [key, value_hash] = [0, 1].map(|side| B256::from(*self.leaves[leaf].half(side)));
+                    return Proof { siblings, terminal: Terminal::Leaf { key, value_hash } };
                 }
                 Node::Branch(branch) => {
                     let side = u8::from(side(key, siblings.len()));
-                    siblings.push(B256::from(*self.branches[branch].hash(1 - side)));
+                    siblings.push(B256::from(*self.hashes[branch].half(1 - side)));
                     place = Place { branch, side };
                 }
             }
@@ -291,8 +293,8 @@ impl Nodes {
 
     /// Bytes held, and how many of them are in use.
     pub(super) fn bytes(&self) -> (usize, usize) {
-        let (branches, leaves) = (self.branches.bytes(), self.leaves.bytes());
-        (branches.0 + leaves.0, branches.1 + leaves.1)
+        let parts = [self.links.bytes(), self.hashes.bytes(), self.leaves.bytes()];
+        parts.into_iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 }
 
