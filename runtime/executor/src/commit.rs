@@ -94,7 +94,7 @@ fn sorted<K: Key>(cells: &Cells<K>, shard: usize) -> Contents<K> {
     if shard < cells.shard_count() {
         cells.written(shard, &mut contents);
     }
-    contents.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    contents.sort_unstable_by_key(|(key, _)| *key);
     contents
 }
 

@@ -109,6 +109,12 @@ impl Foresight {
         foresight
     }
 
+    /// Nothing is foreseen.
+    #[cfg(test)]
+    pub fn none(positions: usize) -> Self {
+        Self { starts: vec![0; positions + 1], links: Vec::new(), classes: Vec::new() }
+    }
+
     /// Lower positions that `position` should see executed before it runs.
     pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
         let conflicting = |link: &&Link| self.classes[link.class as usize].conflicts.load(Ordering::Relaxed);

@@ -26,6 +26,8 @@ mod schedule;
 pub mod serial;
 mod statistics;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod validate;
 mod worker;
 

@@ -152,7 +152,8 @@ impl<T> Drop for CloseOnPanic<'_, T> {
     }
 }
 
-fn splitmix(state: &mut u64) -> u64 {
+/// The next of a row of numbers that look random.
+pub(crate) fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

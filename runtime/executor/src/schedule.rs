@@ -173,6 +173,12 @@ impl<T> Schedule<T> {
         lock(&self.queue).done
     }
 
+    /// Whether [`next`](Self::next) has something.
+    #[cfg(test)]
+    pub fn has_next(&self) -> bool {
+        self.queued.load(Ordering::Acquire) > 0 || self.fresh.load(Ordering::Relaxed) < self.slots.len()
+    }
+
     pub fn frontier(&self) -> Position {
         self.frontier.load(Ordering::Acquire) as Position
     }

@@ -76,6 +76,12 @@ impl<'c> Worker<'c> {
         Step::Done
     }
 
+    /// Whether [`step`](Self::step) has something to do.
+    #[cfg(test)]
+    pub fn is_able(&self, core: &Core<'_>) -> bool {
+        !matches!(self.stage, Stage::Idle) || self.hand.is_some() || core.schedule.has_next()
+    }
+
     fn begin(&mut self, core: &'c Core<'c>, position: Position) {
         if core.schedule.frontier() < position {
             for earlier in core.foresight.awaited(position) {

@@ -1,0 +1,38 @@
+//! Random scripts in random orders, one step at a time.
+
+use super::script::{Op, serially, stepped};
+use crate::parallel::splitmix;
+
+fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
+    let slot = random(3) as u8;
+    match random(14) {
+        0..=3 => Op::Load(slot),
+        4..=6 => Op::Store(slot),
+        7 => Op::Set(random(2) as u8),
+        8 => Op::Add(1),
+        9 => Op::Unless(random(3) as u8),
+        10..=11 => Op::Count(slot, 1 + random(3) as u8, 8),
+        12 => Op::Fees,
+        _ => match random(12) {
+            0 => Op::Fault,
+            1..=2 => Op::Skip,
+            _ => Op::Tip(1 + random(3) as u8),
+        },
+    }
+}
+
+#[test]
+fn random_scripts_in_random_orders() {
+    let mut faults = 0;
+    for case in 0..20_000u64 {
+        let mut state = case;
+        let mut random = |bound: u64| splitmix(&mut state) % bound;
+        let scripts: Vec<Vec<Op>> = (0..2 + random(7)).map(|_| (0..1 + random(5)).map(|_| op(&mut random)).collect()).collect();
+        let workers = 1 + random(5) as usize;
+        let expected = serially(&scripts);
+        faults += u64::from(expected.fault.is_some());
+        let found = stepped(&scripts, workers, |_, able| able[random(able.len() as u64) as usize]);
+        assert_eq!(found, expected, "case {case}: {scripts:?}");
+    }
+    assert!(faults > 100 && faults < 10_000, "{faults}");
+}

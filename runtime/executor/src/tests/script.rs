@@ -1,0 +1,208 @@
+//! Scripts in place of transactions: a few steps on a few keys, each of which can be taken by itself.
+
+use crate::attempt::Attempt;
+use crate::core::{Core, Outcome, Work};
+use crate::foresight::Foresight;
+use crate::worker::{Ended, Step, Worker};
+use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
+use corniche_types::{Address, B256, Receipt, SkipReason, U256};
+use corniche_vm::{BlockReads, Executed, Fault, NotExecuted};
+use foldhash::SharedSeed;
+use std::collections::BTreeMap;
+
+/// Slots are 0, 1, 2…; `acc` is one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Load(u8),
+    Store(u8),
+    Set(u8),
+    Add(u8),
+    /// Ends unless acc is that.
+    Unless(u8),
+    /// Adds to a slot without reading it, at most up to the limit; acc = 1 when it did, otherwise 0.
+    Count(u8, u8, u8),
+    /// acc = what the fee recipient has.
+    Fees,
+    /// The fee recipient gets so much, unread.
+    Tip(u8),
+    Skip,
+    Fault,
+}
+
+const FEES: Address = Address::repeat_byte(0xfe);
+
+#[derive(Clone, Default)]
+struct Run {
+    incarnation: u32,
+    at: usize,
+    acc: u64,
+    writes: BTreeMap<u8, u64>,
+    additions: Additions,
+    end: Option<NotExecuted>,
+}
+
+fn key(slot: u8) -> (Address, B256) {
+    (Address::ZERO, B256::with_last_byte(slot))
+}
+
+impl Run {
+    /// One step; true when there is no more.
+    fn step(&mut self, script: &[Op], view: &dyn StateView) -> bool {
+        let Some(op) = script.get(self.at) else { return true };
+        self.at += 1;
+        let stored = |slot: u8| U256::from_be_bytes(view.storage(&key(slot).0, &key(slot).1).0).to::<u64>();
+        match *op {
+            Op::Load(slot) => {
+                let value = self.writes.get(&slot).copied();
+                let added = self.additions.counters.remove(&key(slot));
+                self.acc = value.unwrap_or_else(|| stored(slot));
+                // What was added before belongs to the value from now on.
+                if let Some(Sum::Plus(sum)) = added {
+                    self.acc += sum.to::<u64>();
+                    self.writes.insert(slot, self.acc);
+                }
+            }
+            Op::Store(slot) => {
+                self.additions.counters.remove(&key(slot));
+                self.writes.insert(slot, self.acc);
+            }
+            Op::Set(number) => self.acc = number.into(),
+            Op::Add(number) => self.acc += u64::from(number),
+            Op::Unless(number) => {
+                if self.acc != u64::from(number) {
+                    self.at = script.len();
+                }
+            }
+            Op::Count(slot, amount, limit) => match self.writes.get_mut(&slot) {
+                Some(value) => {
+                    self.acc = u64::from(*value + u64::from(amount) <= u64::from(limit));
+                    *value += self.acc * u64::from(amount);
+                }
+                None => {
+                    let before = match self.additions.counters.get(&key(slot)) {
+                        Some(Sum::Plus(sum)) => *sum,
+                        _ => U256::ZERO,
+                    };
+                    let after = before + U256::from(amount);
+                    let allowed = U256::from(limit)
+                        .checked_sub(after)
+                        .is_some_and(|most| view.storage_within(&key(slot).0, &key(slot).1, &U256::ZERO, &most));
+                    self.acc = u64::from(allowed);
+                    if allowed {
+                        self.additions.counters.insert(key(slot), Sum::Plus(after));
+                    }
+                }
+            },
+            Op::Fees => self.acc = view.account(&FEES).unwrap_or_default().balance.to::<u64>(),
+            Op::Tip(wei) => *self.additions.balances.entry(FEES).or_default() += U256::from(wei),
+            Op::Skip => self.end = Some(NotExecuted::Skipped(SkipReason::NonceTooLow)),
+            Op::Fault => self.end = Some(NotExecuted::Fault(Fault("scripted".into()))),
+        }
+        if self.end.is_some() {
+            self.at = script.len();
+        }
+        self.at == script.len()
+    }
+
+    fn result(self) -> Result<Executed, NotExecuted> {
+        if let Some(end) = self.end {
+            return Err(end);
+        }
+        let receipt = Receipt {
+            transaction_hash: B256::ZERO,
+            type_byte: 2,
+            success: true,
+            gas_used: self.acc,
+            cumulative_gas_used: 0,
+            effective_gas_price: 0,
+            sender: Address::ZERO,
+            to: None,
+            contract_address: None,
+            logs: Vec::new(),
+            output: Default::default(),
+        };
+        let storage = self.writes.into_iter().map(|(slot, value)| (key(slot), B256::from(U256::from(value)))).collect();
+        let changes = Changes { storage, ..Changes::default() };
+        Ok(Executed { receipt, changes, additions: self.additions, block_reads: BlockReads::default() })
+    }
+}
+
+/// What a block of scripts comes to: each one's last number, `None` where it was skipped or at fault, and all changes.
+#[derive(Debug, PartialEq)]
+pub struct Outcomes {
+    pub numbers: Vec<Option<u64>>,
+    pub fault: Option<u32>,
+    pub storage: BTreeMap<(Address, B256), B256>,
+    pub fees: U256,
+}
+
+/// One after the other.
+pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
+    let mut changes = Changes::default();
+    let mut numbers = Vec::new();
+    for (position, script) in scripts.iter().enumerate() {
+        let now = Overlay { base: &EmptyState, changes: &changes };
+        let mut run = Run::default();
+        while !run.step(script, &now) {}
+        match run.result() {
+            Ok(executed) => {
+                numbers.push(Some(executed.receipt.gas_used));
+                let added = executed.additions.resolve(&now);
+                changes.merge(executed.changes);
+                changes.merge(added);
+            }
+            Err(NotExecuted::Fault(_)) => {
+                let fault = Some(position as u32);
+                return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
+            }
+            Err(_) => numbers.push(None),
+        }
+    }
+    let fees = changes.accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;
+    Outcomes { numbers, fault: None, storage: changes.storage, fees }
+}
+
+/// With `workers`, whose next step `choose` picks: it is given who took the last step and who can take one.
+pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
+    let seed = SharedSeed::from_u64(1);
+    let works = scripts.iter().map(|_| Work::default());
+    let core = Core::new(&EmptyState, works, Foresight::none(scripts.len()), 2, &seed);
+    let mut runs = vec![Run::default(); scripts.len()];
+    let mut run = |attempt: &Attempt<'_>| {
+        let position = attempt.reader.position as usize;
+        let run = &mut runs[position];
+        if run.incarnation != attempt.reader.incarnation {
+            *run = Run { incarnation: attempt.reader.incarnation, ..Run::default() };
+        }
+        let ended = run.step(&scripts[position], attempt);
+        if attempt.interrupted() {
+            return Some(Ended::Ran(Err(NotExecuted::Interrupted)));
+        }
+        ended.then(|| Ended::Ran(std::mem::take(run).result()))
+    };
+    let mut team: Vec<Worker<'_>> = (0..workers).map(|_| Worker::new()).collect();
+    let mut last = 0;
+    loop {
+        let able: Vec<usize> = (0..workers).filter(|index| team[*index].is_able(&core)).collect();
+        if able.is_empty() || core.fault().is_some() {
+            break;
+        }
+        last = choose(last, &able);
+        assert_eq!(team[last].step(&core, &mut run), Step::Done);
+    }
+    let fault = core.fault().map(|(position, _)| position);
+    if fault.is_some() {
+        return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
+    }
+    assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
+    let (mut storage, mut accounts) = (Vec::new(), Vec::new());
+    (0..core.storage.shard_count()).for_each(|shard| core.storage.written(shard, &mut storage));
+    (0..core.accounts.shard_count()).for_each(|shard| core.accounts.written(shard, &mut accounts));
+    let numbers = core.schedule.into_results().map(|work| match work.outcome {
+        Some(Outcome::Executed { receipt, .. }) => Some(receipt.gas_used),
+        Some(Outcome::Skipped(_)) => None,
+        Some(Outcome::Fault(_)) | None => panic!("final without a result"),
+    });
+    let fees = accounts.first().and_then(|(_, account)| account.clone()).unwrap_or_default().balance;
+    Outcomes { numbers: numbers.collect(), fault, storage: storage.into_iter().collect(), fees }
+}
