@@ -4,5 +4,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod adoption;
 mod conflict_chain;
+mod counters;
+mod deployments;
+mod failures;
+mod fees;
+mod nested_calls;
+mod nonces;
 mod random_blocks;
+mod read_skew;
+mod self_destruction;

@@ -7,7 +7,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256};
 
 fn op(random: &mut Random, depth: u64) -> Op {
-    match random.below(if depth == 0 { 23 } else { 21 }) {
+    match random.below(if depth == 0 { 25 } else { 23 }) {
         0..=4 => Op::Load(random.below(4) as u8),
         5..=9 => Op::Store(random.below(4) as u8),
         10..=11 => Op::Add(random.below(3) as u8),
@@ -21,6 +21,8 @@ fn op(random: &mut Random, depth: u64) -> Op {
         19 if random.below(3) == 0 => Op::Trap,
         20 if random.below(2) == 0 => Op::Revert,
         19..=20 => Op::Number,
+        21 => Op::Count(random.below(4) as u8, 1 + random.below(3) as u8, 20),
+        22 => Op::CountDown(random.below(4) as u8, 1 + random.below(3) as u8, 0),
         _ => Op::Call((0..random.below(6)).map(|_| op(random, depth + 1)).collect()),
     }
 }

@@ -7,6 +7,8 @@ use corniche_executor::{Candidate, Recorded, Statistics, parallel, serial};
 use corniche_state::Snapshot;
 
 pub const KEYS: u8 = 12;
+/// An account that names code which is nowhere: to call it is a fault of the node.
+pub const BROKEN: Address = Address::repeat_byte(0xbb);
 /// Two copies of the contract that does what it is told, at the first two addresses of the last key.
 pub fn contracts() -> [Address; 2] {
     [0, 1].map(|nonce| key(KEYS).address().create(nonce))
@@ -33,7 +35,10 @@ impl Court {
             let account = Account { balance: U256::from(1_000_000_000_000_000u64), ..Account::default() };
             (key(number).address(), Some(account))
         };
-        let genesis = Changes { accounts: (0..=KEYS).map(funded).collect(), ..Changes::default() };
+        let mut genesis = Changes { accounts: (0..=KEYS).map(funded).collect(), ..Changes::default() };
+        let broken =
+            Account { nonce: 1, code_hash: B256::repeat_byte(0xbb), abi_version: 1, gas_version: 1, ..Account::default() };
+        genesis.accounts.insert(BROKEN, Some(broken));
         let state = State::default();
         state.apply(Height(0), &genesis);
         let mut court = Self { vm, state, height: 0 };
@@ -141,6 +146,17 @@ pub fn assert_same(found: &BlockOutput, expected: &BlockOutput, how: &str) {
 pub fn call(nonce: u64, which: usize, ops: &[Op]) -> TxEip1559 {
     let both = contracts();
     TxEip1559 { input: program::input(both[which], both[1 - which], ops), gas_limit: 400_000, ..draft(nonce, both[which]) }
+}
+
+/// Calls of the first contract, each by the next key.
+pub fn calls(programs: &[&[Op]]) -> Vec<Candidate> {
+    let mut nonces = [0; KEYS as usize];
+    let sign = |(index, ops): (usize, &&[Op])| {
+        let who = index % KEYS as usize;
+        nonces[who] += 1;
+        key(who as u8).sign(call(nonces[who] - 1, 0, ops))
+    };
+    block(&programs.iter().enumerate().map(sign).collect::<Vec<_>>())
 }
 
 /// Authors take turns among three.

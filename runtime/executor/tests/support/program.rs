@@ -1,6 +1,6 @@
 //! A contract that does what its input says, so that a test can write down what transactions read and write.
 //!
-//! The input is two addresses, `other` and `own`, and a list of steps of four bytes. Numbers are 32 bits wide; `acc` is one register.
+//! The input is two addresses, `other` and `own`, and a list of steps of four bytes. Slots hold numbers of 16 bits; `acc` is one register.
 //! A call hands some of the steps that follow to `other`, with the two addresses exchanged, and goes on after them.
 
 use alloy_primitives::{Address, Bytes};
@@ -34,6 +34,10 @@ pub enum Op {
     StoreAt(u8),
     /// acc = the block's number
     Number,
+    /// Adds to a slot, at most up to the limit, without reading it; acc = 0 when it did.
+    Count(u8, u8, u8),
+    /// Takes from a slot, at least down to the floor, without reading it; acc = 0 when it did.
+    CountDown(u8, u8, u8),
 }
 
 const WAT: &str = r#"(module
@@ -46,15 +50,18 @@ const WAT: &str = r#"(module
   (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
   (import "vm_hooks" "account_balance" (func $balance (param i32 i32)))
   (import "vm_hooks" "block_number" (func $number (result i64)))
+  (import "corniche" "counter_add" (func $count (param i32 i32 i32) (result i32)))
+  (import "corniche" "counter_sub" (func $count_down (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1 1)
-  ;; 0 key, 32 value, 64 balance, 96 wei to send, 128 length of what a call returned, 512 the addresses, 1024 input
+  ;; 160 amount, 192 bound, 0 key, 32 value, 64 balance, 96 wei to send, 128 length of what a call returned, 512 the addresses, 1024 input
   (func $get (param $slot i32) (result i32)
     (i32.store8 (i32.const 31) (local.get $slot))
     (call $load (i32.const 0) (i32.const 32))
-    (i32.load (i32.const 60)))
+    (i32.or (i32.load8_u (i32.const 63)) (i32.shl (i32.load8_u (i32.const 62)) (i32.const 8))))
   (func $put (param $slot i32) (param $value i32)
     (i32.store8 (i32.const 31) (local.get $slot))
-    (i32.store (i32.const 60) (local.get $value))
+    (i32.store (i32.const 60) (i32.const 0)) (i32.store8 (i32.const 63) (local.get $value))
+    (i32.store8 (i32.const 62) (i32.shr_u (local.get $value) (i32.const 8)))
     (call $cache (i32.const 0) (i32.const 32))
     (call $flush (i32.const 0)))
   (func $copy (param $from i32) (param $to i32)
@@ -102,6 +109,13 @@ const WAT: &str = r#"(module
       (if (i32.eq (local.get $op) (i32.const 14)) (then
         (call $put (i32.and (local.get $acc) (i32.const 7)) (local.get $a))))
       (if (i32.eq (local.get $op) (i32.const 15)) (then (local.set $acc (i32.wrap_i64 (call $number)))))
+      (if (i32.ge_u (local.get $op) (i32.const 16)) (then
+        (i32.store8 (i32.const 31) (local.get $a))
+        (i32.store8 (i32.const 191) (i32.load8_u (i32.sub (local.get $at) (i32.const 2))))
+        (i32.store8 (i32.const 223) (i32.load8_u (i32.sub (local.get $at) (i32.const 1))))
+        (local.set $acc (if (result i32) (i32.eq (local.get $op) (i32.const 16))
+          (then (call $count (i32.const 0) (i32.const 160) (i32.const 192)))
+          (else (call $count_down (i32.const 0) (i32.const 160) (i32.const 192)))))))
       (br $next)))
     (i32.store (i32.const 60) (local.get $acc))
     (call $write_result (i32.const 60) (i32.const 4))
@@ -123,6 +137,10 @@ pub fn input(own: Address, other: Address, ops: &[Op]) -> Bytes {
 }
 
 fn encode(op: &Op, bytes: &mut Vec<u8>) {
+    if let Op::Count(slot, amount, bound) | Op::CountDown(slot, amount, bound) = op {
+        bytes.extend([16 + u8::from(matches!(op, Op::CountDown(..))), *slot, *amount, *bound]);
+        return;
+    }
     let (code, operand) = match op {
         Op::Load(slot) => (1, *slot),
         Op::Store(slot) => (2, *slot),
@@ -139,6 +157,7 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
         Op::LoadAt => (13, 0),
         Op::StoreAt(number) => (14, *number),
         Op::Number => (15, 0),
+        Op::Count(..) | Op::CountDown(..) => unreachable!("written above"),
     };
     bytes.extend([code, operand, 0, 0]);
     if let Op::Call(steps) = op {

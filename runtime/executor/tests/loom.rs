@@ -1,0 +1,136 @@
+//! The scheduler's locks, atomics and condition variable in every order of events, up to a number of preemptions: the same source as in the
+//! crate, compiled with loom's primitives in place of std's.
+#![allow(dead_code)] // a part of the scheduler is enough here
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::sync::PoisonError;
+}
+
+#[path = "../src/schedule.rs"]
+mod schedule;
+
+use loom::sync::{Arc, Mutex};
+use schedule::{Finished, Position, Reader, Schedule, Settled, Waits};
+
+/// One key: its value, and who has read it. What it takes of the store for the rest to be put to the test.
+#[derive(Default)]
+struct Cell {
+    value: u32,
+    readers: Vec<Reader>,
+}
+
+/// The first transaction writes 1, the others read what is there and add 1; a chain through one cell.
+struct Block {
+    schedule: Schedule<u32>,
+    cells: Vec<Mutex<Cell>>,
+    /// Whether the readers wait for their writers without running.
+    foreseen: bool,
+}
+
+impl Block {
+    fn new(transactions: usize, foreseen: bool) -> Self {
+        let cells = (0..transactions).map(|_| Mutex::new(Cell::default())).collect();
+        Self { schedule: Schedule::new(vec![0; transactions].into_iter()), cells, foreseen }
+    }
+
+    fn work(&self) {
+        let mut hand: Option<Position> = None;
+        loop {
+            let Some(position) = hand.take().or_else(|| self.schedule.next()) else {
+                if self.schedule.sleep() {
+                    continue;
+                }
+                return;
+            };
+            let below = position.checked_sub(1);
+            if self.foreseen
+                && let Some(below) = below
+                && self.schedule.wait(position, below) == Waits::Yes
+            {
+                continue;
+            }
+            let (reader, exact) = self.schedule.start(position);
+            let read = below.map_or(0, |below| {
+                let mut cell = self.cells[below as usize].lock().unwrap();
+                if !exact {
+                    cell.readers.push(reader);
+                }
+                cell.value
+            });
+            let stale = {
+                let mut cell = self.cells[position as usize].lock().unwrap();
+                let changed = cell.value != read + 1;
+                cell.value = read + 1;
+                if changed { std::mem::take(&mut cell.readers) } else { Vec::new() }
+            };
+            for reader in stale {
+                self.schedule.invalidate(reader, |_| {});
+            }
+            match self.schedule.finish(reader, read + 1, |_| {}) {
+                Finished::Stale(again) => hand = again.then_some(position),
+                Finished::Executed(waiting) => {
+                    let mut waiting = waiting.into_iter();
+                    hand = waiting.next();
+                    waiting.for_each(|position| self.schedule.push(position));
+                    let mut next = position;
+                    loop {
+                        match self.schedule.settle(next, |_| true) {
+                            Settled::Final => next += 1,
+                            Settled::Run => {
+                                if let Some(held) = hand.replace(next) {
+                                    self.schedule.push(held);
+                                }
+                                break;
+                            }
+                            Settled::Later => break,
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn explore(transactions: usize, threads: usize, foreseen: bool, preemptions: usize) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        let block = Arc::new(Block::new(transactions, foreseen));
+        let others: Vec<_> = (1..threads)
+            .map(|_| {
+                let block = block.clone();
+                loom::thread::spawn(move || block.work())
+            })
+            .collect();
+        block.work();
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        // Everybody went home, all is final, and each read what the one before it wrote in the end.
+        assert_eq!(block.schedule.frontier() as usize, transactions);
+        for position in 0..transactions {
+            assert_eq!(block.schedule.with_result(position as Position, |result| *result), position as u32 + 1);
+        }
+    });
+}
+
+#[test]
+fn a_writer_and_its_reader() {
+    explore(2, 2, false, 3);
+}
+
+#[test]
+fn a_chain_of_three() {
+    explore(3, 2, false, 2);
+}
+
+#[test]
+fn waiting_for_the_one_before() {
+    explore(3, 2, true, 2);
+}
+
+#[test]
+fn three_threads() {
+    explore(2, 3, false, 2);
+}

@@ -1,0 +1,96 @@
+//! S2, S3: results of earlier runs are taken where everything they read is the same, and only there.
+
+use crate::support::judge::*;
+use crate::support::program::Op::*;
+use crate::support::*;
+use alloy_primitives::Address;
+use corniche_executor::{Candidate, Recorded, Recorder};
+use corniche_state::{Changes, Overlay};
+use corniche_vm::BlockEnv;
+
+/// Runs each on what those before it came to, as one who speculates does; the order is the block's unless `shuffled`.
+fn speculate(court: &Court, candidates: &[Candidate], env: &BlockEnv, order: &[usize]) -> Vec<Option<Recorded>> {
+    let base = court.snapshot();
+    let mut changes = Changes::default();
+    let mut recorded: Vec<Option<Recorded>> = candidates.iter().map(|_| None).collect();
+    for position in order {
+        let candidate = &candidates[*position];
+        let Ok(transaction) = &candidate.verified else { continue };
+        let tip_to = court.fees()[candidate.author.as_usize()];
+        let now = Overlay { base: &base, changes: &changes };
+        let Some(result) = Recorded::run(&court.vm, &Recorder::new(&now), env, transaction, tip_to) else { continue };
+        if let Ok(executed) = &result.outcome {
+            let added = executed.additions.resolve(&now);
+            changes.merge(executed.changes.clone());
+            changes.merge(added);
+        }
+        recorded[*position] = Some(result);
+    }
+    recorded
+}
+
+#[test]
+fn in_the_right_order_nothing_runs_again() {
+    let court = Court::new();
+    let chain = [Load(1), Add(1), Store(1), Count(0, 1, 200)];
+    let candidates = calls(&vec![&chain[..]; 30]);
+    let env = BlockEnv { number: 77, timestamp: 99, coinbase: Address::repeat_byte(1), ..court.env() };
+    let order: Vec<usize> = (0..30).collect();
+    let recorded = speculate(&court, &candidates, &env, &order);
+    let expected = court.serial(&candidates);
+    for seed in 0..10 {
+        let (output, statistics) = court.stepped(&candidates, 4, seed, recorded.clone());
+        assert_same(&output, &expected, &format!("seed {seed}"));
+        assert!(statistics.adopted + statistics.executions >= 30);
+    }
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &expected, "one thread");
+    assert_eq!((statistics.adopted, statistics.executions, statistics.offered), (30, 0, 30), "{statistics:?}");
+}
+
+/// S3: whoever looked at the block's number runs again in another block.
+#[test]
+fn the_block_is_part_of_what_was_read() {
+    let court = Court::new();
+    let (looks, does_not) = ([Number, Store(0)], [Load(1), Store(2)]);
+    let candidates = calls(&[&looks, &does_not]);
+    let other = BlockEnv { number: 77, ..court.env() };
+    let recorded = speculate(&court, &candidates, &other, &[0, 1]);
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &court.serial(&candidates), "another number");
+    assert_eq!((statistics.adopted, statistics.executions), (1, 1));
+    let other = BlockEnv { base_fee: 11, ..court.env() };
+    let recorded = speculate(&court, &candidates, &other, &[0, 1]);
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &court.serial(&candidates), "another base fee");
+    assert_eq!(statistics.adopted, 0, "everybody pays it");
+}
+
+/// Guessed in another order, with another tip, or of another transaction: what holds is taken and the rest is not.
+#[test]
+fn a_stale_result_is_not_adopted() {
+    let court = Court::new();
+    let (mut adopted, mut executed) = (0, 0);
+    for case in 0..cases(1_000) / 10 {
+        let mut random = Random(case ^ 0xad0b7);
+        let raws = super::random_blocks::random_block(&mut random, 16, 6);
+        let candidates = block(&raws);
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        for _ in 0..random.below(4) {
+            let (one, other) = (random.below(order.len() as u64) as usize, random.below(order.len() as u64) as usize);
+            order.swap(one, other);
+        }
+        let mut recorded = speculate(&court, &candidates, &court.env(), &order);
+        if case % 5 == 0 {
+            recorded.rotate_left(1);
+        }
+        let expected = court.serial(&candidates);
+        let (output, statistics) = court.stepped(&candidates, 1 + random.below(5) as usize, case, recorded.clone());
+        assert_same(&output, &expected, &format!("case {case}"));
+        adopted += statistics.adopted;
+        executed += statistics.executions;
+        let (output, _) = court.threads(&candidates, 4, recorded);
+        assert_same(&output, &expected, &format!("case {case}, threads"));
+    }
+    assert!(adopted > 100 && executed > 100, "{adopted} {executed}");
+}

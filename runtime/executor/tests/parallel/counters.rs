@@ -1,0 +1,43 @@
+//! Counters that are not read (D8): no conflict while their bounds are far, exact when they are near.
+
+use crate::support::judge::*;
+use crate::support::program::Op::*;
+
+#[test]
+fn counting_is_no_conflict() {
+    let court = Court::new();
+    let mint = [Count(0, 1, 200)];
+    let programs: Vec<&[_]> = (0..100).map(|_| &mint[..]).collect();
+    let mut candidates = calls(&programs);
+    // The other authors' fees go to accounts that these transactions read.
+    candidates.iter_mut().for_each(|candidate| candidate.author = corniche_types::ValidatorIndex(0));
+    let expected = court.serial(&candidates);
+    for seed in 0..10 {
+        let (output, statistics) = court.stepped(&candidates, 8, seed, Vec::new());
+        assert_same(&output, &expected, &format!("seed {seed}"));
+        // The first finds zero, which no other does, and that is asked for as well.
+        assert!(statistics.invalidations == 0 && statistics.bounds_violated <= 8, "{statistics:?}");
+    }
+    court.judge(&candidates, 0..3);
+}
+
+#[test]
+fn the_limit_is_exact() {
+    let court = Court::new();
+    let mint = [Count(0, 3, 40), Log];
+    let burn = [CountDown(0, 2, 1), Log];
+    let look = [Load(0), Log];
+    let set = [Set(38), Store(0)];
+    for kinds in 2..=4 {
+        let programs: Vec<&[_]> =
+            (0..60usize).map(|index| [&mint[..], &burn[..], &look[..], &set[..]][(index * 7 + index / 5) % kinds]).collect();
+        let (output, _) = court.judge(&calls(&programs), 0..10);
+        let refused = output.receipts.iter().flat_map(|receipt| &receipt.logs).filter(|log| log.data[28..] == [1, 0, 0, 0]);
+        assert!(kinds > 2 || refused.count() > 0);
+    }
+    // Nothing but what reaches the limit: the answers change in mid-block.
+    let programs: Vec<&[_]> = (0..30).map(|_| &mint[..]).collect();
+    let (output, statistics) = court.judge(&calls(&programs), 0..10);
+    assert_eq!(output.receipts.iter().filter(|receipt| receipt.output[0] == 0).count(), 13);
+    assert!(statistics.bounds_violated > 0, "guesses were wrong somewhere: {statistics:?}");
+}

@@ -1,0 +1,30 @@
+//! Transactions that are skipped, or not, because of what came before them.
+
+use crate::support::judge::*;
+use crate::support::*;
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, U256};
+
+#[test]
+fn valid_only_after_an_earlier_one() {
+    let court = Court::new();
+    let poor = key(KEYS + 1);
+    let money = |nonce, wei: u64| TxEip1559 { value: U256::from(wei), ..draft(nonce, poor.address()) };
+    let spend = |nonce| TxEip1559 { gas_limit: 21_000, ..draft(nonce, Address::repeat_byte(5)) };
+    let raws = vec![
+        poor.sign(spend(0)),
+        key(0).sign(money(0, 500_000)),
+        poor.sign(spend(1)),
+        poor.sign(spend(0)),
+        poor.sign(spend(1)),
+        poor.sign(spend(1)),
+        key(0).sign(money(1, 420_000)),
+        poor.sign(spend(2)),
+        key(0).sign(money(0, 1)),
+        key(0).sign(money(3, 1)),
+        key(0).sign(money(2, 1)),
+        key(0).sign(money(3, 1)),
+    ];
+    let (output, _) = court.judge(&block(&raws), 0..100);
+    assert!(output.skipped.len() >= 4 && output.receipts.len() >= 5, "{:?}", output.skipped);
+}

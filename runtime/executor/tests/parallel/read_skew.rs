@@ -1,0 +1,17 @@
+//! Writers that keep two slots equal, and readers that would notice if they ever saw one of them old.
+
+use crate::support::judge::*;
+use crate::support::program::Op::*;
+
+#[test]
+fn nobody_sees_half_a_transaction() {
+    let court = Court::new();
+    let writer = [Load(0), Add(1), Store(0), Store(1)];
+    // Adds what it saw of both into one number: even, always.
+    let reader = [Load(1), Store(2), Load(0), Log, Load(2), Log];
+    let programs: Vec<&[_]> = (0..36).map(|index| if index % 3 == 0 { &writer[..] } else { &reader[..] }).collect();
+    let (output, _) = court.judge(&calls(&programs), 0..30);
+    for receipt in output.receipts.iter().filter(|receipt| !receipt.logs.is_empty()) {
+        assert_eq!(receipt.logs[0].data, receipt.logs[1].data, "both slots alike");
+    }
+}

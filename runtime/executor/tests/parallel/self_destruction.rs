@@ -1,0 +1,25 @@
+//! Transactions whose writes depend on what they read, so that a stale read makes writes that vanish, or that appear late.
+
+use crate::support::judge::*;
+use crate::support::program::Op::*;
+
+#[test]
+fn writes_that_vanish_and_appear() {
+    let court = Court::new();
+    // Where it writes is what it read.
+    let hop = [Load(0), StoreAt(7), Load(0), Add(1), Store(0)];
+    let follow = [Load(0), LoadAt, Log, Add(1), Store(1)];
+    let guard = [Load(1), SkipIfZero(2), Set(3), Store(2), Load(2), StoreAt(0)];
+    let programs: Vec<&[_]> = (0..30).map(|index| [&hop[..], &follow[..], &guard[..]][index % 3]).collect();
+    court.judge(&calls(&programs), 0..30);
+}
+
+/// Each one undoes the reason for which the next one would have written.
+#[test]
+fn each_takes_the_next_ones_reason_away() {
+    let court = Court::new();
+    let toggle = [Load(0), SkipIfZero(3), Set(0), Store(0), Revert, Set(1), Store(0), Store(3)];
+    let programs: Vec<&[_]> = (0..24).map(|_| &toggle[..]).collect();
+    let (output, _) = court.judge(&calls(&programs), 0..30);
+    assert!(output.receipts.iter().any(|receipt| !receipt.success));
+}
