@@ -99,6 +99,8 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
+	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
+	$(CARGO) test --locked -p corniche-executor --lib -- --ignored
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 	testnet/bench.sh steady

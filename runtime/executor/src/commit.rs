@@ -2,12 +2,11 @@
 //! made by another thread.
 
 use crate::core::{Core, Outcome};
-use crate::mvstore::{Cells, Key};
 use crate::roots::{self, Piece};
 use crate::sync::{Mutex, PoisonError};
 use crate::{BlockOutput, Candidate, Pool};
-use corniche_state::Changes;
-use corniche_types::{Bloom, Receipt};
+use corniche_state::{Account, Changes};
+use corniche_types::{Address, B256, Bloom, Receipt};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +23,7 @@ pub(crate) fn assemble(core: Core<'_>, candidates: &[Candidate], pool: &dyn Pool
             Some(Outcome::Executed { mut receipt, code }) => {
                 gas_used = gas_used.saturating_add(receipt.gas_used);
                 receipt.cumulative_gas_used = gas_used;
-                receipts.push(receipt);
+                receipts.push(*receipt);
                 executed.push(&candidates[position].raw);
                 changes.code.extend(code);
             }
@@ -34,36 +33,31 @@ pub(crate) fn assemble(core: Core<'_>, candidates: &[Candidate], pool: &dyn Pool
     }
 
     let pieces = roots::pieces(receipts.len());
-    let shards = accounts.shard_count().max(storage.shard_count());
     let logs_bloom = Mutex::new(Bloom::ZERO);
-    let done = share(pool, 2 * pieces + shards, |index| {
-        if index < pieces {
-            let (piece, bloom) = receipts_piece(index, &receipts);
+    // The largest parts first.
+    let done = share(pool, 2 + 2 * pieces, |index| match index {
+        0 => Part::Storage(storage.take_written()),
+        1 => Part::Accounts(accounts.take_written()),
+        _ if index < 2 + pieces => {
+            let (piece, bloom) = receipts_piece(index - 2, &receipts);
             *logs_bloom.lock().unwrap_or_else(PoisonError::into_inner) |= bloom;
             Part::Receipts(piece)
-        } else if index < 2 * pieces {
-            let items = roots::items_of(index - pieces, executed.len());
+        }
+        _ => {
+            let items = roots::items_of(index - 2 - pieces, executed.len());
             Part::Transactions(Piece::new(items, |item, out| out.extend_from_slice(executed[item])))
-        } else {
-            Part::Changes(sorted(&accounts, index - 2 * pieces), sorted(&storage, index - 2 * pieces))
         }
     });
 
     let (mut of_receipts, mut of_transactions) = (Vec::with_capacity(pieces), Vec::with_capacity(pieces));
-    let (mut new_accounts, mut new_storage) = (Vec::new(), Vec::new());
     for part in done {
         match part {
+            Part::Storage(written) => changes.storage = written,
+            Part::Accounts(written) => changes.accounts = written,
             Part::Receipts(piece) => of_receipts.push(piece),
             Part::Transactions(piece) => of_transactions.push(piece),
-            Part::Changes(some_accounts, some_storage) => {
-                new_accounts.extend(some_accounts);
-                new_storage.extend(some_storage);
-            }
         }
     }
-    // Sorting what consists of sorted runs merges them.
-    changes.accounts = BTreeMap::from_iter(new_accounts);
-    changes.storage = BTreeMap::from_iter(new_storage);
     BlockOutput {
         transactions_root: roots::root(of_transactions),
         receipts_root: roots::root(of_receipts),
@@ -76,26 +70,16 @@ pub(crate) fn assemble(core: Core<'_>, candidates: &[Candidate], pool: &dyn Pool
 }
 
 enum Part {
+    Storage(BTreeMap<(Address, B256), B256>),
+    Accounts(BTreeMap<Address, Option<Account>>),
     Receipts(Piece),
     Transactions(Piece),
-    Changes(Contents<corniche_types::Address>, Contents<(corniche_types::Address, corniche_types::B256)>),
 }
-
-type Contents<K> = Vec<(K, <K as Key>::Content)>;
 
 fn receipts_piece(piece: usize, receipts: &[Receipt]) -> (Piece, Bloom) {
     let mut bloom = Bloom::ZERO;
     let piece = Piece::new(roots::items_of(piece, receipts.len()), |item, out| bloom |= receipts[item].encode_hashed(out));
     (piece, bloom)
-}
-
-fn sorted<K: Key>(cells: &Cells<K>, shard: usize) -> Contents<K> {
-    let mut contents = Vec::new();
-    if shard < cells.shard_count() {
-        cells.written(shard, &mut contents);
-    }
-    contents.sort_unstable_by_key(|(key, _)| *key);
-    contents
 }
 
 /// Answers of `work` to 0..count, in order, worked out by whoever is free.

@@ -43,7 +43,7 @@ pub(crate) struct Published {
 }
 
 pub(crate) enum Outcome {
-    Executed { receipt: Receipt, code: BTreeMap<B256, Bytes> },
+    Executed { receipt: Box<Receipt>, code: BTreeMap<B256, Bytes> },
     Skipped(SkipReason),
     Fault(String),
 }
@@ -57,10 +57,11 @@ impl<'c> Core<'c> {
         shards: usize,
         seed: &SharedSeed,
     ) -> Self {
+        let keys = foresight.positions();
         Self {
             base,
-            accounts: Cells::new(shards, seed.clone()),
-            storage: Cells::new(shards, seed.clone()),
+            accounts: Cells::new(shards, 2 * keys, seed.clone()),
+            storage: Cells::new(shards, keys, seed.clone()),
             code: Mutex::default(),
             schedule: Schedule::new(results),
             foresight,

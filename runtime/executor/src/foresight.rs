@@ -63,7 +63,8 @@ impl Foresight {
         struct Known {
             name: Name,
             hash: u64,
-            class: u32,
+            /// Given when the second joins.
+            class: Option<u32>,
             members: u32,
             last: Position,
         }
@@ -72,7 +73,7 @@ impl Foresight {
             name.hash(&mut hasher);
             hasher.finish()
         };
-        let mut known: HashTable<Known> = HashTable::with_capacity(candidates.len() + 16);
+        let mut known: HashTable<Known> = HashTable::with_capacity(2 * candidates.len());
         let mut foresight = Self { starts: Vec::with_capacity(candidates.len() + 1), links: Vec::new(), classes: Vec::new() };
         for (position, candidate) in candidates.iter().enumerate() {
             foresight.starts.push(foresight.links.len() as u32);
@@ -82,15 +83,17 @@ impl Foresight {
                 match known.entry(hash, |other| other.name == name, |other| other.hash) {
                     Entry::Occupied(mut entry) => {
                         let of = entry.get_mut();
-                        foresight.links.push(Link { class: of.class, ordinal: of.members, previous: of.last });
+                        let class = *of.class.get_or_insert_with(|| {
+                            let conflicts = AtomicBool::new(matches!(name, Name::Sender(_)));
+                            foresight.classes.push(Class { conflicts, seen: Mutex::default() });
+                            foresight.classes.len() as u32 - 1
+                        });
+                        foresight.links.push(Link { class, ordinal: of.members, previous: of.last });
                         of.members += 1;
                         of.last = position as Position;
                     }
                     Entry::Vacant(entry) => {
-                        let class = foresight.classes.len() as u32;
-                        let conflicts = AtomicBool::new(matches!(name, Name::Sender(_)));
-                        foresight.classes.push(Class { conflicts, seen: Mutex::default() });
-                        entry.insert(Known { name, hash, class, members: 1, last: position as Position });
+                        entry.insert(Known { name, hash, class: None, members: 1, last: position as Position });
                     }
                 }
             };
@@ -110,7 +113,6 @@ impl Foresight {
     }
 
     /// Nothing is foreseen.
-    #[cfg(test)]
     pub fn none(positions: usize) -> Self {
         Self { starts: vec![0; positions + 1], links: Vec::new(), classes: Vec::new() }
     }
@@ -133,6 +135,10 @@ impl Foresight {
                 class.conflicts.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    pub fn positions(&self) -> usize {
+        self.starts.len() - 1
     }
 
     fn links(&self, position: Position) -> &[Link] {

@@ -22,7 +22,7 @@ use corniche_state::{Account, StateView, Sum};
 use corniche_types::{Address, B256, U256};
 use foldhash::{SharedSeed, quality::FoldHasher};
 use hashbrown::HashTable;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 /// A key with more versions, or more readers, than this gets rid of what is final.
@@ -122,9 +122,10 @@ struct Version<K: Key> {
 }
 
 impl<K: Key> Cells<K> {
-    /// `seed` spreads the keys; who chooses keys should not know it beforehand, or could make all of them fall together.
-    pub fn new(shards: usize, seed: SharedSeed) -> Self {
-        let shard = || Mutex::new(Shard { table: HashTable::new(), cells: Vec::new() });
+    /// For about so many `keys`. `seed` spreads them; who chooses keys should not know it beforehand, or could make all of them fall together.
+    pub fn new(shards: usize, keys: usize, seed: SharedSeed) -> Self {
+        let each = keys.div_ceil(shards);
+        let shard = || Mutex::new(Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) });
         Self { shards: (0..shards.next_power_of_two()).map(|_| shard()).collect(), seed }
     }
 
@@ -198,17 +199,21 @@ impl<K: Key> Cells<K> {
         }
     }
 
-    pub fn shard_count(&self) -> usize {
-        self.shards.len()
-    }
-
-    /// Everything written in a shard, when all is final. In no particular order.
-    pub fn written(&self, shard: usize, into: &mut Vec<(K, K::Content)>) {
-        for cell in std::mem::take(&mut self.shard(shard as u32).cells) {
-            if cell.written || !cell.versions.is_empty() {
-                into.push((cell.key, cell.apply(cell.last_value(cell.versions.len()), cell.versions.len())));
-            }
-        }
+    /// Everything written, when all is final. Takes the versions away.
+    pub fn take_written(&self) -> BTreeMap<K, K::Content> {
+        let shards: Vec<Vec<Cell<K>>> =
+            (0..self.shards.len()).map(|shard| std::mem::take(&mut self.shard(shard as u32).cells)).collect();
+        // Keys are sorted by themselves: they are small.
+        let written = |cell: &&Cell<K>| cell.written || !cell.versions.is_empty();
+        let mut cells: Vec<(K, &Cell<K>)> = shards.iter().flatten().filter(written).map(|cell| (cell.key, cell)).collect();
+        cells.sort_unstable_by_key(|(key, _)| *key);
+        cells
+            .into_iter()
+            .map(|(key, cell)| {
+                let end = cell.versions.len();
+                (key, cell.apply(cell.last_value(end), end))
+            })
+            .collect()
     }
 
     fn with<T>(&self, key: &K, base: &dyn StateView, act: impl FnOnce(&mut Cell<K>) -> T) -> T {

@@ -108,7 +108,11 @@ impl Block<'_> {
         let recorded = recorded.into_iter().chain(std::iter::repeat_with(|| None));
         let works = self.candidates.iter().zip(recorded);
         let works = works.map(|(_, recorded)| Work { recorded: recorded.map(Box::new), ..Work::default() });
-        let foresight = Foresight::new(self.candidates, &seed);
+        // A single worker takes them in order, and so meets no conflict.
+        let foresight = match threads {
+            1 => Foresight::none(self.candidates.len()),
+            _ => Foresight::new(self.candidates, &seed),
+        };
         (Core::new(view, works, foresight, SHARDS_PER_THREAD * threads, &seed), statistics)
     }
 

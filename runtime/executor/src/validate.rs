@@ -56,7 +56,7 @@ impl Publication {
             Ok(Executed { receipt, mut changes, additions, .. }) => {
                 let code = std::mem::take(&mut changes.code);
                 core.add_code(&code);
-                (Outcome::Executed { receipt, code }, changes, additions)
+                (Outcome::Executed { receipt: Box::new(receipt), code }, changes, additions)
             }
             Err(outcome) => (outcome, Default::default(), Default::default()),
         };

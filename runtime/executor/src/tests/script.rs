@@ -195,14 +195,12 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
         return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
     }
     assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
-    let (mut storage, mut accounts) = (Vec::new(), Vec::new());
-    (0..core.storage.shard_count()).for_each(|shard| core.storage.written(shard, &mut storage));
-    (0..core.accounts.shard_count()).for_each(|shard| core.accounts.written(shard, &mut accounts));
+    let (storage, accounts) = (core.storage.take_written(), core.accounts.take_written());
     let numbers = core.schedule.into_results().map(|work| match work.outcome {
         Some(Outcome::Executed { receipt, .. }) => Some(receipt.gas_used),
         Some(Outcome::Skipped(_)) => None,
         Some(Outcome::Fault(_)) | None => panic!("final without a result"),
     });
-    let fees = accounts.first().and_then(|(_, account)| account.clone()).unwrap_or_default().balance;
-    Outcomes { numbers: numbers.collect(), fault, storage: storage.into_iter().collect(), fees }
+    let fees = accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;
+    Outcomes { numbers: numbers.collect(), fault, storage, fees }
 }
