@@ -35,7 +35,6 @@ fn fees_alone_are_no_conflict() {
     let court = Court::new();
     let raws: Vec<_> =
         (2..KEYS).map(|who| key(who).sign(TxEip1559 { value: U256::ONE, ..draft(0, Address::repeat_byte(who)) })).collect();
-    let raws: Vec<_> = raws.into_iter().map(alloy_primitives::Bytes::from).collect();
     let mut candidates = block(&raws);
     candidates.iter_mut().for_each(|candidate| candidate.author = corniche_types::ValidatorIndex(0));
     let (output, statistics) = court.judge(&candidates, 0..10);
