@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::outcome::{End, Fault};
-use crate::wasm::{CompileError, EngineConfig, ModuleCache, WasmEngine};
+use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, WasmEngine};
 use std::sync::Arc;
 
 /// Sizes of the engine: local to a node, never visible in a result.
@@ -18,6 +18,12 @@ impl Vm {
     /// Fails when this machine cannot run the engine (address space, processor); compiled code is kept through `artefacts`.
     pub fn new(config: &VmConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
         Ok(Self { machine: Arc::new(WasmEngine::new(config, artefacts)?) })
+    }
+
+    /// For tests; see [`WasmEngine::with_backend`].
+    #[doc(hidden)]
+    pub fn with_backend(config: &VmConfig, backend: Backend, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
+        Ok(Self { machine: Arc::new(WasmEngine::with_backend(config, backend, artefacts)?) })
     }
 
     /// For work beside blocks. `Err`: busy.

@@ -4,39 +4,12 @@
 
 mod common;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use common::{CONTRACT, GAS, SENDER, TestHost, World, context, engine};
+use common::{CONTRACT, GAS, SENDER, TestHost, World, context, engine, input, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext, Limits};
 use corniche_vm::wasm::{CONSTRUCTOR_SELECTOR, Entry, PRELUDE, parse_creation};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const ALICE: Address = Address::repeat_byte(0xa1);
-
-/// The contract as `make contracts` built it.
-fn wasm(name: &str) -> Vec<u8> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let release = "wasm32-unknown-unknown/release";
-    let places: Vec<PathBuf> = std::env::var_os("CONTRACTS_WASM_DIR")
-        .map(PathBuf::from)
-        .into_iter()
-        .chain([root.join("target/contracts").join(release), root.join("contracts/target").join(release)])
-        .collect();
-    for place in &places {
-        if let Ok(wasm) = std::fs::read(place.join(format!("{name}.wasm"))) {
-            return wasm;
-        }
-    }
-    panic!("{name}.wasm is not built: run `make contracts` first, or point CONTRACTS_WASM_DIR to it (looked into {places:?})");
-}
-
-fn selector(signature: &str) -> [u8; 4] {
-    keccak256(signature)[..4].try_into().unwrap()
-}
-
-fn input(signature: &str, words: &[U256]) -> Vec<u8> {
-    let words = words.iter().flat_map(|word| word.to_be_bytes::<32>());
-    selector(signature).into_iter().chain(words).collect()
-}
 
 fn number(value: u64) -> U256 {
     U256::from(value)

@@ -4,8 +4,9 @@
 
 mod common;
 use alloy_primitives::keccak256;
-use common::{GAS, World, accepted, engine, module, wat};
+use common::{GAS, World, accepted, depth_limit, engine, module, recursive, wat};
 use corniche_vm::host::{ExitStatus, Trap};
+use corniche_vm::wasm::Backend;
 use corniche_vm::wasm::gas::{self, Class, INK_PER_GAS, ink};
 
 /// Gas that a run which needs `ink` beyond the start of its frame uses.
@@ -86,42 +87,6 @@ fn an_early_return_pays_for_what_ran_only() {
     assert!(run(b"x") <= run(b""));
 }
 
-/// A function that calls itself, counts in memory how deep it got, and has `locals` locals that stay alive across the call.
-fn recursive(locals: usize) -> Vec<u8> {
-    let declare = "i64 ".repeat(locals);
-    let fill: String = (0..locals).map(|at| format!("(local.set {} (i64.load (i32.const {})))", at + 1, 8 * at + 8)).collect();
-    let sum: String = (0..locals).map(|at| format!("(i64.store (i32.const {}) (local.get {}))", 8 * at + 8, at + 1)).collect();
-    wat(&format!(
-        r#"(module
-            (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
-            (memory (export "memory") 1)
-            (func $deeper (param i32) (local {declare})
-                {fill}
-                (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
-                (if (i32.lt_u (i32.load (i32.const 0)) (local.get 0)) (then (call $deeper (local.get 0))))
-                {sum})
-            (func (export "user_entrypoint") (param $length i32) (result i32)
-                (call $deeper (local.get $length))
-                (call $write_result (i32.const 0) (i32.const 4))
-                (i32.const 0)))"#
-    ))
-}
-
-/// The greatest depth that ends well.
-fn depth_limit(wasm: &[u8]) -> u64 {
-    let fits = |depth: u64| {
-        let exit = World::default().run(wasm, &vec![0; depth as usize], 1_000_000_000);
-        assert!(matches!(exit.status, ExitStatus::Return | ExitStatus::Trap(Trap::StackExhausted)), "{:?}", exit.status);
-        exit.status == ExitStatus::Return
-    };
-    let (mut low, mut high) = (0, 100_000);
-    while low + 1 < high {
-        let middle = (low + high) / 2;
-        if fits(middle) { low = middle } else { high = middle }
-    }
-    low
-}
-
 #[test]
 fn deep_recursion_stops_at_a_counted_depth() {
     for locals in [0, 1, 20, 340] {
@@ -129,7 +94,7 @@ fn deep_recursion_stops_at_a_counted_depth() {
         let checked = corniche_vm::wasm::validate::check(&wasm).unwrap();
         let (deeper, main) = (checked.frames[0].words() as u64, checked.frames[1].words() as u64);
         // The limit follows from the frames' words alone: no compiler has a say in it.
-        assert_eq!(depth_limit(&wasm), (65_536 - main) / deeper, "with {locals} locals");
+        assert_eq!(depth_limit(Backend::default(), &wasm), (65_536 - main) / deeper, "with {locals} locals");
     }
 }
 

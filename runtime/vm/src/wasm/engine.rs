@@ -3,39 +3,23 @@
 //! A frame takes an instance that served before and is as new ([`instance`](super::instance)); a fresh one comes from a pool. Slots are
 //! made for memories of [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the
 //! run is a fault.
-//!
-//! **Stack.** A frame's counted words ([`instrument`](super::instrument)) bound what can be alive in a function. Cranelift runs without its
-//! optimiser: with it, hoisted and shared subexpressions would live as long as the compiler likes, and a function's native frame would
-//! have no bound in terms of the module. Without it [`NATIVE_BYTES_PER_WORD`] is generous by an order of magnitude (measured in `tests/`),
-//! compile time stays near linear, and the counted bound ends a run long before wasmtime's own would. That one is a fault when it is met.
 
+use super::backend::{Backend, HOST_STACK_BYTES, THREAD_STACK_BYTES, WASM_STACK_BYTES, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
 use super::image::Image;
 use super::instance::{Counters, Exports, Instance, Shelf};
-use super::instrument::{self, APART, InstrumentError};
-use super::validate::{self, MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES, ValidationError};
+use super::instrument::{self, InstrumentError};
+use super::validate::{self, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, OptLevel, PoolingAllocationConfig,
-    Strategy,
-};
-
-/// Native stack one counted word may take at most, with room to spare.
-const NATIVE_BYTES_PER_WORD: usize = 256;
-/// Native stack of all WebAssembly frames of a transaction together.
-const WASM_STACK_BYTES: usize = Limits::TRANSACTION.stack_words as usize * NATIVE_BYTES_PER_WORD;
-/// For an uncounted leaf, a host call and everything the host does before the next frame starts.
-const HOST_STACK_BYTES: usize = 1024 * 1024;
-/// A run on a thread with at least this much stack left needs no other: give it to threads that execute.
-pub const THREAD_STACK_BYTES: usize = 64 * 1024 * 1024;
+use wasmtime::{Engine, InstancePre, Linker, Module};
 
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
@@ -177,10 +161,21 @@ impl Drop for CallPermit {
 
 impl WasmEngine {
     pub fn new(config: &EngineConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
+        Self::with_backend(config, Backend::default(), artefacts)
+    }
+
+    /// For tests, which see to it that the back end does not show; a node has no way to choose one.
+    #[doc(hidden)]
+    pub fn with_backend(
+        config: &EngineConfig,
+        backend: Backend,
+        artefacts: Arc<dyn ModuleCache>,
+    ) -> Result<Self, CompileError> {
         let transactions = config.transactions();
         let waiting = transactions.saturating_mul(WAITING_EACH);
         let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
-        let engine = Engine::new(&wasmtime_config(running.saturating_add(waiting))).map_err(fault)?;
+        let engine =
+            wasmtime_config(backend, running.saturating_add(waiting)).and_then(|config| Engine::new(&config)).map_err(fault)?;
         let linker = hostcalls::linker(&engine).map_err(fault)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -397,53 +392,6 @@ fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
 
 fn fault(error: wasmtime::Error) -> CompileError {
     CompileError::Fault(format!("{error:?}"))
-}
-
-/// Every setting that could make two nodes differ is named here, also where it is wasmtime's default today. Threads, exceptions,
-/// garbage collection, components and asynchronous support are not even compiled in.
-fn wasmtime_config(instances: u32) -> Config {
-    let mut config = Config::new();
-    config.strategy(Strategy::Cranelift);
-    // See the module's documentation: bounds native frames and compile time.
-    config.cranelift_opt_level(OptLevel::None);
-    config.cranelift_nan_canonicalization(true);
-    config.wasm_simd(false);
-    config.wasm_relaxed_simd(false);
-    config.relaxed_simd_deterministic(true);
-    config.wasm_tail_call(false);
-    config.wasm_multi_value(false);
-    config.wasm_multi_memory(false);
-    config.wasm_memory64(false);
-    config.wasm_extended_const(false);
-    config.wasm_custom_page_sizes(false);
-    config.wasm_wide_arithmetic(false);
-    config.wasm_bulk_memory(true);
-    config.shared_memory(false);
-    // Counted by instrumentation instead.
-    config.consume_fuel(false);
-    config.epoch_interruption(false);
-    config.max_wasm_stack(WASM_STACK_BYTES);
-    // No fiber is ever made, but the engine wants this to be at least as large.
-    config.async_stack_size(WASM_STACK_BYTES);
-    // Neither tables for unwinding, whose registration grows quadratic with loaded modules, nor backtraces on every trap.
-    config.native_unwind_info(false);
-    config.wasm_backtrace_max_frames(None);
-    config.generate_address_map(false);
-    // Four GiB of address space per slot, of which 8 MiB can ever be used: bounds checks become page protection.
-    config.memory_reservation(4 << 30);
-    config.memory_guard_size(32 << 20);
-    config.memory_may_move(false);
-
-    let mut pool = PoolingAllocationConfig::new();
-    pool.total_core_instances(instances).total_memories(instances).total_tables(instances);
-    pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536 + APART);
-    pool.table_elements(MAX_TABLE_ENTRIES as usize);
-    pool.max_memories_per_module(1).max_tables_per_module(1);
-    // Resetting a slot: clear what was touched up to this size, give back the rest. Scanning finds the touched pages where the kernel can.
-    pool.linear_memory_keep_resident(128 * 1024).table_keep_resident(4 * 1024);
-    pool.pagemap_scan(Enabled::Auto);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    config
 }
 
 /// Hash of everything an artefact depends on besides the code.

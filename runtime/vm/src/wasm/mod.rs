@@ -20,6 +20,7 @@
 //!
 //! A wasmtime failure outside these rules is a [`Fault`](crate::host::ExitStatus::Fault): this node is broken, and the transaction has no result.
 
+mod backend;
 mod cache;
 mod creation;
 mod engine;
@@ -33,6 +34,9 @@ pub mod instrument;
 mod machine;
 pub mod validate;
 
+#[doc(hidden)]
+pub use backend::Backend;
+pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
-pub use engine::{CallPermit, CompileError, CompiledContract, EngineConfig, Entry, THREAD_STACK_BYTES, WasmEngine};
+pub use engine::{CallPermit, CompileError, CompiledContract, EngineConfig, Entry, WasmEngine};

@@ -1,14 +1,17 @@
 //! An in-memory host with Ethereum-like prices for one contract and its neighbours, and a few ways to build modules.
 #![allow(dead_code)]
 
+pub mod generate;
+
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_vm::BlockEnv;
 use corniche_vm::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
-    HostCallEvent, HostError, Limits, Sum,
+    HostCallEvent, HostError, Limits, Sum, Trap,
 };
-use corniche_vm::wasm::{CompileError, EngineConfig, Entry, NoCache, WasmEngine};
+use corniche_vm::wasm::{Backend, CompileError, EngineConfig, Entry, NoCache, WasmEngine};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 pub const GAS: u64 = 10_000_000;
@@ -19,6 +22,17 @@ pub const SENDER: Address = Address::repeat_byte(0x5e);
 pub fn engine() -> WasmEngine {
     static ENGINE: OnceLock<WasmEngine> = OnceLock::new();
     ENGINE.get_or_init(|| WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).expect("an engine")).clone()
+}
+
+/// The same with each back end there is.
+pub fn engine_of(backend: Backend) -> WasmEngine {
+    static ENGINES: [OnceLock<WasmEngine>; Backend::ALL.len()] = [const { OnceLock::new() }; _];
+    if backend == Backend::default() {
+        return engine();
+    }
+    let config = EngineConfig { executors: 2, callers: 0, ..EngineConfig::default() };
+    let engine = || WasmEngine::with_backend(&config, backend, Arc::new(NoCache)).expect("an engine");
+    ENGINES[backend as usize].get_or_init(engine).clone()
 }
 
 /// What a transaction leaves behind in these tests: no rollback, which the tests of the frame's rules cover.
@@ -33,6 +47,8 @@ pub struct World {
     /// Slots read by loading them.
     pub loads: Vec<(Address, B256)>,
     pub open: Vec<Address>,
+    /// What its code runs on.
+    pub backend: Backend,
 }
 
 /// One frame over a world.
@@ -149,7 +165,8 @@ impl Host for TestHost<'_> {
             return Err(HostError::StaticViolation);
         }
         let given = request.gas_wanted.min(request.gas_left.saturating_sub(2_600) / 64 * 63);
-        let Some(code) = self.world.code.get(&request.to).cloned() else {
+        // What a test created without meaning it to run counts as no code.
+        let Some(code) = self.world.code.get(&request.to).filter(|code| code.starts_with(b"\0asm")).cloned() else {
             return Ok(CallReturn { status: CallStatus::Success, output: Bytes::new(), gas: 2_600 });
         };
         if self.context.depth + 1 >= corniche_vm::host::MAX_CALL_DEPTH {
@@ -189,14 +206,19 @@ impl Host for TestHost<'_> {
 }
 
 fn run_code(world: &mut World, code: &[u8], context: FrameContext, entry: Entry) -> Exit {
-    let contract = engine().contract(&keccak256(code), code).expect("a contract that runs");
+    let engine = engine_of(world.backend);
+    let contract = engine.contract(&keccak256(code), code).expect("a contract that runs");
     world.open.push(context.address);
-    let exit = engine().run(&contract, &mut TestHost { world, context }, entry);
+    let exit = engine.run(&contract, &mut TestHost { world, context }, entry);
     world.open.pop();
     exit
 }
 
 impl World {
+    pub fn on(backend: Backend) -> Self {
+        Self { backend, ..Self::default() }
+    }
+
     pub fn run(&mut self, wasm: &[u8], input: &[u8], gas: u64) -> Exit {
         self.run_in(wasm, context(), input, gas)
     }
@@ -238,4 +260,66 @@ pub fn accepted(wasm: &[u8]) {
     if let Err(error) = engine().compile(&keccak256(wasm), wasm) {
         panic!("refused: {error}");
     }
+}
+
+/// A function that calls itself, counts in memory how deep it got, and has `locals` locals that stay alive across the call.
+pub fn recursive(locals: usize) -> Vec<u8> {
+    let declare = "i64 ".repeat(locals);
+    let fill: String = (0..locals).map(|at| format!("(local.set {} (i64.load (i32.const {})))", at + 1, 8 * at + 8)).collect();
+    let sum: String = (0..locals).map(|at| format!("(i64.store (i32.const {}) (local.get {}))", 8 * at + 8, at + 1)).collect();
+    wat(&format!(
+        r#"(module
+            (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+            (memory (export "memory") 1)
+            (func $deeper (param i32) (local {declare})
+                {fill}
+                (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
+                (if (i32.lt_u (i32.load (i32.const 0)) (local.get 0)) (then (call $deeper (local.get 0))))
+                {sum})
+            (func (export "user_entrypoint") (param $length i32) (result i32)
+                (call $deeper (local.get $length))
+                (call $write_result (i32.const 0) (i32.const 4))
+                (i32.const 0)))"#
+    ))
+}
+
+/// The greatest depth that ends well.
+pub fn depth_limit(backend: Backend, wasm: &[u8]) -> u64 {
+    let fits = |depth: u64| {
+        let exit = World::on(backend).run(wasm, &vec![0; depth as usize], 1_000_000_000);
+        assert!(matches!(exit.status, ExitStatus::Return | ExitStatus::Trap(Trap::StackExhausted)), "{:?}", exit.status);
+        exit.status == ExitStatus::Return
+    };
+    let (mut low, mut high) = (0, 100_000);
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The contract as `make contracts` built it.
+pub fn wasm(name: &str) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let release = "wasm32-unknown-unknown/release";
+    let places: Vec<PathBuf> = std::env::var_os("CONTRACTS_WASM_DIR")
+        .map(PathBuf::from)
+        .into_iter()
+        .chain([root.join("target/contracts").join(release), root.join("contracts/target").join(release)])
+        .collect();
+    for place in &places {
+        if let Ok(wasm) = std::fs::read(place.join(format!("{name}.wasm"))) {
+            return wasm;
+        }
+    }
+    panic!("{name}.wasm is not built: run `make contracts` first, or point CONTRACTS_WASM_DIR to it (looked into {places:?})");
+}
+
+pub fn selector(signature: &str) -> [u8; 4] {
+    keccak256(signature)[..4].try_into().unwrap()
+}
+
+pub fn input(signature: &str, words: &[U256]) -> Vec<u8> {
+    let words = words.iter().flat_map(|word| word.to_be_bytes::<32>());
+    selector(signature).into_iter().chain(words).collect()
 }

@@ -1,0 +1,245 @@
+//! Contracts out of nowhere: whatever a seed makes of the instructions that contracts may use, with every host call in reach.
+//!
+//! wasm-smith calls what its stack happens to hold the arguments for, which for host calls is next to never, and nearly every pointer would end
+//! the run. So it is offered functions without parameters, several for each host call, and behind each stands one that makes up the arguments:
+//! numbers of its own, plus a little that is read from memory, so that they change as the run goes on. The entrypoint goes through all
+//! functions, those and the module's own.
+
+use arbitrary::Unstructured;
+use corniche_abi::{ENTRYPOINT_EXPORT, HostCall, MODULES, ValueType};
+use corniche_vm::wasm::validate;
+use std::collections::BTreeMap;
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{
+    CodeSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection, MemArg, Module, TypeSection,
+    ValType,
+};
+use wasmparser::{CodeSectionReader, FuncType, FunctionSectionReader, ImportSectionReader, Parser, TypeRef, TypeSectionReader};
+
+/// A module that may be deployed; a function of the seed.
+pub fn contract(seed: u64) -> Vec<u8> {
+    let mut random = seed;
+    let mut refusals = BTreeMap::<String, u32>::new();
+    for _ in 0..1_000 {
+        let length = 500 + (splitmix(&mut random) % 4_000) as usize;
+        let bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| splitmix(&mut random).to_le_bytes()).collect();
+        let Some(wasm) = smithed(&bytes) else { continue };
+        match validate::check(&wasm) {
+            Ok(_) => return wasm,
+            Err(error) => *refusals.entry(error.to_string()).or_default() += 1,
+        }
+    }
+    panic!("nothing that may be deployed comes of seed {seed}: {refusals:?}");
+}
+
+pub fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Every function there is, in the table's order.
+fn hooks() -> impl Iterator<Item = (&'static str, &'static HostCall)> {
+    MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (*module, call)))
+}
+
+fn name_of(ty: ValueType) -> &'static str {
+    match ty {
+        ValueType::I32 => "i32",
+        ValueType::I64 => "i64",
+    }
+}
+
+fn available() -> Vec<u8> {
+    let mut text = String::from("(module");
+    for (module, call) in hooks() {
+        let result = call.result.map_or(String::new(), |ty| format!("(result {})", name_of(ty)));
+        text.push_str(&format!(r#"(import "{module}" "{}" (func {result}))"#, call.name).repeat(2));
+    }
+    wat::parse_str(text + ")").unwrap()
+}
+
+fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let like = r#"(module (memory (export "memory") 1 4)
+        (func (export "user_entrypoint") (param i32) (result i32) unreachable))"#;
+    let config = wasm_smith::Config {
+        exports: Some(wat::parse_str(like).unwrap()),
+        available_imports: Some(available()),
+        allow_floats: false,
+        allow_start_export: false,
+        bulk_memory_enabled: bytes[1].is_multiple_of(4),
+        custom_page_sizes_enabled: false,
+        disallow_traps: !bytes[0].is_multiple_of(4),
+        exceptions_enabled: false,
+        extended_const_enabled: false,
+        gc_enabled: false,
+        max_data_segments: 8,
+        max_element_segments: 2,
+        max_globals: 8,
+        max_funcs: 200, // imported ones among them
+        max_memory32_bytes: 4 << 16,
+        max_memories: 0, // besides the exported one
+        max_tables: 1,
+        max_table_elements: 32,
+        memory64_enabled: false,
+        memory_max_size_required: true,
+        memory_offset_choices: wasm_smith::MemoryOffsetChoices(90, 9, 1),
+        min_funcs: 3,
+        min_imports: 20,
+        multi_value_enabled: false,
+        reference_types_enabled: false,
+        relaxed_simd_enabled: false,
+        saturating_float_to_int_enabled: false,
+        shared_everything_threads_enabled: false,
+        simd_enabled: false,
+        tail_call_enabled: false,
+        threads_enabled: false,
+        wide_arithmetic_enabled: false,
+        ..wasm_smith::Config::default()
+    };
+    let wasm = wasm_smith::Module::new(config, &mut Unstructured::new(bytes)).ok()?.to_bytes();
+    let mut module = Module::new();
+    Tamer::default().parse_core_module(&mut module, Parser::new(0), &wasm).ok()?;
+    Some(module.finish())
+}
+
+/// Puts the host call itself behind each function that was offered.
+#[derive(Default)]
+struct Tamer {
+    /// What is imported, with the type it was offered with.
+    imports: Vec<(&'static HostCall, u32)>,
+    types: Vec<FuncType>,
+    /// Types of the module's own functions.
+    functions: Vec<u32>,
+}
+
+impl Tamer {
+    /// The index behind all others.
+    fn drive_index(&self) -> u32 {
+        (2 * self.imports.len() + self.functions.len()) as u32
+    }
+
+    /// Calls everything once.
+    fn drive(&self) -> Function {
+        let mut function = Function::new([]);
+        let mut code = function.instructions();
+        let imports = self.imports.len() as u32;
+        let own = (imports..).zip(&self.functions).map(|(index, ty)| (index, *ty));
+        let offered =
+            (imports + self.functions.len() as u32..).zip(&self.imports).filter(|(_, (call, _))| call.name != "exit_early");
+        let mut all: Vec<(u32, u32)> = own.chain(offered.map(|(index, (_, ty))| (index, *ty))).collect();
+        all.sort_by_key(|(index, _)| splitmix(&mut u64::from(*index)));
+        for (index, ty) in all {
+            let ty = &self.types[ty as usize];
+            for parameter in ty.params() {
+                match parameter {
+                    wasmparser::ValType::I64 => code.local_get(0).i64_extend_i32_s(),
+                    _ => code.local_get(0),
+                };
+            }
+            code.call(index);
+            ty.results().iter().for_each(|_| _ = code.drop());
+        }
+        code.local_get(0).i32_const(1).i32_and().end();
+        function
+    }
+
+    fn tame(index: u32, call: &HostCall) -> Function {
+        let mut function = Function::new([]);
+        let mut code = function.instructions();
+        for (at, ty) in call.parameters.iter().enumerate() {
+            let number = splitmix(&mut (u64::from(index) << 8 | at as u64)) as i32;
+            match ty {
+                ValueType::I64 => code.i64_const(i64::from(number & 0x3_ffff)),
+                // A status and a number of topics; the rest are pointers and lengths, of which one page holds any two.
+                ValueType::I32 if call.name == "exit_early" => code.i32_const(number & 1),
+                ValueType::I32 if (call.name, at) == ("emit_log", 2) => code.i32_const(number & 3),
+                ValueType::I32 => {
+                    code.i32_const(number & 0x3fe0).i32_const(number >> 16 & 0xfff);
+                    code.i32_load(MemArg { offset: 0, align: 0, memory_index: 0 }).i32_const(0x1ff).i32_and().i32_add()
+                }
+            };
+        }
+        code.call(index).end();
+        function
+    }
+}
+
+impl Reencode for Tamer {
+    type Error = std::convert::Infallible;
+
+    fn function_index(&mut self, index: u32) -> Result<u32, Error<Self::Error>> {
+        let imports = self.imports.len() as u32;
+        Ok(if index < imports { imports + self.functions.len() as u32 + index } else { index })
+    }
+
+    fn parse_type_section(&mut self, out: &mut TypeSection, section: TypeSectionReader<'_>) -> Result<(), Error<Self::Error>> {
+        for group in section.clone() {
+            self.types.extend(group?.types().map(|ty| ty.unwrap_func().clone()));
+        }
+        utils::parse_type_section(self, out, section)?;
+        let own = |ty| match ty {
+            ValueType::I32 => ValType::I32,
+            ValueType::I64 => ValType::I64,
+        };
+        for (_, call) in hooks() {
+            out.ty().function(call.parameters.iter().copied().map(own), call.result.map(own));
+        }
+        out.ty().function([ValType::I32], [ValType::I32]);
+        Ok(())
+    }
+
+    fn parse_import_section(
+        &mut self,
+        out: &mut ImportSection,
+        section: ImportSectionReader<'_>,
+    ) -> Result<(), Error<Self::Error>> {
+        for import in section.into_imports() {
+            let import = import?;
+            let found = hooks()
+                .zip(self.types.len() as u32..)
+                .find(|((module, call), _)| (*module, call.name) == (import.module, import.name));
+            if let (Some(((module, call), ty)), TypeRef::Func(offered)) = (found, import.ty) {
+                out.import(module, call.name, EntityType::Function(ty));
+                self.imports.push((call, offered));
+            }
+        }
+        Ok(())
+    }
+
+    fn parse_function_section(
+        &mut self,
+        out: &mut FunctionSection,
+        section: FunctionSectionReader<'_>,
+    ) -> Result<(), Error<Self::Error>> {
+        for ty in section.clone() {
+            self.functions.push(ty?);
+        }
+        utils::parse_function_section(self, out, section)?;
+        for (_, offered) in &self.imports {
+            out.function(*offered);
+        }
+        // After the table's types: that of an entrypoint.
+        out.function(self.types.len() as u32 + hooks().count() as u32);
+        Ok(())
+    }
+
+    fn parse_export(&mut self, out: &mut ExportSection, export: wasmparser::Export<'_>) -> Result<(), Error<Self::Error>> {
+        if export.name == ENTRYPOINT_EXPORT {
+            out.export(export.name, ExportKind::Func, self.drive_index());
+            return Ok(());
+        }
+        utils::parse_export(self, out, export)
+    }
+
+    fn parse_code_section(&mut self, out: &mut CodeSection, section: CodeSectionReader<'_>) -> Result<(), Error<Self::Error>> {
+        utils::parse_code_section(self, out, section)?;
+        for (index, (call, _)) in (0..).zip(&self.imports) {
+            out.function(&Self::tame(index, call));
+        }
+        out.function(&self.drive());
+        Ok(())
+    }
+}
