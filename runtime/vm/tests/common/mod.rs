@@ -139,11 +139,14 @@ impl Host for TestHost<'_> {
         Ok(Charged::new((), 100))
     }
 
-    fn emit_log(&mut self, topics: Vec<B256>, data: Bytes, _gas_left: u64) -> Result<Charged<()>, HostError> {
+    fn emit_log(&mut self, topics: Vec<B256>, data: Bytes, gas_left: u64) -> Result<Charged<()>, HostError> {
         if self.context.is_static {
             return Err(HostError::StaticViolation);
         }
         let gas = 375 * (topics.len() as u64 + 1) + 8 * data.len() as u64;
+        if gas > gas_left {
+            return Err(HostError::OutOfGas);
+        }
         self.world.logs.push((self.context.address, topics, data));
         Ok(Charged::new((), gas))
     }

@@ -1,0 +1,276 @@
+//! Contracts that mean harm: each ends in a bounded, priced failure, the same each time and on a second back end.
+// The figures need a clock and somewhere to go; helpers of tests unwrap like tests do.
+#![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
+
+mod common;
+use alloy_primitives::{Address, keccak256};
+use common::{CONTRACT, World, engine, module, refusal, wat};
+use corniche_vm::host::{Exit, ExitStatus, MAX_CALL_DEPTH, Trap};
+use corniche_vm::wasm::gas::{self, INK_PER_GAS};
+use corniche_vm::wasm::{Backend, validate};
+use std::time::Instant;
+
+const HOOKS: &str = r#"
+    (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+    (import "vm_hooks" "read_args" (func $read_args (param i32)))
+    (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+    (import "vm_hooks" "read_return_data" (func $read_return_data (param i32 i32 i32) (result i32)))
+    (import "vm_hooks" "emit_log" (func $emit_log (param i32 i32 i32)))
+    (import "vm_hooks" "storage_cache_bytes32" (func $cache (param i32 i32)))
+    (import "vm_hooks" "math_mul_mod" (func $mul_mod (param i32 i32 i32)))
+    (import "vm_hooks" "math_pow" (func $pow (param i32 i32)))
+    (import "vm_hooks" "native_keccak256" (func $keccak (param i32 i32 i32)))"#;
+
+/// Calls the contract at address zero with everything that the frame has left: where, how much of memory.
+const CALL: &str = "(call $call (i32.const 0) (i32.const 64) (i32.const LENGTH) (i32.const 0) (i64.const -1) (i32.const 32))";
+
+fn harm(pages: u32, body: &str) -> Vec<u8> {
+    wat(&format!(
+        r#"(module {HOOKS} (memory (export "memory") {pages} 128)
+            (func (export "user_entrypoint") (param $length i32) (result i32) (local $i i32) {body}))"#
+    ))
+}
+
+/// For ever.
+fn endless(body: &str) -> String {
+    format!("(loop $again {body} (br $again)) i32.const 0")
+}
+
+/// Runs it with itself at address zero, on the back end of blocks, again, and on Winch. What it did to the world besides.
+fn run(wasm: &[u8], input: &[u8], gas: u64) -> (Exit, World) {
+    let once = |backend| {
+        let mut world = World::on(backend);
+        world.code.insert(Address::ZERO, wasm.to_vec());
+        world.code.insert(CONTRACT, wasm.to_vec());
+        (world.run(wasm, input, gas), world)
+    };
+    let (exit, world) = once(Backend::Cranelift);
+    for backend in [Backend::Cranelift, Backend::Winch] {
+        let (again, other) = once(backend);
+        assert_eq!(again, exit, "on {backend:?}");
+        assert!((&other.storage, &other.logs, &other.events) == (&world.storage, &world.logs, &world.events), "on {backend:?}");
+    }
+    (exit, world)
+}
+
+fn runs_out(body: &str, gas: u64) -> World {
+    let (exit, world) = run(&harm(2, &endless(body)), b"", gas);
+    assert_eq!((exit.status, exit.gas_left, exit.output.len()), (ExitStatus::OutOfGas, 0, 0), "{body}");
+    world
+}
+
+/// Work that repeats; what one round pays for, at least, is what it holds or does.
+const LOOPS: [(&str, &str); 9] = [
+    ("nothing", ""),
+    ("keccak of little", "(call $keccak (i32.const 0) (i32.const 1) (i32.const 0))"),
+    ("keccak of much", "(call $keccak (i32.const 0) (i32.const 131072) (i32.const 0))"),
+    ("fill", "(memory.fill (i32.const 0) (i32.const 1) (i32.const 131072))"),
+    ("copy", "(memory.copy (i32.const 0) (i32.const 1) (i32.const 131071))"),
+    ("copy of little", "(memory.copy (i32.const 0) (i32.const 1) (i32.const 1))"),
+    ("result", "(call $write_result (i32.const 0) (i32.const 131072))"),
+    ("mul mod", "(call $mul_mod (i32.const 0) (i32.const 32) (i32.const 64))"),
+    (
+        "pow",
+        "(i64.store (i32.const 32) (i64.const -1)) (i64.store (i32.const 0) (i64.const -3)) (call $pow (i32.const 0) (i32.const 32))",
+    ),
+];
+
+#[test]
+fn endless_work_ends_with_its_gas() {
+    for (_, body) in LOOPS {
+        runs_out(body, 300_000);
+    }
+}
+
+#[test]
+fn a_log_bomb_holds_what_it_paid_for() {
+    let gas = 2_000_000;
+    for length in [32, 4_096, 131_072] {
+        let world = runs_out(&format!("(call $emit_log (i32.const 0) (i32.const {length}) (i32.const 1))"), gas);
+        let bytes: usize = world.logs.iter().map(|(_, topics, data)| 32 * topics.len() + data.len()).sum();
+        // Eight gas for a byte of data, at least 375 for a topic.
+        assert!(bytes as u64 <= gas / 8 && world.logs.len() as u64 <= gas / 750, "{bytes} bytes in {} logs", world.logs.len());
+    }
+}
+
+#[test]
+fn a_cache_bomb_holds_what_it_paid_for() {
+    // A word of the cache for each round, never flushed.
+    let world = runs_out(
+        "(i32.store (i32.const 0) (local.tee $i (i32.add (local.get $i) (i32.const 1)))) (call $cache (i32.const 0) (i32.const 32))",
+        1_000_000,
+    );
+    assert!(world.storage.is_empty());
+    assert!(world.events.len() as u64 <= 1_000_000 * INK_PER_GAS / gas::INK_PER_CACHED_WORD, "{}", world.events.len());
+}
+
+#[test]
+fn a_memory_bomb_ends_at_the_bound_of_the_transaction() {
+    // Grows to what one memory may have, touches each page, and calls itself.
+    let body = format!(
+        "(drop (memory.grow (i32.const 127)))
+         (loop $again
+            (i32.store offset=4096 (local.get $i) (i32.const 1))
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 65536))) (i32.const 8380416))))
+         (drop {}) (call $keccak (i32.const 0) (i32.const 0) (i32.const 0)) i32.const 0",
+        CALL.replace("LENGTH", "0")
+    );
+    let (exit, world) = run(&harm(1, &body), b"", 100_000_000);
+    assert_eq!(exit.status, ExitStatus::Return);
+    // A frame that could not have its pages trapped, and those above it went on: 2,048 pages in all.
+    assert_eq!(world.events.iter().filter(|event| event.name == "native_keccak256").count(), 2_048 / 128);
+    // Each page was paid, and what the frame that failed was given is gone.
+    assert!(100_000_000 - exit.gas_left > 2_048 * gas::INK_PER_PAGE / INK_PER_GAS);
+}
+
+#[test]
+fn a_thousand_nested_calls_end_at_the_bound_on_depth() {
+    let body = format!("(drop {}) i32.const 0", CALL.replace("LENGTH", "0"));
+    let (exit, world) = run(&harm(1, &body), b"", 1_000_000_000_000);
+    assert_eq!(exit.status, ExitStatus::Return);
+    assert_eq!(world.events.len(), MAX_CALL_DEPTH as usize, "one call a frame, of which the last fails");
+    // With what a block has, gas ends first or the bound does: either way a success, with everything paid.
+    let (exit, world) = run(&harm(1, &body), b"", 30_000_000);
+    assert_eq!(exit.status, ExitStatus::Return);
+    assert!(world.events.len() <= MAX_CALL_DEPTH as usize);
+}
+
+#[test]
+fn what_nested_frames_recurse_is_counted_together() {
+    // Takes stack for a hundred frames of its own, then calls itself: the sum is bounded.
+    let wasm = wat(&format!(
+        r#"(module {HOOKS} (memory (export "memory") 1)
+            (func $deeper (param i32) {}
+                (if (local.get 0) (then (call $deeper (i32.sub (local.get 0) (i32.const 1))))
+                    (else (drop {}))))
+            (func (export "user_entrypoint") (param i32) (result i32) (call $deeper (i32.const 100)) i32.const 0))"#,
+        "(local i64 i64 i64 i64 i64 i64 i64 i64)",
+        CALL.replace("LENGTH", "0")
+    ));
+    let (exit, world) = run(&wasm, b"", 100_000_000);
+    assert_eq!(exit.status, ExitStatus::Return);
+    assert!((10..100).contains(&world.events.len()), "{} frames", world.events.len());
+}
+
+#[test]
+fn large_data_that_is_passed_along_is_paid_at_every_step() {
+    let size = 120_000;
+    let body = format!(
+        "(call $read_args (i32.const 64)) (drop {}) (drop (call $read_return_data (i32.const 64) (i32.const 0) (i32.const {size})))
+         (call $write_result (i32.const 64) (i32.const {size})) i32.const 0",
+        CALL.replace("LENGTH", &size.to_string())
+    );
+    let gas = 3_000_000;
+    let (exit, world) = run(&harm(2, &body), &vec![7; size], gas);
+    assert_eq!((exit.status, exit.output.len()), (ExitStatus::Return, size));
+    let frames = world.events.iter().filter(|event| event.name == "write_result").count() as u64;
+    // In, on, back and out, in each frame.
+    let bytes = 4 * size as u64 * gas::INK_PER_HOST_BYTE / INK_PER_GAS;
+    assert!(frames > 10 && frames * bytes <= gas, "{frames} frames");
+    // What is not paid for is not copied: the call ends at once, whatever the bounds say.
+    let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 1_000_000);
+    assert_eq!(exit.status, ExitStatus::OutOfGas);
+    let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 100_000_000);
+    assert_eq!(exit.status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
+}
+
+/// Modules that are as hard to compile as may be, and those that are refused for it.
+fn bombs() -> Vec<(&'static str, Vec<u8>)> {
+    let functions = |count: usize, body: &str| {
+        wat(&format!(
+            r#"(module (memory (export "memory") 1) {} (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
+            format!("(func {body})").repeat(count)
+        ))
+    };
+    let blocks =
+        |count: usize, inner: &str| module("", &format!("{}{inner}{} i32.const 0", "(block ".repeat(count), ")".repeat(count)));
+    vec![
+        ("functions", functions(4_000, "")),
+        ("functions with locals", functions(4_000, "(local i64 i64 i64 i64) (local.set 0 (local.get 1))")),
+        ("locals", functions(1_000, &format!("(local {})", "i64 ".repeat(340)))),
+        ("nesting", blocks(500, "")),
+        ("branch table", blocks(4, &format!("(br_table {} (local.get 0))", "3 ".repeat(4_000)))),
+        ("branches", module("", &format!("{} i32.const 0", "(block (br_if 0 (local.get 0)))".repeat(2_040)))),
+        (
+            "data",
+            wat(&format!(
+                r#"(module (memory (export "memory") 8) (data (i32.const 0) "{}") (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
+                "x".repeat(500_000)
+            )),
+        ),
+        (
+            "types",
+            wat(&format!(
+                r#"(module {} (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
+                "(type (func (param i32 i64 i32)))".repeat(4_000)
+            )),
+        ),
+        ("imports", module(&r#"(import "vm_hooks" "chainid" (func (result i64)))"#.repeat(510), "i32.const 0")),
+        ("code", module("", &format!("{} i32.const 0", "(i32.store (local.get 0) (local.get 0))".repeat(21_000)))),
+    ]
+}
+
+#[test]
+fn compile_time_bombs_are_paid_for_or_refused() {
+    for (name, wasm) in bombs() {
+        let price = validate::check(&wasm).unwrap().compile_gas();
+        assert!(price >= gas::GAS_COMPILE_PER_BYTE * wasm.len() as u64, "{name}");
+        // Nothing is compiled that is not paid for.
+        let hash = keccak256(&wasm);
+        assert!(engine().compile_within(&hash, &wasm, price - 1).is_err(), "{name}");
+        assert!(engine().compile_within(&hash, &wasm, price).is_ok(), "{name}");
+    }
+    let shell = r#"(memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0)"#;
+    for (what, text) in [
+        ("functions", "(func)".repeat(5_000)),
+        ("locals", format!("(func (local {}))", "i64 ".repeat(400))),
+        ("nest", format!("(func {}{})", "(block ".repeat(600), ")".repeat(600))),
+        ("branch", format!("(func (param i32) {})", "(block (br_if 0 (local.get 0)))".repeat(5_000))),
+        ("types", "(type (func))".repeat(5_000)),
+        ("exports", format!("(func $f) {}", (0..1_100).map(|at| format!(r#"(export "e{at}" (func $f))"#)).collect::<String>())),
+        ("globals", "(global i32 (i32.const 0))".repeat(1_100)),
+        ("data segments", r#"(data (i32.const 0) "")"#.repeat(200)),
+    ] {
+        let text = refusal(&wat(&format!("(module {shell} {text})")));
+        assert!(text.contains(what), "`{text}` does not mention `{what}`");
+    }
+}
+
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture`: what a gas buys at most of each.
+#[test]
+#[ignore = "prints figures"]
+fn figures() {
+    let time = |name: &str, wasm: &[u8], gas: u64| {
+        let mut best = f64::MAX;
+        for _ in 0..7 {
+            let mut world = World::default();
+            world.code.insert(Address::ZERO, wasm.to_vec());
+            let start = Instant::now();
+            let exit = world.run(wasm, b"", gas);
+            best = best.min(start.elapsed().as_nanos() as f64 / (gas - exit.gas_left) as f64);
+        }
+        println!("{name}: {best:.1} ns per gas");
+    };
+    for (name, body) in LOOPS {
+        time(name, &harm(2, &endless(body)), 3_000_000);
+    }
+    let touch = "(loop $again (i32.store (local.get $i) (i32.const 1)) (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 4096))) (i32.const 8388608)))) ";
+    let call = format!("(drop {}) i32.const 0", CALL.replace("LENGTH", "0"));
+    time("128 touched pages", &harm(128, &format!("{touch} i32.const 0")), 3_000_000);
+    time("128 touched pages, then a trap", &harm(128, &format!("{touch} unreachable")), 3_000_000);
+    time("128 touched pages in each of many frames", &harm(128, &format!("{touch} {call}")), 30_000_000);
+    time("a frame that traps", &module("", "unreachable"), 3_000_000);
+    time("nested frames", &harm(1, &call), 30_000_000);
+    time("nested frames that grow", &harm(1, &format!("(drop (memory.grow (i32.const 1))) {call}")), 30_000_000);
+    for (name, wasm) in bombs() {
+        let price = validate::check(&wasm).unwrap().compile_gas();
+        let start = Instant::now();
+        engine().compile(&keccak256(&wasm), &wasm).unwrap();
+        let took = start.elapsed();
+        println!(
+            "compile {name}: {} bytes, {price} gas, {took:?}, {:.1} ns per gas",
+            wasm.len(),
+            took.as_nanos() as f64 / price as f64
+        );
+    }
+}
