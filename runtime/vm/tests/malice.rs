@@ -170,8 +170,32 @@ fn large_data_that_is_passed_along_is_paid_at_every_step() {
     // What is not paid for is not copied: the call ends at once, whatever the bounds say.
     let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 1_000_000);
     assert_eq!(exit.status, ExitStatus::OutOfGas);
-    let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 100_000_000);
+    let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const 70000)) i32.const 0"), b"", 100_000_000);
     assert_eq!(exit.status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
+}
+
+#[test]
+fn results_that_open_frames_hold_are_paid_for() {
+    // Each frame lets a neighbour answer with all that memory holds, keeps it, and calls itself.
+    let large = 128 * 65_536;
+    let neighbour = wat(&format!(
+        r#"(module {HOOKS} (memory (export "memory") 128)
+            (func (export "user_entrypoint") (param i32) (result i32) (call $write_result (i32.const 0) (i32.const {large})) i32.const 0))"#
+    ));
+    let wasm = wat(&format!(
+        r#"(module {HOOKS} (import "vm_hooks" "contract_address" (func $self (param i32))) (memory (export "memory") 1)
+            (func (export "user_entrypoint") (param i32) (result i32)
+                (drop {}) (call $self (i32.const 0)) (drop {}) i32.const 0))"#,
+        CALL.replace("LENGTH", "0"),
+        CALL.replace("LENGTH", "0"),
+    ));
+    let gas = 30_000_000;
+    let mut world = World::default();
+    world.code.insert(Address::ZERO, neighbour);
+    world.code.insert(CONTRACT, wasm.clone());
+    world.run(&wasm, b"", gas);
+    let answers = world.events.iter().filter(|event| event.name == "write_result").count() as u64;
+    assert!(answers > 2 && answers * large <= 128 << 20, "{answers} answers of {large} bytes are held");
 }
 
 /// Modules that are as hard to compile as may be, and those that are refused for it.

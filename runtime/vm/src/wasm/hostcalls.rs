@@ -446,6 +446,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
         call.write_own(destination, |frame| &frame.input)
     });
     hook!(write_result(call, data: i32, length: i32) -> () {
+        call.pay(gas::INK_PER_RESULT_BYTE * u64::from(length as u32))?;
         let output = call.read_bytes(data, length)?;
         call.frame().output = output;
         Ok(())
