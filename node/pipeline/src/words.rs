@@ -84,6 +84,12 @@ pub enum Output {
     ReadSafetyLog,
     /// Run the plan through the [`crate::ExecutionStage`] and answer [`Input::Executed`].
     Execute(Plan),
+    /// These will probably be ordered soon, in this order: run them early if there is nothing better to do (rule S1). Owes
+    /// nothing.
+    Available {
+        author: ValidatorIndex,
+        transactions: Vec<Bytes>,
+    },
     /// Append in one piece, sync, make visible, then answer [`Input::Appended`].
     Append(Arc<CommittedBlock>),
     AppendCertificate(Certificate),

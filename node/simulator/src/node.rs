@@ -321,7 +321,7 @@ impl NodeProcess {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
                 Output::Trace(event) => self.traced(now, event),
-                Output::Pending(_) | Output::Dropped { .. } => {}
+                Output::Pending(_) | Output::Dropped { .. } | Output::Available { .. } => {}
             }
         }
         self.write();

@@ -1,7 +1,7 @@
 //! Ordered transactions before execution.
 
 use corniche_crypto::{SignatureError, VerifiedTransaction};
-use corniche_types::{B256, Bytes, SkipReason, Transaction, ValidatorIndex};
+use corniche_types::{B256, Bytes, SkipReason, Transaction, ValidatorIndex, keccak256};
 
 /// One ordered transaction, checked as far as possible without a state.
 #[derive(Clone, Debug)]
@@ -12,6 +12,16 @@ pub struct Candidate {
     pub raw: Bytes,
     /// What [`verify_ordered`] said of them.
     pub verified: Result<VerifiedTransaction, SkipReason>,
+}
+
+impl Candidate {
+    /// keccak-256 of the bytes, which is the transaction's hash if they are one.
+    pub fn hash(&self) -> B256 {
+        match &self.verified {
+            Ok(transaction) => transaction.transaction().hash(),
+            Err(_) => keccak256(&self.raw),
+        }
+    }
 }
 
 /// Decodes and checks what needs no state: form, chain and signature. A pure function of its arguments.

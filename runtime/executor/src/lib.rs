@@ -5,6 +5,7 @@
 //!   must come to exactly the same [`BlockOutput`].
 //! - [`parallel::execute_block`]: the same on the threads of a [`Pool`], which the caller brings.
 //! - [`Recorded`]: a result with all that it follows from, to be adopted by a block that finds the same.
+//! - [`Speculator`]: such results for transactions that are not ordered yet.
 //! - [`fees::next_base_fee`]: what a block's gas costs.
 //!
 //! What always holds: ordered is not valid. Every candidate is checked again in the state that the ones before it left, and
@@ -24,6 +25,7 @@ mod recorded;
 mod roots;
 mod schedule;
 pub mod serial;
+mod speculate;
 mod statistics;
 mod sync;
 #[cfg(test)]
@@ -35,4 +37,5 @@ pub use candidate::{Candidate, verify_ordered, verify_ordered_once};
 pub use output::BlockOutput;
 pub use pool::{Alone, Pool};
 pub use recorded::{Predicate, Reads, Recorded, Recorder};
+pub use speculate::{SpeculationLimits, Speculator, Waiting};
 pub use statistics::Statistics;

@@ -49,6 +49,6 @@ fn transactions_root(executed: &[Bytes]) -> B256 {
 impl Candidate {
     pub(crate) fn skipped(&self, position: usize, reason: corniche_types::SkipReason) -> Skipped {
         let position = u32::try_from(position).expect("a block is bounded far below 2^32 transactions");
-        Skipped { position, hash: corniche_types::keccak256(&self.raw), reason }
+        Skipped { position, hash: self.hash(), reason }
     }
 }

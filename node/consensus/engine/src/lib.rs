@@ -96,6 +96,9 @@ pub enum Output {
     ReleaseBelow(Ticket),
     /// The next commit.
     Deliver(Ordered),
+    /// A proposal, an own one too, was taken in with its transactions: a later commit will probably hold them, probably in the
+    /// order in which proposals are taken in. A hint for running them early; owes nothing, and nothing may depend on it.
+    Available { author: ValidatorIndex, batch: Batch },
     /// An own batch that will never be ordered: its transactions go back to the pool.
     Requeue(Batch),
     /// Proof or strong evidence that a validator broke the rules.

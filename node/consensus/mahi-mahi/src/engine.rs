@@ -335,6 +335,10 @@ impl MahiMahi {
             self.repair.progress(self.now);
             if !block.content().batch.is_empty() && self.is_awaited(reference) {
                 self.undelivered.insert((reference.round, reference.author));
+                if origin != Origin::Recorded {
+                    let batch = Batch { bytes: block.content().batch.clone() };
+                    self.outputs.push_back(Output::Available { author: reference.author, batch });
+                }
             }
             let refused = if reference.round > self.sequence.floor() { self.coins.add_block(&block) } else { Vec::new() };
             self.accuse_of_bad_shares(refused);

@@ -181,7 +181,7 @@ impl EngineProcess {
                     self.ledger.borrow_mut().accused(self.me.as_usize(), validator, offence);
                 }
             }
-            Output::Trace(_) => {}
+            Output::Available { .. } | Output::Trace(_) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Pipeline;
 use crate::message::PeerMessage;
 use crate::words::Output;
+use corniche_admission::batch;
 use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput};
 use corniche_types::TimestampMs;
 
@@ -36,6 +37,9 @@ impl Pipeline {
                     self.releases.push_back((self.builder.complete().index, ticket));
                 }
                 EngineOutput::Deliver(commit) => self.builder.push(commit),
+                EngineOutput::Available { author, batch } => {
+                    self.out.push_back(Output::Available { author, transactions: batch::decode(&batch.bytes) });
+                }
                 EngineOutput::Requeue(batch) => self.pool.requeue(batch),
                 EngineOutput::Accuse { validator, offence, evidence } => {
                     self.out.push_back(Output::Accuse { validator, offence, evidence });

@@ -285,6 +285,7 @@ impl Cluster {
                     self.check_evidence(validator, offence, &evidence);
                     self.nodes[node].accused.push((validator, offence));
                 }
+                Output::Available { .. } => {}
                 Output::Trace(event) => self.nodes[node].traces.push(event),
             }
         }

@@ -1,0 +1,153 @@
+//! Transactions that run before they are ordered: results are adopted where they hold, and never where they do not.
+#![allow(clippy::unwrap_used)] // also in helpers
+
+mod support;
+
+use alloy_primitives::{Address, Bytes, U256};
+use corniche_executor::{
+    Alone, BlockOutput, Candidate, SpeculationLimits, Speculator, Statistics, parallel, serial, verify_ordered,
+};
+use corniche_types::ValidatorIndex;
+use support::{CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
+
+/// Offers and runs everything, as one who has nothing better to do.
+fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
+    for candidate in offered {
+        speculator.offer(candidate.author, [candidate.raw.clone()]);
+    }
+    run_waiting(node, speculator);
+}
+
+fn run_waiting(node: &Node, speculator: &mut Speculator) {
+    let state = node.state.latest();
+    while let Some(waiting) = speculator.next() {
+        let Ok(transaction) = verify_ordered(&waiting.raw, CHAIN_ID) else { continue };
+        let tip_to = FEE_ADDRESSES[waiting.author.as_usize()];
+        speculator.run(&node.vm, &state, &node.env(), waiting.author, &transaction, tip_to);
+    }
+}
+
+/// Executes a block with what speculation has for it, compares with the judge, and keeps it.
+fn execute(node: &mut Node, speculator: &mut Speculator, block: &[Candidate]) -> (BlockOutput, Statistics) {
+    let recorded = block.iter().map(|candidate| speculator.take(candidate)).collect();
+    let state = node.state.latest();
+    let (output, statistics) =
+        parallel::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES, &Alone, recorded);
+    assert_eq!(output, serial::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES));
+    let height = node.state.head().unwrap().next();
+    node.state.apply(height, &output.changes);
+    speculator.settle(block, statistics.adopted == statistics.transactions);
+    (output, statistics)
+}
+
+fn transfers(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
+    let transfer = |nonce: u64| {
+        let from = (nonce % 4) as u8;
+        key(from).sign(alloy_consensus::TxEip1559 { value: U256::from(1), ..draft(nonce / 4, Address::repeat_byte(0xaa)) })
+    };
+    nonces.map(transfer).collect()
+}
+
+/// S2: in the order in which they were seen, nothing is run again, although every one depends on the one before.
+#[test]
+fn what_comes_as_foreseen_is_adopted_without_a_run() {
+    let mut node = Node::new();
+    let mut speculator = Speculator::new(SpeculationLimits::default());
+    let all = candidates(&transfers(0..24));
+    speculate(&node, &mut speculator, &all);
+    assert_eq!(speculator.kept(), 24);
+    for block in all.chunks(8) {
+        let (_, statistics) = execute(&mut node, &mut speculator, block);
+        assert_eq!((statistics.adopted, statistics.executions), (8, 0), "the second block continues what is provisional");
+    }
+    assert_eq!((speculator.kept(), speculator.waiting()), (0, 0));
+}
+
+/// S2, S5: in another order, with strangers in between, what does not hold is run, and the results are the judge's.
+#[test]
+fn what_comes_otherwise_is_run_where_it_must_be() {
+    let mut adopted = 0;
+    let mut executed = 0;
+    for seed in 0..40 {
+        let mut node = Node::new();
+        let mut speculator = Speculator::new(SpeculationLimits::default());
+        for (number, raws) in workload(seed).into_iter().enumerate() {
+            let block = candidates(&raws);
+            // Seen in another order, and not all of them.
+            let mut seen: Vec<Candidate> = block.iter().enumerate().filter(|(at, _)| at % 5 != 3).map(|(_, c)| c.clone()).collect();
+            let turn = (seed as usize + number) % seen.len().max(1);
+            seen.rotate_left(turn);
+            speculate(&node, &mut speculator, &seen);
+            let (_, statistics) = execute(&mut node, &mut speculator, &block);
+            adopted += statistics.adopted;
+            executed += statistics.executions;
+        }
+    }
+    assert!(adopted > 100 && executed > 100, "both happen: {adopted} adopted, {executed} run");
+}
+
+/// A result that rests on a transaction that then was not ordered before it must not be adopted.
+#[test]
+fn a_stale_result_is_not_adopted() {
+    let mut node = Node::new();
+    let contract = key(0).address().create(0);
+    node.append(&[key(0).sign(support::deployment(0))]);
+    let mut speculator = Speculator::new(SpeculationLimits::default());
+    let first = key(1).sign(addition(0, contract, 0, 1, 5));
+    let second = key(2).sign(addition(0, contract, 0, 1, 7));
+    let seen = candidates(&[first, second.clone()]);
+    speculate(&node, &mut speculator, &seen);
+    // The first never comes; the second returned 12 when it was tried.
+    let block = candidates(&[second]);
+    let recorded: Vec<_> = block.iter().map(|candidate| speculator.take(candidate)).collect();
+    let tried = recorded[0].clone().unwrap().outcome.unwrap().receipt.output;
+    assert_eq!(tried.last(), Some(&12));
+    let state = node.state.latest();
+    let (output, statistics) =
+        parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
+    assert_eq!(output.receipts[0].output.last(), Some(&7));
+    assert_eq!((statistics.adopted, statistics.executions), (0, 1));
+}
+
+/// S5: an author has a share and no more; others are not touched by it; what was ordered or has waited too long makes room.
+#[test]
+fn one_author_cannot_take_more_than_its_share() {
+    let mut node = Node::new();
+    let limits = SpeculationLimits { transactions_per_author: 3, blocks: 2, ..SpeculationLimits::default() };
+    let mut speculator = Speculator::new(limits);
+    let of = |author: u16, raws: &[Bytes]| -> Vec<Candidate> {
+        let candidate = |candidate: Candidate| Candidate { author: ValidatorIndex(author), ..candidate };
+        candidates(raws).into_iter().map(candidate).collect()
+    };
+    let raws = transfers(0..16);
+    let greedy = of(0, &raws[..8]);
+    for candidate in &greedy {
+        speculator.offer(candidate.author, [candidate.raw.clone()]);
+    }
+    assert_eq!(speculator.waiting(), 3, "the youngest are passed over");
+    speculator.offer(ValidatorIndex(1), [raws[8].clone()]);
+    assert_eq!(speculator.waiting(), 4);
+    run_waiting(&node, &mut speculator);
+    assert_eq!((speculator.waiting(), speculator.kept()), (0, 3), "the other author's nonce was not its turn: skipped, not kept");
+    speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
+    assert_eq!(speculator.waiting(), 0, "results count");
+    execute(&mut node, &mut speculator, &greedy[..1]);
+    speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
+    assert_eq!((speculator.waiting(), speculator.kept()), (1, 2));
+    while speculator.next().is_some() {}
+    for _ in 0..3 {
+        execute(&mut node, &mut speculator, &[]);
+    }
+    assert_eq!(speculator.kept(), 0, "no block asked for them");
+    speculate(&node, &mut speculator, &of(0, &raws[1..2]));
+    assert_eq!(speculator.kept(), 1, "and there is room again");
+}
+
+/// With a share of nothing there is no speculation.
+#[test]
+fn it_can_be_turned_off() {
+    let node = Node::new();
+    let mut speculator = Speculator::new(SpeculationLimits { transactions_per_author: 0, ..SpeculationLimits::default() });
+    speculate(&node, &mut speculator, &candidates(&transfers(0..4)));
+    assert_eq!((speculator.waiting(), speculator.kept()), (0, 0));
+}
