@@ -65,6 +65,7 @@ pub struct Waiting {
 #[derive(Debug)]
 struct Kept {
     recorded: Recorded,
+    transaction: VerifiedTransaction,
     author: ValidatorIndex,
     bytes: usize,
     /// Blocks settled when it was run.
@@ -127,12 +128,21 @@ impl Speculator {
         self.provisional = Some(provisional);
         let Some(recorded) = recorded else { return };
         // A skipped transaction changes nothing and is checked at once when it is ordered: not worth keeping.
-        let bytes = recorded.memory_bytes();
+        let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
         if recorded.outcome.is_ok() && self.reserve(author, bytes) {
             self.count += 1;
             self.by_hash.insert(hash, self.count);
-            self.results.insert(self.count, Kept { recorded, author, bytes, since: self.blocks });
+            self.results.insert(self.count, Kept { recorded, transaction: transaction.clone(), author, bytes, since: self.blocks });
         }
+    }
+
+    /// The transaction of these bytes, if it was checked and its result is kept. The same bytes, so the same verdict.
+    pub fn verified(&self, raw: &[u8]) -> Option<VerifiedTransaction> {
+        if self.results.is_empty() {
+            return None;
+        }
+        let number = self.by_hash.get(&keccak256(raw))?;
+        self.results.get(number).map(|kept| kept.transaction.clone())
     }
 
     /// The result for this candidate, if there is one.

@@ -2,9 +2,11 @@
 
 use super::{ExecutionStart, VerifiedTransaction};
 use crate::BlockPlan;
-use corniche_executor::{BlockOutput, Candidate, fees, serial};
+use corniche_executor::{
+    Alone, BlockOutput, Candidate, Pool, SpeculationLimits, Speculator, Statistics, fees, parallel,
+};
 use corniche_state::{State, StateView};
-use corniche_types::{Address, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
+use corniche_types::{Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
 
@@ -16,6 +18,10 @@ pub struct Runner {
     vm: Vm,
     state: State,
     parent: Parent,
+    pool: Arc<dyn Pool>,
+    /// `None`: nothing is run before it is ordered.
+    speculator: Option<Speculator>,
+    statistics: Statistics,
 }
 
 /// A block that was run and not yet sealed. Its changes are in the state.
@@ -62,7 +68,27 @@ impl Runner {
             vm,
             state: start.state.clone(),
             parent: Parent::of_header(&start.head, start.gas_in_second),
+            pool: Arc::new(Alone),
+            speculator: None,
+            statistics: Statistics::default(),
         }
+    }
+
+    /// With these threads instead of the caller's own.
+    #[must_use]
+    pub fn on(self, pool: Arc<dyn Pool>) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// With transactions run before they are ordered, up to these limits.
+    #[must_use]
+    pub fn speculating(self, limits: SpeculationLimits) -> Self {
+        Self { speculator: Some(Speculator::new(limits)), ..self }
+    }
+
+    /// What running blocks took so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// The base fee of a block in the given second on top of the last block run.
@@ -78,10 +104,21 @@ impl Runner {
         plan: BlockPlan,
         verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
     ) -> Ran {
-        let vm = self.vm.clone();
-        self.run_by(plan, verify, |view, env, candidates, fee_addresses| {
-            serial::execute_block(&vm, view, env, candidates, fee_addresses)
-        })
+        let env = self.env(&plan);
+        let candidates = self.check(&plan, verify);
+        let recorded = match &mut self.speculator {
+            Some(speculator) if speculator.kept() > 0 => candidates.iter().map(|one| speculator.take(one)).collect(),
+            _ => Vec::new(),
+        };
+        let view = self.state.latest();
+        let (output, statistics) =
+            parallel::execute_block(&self.vm, &view, &env, &candidates, &self.fee_addresses, &*self.pool, recorded);
+        drop(view);
+        self.statistics += statistics;
+        if let Some(speculator) = &mut self.speculator {
+            speculator.settle(&candidates, statistics.adopted == statistics.transactions);
+        }
+        self.finish(plan, env, &candidates, output)
     }
 
     /// The same with another way of running the candidates; everything around it is as in [`Self::run`].
@@ -92,20 +129,79 @@ impl Runner {
         run: impl FnOnce(&dyn StateView, &BlockEnv, &[Candidate], &[Address]) -> BlockOutput,
     ) -> Ran {
         let env = self.env(&plan);
-        let verified = verify(&plan.ordered, self.genesis.chain_id);
-        let candidates: Vec<Candidate> = plan
-            .ordered
-            .iter()
-            .zip(verified)
-            .map(|(ordered, verified)| Candidate { author: ordered.author, raw: ordered.raw.clone(), verified })
-            .collect();
-        let snapshot = self.state.latest();
-        let output = run(&snapshot, &env, &candidates, &self.fee_addresses);
-        drop(snapshot);
+        let candidates = self.check(&plan, verify);
+        let view = self.state.latest();
+        let output = run(&view, &env, &candidates, &self.fee_addresses);
+        drop(view);
+        self.finish(plan, env, &candidates, output)
+    }
+
+    /// These will probably be ordered soon (rule S1). Cheap: they wait for [`Self::speculate`].
+    pub fn offer(&mut self, author: ValidatorIndex, transactions: Vec<Bytes>) {
+        if let Some(speculator) = &mut self.speculator {
+            speculator.offer(author, transactions);
+        }
+    }
+
+    /// Runs one of the transactions offered, as if it were in a block of this second; false when none waits. To be called when
+    /// no block waits to be run: what is ordered comes first (S6).
+    pub fn speculate(
+        &mut self,
+        second: u64,
+        verify: impl FnOnce(&Bytes, u64) -> Result<VerifiedTransaction, SkipReason>,
+    ) -> bool {
+        let Some(waiting) = self.speculator.as_mut().and_then(Speculator::next) else { return false };
+        if let Ok(transaction) = verify(&waiting.raw, self.genesis.chain_id) {
+            let env = self.early_env(second);
+            let tip_to = self.fee_addresses.get(waiting.author.as_usize()).copied().unwrap_or(env.coinbase);
+            let view = self.state.latest();
+            if let Some(speculator) = &mut self.speculator {
+                speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_to);
+            }
+        }
+        true
+    }
+
+    /// Candidates of a plan. A transaction that was run early was checked then; the same bytes are not checked again.
+    fn check(
+        &self,
+        plan: &BlockPlan,
+        verify: impl FnOnce(&[OrderedTransaction], u64) -> Vec<Result<VerifiedTransaction, SkipReason>>,
+    ) -> Vec<Candidate> {
+        let known = |ordered: &OrderedTransaction| self.speculator.as_ref()?.verified(&ordered.raw);
+        let mut verified: Vec<Option<Result<VerifiedTransaction, SkipReason>>> =
+            plan.ordered.iter().map(|ordered| known(ordered).map(Ok)).collect();
+        let unknown = plan.ordered.iter().zip(&verified).filter(|(_, verified)| verified.is_none());
+        let unknown: Vec<OrderedTransaction> = unknown.map(|(ordered, _)| ordered.clone()).collect();
+        let mut checked = verify(&unknown, self.genesis.chain_id).into_iter();
+        verified.iter_mut().filter(|verified| verified.is_none()).for_each(|verified| *verified = checked.next());
+        let candidate = |(ordered, verified): (&OrderedTransaction, Option<_>)| Candidate {
+            author: ordered.author,
+            raw: ordered.raw.clone(),
+            verified: verified.expect("invariant: one verdict for each transaction"),
+        };
+        plan.ordered.iter().zip(verified).map(candidate).collect()
+    }
+
+    fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], output: BlockOutput) -> Ran {
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);
-        let returned = returned_transactions(&output.skipped, &candidates);
+        let returned = returned_transactions(&output.skipped, candidates);
         Ran { plan, env, output, returned }
+    }
+
+    /// The next block as far as it can be foreseen; what a transaction sees of it is compared before its result is adopted (S3).
+    fn early_env(&self, second: u64) -> BlockEnv {
+        let timestamp = self.parent.timestamp.max(second);
+        BlockEnv {
+            chain_id: self.genesis.chain_id,
+            number: self.parent.number + 1,
+            timestamp,
+            base_fee: self.base_fee_at(timestamp),
+            coinbase: Address::ZERO,
+            gas_limit: self.genesis.block_gas_limit,
+            randomness: B256::ZERO,
+        }
     }
 
     fn env(&self, plan: &BlockPlan) -> BlockEnv {
