@@ -161,8 +161,11 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let total = up.validators + up.full_nodes;
     // Threads beyond the processors only wake each other.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let limits =
-        Limits { socket_threads: (processors / total).clamp(1, Limits::default().socket_threads), ..Limits::default() };
+    let limits = Limits {
+        socket_threads: (processors / total).clamp(1, Limits::default().socket_threads),
+        execution_threads: (processors / total).clamp(1, Limits::default().execution_threads),
+        ..Limits::default()
+    };
     let ports = Ports::choose(up.base_port, total)?;
     let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
     let addresses: Vec<String> =

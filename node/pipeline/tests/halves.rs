@@ -5,11 +5,12 @@ mod common;
 use alloy_consensus::TxEip1559;
 use common::{CHAIN, genesis, user};
 use corniche_engine::Resume;
+use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
-    header_hash,
+    header_hash, keccak256,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -161,6 +162,51 @@ fn the_halves_apart_make_the_same_blocks() {
         "{skipped} skipped, {returned} returned, {} base fees",
         fees.len()
     );
+}
+
+/// Rules S1 to S6: whatever is run before it is ordered, and in whatever order, the blocks are those of serial execution; and what was
+/// checked early is not checked again.
+#[test]
+fn what_runs_early_makes_the_same_blocks() {
+    let vm = vm();
+    let (mut taken, mut checked_again) = (Statistics::default(), 0);
+    for seed in 300..340 {
+        let mut stage = stage_after(&vm, &[]);
+        let serially = |plan| {
+            stage.execute_by(plan, verify_all, |view, env, candidates, fee_addresses| {
+                serial::execute_block(&vm, view, env, candidates, fee_addresses)
+            })
+        };
+        let judge: Vec<Executed> = plans(seed).into_iter().map(serially).collect();
+        let (runner, mut sealer) = stage_after(&vm, &[]).split();
+        let mut runner = runner.speculating(SpeculationLimits::default());
+        let mut numbers = Numbers(seed ^ 0xea71);
+        let mut sealed = Vec::new();
+        for plan in plans(seed) {
+            // Some of it is seen, by another author or later than another part of it; some of what was seen is run in time.
+            let mut seen: Vec<&OrderedTransaction> = plan.ordered.iter().filter(|_| numbers.below(4) != 0).collect();
+            if numbers.below(4) == 0 {
+                seen.reverse();
+            }
+            for ordered in seen {
+                let author = if numbers.below(8) == 0 { ValidatorIndex(0) } else { ordered.author };
+                runner.offer(author, vec![ordered.raw.clone()]);
+            }
+            for _ in 0..numbers.below(10) {
+                runner.speculate(plan.time.0 / 1_000, verify_ordered);
+            }
+            let early = runner.speculated();
+            let ran = runner.run(plan, |unknown, chain_id| {
+                checked_again += unknown.iter().filter(|one| early.contains(&keccak256(&one.raw))).count();
+                verify_all(unknown, chain_id)
+            });
+            sealed.push(sealer.seal(ran));
+        }
+        assert_same(&sealed, &judge);
+        taken += *runner.statistics();
+    }
+    assert!(taken.adopted > 200 && taken.executions > 200, "both happen: {taken:?}");
+    assert_eq!(checked_again, 0);
 }
 
 /// As a node does it: a thread each, a short queue between them.

@@ -132,7 +132,8 @@ impl Speculator {
         if recorded.outcome.is_ok() && self.reserve(author, bytes) {
             self.count += 1;
             self.by_hash.insert(hash, self.count);
-            self.results.insert(self.count, Kept { recorded, transaction: transaction.clone(), author, bytes, since: self.blocks });
+            self.results
+                .insert(self.count, Kept { recorded, transaction: transaction.clone(), author, bytes, since: self.blocks });
         }
     }
 
@@ -177,6 +178,11 @@ impl Speculator {
         let keys = |changes: &Changes| changes.accounts.len() + changes.storage.len();
         let lean = |changes: &Changes| keys(changes) <= 1_024 + 16 * self.results.len();
         self.provisional = self.provisional.take().filter(|changes| as_expected && lean(changes));
+    }
+
+    /// The transactions whose results wait to be adopted.
+    pub fn hashes(&self) -> impl Iterator<Item = &B256> {
+        self.by_hash.keys()
     }
 
     /// Transactions that wait to be run.

@@ -31,8 +31,7 @@ fn run_waiting(node: &Node, speculator: &mut Speculator) {
 fn execute(node: &mut Node, speculator: &mut Speculator, block: &[Candidate]) -> (BlockOutput, Statistics) {
     let recorded = block.iter().map(|candidate| speculator.take(candidate)).collect();
     let state = node.state.latest();
-    let (output, statistics) =
-        parallel::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES, &Alone, recorded);
+    let (output, statistics) = parallel::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES, &Alone, recorded);
     assert_eq!(output, serial::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES));
     let height = node.state.head().unwrap().next();
     node.state.apply(height, &output.changes);
@@ -74,7 +73,8 @@ fn what_comes_otherwise_is_run_where_it_must_be() {
         for (number, raws) in workload(seed).into_iter().enumerate() {
             let block = candidates(&raws);
             // Seen in another order, and not all of them.
-            let mut seen: Vec<Candidate> = block.iter().enumerate().filter(|(at, _)| at % 5 != 3).map(|(_, c)| c.clone()).collect();
+            let mut seen: Vec<Candidate> =
+                block.iter().enumerate().filter(|(at, _)| at % 5 != 3).map(|(_, c)| c.clone()).collect();
             let turn = (seed as usize + number) % seen.len().max(1);
             seen.rotate_left(turn);
             speculate(&node, &mut speculator, &seen);
@@ -103,8 +103,7 @@ fn a_stale_result_is_not_adopted() {
     let tried = recorded[0].clone().unwrap().outcome.unwrap().receipt.output;
     assert_eq!(tried.last(), Some(&12));
     let state = node.state.latest();
-    let (output, statistics) =
-        parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
+    let (output, statistics) = parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
     assert_eq!(output.receipts[0].output.last(), Some(&7));
     assert_eq!((statistics.adopted, statistics.executions), (0, 1));
 }
@@ -128,7 +127,11 @@ fn one_author_cannot_take_more_than_its_share() {
     speculator.offer(ValidatorIndex(1), [raws[8].clone()]);
     assert_eq!(speculator.waiting(), 4);
     run_waiting(&node, &mut speculator);
-    assert_eq!((speculator.waiting(), speculator.kept()), (0, 3), "the other author's nonce was not its turn: skipped, not kept");
+    assert_eq!(
+        (speculator.waiting(), speculator.kept()),
+        (0, 3),
+        "the other author's nonce was not its turn: skipped, not kept"
+    );
     speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
     assert_eq!(speculator.waiting(), 0, "results count");
     execute(&mut node, &mut speculator, &greedy[..1]);

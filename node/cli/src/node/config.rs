@@ -44,13 +44,26 @@ pub struct Limits {
     pub socket_threads: usize,
     /// Threads that check signatures and peers' messages.
     pub verify_threads: usize,
+    /// Threads that execute blocks.
+    pub execution_threads: usize,
+    /// Whether transactions are run as soon as a proposal with them is seen, so that their results are ready when they are
+    /// ordered. Changes no result.
+    pub speculation: bool,
     /// Mebibytes on disk for what a validator's engine did lately, shown by `corniche_getDag`; 0: none.
     pub trace_mib: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { inbox: 8_192, pool_transactions: 50_000, socket_threads: 2, verify_threads: 2, trace_mib: 64 }
+        Self {
+            inbox: 8_192,
+            pool_transactions: 50_000,
+            socket_threads: 2,
+            verify_threads: 2,
+            execution_threads: 2,
+            speculation: true,
+            trace_mib: 64,
+        }
     }
 }
 

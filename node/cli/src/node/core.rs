@@ -18,11 +18,11 @@ use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::verify_ordered_once;
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{ExecutionStage, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
+use corniche_pipeline::{Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Store, Trace};
-use corniche_types::{B256, Bytes, Height, OrderedTransaction, SkipReason, keccak256, wire};
+use corniche_types::{B256, Bytes, Height, OrderedTransaction, SkipReason, ValidatorIndex, keccak256, wire};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering, mpsc},
@@ -42,28 +42,27 @@ const STACK_BYTES: usize = 8 << 20;
 /// Starts the pipeline, execution, sealing and writer threads. They end when the inbox is closed.
 pub fn spawn(
     mut pipeline: Pipeline,
-    stage: ExecutionStage,
+    (runner, sealer): (Runner, Sealer),
     store: Store,
     shared: Arc<Shared>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
 ) -> Vec<JoinHandle<()>> {
-    let (plans, plans_in) = mpsc::channel();
+    let (tasks, tasks_in) = mpsc::channel();
     let (writes, writes_in) = mpsc::sync_channel(WRITES_WAITING);
     let spawn = |name: &str, stack: usize, body: Box<dyn FnOnce() + Send>| {
         let builder = thread::Builder::new().name(name.into()).stack_size(stack);
         builder.spawn(body).expect("the system has room for a thread")
     };
     let (ran, ran_in) = mpsc::sync_channel(SEALS_WAITING);
-    let (runner, sealer) = stage.split();
-    let ports = Ports { plans, writes, trace, network, shared: shared.clone() };
+    let ports = Ports { tasks, writes, trace, network, shared: shared.clone() };
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     vec![
         spawn("pipeline", STACK_BYTES, Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
-            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &plans_in, ran, &execution))),
+            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &tasks_in, ran, &execution))),
         ),
         spawn(
             "sealing",
@@ -87,7 +86,7 @@ fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
 
 /// Where the pipeline's outputs go.
 struct Ports {
-    plans: mpsc::Sender<Plan>,
+    tasks: mpsc::Sender<Task>,
     writes: mpsc::SyncSender<Write>,
     trace: Option<Trace>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
@@ -163,7 +162,14 @@ impl Ports {
             Output::Execute(plan) => {
                 shared.mirror.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
                 // The thread is gone only when the node is stopping.
-                let _ = self.plans.send(plan);
+                let _ = self.tasks.send(Task::Run(plan));
+            }
+            Output::Available { author, transactions } => {
+                // Counted up here and down where it is taken, so a count that is too high passes over too much, never too little.
+                if shared.early.load(Ordering::Relaxed) < EARLY_WAITING {
+                    shared.early.fetch_add(1, Ordering::Relaxed);
+                    let _ = self.tasks.send(Task::Early { author, transactions });
+                }
             }
             Output::Pending(transaction) => {
                 let hash = transaction.hash();
@@ -222,13 +228,52 @@ fn status_word(status: corniche_pipeline::TransactionStatus) -> TransactionStatu
 
 // ---- execution ---------------------------------------------------------------------------------------------------------
 
-fn run_execution(mut runner: Runner, plans: &mpsc::Receiver<Plan>, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
-    while let Ok(plan) = plans.recv() {
-        let ran = runner.run(plan.block, |ordered, chain_id| verify_in_parallel(&shared.mirror, ordered, chain_id));
-        shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
-        if sealing.send(ran).is_err() {
-            return;
+/// What the execution thread is told.
+enum Task {
+    /// Run this block.
+    Run(Plan),
+    /// These will probably be ordered soon.
+    Early { author: ValidatorIndex, transactions: Vec<Bytes> },
+}
+
+/// Proposals seen that the execution thread has not looked at yet. More are passed over: running early is never owed.
+const EARLY_WAITING: usize = 64;
+
+/// Ordered work first; with none at hand, one transaction at a time of what will probably be ordered.
+fn run_execution(mut runner: Runner, tasks: &mpsc::Receiver<Task>, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
+    let mut early = true;
+    loop {
+        let task = match tasks.try_recv() {
+            Ok(task) => task,
+            Err(mpsc::TryRecvError::Disconnected) => return,
+            Err(mpsc::TryRecvError::Empty) if early => {
+                let pooled = |hash: &B256| shared.mirror.transaction(hash);
+                early = runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_once(raw, chain_id, pooled));
+                continue;
+            }
+            Err(mpsc::TryRecvError::Empty) => match tasks.recv() {
+                Ok(task) => task,
+                Err(mpsc::RecvError) => return,
+            },
+        };
+        match task {
+            Task::Early { author, transactions } => {
+                shared.early.fetch_sub(1, Ordering::Relaxed);
+                runner.offer(author, transactions);
+            }
+            Task::Run(plan) => {
+                let ran = runner.run(plan.block, |ordered, chain_id| verify_in_parallel(&shared.mirror, ordered, chain_id));
+                shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
+                let statistics = runner.statistics();
+                shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
+                shared.counters.transactions_run_again.store(statistics.re_executions, Ordering::Relaxed);
+                shared.counters.transactions_adopted.store(statistics.adopted, Ordering::Relaxed);
+                if sealing.send(ran).is_err() {
+                    return;
+                }
+            }
         }
+        early = true;
     }
 }
 

@@ -58,6 +58,19 @@ impl Collector for NodeMetrics {
         counter(&mut encoder, "corniche_transactions_executed", "Transactions in blocks", read(&counters.executed))?;
         counter(
             &mut encoder,
+            "corniche_transactions_adopted",
+            "Ordered transactions whose result was ready, because they had been run before they were ordered",
+            read(&counters.transactions_adopted),
+        )?;
+        counter(&mut encoder, "corniche_transactions_run", "Runs of ordered transactions", read(&counters.transactions_run))?;
+        counter(
+            &mut encoder,
+            "corniche_transactions_run_again",
+            "Runs of ordered transactions after the first, because of a conflict",
+            read(&counters.transactions_run_again),
+        )?;
+        counter(
+            &mut encoder,
             "corniche_transactions_skipped",
             "Ordered transactions that were not valid",
             read(&counters.skipped),

@@ -11,11 +11,13 @@ use super::{
 use crate::{
     exit::{Exit, Failed},
     keys::{self, NetworkKey, ValidatorKeys},
+    pool::Threads,
 };
 use anyhow::{Context, bail, ensure};
 use corniche_admission::PoolConfig;
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
+use corniche_executor::SpeculationLimits;
 use corniche_mahi_mahi::{self as mahi_mahi, real};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
 use corniche_pipeline::{
@@ -33,6 +35,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 use tokio::net::TcpListener;
+
+/// More are not started: instances of contracts take address space for each.
+const MAX_EXECUTION_THREADS: usize = 64;
 
 /// Everything `run` needs.
 pub struct Job {
@@ -89,7 +94,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     }
     let reader = store.reader();
     let trace = store.trace();
-    let vm = Vm::new(&VmConfig::default(), Arc::new(CodeOnDisk(store.code_cache())))?;
+    let threads = config.limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
+    let vm = Vm::new(&VmConfig { executors: threads as u32, ..VmConfig::default() }, Arc::new(CodeOnDisk(store.code_cache())))?;
 
     let engine = keys.clone().map(|keys| MahiMahiParts::new(&genesis, keys)).transpose()?;
     let verifier = engine.as_ref().map(MahiMahiParts::verifier).transpose()?;
@@ -107,6 +113,10 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         },
     );
     let base_fee = stage.base_fee_at(clock::now().0 / 1000);
+    let (runner, sealer) = stage.split();
+    let runner = if config.limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
+    // The execution thread is one already.
+    let runner = if threads > 1 { runner.on(Arc::new(Threads::start(threads)?)) } else { runner };
     let shared = Arc::new(Shared::new(config.limits.inbox, base_fee));
     shared.counters.head.store(start.height.0, Ordering::Relaxed);
     shared.counters.finalized.store(certified.0, Ordering::Relaxed);
@@ -132,8 +142,14 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     let runtime = tokio::runtime::Handle::current();
-    let threads =
-        core::spawn(pipeline, stage, store, shared.clone(), trace.clone(), handle.clone().map(|handle| (handle, runtime)));
+    let threads = core::spawn(
+        pipeline,
+        (runner, sealer),
+        store,
+        shared.clone(),
+        trace.clone(),
+        handle.clone().map(|handle| (handle, runtime)),
+    );
     if let Some((handle, events)) = network {
         let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), reader.clone()));

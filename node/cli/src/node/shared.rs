@@ -10,7 +10,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{Notify, broadcast, oneshot};
@@ -24,6 +24,10 @@ pub struct Counters {
     pub head: AtomicU64,
     pub finalized: AtomicU64,
     pub executed: AtomicU64,
+    /// Runs of ordered transactions, those after the first one of each, and results that were ready and adopted.
+    pub transactions_run: AtomicU64,
+    pub transactions_run_again: AtomicU64,
+    pub transactions_adopted: AtomicU64,
     pub skipped: AtomicU64,
     pub refused: AtomicU64,
     pub accusations: AtomicU64,
@@ -45,6 +49,8 @@ pub struct Shared {
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
+    /// Proposals on their way to the execution thread, to be run early.
+    pub early: AtomicUsize,
     /// The newest height peers say is certified.
     pub target: AtomicU64,
     /// Why the node stopped by itself, if it did.
@@ -64,6 +70,7 @@ impl Shared {
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
+            early: AtomicUsize::new(0),
             target: AtomicU64::new(0),
             halt_reason: Mutex::default(),
             halt_signal: Notify::new(),

@@ -2,9 +2,7 @@
 
 use super::{ExecutionStart, VerifiedTransaction};
 use crate::BlockPlan;
-use corniche_executor::{
-    Alone, BlockOutput, Candidate, Pool, SpeculationLimits, Speculator, Statistics, fees, parallel,
-};
+use corniche_executor::{Alone, BlockOutput, Candidate, Pool, SpeculationLimits, Speculator, Statistics, fees, parallel};
 use corniche_state::{State, StateView};
 use corniche_types::{Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
 use corniche_vm::{BlockEnv, Vm};
@@ -160,6 +158,11 @@ impl Runner {
             }
         }
         true
+    }
+
+    /// Hashes of the transactions whose results wait to be adopted.
+    pub fn speculated(&self) -> Vec<B256> {
+        self.speculator.iter().flat_map(Speculator::hashes).copied().collect()
     }
 
     /// Candidates of a plan. A transaction that was run early was checked then; the same bytes are not checked again.
