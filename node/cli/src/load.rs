@@ -159,7 +159,8 @@ fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, fees: Fees) -> Bytes
         gas_limit: TRANSFER_GAS,
         max_fee_per_gas: fees.max_fee_per_gas,
         max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        to: Address::repeat_byte(0x10).into(),
+        // An account of the sender's own: strangers' payments have nothing to do with each other.
+        to: key.address().create(0).into(),
         value: U256::from(1),
         ..Default::default()
     })

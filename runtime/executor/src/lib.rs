@@ -37,5 +37,5 @@ pub use candidate::{Candidate, verify_ordered, verify_ordered_once};
 pub use output::BlockOutput;
 pub use pool::{Alone, Pool};
 pub use recorded::{Predicate, Reads, Recorded, Recorder};
-pub use speculate::{SpeculationLimits, Speculator, Waiting};
+pub use speculate::{SpeculationCounts, SpeculationLimits, Speculator, Waiting};
 pub use statistics::Statistics;

@@ -50,8 +50,20 @@ pub struct Speculator {
     blocks: u64,
     /// Of everything that waits or is kept.
     used: BTreeMap<ValidatorIndex, Used>,
+    counts: SpeculationCounts,
     /// What the kept results change, on top of the state; `None`: to be gathered again, because the state has moved.
     provisional: Option<Changes>,
+}
+
+/// What speculation did so far (S6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpeculationCounts {
+    /// Transactions run early.
+    pub runs: u64,
+    /// Of these, those without a result: not valid in the state they met.
+    pub without_result: u64,
+    /// Transactions seen and not run early: above their author's share.
+    pub passed_over: u64,
 }
 
 /// A transaction that was seen and not yet run.
@@ -87,7 +99,11 @@ impl Speculator {
     pub fn offer(&mut self, author: ValidatorIndex, transactions: impl IntoIterator<Item = Bytes>) {
         for raw in transactions {
             let hash = keccak256(&raw);
-            if self.by_hash.contains_key(&hash) || !self.reserve(author, raw.len()) {
+            if self.by_hash.contains_key(&hash) {
+                continue;
+            }
+            if !self.reserve(author, raw.len()) {
+                self.counts.passed_over += 1;
                 continue;
             }
             self.waiting.push_back(Waiting { author, raw, hash });
@@ -126,6 +142,8 @@ impl Speculator {
             (recorded, merged(provisional, changed))
         };
         self.provisional = Some(provisional);
+        self.counts.runs += 1;
+        self.counts.without_result += u64::from(recorded.as_ref().is_none_or(|recorded| recorded.outcome.is_err()));
         let Some(recorded) = recorded else { return };
         // A skipped transaction changes nothing and is checked at once when it is ordered: not worth keeping.
         let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
@@ -183,6 +201,10 @@ impl Speculator {
     /// The transactions whose results wait to be adopted.
     pub fn hashes(&self) -> impl Iterator<Item = &B256> {
         self.by_hash.keys()
+    }
+
+    pub fn counts(&self) -> SpeculationCounts {
+        self.counts
     }
 
     /// Transactions that wait to be run.

@@ -268,6 +268,10 @@ fn run_execution(mut runner: Runner, tasks: &mpsc::Receiver<Task>, sealing: mpsc
                 shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
                 shared.counters.transactions_run_again.store(statistics.re_executions, Ordering::Relaxed);
                 shared.counters.transactions_adopted.store(statistics.adopted, Ordering::Relaxed);
+                let early = runner.speculation();
+                shared.counters.early_runs.store(early.runs, Ordering::Relaxed);
+                shared.counters.early_without_result.store(early.without_result, Ordering::Relaxed);
+                shared.counters.early_passed_over.store(early.passed_over, Ordering::Relaxed);
                 if sealing.send(ran).is_err() {
                     return;
                 }

@@ -62,6 +62,19 @@ impl Collector for NodeMetrics {
             "Ordered transactions whose result was ready, because they had been run before they were ordered",
             read(&counters.transactions_adopted),
         )?;
+        counter(&mut encoder, "corniche_early_runs", "Runs before ordering", read(&counters.early_runs))?;
+        counter(
+            &mut encoder,
+            "corniche_early_without_result",
+            "Runs before ordering that came to nothing",
+            read(&counters.early_without_result),
+        )?;
+        counter(
+            &mut encoder,
+            "corniche_early_passed_over",
+            "Transactions not run before ordering because their author had its share",
+            read(&counters.early_passed_over),
+        )?;
         counter(&mut encoder, "corniche_transactions_run", "Runs of ordered transactions", read(&counters.transactions_run))?;
         counter(
             &mut encoder,

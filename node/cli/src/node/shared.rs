@@ -28,6 +28,10 @@ pub struct Counters {
     pub transactions_run: AtomicU64,
     pub transactions_run_again: AtomicU64,
     pub transactions_adopted: AtomicU64,
+    /// Runs before ordering, those of them without a result, and transactions seen but above their author's share.
+    pub early_runs: AtomicU64,
+    pub early_without_result: AtomicU64,
+    pub early_passed_over: AtomicU64,
     pub skipped: AtomicU64,
     pub refused: AtomicU64,
     pub accusations: AtomicU64,

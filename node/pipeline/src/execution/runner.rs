@@ -2,7 +2,9 @@
 
 use super::{ExecutionStart, VerifiedTransaction};
 use crate::BlockPlan;
-use corniche_executor::{Alone, BlockOutput, Candidate, Pool, SpeculationLimits, Speculator, Statistics, fees, parallel};
+use corniche_executor::{
+    Alone, BlockOutput, Candidate, Pool, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
+};
 use corniche_state::{State, StateView};
 use corniche_types::{Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
 use corniche_vm::{BlockEnv, Vm};
@@ -158,6 +160,11 @@ impl Runner {
             }
         }
         true
+    }
+
+    /// What running early took so far.
+    pub fn speculation(&self) -> SpeculationCounts {
+        self.speculator.as_ref().map(Speculator::counts).unwrap_or_default()
     }
 
     /// Hashes of the transactions whose results wait to be adopted.
