@@ -48,6 +48,17 @@ impl Predicate {
     }
 }
 
+impl Reads {
+    /// Whether `view` answers the same to everything that was asked.
+    pub fn hold(&self, view: &dyn StateView) -> bool {
+        self.accounts.iter().all(|(address, account)| view.account(address) == *account)
+            && self.storage.iter().all(|((address, slot), value)| view.storage(address, slot) == *value)
+            && self.predicates.iter().all(|asked| {
+                view.storage_within(&asked.key.0, &asked.key.1, &asked.low, &asked.high) == asked.answer
+            })
+    }
+}
+
 impl Recorded {
     /// Runs a transaction on `view` and records. `None` when nothing came of it: `view` took an answer back, or
     /// [`interrupt`](Recorder::interrupt) was called on the recorder inside, or this node is at fault, which a state made of

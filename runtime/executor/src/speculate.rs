@@ -51,8 +51,11 @@ pub struct Speculator {
     /// Of everything that waits or is kept.
     used: BTreeMap<ValidatorIndex, Used>,
     counts: SpeculationCounts,
-    /// What the kept results change, on top of the state; `None`: to be gathered again, because the state has moved.
-    provisional: Option<Changes>,
+    /// What the kept results up to `gathered` change, on top of the state.
+    provisional: Changes,
+    /// Number of the last result that is known to hold where it stands. Behind the newest one after a block that was not as
+    /// expected: then the rest is looked through again, a few at a time, before anything new is run.
+    gathered: u64,
 }
 
 /// What speculation did so far (S6).
@@ -65,6 +68,9 @@ pub struct SpeculationCounts {
     /// Transactions seen and not run early: above their author's share.
     pub passed_over: u64,
 }
+
+/// Results looked through in one step: the thread must be free for ordered work soon.
+const RESULTS_PER_STEP: usize = 16;
 
 /// A transaction that was seen and not yet run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +116,40 @@ impl Speculator {
         }
     }
 
+    /// After a block that was not as expected: looks through a few of the kept results, and runs those again that do not hold any
+    /// more, or whatever was built on them would never hold either. False when all of them stand.
+    pub fn repair(&mut self, vm: &Vm, state: &dyn StateView, env: &BlockEnv) -> bool {
+        let behind = self.gathered.saturating_add(1)..;
+        let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(RESULTS_PER_STEP).collect();
+        for number in &numbers {
+            let Some(kept) = self.results.get(number) else { continue };
+            let now = Overlay { base: state, changes: &self.provisional };
+            let (transaction, tip_to) = (&kept.transaction, kept.recorded.tip_to);
+            let stands = kept.recorded.is_of(transaction, &tip_to, env) && kept.recorded.reads.hold(&now);
+            let recorded = if stands {
+                Some(kept.recorded.clone())
+            } else {
+                self.counts.runs += 1;
+                Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to).filter(|again| again.outcome.is_ok())
+            };
+            match recorded {
+                Some(recorded) => {
+                    let changed = changes_of(&recorded, &now);
+                    self.provisional.merge(changed);
+                    if let Some(kept) = self.results.get_mut(number) {
+                        kept.recorded = recorded;
+                    }
+                }
+                None => {
+                    self.counts.without_result += 1;
+                    self.forget(*number);
+                }
+            }
+            self.gathered = *number;
+        }
+        !numbers.is_empty()
+    }
+
     /// The transaction that has waited longest. Check it, and hand it to [`Self::run`].
     pub fn next(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.pop_front()?;
@@ -131,23 +171,19 @@ impl Speculator {
         if transaction.transaction().gas_limit() > self.limits.gas || self.by_hash.contains_key(&hash) {
             return;
         }
-        let provisional = match self.provisional.take() {
-            Some(provisional) => provisional,
-            None => self.gather(state),
-        };
-        let (recorded, provisional) = {
-            let now = Overlay { base: state, changes: &provisional };
-            let recorded = Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to);
-            let changed = recorded.as_ref().map(|recorded| changes_of(recorded, &now)).unwrap_or_default();
-            (recorded, merged(provisional, changed))
-        };
-        self.provisional = Some(provisional);
+        let now = Overlay { base: state, changes: &self.provisional };
+        let recorded = Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to);
+        let changed = recorded.as_ref().map(|recorded| changes_of(recorded, &now)).unwrap_or_default();
         self.counts.runs += 1;
         self.counts.without_result += u64::from(recorded.as_ref().is_none_or(|recorded| recorded.outcome.is_err()));
         let Some(recorded) = recorded else { return };
         // A skipped transaction changes nothing and is checked at once when it is ordered: not worth keeping.
         let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
         if recorded.outcome.is_ok() && self.reserve(author, bytes) {
+            self.provisional.merge(changed);
+            if self.gathered == self.count {
+                self.gathered += 1;
+            }
             self.count += 1;
             self.by_hash.insert(hash, self.count);
             self.results
@@ -193,9 +229,11 @@ impl Speculator {
             self.forget(number);
         }
         // What became final stays in here until it outweighs the rest.
-        let keys = |changes: &Changes| changes.accounts.len() + changes.storage.len();
-        let lean = |changes: &Changes| keys(changes) <= 1_024 + 16 * self.results.len();
-        self.provisional = self.provisional.take().filter(|changes| as_expected && lean(changes));
+        let keys = self.provisional.accounts.len() + self.provisional.storage.len();
+        if !as_expected || keys > 1_024 + 16 * self.results.len() {
+            self.provisional = Changes::default();
+            self.gathered = 0;
+        }
     }
 
     /// The transactions whose results wait to be adopted.
@@ -215,17 +253,6 @@ impl Speculator {
     /// Results that wait to be adopted.
     pub fn kept(&self) -> usize {
         self.results.len()
-    }
-
-    /// What the kept results change on top of `state`, in their order. Results that no longer hold make this wrong, and whatever
-    /// is run on it not adopted.
-    fn gather(&self, state: &dyn StateView) -> Changes {
-        let mut provisional = Changes::default();
-        for kept in self.results.values() {
-            let changed = changes_of(&kept.recorded, &Overlay { base: state, changes: &provisional });
-            provisional.merge(changed);
-        }
-        provisional
     }
 
     fn forget(&mut self, number: u64) -> Option<Kept> {

@@ -143,21 +143,24 @@ impl Runner {
         }
     }
 
-    /// Runs one of the transactions offered, as if it were in a block of this second; false when none waits. To be called when
+    /// Runs one of the transactions offered, as if it were in a block of this second, or looks after the results there are; false
+    /// when there is nothing to do. To be called when
     /// no block waits to be run: what is ordered comes first (S6).
     pub fn speculate(
         &mut self,
         second: u64,
         verify: impl FnOnce(&Bytes, u64) -> Result<VerifiedTransaction, SkipReason>,
     ) -> bool {
-        let Some(waiting) = self.speculator.as_mut().and_then(Speculator::next) else { return false };
-        if let Ok(transaction) = verify(&waiting.raw, self.genesis.chain_id) {
-            let env = self.early_env(second);
+        let env = self.early_env(second);
+        let Some(speculator) = &mut self.speculator else { return false };
+        let view = self.state.latest();
+        if speculator.repair(&self.vm, &view, &env) {
+            return true;
+        }
+        let Some(waiting) = speculator.next() else { return false };
+        if let Ok(transaction) = verify(&waiting.raw, env.chain_id) {
             let tip_to = self.fee_addresses.get(waiting.author.as_usize()).copied().unwrap_or(env.coinbase);
-            let view = self.state.latest();
-            if let Some(speculator) = &mut self.speculator {
-                speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_to);
-            }
+            speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_to);
         }
         true
     }
