@@ -53,9 +53,10 @@ impl Reads {
     pub fn hold(&self, view: &dyn StateView) -> bool {
         self.accounts.iter().all(|(address, account)| view.account(address) == *account)
             && self.storage.iter().all(|((address, slot), value)| view.storage(address, slot) == *value)
-            && self.predicates.iter().all(|asked| {
-                view.storage_within(&asked.key.0, &asked.key.1, &asked.low, &asked.high) == asked.answer
-            })
+            && self
+                .predicates
+                .iter()
+                .all(|asked| view.storage_within(&asked.key.0, &asked.key.1, &asked.low, &asked.high) == asked.answer)
     }
 }
 

@@ -147,6 +147,9 @@ impl Speculator {
             }
             self.gathered = *number;
         }
+        if numbers.is_empty() {
+            self.gathered = self.count;
+        }
         !numbers.is_empty()
     }
 
@@ -180,8 +183,8 @@ impl Speculator {
         // A skipped transaction changes nothing and is checked at once when it is ordered: not worth keeping.
         let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
         if recorded.outcome.is_ok() && self.reserve(author, bytes) {
-            self.provisional.merge(changed);
             if self.gathered == self.count {
+                self.provisional.merge(changed);
                 self.gathered += 1;
             }
             self.count += 1;

@@ -8,7 +8,8 @@ use corniche_executor::{
     Alone, BlockOutput, Candidate, SpeculationLimits, Speculator, Statistics, parallel, serial, verify_ordered,
 };
 use corniche_types::ValidatorIndex;
-use support::{CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
+use corniche_vm::BlockEnv;
+use support::{BASE_FEE, CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
 
 /// Offers and runs everything, as one who has nothing better to do.
 fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
@@ -20,6 +21,7 @@ fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
 
 fn run_waiting(node: &Node, speculator: &mut Speculator) {
     let state = node.state.latest();
+    while speculator.repair(&node.vm, &state, &node.env()) {}
     while let Some(waiting) = speculator.next() {
         let Ok(transaction) = verify_ordered(&waiting.raw, CHAIN_ID) else { continue };
         let tip_to = FEE_ADDRESSES[waiting.author.as_usize()];
@@ -29,10 +31,15 @@ fn run_waiting(node: &Node, speculator: &mut Speculator) {
 
 /// Executes a block with what speculation has for it, compares with the judge, and keeps it.
 fn execute(node: &mut Node, speculator: &mut Speculator, block: &[Candidate]) -> (BlockOutput, Statistics) {
+    let env = node.env();
+    execute_in(node, speculator, &env, block)
+}
+
+fn execute_in(node: &mut Node, speculator: &mut Speculator, env: &BlockEnv, block: &[Candidate]) -> (BlockOutput, Statistics) {
     let recorded = block.iter().map(|candidate| speculator.take(candidate)).collect();
     let state = node.state.latest();
-    let (output, statistics) = parallel::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES, &Alone, recorded);
-    assert_eq!(output, serial::execute_block(&node.vm, &state, &node.env(), block, &FEE_ADDRESSES));
+    let (output, statistics) = parallel::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES, &Alone, recorded);
+    assert_eq!(output, serial::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES));
     let height = node.state.head().unwrap().next();
     node.state.apply(height, &output.changes);
     speculator.settle(block, statistics.adopted == statistics.transactions);
@@ -60,6 +67,30 @@ fn what_comes_as_foreseen_is_adopted_without_a_run() {
         assert_eq!((statistics.adopted, statistics.executions), (8, 0), "the second block continues what is provisional");
     }
     assert_eq!((speculator.kept(), speculator.waiting()), (0, 0));
+}
+
+/// A block in another second costs another base fee, so every balance after it is another one than was foreseen. What was built
+/// on the wrong ones is run again before anything new is, or nothing would ever hold again.
+#[test]
+fn a_surprise_is_made_good() {
+    let mut node = Node::new();
+    let mut speculator = Speculator::new(SpeculationLimits::default());
+    let all = candidates(&transfers(0..40));
+    speculate(&node, &mut speculator, &all[..32]);
+    let later = BlockEnv { base_fee: BASE_FEE + 1, ..node.env() };
+    let (_, statistics) = execute_in(&mut node, &mut speculator, &later, &all[..8]);
+    assert_eq!((statistics.adopted, statistics.executions), (0, 8));
+    let state = node.state.latest();
+    let mut steps = 0;
+    while speculator.repair(&node.vm, &state, &later) {
+        steps += 1;
+    }
+    assert_eq!((steps, speculator.kept()), (2, 24), "a few at a time");
+    drop(state);
+    for block in all[8..32].chunks(8) {
+        let (_, statistics) = execute_in(&mut node, &mut speculator, &later, block);
+        assert_eq!((statistics.adopted, statistics.executions), (8, 0));
+    }
 }
 
 /// S2, S5: in another order, with strangers in between, what does not hold is run, and the results are the judge's.

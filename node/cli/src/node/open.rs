@@ -37,7 +37,7 @@ use std::{
 use tokio::net::TcpListener;
 
 /// More are not started: instances of contracts take address space for each.
-const MAX_EXECUTION_THREADS: usize = 64;
+const MAX_EXECUTION_THREADS: usize = 16;
 
 /// Everything `run` needs.
 pub struct Job {
