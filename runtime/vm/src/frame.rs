@@ -273,6 +273,9 @@ impl Host for Frame<'_, '_> {
             End::Fault(Fault(text)) => return Err(HostError::Fault(text)),
             _ => CallStatus::Failure,
         };
+        if self.world.journal.interrupted() {
+            return Err(HostError::Fault("interrupted".into()));
+        }
         // What the callee left of its stipend is the caller's, hence the sum before the difference.
         Ok(CallReturn { status, output: ended.output, gas: (base + given).saturating_sub(ended.gas_left) })
     }

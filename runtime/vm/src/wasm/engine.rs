@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, InstancePre, Linker, Module};
 
+/// Gas that the start of any frame costs at least.
+const LEAST_START_GAS: u64 = gas::start_ink(0, 0) / INK_PER_GAS;
+
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
 
@@ -107,6 +110,18 @@ struct Compiled {
     start_ink: u64,
     compile_gas: u64,
     machine_code_bytes: usize,
+}
+
+impl Compiled {
+    /// What is left of a frame's gas, in ink, and of its limits once its start is paid for. `Err`: it cannot pay.
+    fn start(&self, entry: &Entry) -> Result<(u64, Limits), Exit> {
+        let metered = entry.gas.min(MAX_METERED_GAS);
+        let ink = (metered * INK_PER_GAS).checked_sub(self.start_ink).ok_or(ExitStatus::OutOfGas);
+        let pages = entry.limits.memory_pages.checked_sub(self.initial_pages);
+        let ink = ink.map_err(Exit::failed)?;
+        let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;
+        Ok((ink, Limits { stack_words: entry.limits.stack_words, memory_pages }))
+    }
 }
 
 impl CompiledContract {
@@ -275,7 +290,7 @@ impl WasmEngine {
         on_enough_stack(|| {
             let instance = match self.inner.shelf.take(&contract.inner.code_hash) {
                 Some(instance) => instance,
-                None => match self.fresh(contract) {
+                None => match self.fresh(contract, &entry) {
                     Ok(instance) => instance,
                     Err(exit) => return exit,
                 },
@@ -292,6 +307,10 @@ impl WasmEngine {
         host: &mut dyn Host,
         entry: Entry,
     ) -> Exit {
+        // No code costs less to start, so this needs none: a call that hands over next to nothing costs next to nothing.
+        if entry.gas < LEAST_START_GAS {
+            return Exit::failed(ExitStatus::OutOfGas);
+        }
         let ready = || {
             let contract = match self.inner.recent.get(code_hash) {
                 Some(contract) => Ok(contract),
@@ -302,10 +321,10 @@ impl WasmEngine {
             };
             // Code is checked before it is stored, so a failure is no one's fault but ours.
             let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
-            self.fresh(&contract.map_err(broken)?)
+            self.fresh(&contract.map_err(broken)?, &entry)
         };
         on_enough_stack(|| match self.inner.shelf.take(code_hash).map_or_else(ready, Ok) {
-            Ok(instance) => self.run_in(instance, host, entry),
+            Ok(instance) => self.run_in(instance, host, entry.clone()),
             Err(exit) => exit,
         })
     }
@@ -320,28 +339,23 @@ impl WasmEngine {
         &self.inner.shelf
     }
 
-    /// `Err`: no instance to be had, which is never the contract's fault.
-    fn fresh(&self, contract: &CompiledContract) -> Result<Box<Instance>, Exit> {
+    /// `Err`: the frame cannot pay for its start, or no instance to be had, which is never the contract's fault.
+    fn fresh(&self, contract: &CompiledContract, entry: &Entry) -> Result<Box<Instance>, Exit> {
+        contract.inner.start(entry)?;
         let instance = Instance::new(&self.inner.engine, contract.clone());
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
     fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, entry: Entry) -> Exit {
-        let Compiled { code_hash, initial_pages, start_ink, .. } = *instance.contract().inner;
-        let metered = entry.gas.min(MAX_METERED_GAS);
-        let ink = (metered * INK_PER_GAS).checked_sub(start_ink);
-        let pages = entry.limits.memory_pages.checked_sub(initial_pages);
-        let (ink, memory_pages) = match (ink, pages) {
-            (Some(ink), Some(pages)) => (ink, pages),
-            (ink, _) => {
+        let code_hash = instance.contract().inner.code_hash;
+        let (ink, limits) = match instance.contract().inner.start(&entry) {
+            Ok(start) => start,
+            Err(exit) => {
                 self.inner.shelf.put(code_hash, instance);
-                return Exit::failed(match ink {
-                    None => ExitStatus::OutOfGas,
-                    Some(_) => ExitStatus::Trap(Trap::MemoryExhausted),
-                });
+                return exit;
             }
         };
-        let limits = Limits { stack_words: entry.limits.stack_words, memory_pages };
+        let metered = entry.gas.min(MAX_METERED_GAS);
         let status = match instance.run(host, entry.input, ink, limits) {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,

@@ -68,8 +68,8 @@ pub(super) struct Frame {
     /// Of the last nested call or creation.
     return_data: Bytes,
     cache: Table<B256, CachedWord>,
-    /// Room for a flush to put words in order.
-    dirty: Vec<(B256, usize)>,
+    /// Keys whose words became dirty since the last flush; some may be clean or gone by now.
+    dirty: Vec<B256>,
 }
 
 #[derive(Clone, Copy)]
@@ -101,11 +101,23 @@ impl Frame {
         frame.output = Bytes::new();
         frame.stop = None;
         frame.growth = Growth::default();
+        let result = body(store);
+        // Whoever waits to serve again holds nothing of what it served.
+        let frame = store.data_mut();
+        frame.host = None;
+        frame.input = Bytes::new();
         frame.return_data = Bytes::new();
         frame.cache.clear();
-        let result = body(store);
-        store.data_mut().host = None;
+        frame.dirty.clear();
+        frame.dirty.shrink_to(256);
         result
+    }
+
+    /// Whether it keeps nothing of a run.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        let bytes = [&self.input, &self.output, &self.return_data];
+        bytes.iter().all(|bytes| bytes.is_empty()) && self.cache.len() == 0 && self.dirty.is_empty()
     }
 
     /// Why a host call or the host's memory ended the frame, if one of them did.
@@ -250,29 +262,35 @@ impl Call<'_> {
     fn storage_cache(&mut self, key: B256, value: B256) -> Outcome<()> {
         let word = CachedWord { value, dirty: true };
         match self.frame().cache.place(&key) {
-            Some(place) => *self.frame().cache.value_at(place) = word,
+            Some(place) => {
+                let before = std::mem::replace(self.frame().cache.value_at(place), word);
+                if before.dirty {
+                    return Ok(());
+                }
+            }
             None => {
                 self.pay(gas::INK_PER_CACHED_WORD)?;
                 self.frame().cache.insert(key, word);
             }
         }
+        self.frame().dirty.push(key);
         Ok(())
     }
 
     fn storage_flush(&mut self, clear: bool) -> Outcome<()> {
+        // Only what was written is looked at: a flush costs the same whatever the frame has read.
         let mut dirty = std::mem::take(&mut self.frame().dirty);
-        dirty.clear();
-        let words = self.frame().cache.iter().enumerate();
-        dirty.extend(words.filter(|(_, (_, word))| word.dirty).map(|(place, (key, _))| (*key, place)));
         dirty.sort_unstable();
-        for (key, place) in &dirty {
+        dirty.dedup();
+        for key in dirty.drain(..) {
+            // A counter call may have written it and taken it out.
+            let Some(place) = self.frame().cache.place(&key) else { continue };
+            let CachedWord { value, dirty: true } = *self.frame().cache.value_at(place) else { continue };
             let gas_left = self.gas_left();
-            let value = self.frame().cache.value_at(*place).value;
-            let stored = self.host().storage_store(key, &value, gas_left);
+            let stored = self.host().storage_store(&key, &value, gas_left);
             self.settle(stored)?;
-            self.frame().cache.value_at(*place).dirty = false;
+            self.frame().cache.value_at(place).dirty = false;
         }
-        dirty.shrink_to(256);
         self.frame().dirty = dirty;
         if clear {
             self.frame().cache.clear();

@@ -4,8 +4,8 @@ use super::engine::{CompiledContract, EngineConfig, WasmEngine};
 use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{
-    BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host, HostError, Limits,
-    Sum,
+    BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
+    HostError, Limits, Sum,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use arbitrary::Unstructured;
@@ -424,4 +424,44 @@ fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
     assert!(shelf.take(&B256::with_last_byte(19)).is_some());
     assert!(shelf.take(&B256::with_last_byte(19)).is_none());
     assert!(shelf.take(&B256::ZERO).is_none());
+}
+
+/// Otherwise a call that hands over no gas at all would have instances made, and code made ready, for the price of the call.
+#[test]
+fn who_cannot_pay_for_the_start_gets_no_instance() {
+    let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();
+    let hash = B256::with_last_byte(1);
+    let contract = engine.compile(&hash, &program(&[], &[(0, 0)])).unwrap();
+    let entry = |gas| super::Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
+    let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
+    assert_eq!(engine.run(&contract, &mut Quiet::new(), entry(600)), out_of_gas);
+    assert_eq!(engine.shelf().len(), 0, "none was made");
+    let missing = || panic!("nobody asked for the code");
+    let unknown = B256::with_last_byte(2);
+    assert_eq!(
+        engine.run_code(&unknown, &missing, &mut Quiet::new(), entry(gas::start_ink(0, 0) / gas::INK_PER_GAS - 1)),
+        out_of_gas
+    );
+    engine.run(&contract, &mut Quiet::new(), entry(GAS));
+    assert_eq!(engine.shelf().len(), 1);
+}
+
+/// Instances wait by the hundred; what they served must not wait with them.
+#[test]
+fn a_waiting_instance_holds_nothing_of_what_it_served() {
+    let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();
+    for name in ["counter", "erc20"] {
+        let hash = B256::with_last_byte(name.len() as u8);
+        let contract = engine.compile(&hash, &built(name)).unwrap();
+        let calls = [&b"\xd0\x9d\xe0\x8a"[..], &b"\x18\x16\x0d\xdd"[..], &[0x70, 0xa0, 0x82, 0x31, 0, 0, 0, 0]];
+        for input in calls {
+            let input = Bytes::from([input, &[0; 4_096]].concat());
+            engine.run(&contract, &mut Quiet::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
+            if let Some(mut instance) = engine.shelf().take(&hash) {
+                assert!(instance.frame().is_empty());
+                engine.shelf().put(hash, instance);
+            }
+        }
+        assert!(engine.shelf().take(&hash).is_some(), "one was looked at");
+    }
 }
