@@ -164,6 +164,8 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let limits = Limits {
         socket_threads: (processors / total).clamp(1, Limits::default().socket_threads),
         execution_threads: (processors / total).clamp(1, Limits::default().execution_threads),
+        // Running early takes processors that would idle otherwise; here there may be none.
+        speculation: processors >= total,
         ..Limits::default()
     };
     let ports = Ports::choose(up.base_port, total)?;
