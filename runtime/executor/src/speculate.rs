@@ -2,7 +2,7 @@
 //!
 //! 1. [`Speculator::offer`]: a proposal's transactions, as soon as it is seen. They wait in that order, which is their
 //!    provisional position (S1).
-//! 2. [`Speculator::next`] and [`Speculator::run`]: one at a time, when there is nothing better to do, against the newest state and
+//! 2. [`Speculator::next_waiting`] and [`Speculator::run`]: one at a time, when there is nothing better to do, against the newest state and
 //!    the provisional results so far. The result is kept with what it follows from, by content ([`Recorded`]).
 //! 3. [`Speculator::take`]: when a block is ordered, the results of its transactions go to the executor, which adopts those
 //!    whose reads resolve to the same in their place (S2). [`Speculator::settle`] then forgets whatever the block made pointless.
@@ -154,7 +154,7 @@ impl Speculator {
     }
 
     /// The transaction that has waited longest. Check it, and hand it to [`Self::run`].
-    pub fn next(&mut self) -> Option<Waiting> {
+    pub fn next_waiting(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.pop_front()?;
         self.release(waiting.author, waiting.raw.len());
         Some(waiting)

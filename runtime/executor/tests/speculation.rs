@@ -22,7 +22,7 @@ fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
 fn run_waiting(node: &Node, speculator: &mut Speculator) {
     let state = node.state.latest();
     while speculator.repair(&node.vm, &state, &node.env()) {}
-    while let Some(waiting) = speculator.next() {
+    while let Some(waiting) = speculator.next_waiting() {
         let Ok(transaction) = verify_ordered(&waiting.raw, CHAIN_ID) else { continue };
         let tip_to = FEE_ADDRESSES[waiting.author.as_usize()];
         speculator.run(&node.vm, &state, &node.env(), waiting.author, &transaction, tip_to);
@@ -168,7 +168,7 @@ fn one_author_cannot_take_more_than_its_share() {
     execute(&mut node, &mut speculator, &greedy[..1]);
     speculator.offer(ValidatorIndex(0), [raws[9].clone()]);
     assert_eq!((speculator.waiting(), speculator.kept()), (1, 2));
-    while speculator.next().is_some() {}
+    while speculator.next_waiting().is_some() {}
     for _ in 0..3 {
         execute(&mut node, &mut speculator, &[]);
     }

@@ -157,7 +157,7 @@ impl Runner {
         if speculator.repair(&self.vm, &view, &env) {
             return true;
         }
-        let Some(waiting) = speculator.next() else { return false };
+        let Some(waiting) = speculator.next_waiting() else { return false };
         if let Ok(transaction) = verify(&waiting.raw, env.chain_id) {
             let tip_to = self.fee_addresses.get(waiting.author.as_usize()).copied().unwrap_or(env.coinbase);
             speculator.run(&self.vm, &view, &env, waiting.author, &transaction, tip_to);
