@@ -122,30 +122,22 @@ impl Speculator {
         let behind = self.gathered.saturating_add(1)..;
         let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(RESULTS_PER_STEP).collect();
         for number in &numbers {
+            self.gathered = *number;
             let Some(kept) = self.results.get(number) else { continue };
             let now = Overlay { base: state, changes: &self.provisional };
-            let (transaction, tip_to) = (&kept.transaction, kept.recorded.tip_to);
-            let stands = kept.recorded.is_of(transaction, &tip_to, env) && kept.recorded.reads.hold(&now);
-            let recorded = if stands {
-                Some(kept.recorded.clone())
-            } else {
-                self.counts.runs += 1;
-                Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to).filter(|again| again.outcome.is_ok())
-            };
-            match recorded {
-                Some(recorded) => {
-                    let changed = changes_of(&recorded, &now);
-                    self.provisional.merge(changed);
-                    if let Some(kept) = self.results.get_mut(number) {
-                        kept.recorded = recorded;
-                    }
-                }
-                None => {
-                    self.counts.without_result += 1;
-                    self.forget(*number);
-                }
+            let (author, transaction, tip_to) = (kept.author, kept.transaction.clone(), kept.recorded.tip_to);
+            if kept.recorded.is_of(&transaction, &tip_to, env) && kept.recorded.reads.hold(&now) {
+                let changed = changes_of(&kept.recorded, &now);
+                self.provisional.merge(changed);
+                continue;
             }
-            self.gathered = *number;
+            let since = kept.since;
+            self.forget(*number);
+            if let Some((recorded, changed)) = self.attempt(vm, state, env, &transaction, tip_to)
+                && self.keep(*number, author, &transaction, recorded, since)
+            {
+                self.provisional.merge(changed);
+            }
         }
         if numbers.is_empty() {
             self.gathered = self.count;
@@ -174,24 +166,58 @@ impl Speculator {
         if transaction.transaction().gas_limit() > self.limits.gas || self.by_hash.contains_key(&hash) {
             return;
         }
-        let now = Overlay { base: state, changes: &self.provisional };
-        let recorded = Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to);
-        let changed = recorded.as_ref().map(|recorded| changes_of(recorded, &now)).unwrap_or_default();
-        self.counts.runs += 1;
-        self.counts.without_result += u64::from(recorded.as_ref().is_none_or(|recorded| recorded.outcome.is_err()));
-        let Some(recorded) = recorded else { return };
-        // A skipped transaction changes nothing and is checked at once when it is ordered: not worth keeping.
-        let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
-        if recorded.outcome.is_ok() && self.reserve(author, bytes) {
+        let Some((recorded, changed)) = self.attempt(vm, state, env, transaction, tip_to) else { return };
+        let number = self.count + 1;
+        if self.keep(number, author, transaction, recorded, self.blocks) {
             if self.gathered == self.count {
                 self.provisional.merge(changed);
-                self.gathered += 1;
+                self.gathered = number;
             }
-            self.count += 1;
-            self.by_hash.insert(hash, self.count);
-            self.results
-                .insert(self.count, Kept { recorded, transaction: transaction.clone(), author, bytes, since: self.blocks });
+            self.count = number;
         }
+    }
+
+    /// The result on top of what is provisional, with what it changes there. A skipped transaction changes nothing and is checked at
+    /// once when it is ordered: that is no result worth keeping.
+    fn attempt(
+        &mut self,
+        vm: &Vm,
+        state: &dyn StateView,
+        env: &BlockEnv,
+        transaction: &VerifiedTransaction,
+        tip_to: Address,
+    ) -> Option<(Recorded, Changes)> {
+        let now = Overlay { base: state, changes: &self.provisional };
+        let recorded = Recorded::run(vm, &Recorder::new(&now), env, transaction, tip_to);
+        self.counts.runs += 1;
+        match recorded.filter(|recorded| recorded.outcome.is_ok()) {
+            Some(recorded) => {
+                let changed = changes_of(&recorded, &now);
+                Some((recorded, changed))
+            }
+            None => {
+                self.counts.without_result += 1;
+                None
+            }
+        }
+    }
+
+    /// Keeps a result if there is room for it in its author's share.
+    fn keep(
+        &mut self,
+        number: u64,
+        author: ValidatorIndex,
+        transaction: &VerifiedTransaction,
+        recorded: Recorded,
+        since: u64,
+    ) -> bool {
+        let bytes = recorded.memory_bytes() + transaction.transaction().raw().len();
+        let fits = self.reserve(author, bytes);
+        if fits {
+            self.by_hash.insert(recorded.transaction_hash, number);
+            self.results.insert(number, Kept { recorded, transaction: transaction.clone(), author, bytes, since });
+        }
+        fits
     }
 
     /// The transaction of these bytes, if it was checked and its result is kept. The same bytes, so the same verdict.

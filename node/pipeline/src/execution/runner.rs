@@ -144,8 +144,7 @@ impl Runner {
     }
 
     /// Runs one of the transactions offered, as if it were in a block of this second, or looks after the results there are; false
-    /// when there is nothing to do. To be called when
-    /// no block waits to be run: what is ordered comes first (S6).
+    /// when there is nothing to do. To be called when no block waits to be run: what is ordered comes first (S6).
     pub fn speculate(
         &mut self,
         second: u64,
@@ -205,29 +204,25 @@ impl Runner {
 
     /// The next block as far as it can be foreseen; what a transaction sees of it is compared before its result is adopted (S3).
     fn early_env(&self, second: u64) -> BlockEnv {
+        self.env_in(second, Address::ZERO, B256::ZERO)
+    }
+
+    fn env(&self, plan: &BlockPlan) -> BlockEnv {
+        let coinbase = self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default();
+        self.env_in(plan.time.0 / 1000, coinbase, plan.randomness)
+    }
+
+    fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> BlockEnv {
+        // The header carries seconds, non-decreasing (design §3).
         let timestamp = self.parent.timestamp.max(second);
         BlockEnv {
             chain_id: self.genesis.chain_id,
             number: self.parent.number + 1,
             timestamp,
             base_fee: self.base_fee_at(timestamp),
-            coinbase: Address::ZERO,
+            coinbase,
             gas_limit: self.genesis.block_gas_limit,
-            randomness: B256::ZERO,
-        }
-    }
-
-    fn env(&self, plan: &BlockPlan) -> BlockEnv {
-        // The header carries seconds, non-decreasing (design §3).
-        let timestamp = self.parent.timestamp.max(plan.time.0 / 1000);
-        BlockEnv {
-            chain_id: self.genesis.chain_id,
-            number: self.parent.number + 1,
-            timestamp,
-            base_fee: self.base_fee_at(timestamp),
-            coinbase: self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default(),
-            gas_limit: self.genesis.block_gas_limit,
-            randomness: plan.randomness,
+            randomness,
         }
     }
 }
