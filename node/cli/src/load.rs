@@ -9,7 +9,7 @@
 
 mod wire;
 
-use crate::{exit, genesis, keys};
+use crate::{exit, genesis, keys, processor::process_cpu};
 use anyhow::{Context, anyhow, bail, ensure};
 use corniche_client::{Block, Client, Draft, Fees, Refusal, Wait};
 use corniche_crypto::EthereumKey;
@@ -232,7 +232,7 @@ impl Run {
         let mut connections =
             senders.iter().zip(urls.iter().cycle()).map(|(_, url)| Connection::new(url)).collect::<Result<Vec<_>, _>>()?;
         let mut watching = Connection::new(&urls[0])?;
-        let used = own_processor_time();
+        let used = process_cpu();
         self.started = Instant::now();
         let run = &self;
         let seen = thread::scope(|scope| {
@@ -244,7 +244,7 @@ impl Run {
             }
             run.watch(&mut watching, first_block)
         })?;
-        let processor = used.zip(own_processor_time()).map(|(before, after)| after.saturating_sub(before));
+        let processor = process_cpu().saturating_sub(used);
         if let Some(error) = self.refusal.into_inner().ok().flatten() {
             bail!("a sender was stopped: {error:#}");
         }
@@ -350,15 +350,6 @@ fn asks_to_wait(refusal: &Refusal) -> bool {
     phrases.iter().any(|phrase| refusal.message.contains(phrase))
 }
 
-/// What this process used of the processors so far; `None` where the system does not say.
-fn own_processor_time() -> Option<Duration> {
-    // Fields 14 and 15, in hundredths of a second; the second field may hold spaces, and ends with the last parenthesis.
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(10 * ticks))
-}
-
 /// What came of a run.
 struct Report {
     count: usize,
@@ -369,7 +360,7 @@ struct Report {
     /// Microseconds, sorted.
     latencies: Vec<u64>,
     /// What the generator itself used while it measured.
-    processor: Option<Duration>,
+    processor: Duration,
 }
 
 impl Report {
@@ -385,13 +376,13 @@ impl Report {
             pushed_back,
             seconds: last.saturating_sub(first) as f64 / 1e6,
             latencies,
-            processor: None,
+            processor: Duration::ZERO,
         }
     }
 
     /// The generator's processor time, microseconds per transfer.
-    fn own_cost(&self) -> Option<f64> {
-        self.processor.map(|used| used.as_secs_f64() * 1e6 / self.executed.max(1) as f64)
+    fn own_cost(&self) -> f64 {
+        self.processor.as_secs_f64() * 1e6 / self.executed.max(1) as f64
     }
 
     fn per_second(&self) -> f64 {
@@ -419,7 +410,7 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let own = self.own_cost().map_or("unknown".to_owned(), |cost| format!("{cost:.0} us of processor time a transfer"));
+        let own = format!("{:.0} us of processor time a transfer", self.own_cost());
         format!(
             "executed      {} of {}\ntransfers/s   {:.0}\nlatency ms    p50 {:.1}, p90 {:.1}, p99 {:.1}, max {:.1}\npushed back   {} times\ngenerator     {own}",
             self.executed,

@@ -8,6 +8,7 @@ mod keys;
 mod load;
 mod node;
 mod pool;
+mod processor;
 mod sim;
 mod testnet;
 

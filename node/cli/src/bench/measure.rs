@@ -4,6 +4,7 @@ use super::chain::{Chain, Draft, fee_addresses};
 use crate::{
     exit::{Exit, Failed},
     pool::Threads,
+    processor::process_cpu,
 };
 use corniche_executor::{BlockOutput, Candidate, Pool, Recorded, Recorder, Statistics, parallel, serial};
 use corniche_state::{Snapshot, Tree};
@@ -178,17 +179,6 @@ fn timed<T>(run: impl FnOnce() -> T) -> (T, Took) {
     let result = run();
     let took = Took { wall: wall.elapsed(), cpu: process_cpu().saturating_sub(cpu) };
     (result, took)
-}
-
-/// Processor time of all threads of this process so far.
-fn process_cpu() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec, which is ours and outlives it.
-    #[allow(unsafe_code)]
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    assert_eq!(failed, 0, "every process has a CPU clock");
-    let part = |number: i64| u64::try_from(number).unwrap_or_default();
-    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
 }
 
 #[cfg(test)]

@@ -109,11 +109,11 @@ impl Tables {
     }
 
     fn customer(&self, random: &mut Random) -> u64 {
-        non_uniform(random, self.customers * 1_023 / 3_000, self.customers)
+        non_uniform(random, CUSTOMER_SPREAD, self.customers)
     }
 
     fn item(&self, random: &mut Random) -> u64 {
-        non_uniform(random, self.items * 8_191 / 100_000, self.items)
+        non_uniform(random, ITEM_SPREAD, self.items)
     }
 
     /// Another warehouse, when there is one.
@@ -125,11 +125,20 @@ impl Tables {
     }
 }
 
-/// TPC-C, 2.1.6: between 1 and `count`; `spread` is raised to the next power of two less one.
-fn non_uniform(random: &mut Random, spread: u64, count: u64) -> u64 {
+/// TPC-C's constants of [`non_uniform`], and the rows they are for.
+const CUSTOMER_SPREAD: (u64, u64) = (1_023, 3_000);
+const ITEM_SPREAD: (u64, u64) = (8_191, 100_000);
+
+/// TPC-C, 2.1.6: between 1 and `count`, with the benchmark's constant `full` for a table of `of` rows scaled to this one.
+fn non_uniform(random: &mut Random, (full, of): (u64, u64), count: u64) -> u64 {
     const C: u64 = 123;
-    let spread = (spread + 1).next_power_of_two() - 1;
+    let spread = scaled(full, of, count);
     ((random.between(0, spread) | random.between(1, count)) + C) % count + 1
+}
+
+/// The constant for `count` rows: a power of two less one, as `full` is.
+fn scaled(full: u64, of: u64, count: u64) -> u64 {
+    (count * full / of + 1).next_power_of_two() - 1
 }
 
 fn pair(high: U256, low: u64) -> U256 {
@@ -167,8 +176,8 @@ mod tests {
 
     #[test]
     fn at_full_size_the_constants_are_the_benchmarks() {
-        assert_eq!((3_000u64 * 1_023 / 3_000 + 1).next_power_of_two() - 1, 1_023);
-        assert_eq!((100_000u64 * 8_191 / 100_000 + 1).next_power_of_two() - 1, 8_191);
+        assert_eq!(scaled(CUSTOMER_SPREAD.0, CUSTOMER_SPREAD.1, 3_000), 1_023);
+        assert_eq!(scaled(ITEM_SPREAD.0, ITEM_SPREAD.1, 100_000), 8_191);
     }
 
     #[test]
