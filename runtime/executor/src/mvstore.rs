@@ -49,8 +49,7 @@ impl Key for Address {
     }
 
     fn add(content: &Option<Account>, wei: U256) -> Option<Account> {
-        let before = content.clone().unwrap_or_default();
-        Some(Account { balance: before.balance.saturating_add(wei), ..before })
+        Some(content.clone().unwrap_or_default().credited(wei))
     }
 }
 

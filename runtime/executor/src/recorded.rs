@@ -4,10 +4,9 @@
 //! Sources are recorded by content: it does not matter who wrote a value, or at which position, as long as it is the same.
 
 use corniche_crypto::VerifiedTransaction;
-use corniche_state::{Account, StateView};
+use corniche_state::{Account, StateView, lies_within};
 use corniche_types::{Address, B256, Bytes, SkipReason, U256};
 use corniche_vm::{BlockEnv, BlockReads, Executed, NotExecuted, Vm};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// One transaction's result and what it follows from.
@@ -43,8 +42,7 @@ pub struct Predicate {
 impl Predicate {
     /// What the answer is when `value` is in the slot.
     pub fn ask(&self, value: &B256) -> bool {
-        let number = U256::from_be_bytes(value.0);
-        self.low <= number && number <= self.high
+        lies_within(value, &self.low, &self.high)
     }
 }
 
@@ -61,9 +59,8 @@ impl Reads {
 }
 
 impl Recorded {
-    /// Runs a transaction on `view` and records. `None` when nothing came of it: `view` took an answer back, or
-    /// [`interrupt`](Recorder::interrupt) was called on the recorder inside, or this node is at fault, which a state made of
-    /// guesses can lead to and which nobody believes before the transaction ran in its place.
+    /// Runs a transaction on `view` and records. `None` when nothing came of it: `view` took an answer back, or this node is at fault, which a state
+    /// made of guesses can lead to and which nobody believes before the transaction ran in its place.
     pub fn run(
         vm: &Vm,
         recorder: &Recorder<'_>,
@@ -107,17 +104,11 @@ impl Recorded {
 pub struct Recorder<'a> {
     view: &'a dyn StateView,
     reads: Mutex<Reads>,
-    interrupted: AtomicBool,
 }
 
 impl<'a> Recorder<'a> {
     pub fn new(view: &'a dyn StateView) -> Self {
-        Self { view, reads: Mutex::default(), interrupted: AtomicBool::new(false) }
-    }
-
-    /// Ends the run at its next access to the state: there is something better to do.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Relaxed);
+        Self { view, reads: Mutex::default() }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Reads) -> T) -> T {
@@ -154,6 +145,6 @@ impl StateView for Recorder<'_> {
     }
 
     fn interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed) || self.view.interrupted()
+        self.view.interrupted()
     }
 }

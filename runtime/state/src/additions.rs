@@ -4,7 +4,7 @@
 //! that share nothing else do not depend on each other. A transaction that has read a key, or reads it later, has it in its
 //! [`Changes`] instead, never in both.
 
-use crate::{Account, Changes, StateView};
+use crate::{Changes, StateView};
 use corniche_types::{Address, B256, U256};
 use std::collections::BTreeMap;
 
@@ -65,10 +65,8 @@ impl Additions {
 
     /// The new values when what was there is what `view` says.
     pub fn resolve(&self, view: &dyn StateView) -> Changes {
-        let credited = |(address, wei): (&Address, &U256)| {
-            let before = view.account(address).unwrap_or_default();
-            (*address, Some(Account { balance: before.balance.saturating_add(*wei), ..before }))
-        };
+        let credited =
+            |(address, wei): (&Address, &U256)| (*address, Some(view.account(address).unwrap_or_default().credited(*wei)));
         let counted = |(key, sum): (&(Address, B256), &Sum)| {
             let before = U256::from_be_bytes(view.storage(&key.0, &key.1).0);
             (*key, B256::from(sum.add_to(before)))

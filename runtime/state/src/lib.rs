@@ -24,4 +24,4 @@ pub use genesis::genesis_changes;
 pub use proof::{MAX_DEPTH, Proof, Terminal};
 pub use state::{Snapshot, State};
 pub use tree::{Tree, TreeKey, account_value};
-pub use view::{ABI_VERSION, Account, EmptyState, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};
+pub use view::{ABI_VERSION, Account, EmptyState, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView, lies_within};

@@ -41,6 +41,18 @@ impl Account {
     pub fn is_empty(&self) -> bool {
         self.nonce == 0 && self.balance.is_zero() && !self.has_code()
     }
+
+    /// With wei brought in. Supply is bounded by the genesis, so the sum fits; a genesis that hands out more than 2^256 wei saturates.
+    #[must_use]
+    pub fn credited(self, wei: U256) -> Self {
+        Self { balance: self.balance.saturating_add(wei), ..self }
+    }
+}
+
+/// Whether the number in a slot lies between the bounds, both included: what [`StateView::storage_within`] asks.
+pub fn lies_within(value: &B256, low: &U256, high: &U256) -> bool {
+    let number = U256::from_be_bytes(value.0);
+    *low <= number && number <= *high
 }
 
 /// A state that can be read. Implementations answer from memory, always, and never change under the reader.
@@ -55,8 +67,7 @@ pub trait StateView: Send + Sync {
     /// Whether the number in the slot lies between the bounds, both included. A view that remembers what was read remembers this
     /// answer, and not the number.
     fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
-        let number = U256::from_be_bytes(self.storage(address, slot).0);
-        *low <= number && number <= *high
+        lies_within(&self.storage(address, slot), low, high)
     }
 
     /// Whether an answer given so far means nothing: what was asked for is about to change. Whoever reads stops when it can,

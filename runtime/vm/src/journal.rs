@@ -141,10 +141,10 @@ impl<'a> Journal<'a> {
         self.undo.push(Undo::Account(place, before));
     }
 
-    /// Brings in wei. Supply is bounded by the genesis, so the sum fits; a genesis that hands out more than 2^256 wei saturates.
+    /// Brings in wei.
     pub fn credit(&mut self, address: &Address, wei: U256) {
         if !wei.is_zero() {
-            self.update(address, |account| account.balance = account.balance.saturating_add(wei));
+            self.update(address, |account| *account = std::mem::take(account).credited(wei));
         }
     }
 

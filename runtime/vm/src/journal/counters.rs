@@ -9,7 +9,7 @@
 
 use super::{Journal, Slot, SlotKey, Undo};
 use alloy_primitives::{B256, U256};
-use corniche_state::Sum;
+use corniche_state::{Sum, lies_within};
 
 impl Slot {
     /// A slot in which `original` was found and to which `added` was added.
@@ -72,8 +72,7 @@ impl Journal<'_> {
     /// Whether the slot's number lies within the range, both ends included. Does not load it.
     fn is_within(&self, key: &SlotKey, (low, high): (U256, U256)) -> bool {
         if let Some(slot) = self.storage.get(key).and_then(|touched| touched.loaded.as_ref()) {
-            let number = U256::from_be_bytes(slot.current.0);
-            return low <= number && number <= high;
+            return lies_within(&slot.current, &low, &high);
         }
         // The same of what was there before this transaction added. That the number lies between 0 and 2^256 - 1 is known, so these two
         // ends bound nothing; others that fall out of it bound nothing either, or leave nothing.
