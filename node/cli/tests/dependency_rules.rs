@@ -44,6 +44,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-testkit", "node/consensus/testkit", Kit),
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
+    ("corniche-autobahn", "node/consensus/autobahn", Deciders),
     ("corniche-executor", "runtime/executor", Deciders),
     ("corniche-admission", "node/admission", Deciders),
     ("corniche-certify", "node/certify", Deciders),
@@ -56,7 +57,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.
-const ENGINES: &[&str] = &["corniche-mahi-mahi"];
+const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
 
 /// What reads a clock, a socket, a file or the operating system's randomness.
 const WORLD: &[&str] = &[

@@ -1,0 +1,158 @@
+//! The engine's parameters. Those that affect validity or results stand in the genesis only.
+
+use corniche_engine::Committee;
+use corniche_types::{Genesis, TimestampMs};
+use std::collections::BTreeMap;
+
+/// How far ahead of `now` a cut's time may be before the vote on it is held back.
+pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
+
+/// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// k: slots that may be open at once (S2).
+    pub open_slots: u64,
+    /// Lanes that must have news before a leader proposes (C1); 0: n − f.
+    pub coverage: u16,
+    /// Commit on n votes in three message delays (C5).
+    pub fast_path: bool,
+    /// A leader may propose its own car before it is certified (row 19 of the checklist).
+    pub leader_tips: bool,
+    /// A leader may propose others' cars before they are certified (row 20).
+    pub optimistic_tips: bool,
+    /// Vote for an optimistic tip without holding it (row 21, P5).
+    pub weak_votes: bool,
+    /// Votes go to all instead of the leader: one message delay less a phase, n times the messages (row 24).
+    pub all_to_all: bool,
+    /// The same leader for all slots of a view (row 38).
+    pub stable_leader: bool,
+    /// Own cars that may be uncertified at once (D2, row 18).
+    pub cars_ahead: u64,
+    /// Certificates are sums of BLS shares instead of lists of ed25519 signatures (row 23).
+    pub bls: bool,
+    /// First view timer of a slot, ms; doubles with each view up to `max_view_timeout_ms`.
+    pub view_timeout_ms: u64,
+    pub max_view_timeout_ms: u64,
+    /// T_fast: how long a leader waits for the last votes, ms (C5, P19).
+    pub fast_wait_ms: u64,
+    /// How long a leader waits for coverage when some lanes have news, ms (P10).
+    pub coverage_wait_ms: u64,
+    /// How long a certificate waits for the next car to carry it, ms (D6).
+    pub availability_wait_ms: u64,
+    /// What is not answered is sent again after this, ms.
+    pub resend_ms: u64,
+    /// First wait before asking somebody else for what is missing, ms.
+    pub fetch_retry_ms: u64,
+    /// Most bytes of cars in one answer; one car is always allowed.
+    pub fetch_bytes: u32,
+    /// Executed slots whose cuts, certificates and cars stay in memory and on disk for validators that lag.
+    pub retain_slots: u64,
+    /// Most bytes of own cars that are not executed yet: above, the engine asks for no batches. Of others' lanes twice as many are
+    /// taken in (P20).
+    pub lane_bytes: u64,
+    /// Most bytes of a batch.
+    pub batch_bytes: u32,
+    /// Most declared gas of a batch, passed on in `WantBatch`.
+    pub batch_gas: u64,
+    /// No commit is earlier than this.
+    pub genesis_time: TimestampMs,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            open_slots: 4,
+            coverage: 0,
+            fast_path: true,
+            leader_tips: true,
+            optimistic_tips: true,
+            weak_votes: false,
+            all_to_all: false,
+            stable_leader: false,
+            cars_ahead: 1,
+            bls: false,
+            view_timeout_ms: 1_000,
+            max_view_timeout_ms: 60_000,
+            fast_wait_ms: 20,
+            coverage_wait_ms: 10,
+            availability_wait_ms: 5,
+            resend_ms: 1_000,
+            fetch_retry_ms: 300,
+            fetch_bytes: 4 << 20,
+            retain_slots: 1_000,
+            lane_bytes: 64 << 20,
+            batch_bytes: 512 << 10,
+            batch_gas: 30_000_000,
+            genesis_time: TimestampMs(0),
+        }
+    }
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+impl Config {
+    /// The engine parameters of a genesis, with its batch limits and its time.
+    pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
+        let mut config = Self::from_parameters(&genesis.engine.parameters)?;
+        let validators = genesis.validators.len();
+        if usize::from(config.coverage) > validators {
+            return Err(format!(
+                "autobahn parameter coverage is {}, must be at most {validators}, one per validator",
+                config.coverage
+            ));
+        }
+        config.batch_bytes = genesis.batch_bytes;
+        config.batch_gas = genesis.batch_gas;
+        config.genesis_time = genesis.timestamp_ms;
+        Ok(config)
+    }
+
+    /// Defaults, changed by the named parameters; refuses names it does not know and values that make no sense.
+    pub fn from_parameters(parameters: &BTreeMap<String, u64>) -> Result<Self, String> {
+        let mut config = Self::default();
+        for (name, &value) in parameters {
+            config.set(name, value)?;
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
+        let within = |least: u64, most: u64| match value {
+            value if (least..=most).contains(&value) => Ok(value),
+            _ => Err(format!("autobahn parameter {name} is {value}, must be from {least} to {most}")),
+        };
+        let switch = || within(0, 1).map(|value| value == 1);
+        let narrow = |most: u32| within(0, u64::from(most)).map(|value| u32::try_from(value).unwrap_or(most));
+        match name {
+            "open_slots" => self.open_slots = within(1, 64)?,
+            "coverage" => self.coverage = u16::try_from(within(0, u64::from(u16::MAX))?).unwrap_or(u16::MAX),
+            "fast_path" => self.fast_path = switch()?,
+            "leader_tips" => self.leader_tips = switch()?,
+            "optimistic_tips" => self.optimistic_tips = switch()?,
+            "weak_votes" => self.weak_votes = switch()?,
+            "all_to_all" => self.all_to_all = switch()?,
+            "stable_leader" => self.stable_leader = switch()?,
+            "cars_ahead" => self.cars_ahead = within(1, 64)?,
+            "bls" => self.bls = switch()?,
+            "view_timeout_ms" => self.view_timeout_ms = within(1, DAY_MS)?,
+            "max_view_timeout_ms" => self.max_view_timeout_ms = within(1, DAY_MS)?,
+            "fast_wait_ms" => self.fast_wait_ms = within(0, DAY_MS)?,
+            "coverage_wait_ms" => self.coverage_wait_ms = within(0, DAY_MS)?,
+            "availability_wait_ms" => self.availability_wait_ms = within(0, DAY_MS)?,
+            "resend_ms" => self.resend_ms = within(1, DAY_MS)?,
+            "fetch_retry_ms" => self.fetch_retry_ms = within(1, DAY_MS)?,
+            "fetch_bytes" => self.fetch_bytes = narrow(16 << 20)?,
+            "retain_slots" => self.retain_slots = within(1, 1_000_000)?,
+            "lane_bytes" => self.lane_bytes = within(1, 1 << 40)?,
+            "batch_bytes" => self.batch_bytes = narrow(16 << 20)?,
+            "batch_gas" => self.batch_gas = value,
+            _ => return Err(format!("autobahn has no parameter {name}")),
+        }
+        Ok(())
+    }
+
+    /// Lanes that must have news before a leader proposes (C1).
+    pub fn coverage(&self, committee: &Committee) -> usize {
+        if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }
+    }
+}

@@ -1,0 +1,22 @@
+//! Autobahn: Byzantine atomic broadcast on lanes of certified cars, live under partial synchrony, without hangovers.
+//!
+//! Every validator spreads its transactions in a lane of its own, one car after the other; f + 1 votes prove that a car and everything
+//! below it is held somewhere. Slots, each with a leader, agree on *cuts*: one tip of every lane, which commits whatever backlog the
+//! lanes have grown.
+//!
+//! ```text
+//!   lane l     car ──▶ votes ──▶ car (with the proof of the one before) ──▶ …           no timer, no leader
+//!   slot s     PREPARE(cut) ──▶ PREP-VOTE ──▶ COMMIT            all n voted: three message delays
+//!                                    └──▶ CONFIRM ──▶ ACK ──▶ COMMIT     n − f voted: five
+//!   slot s+1        PREPARE ──▶ …                               starts on the PREPARE of slot s; at most k are open
+//! ```
+//!
+//! The rules' numbers (D lanes, C one slot, V view change, S parallel slots, O order, Y synchronisation, G garbage, R restart, N never,
+//! P pitfalls) are those of this crate's README, which also lists the departures from the paper.
+
+pub mod config;
+pub mod keys;
+pub mod message;
+
+pub use config::Config;
+pub use keys::{Share, Signature, Signatures, Signer};

@@ -1,0 +1,307 @@
+//! Everything validators send each other, and the digests of what they sign.
+//!
+//! Cars are the data layer: one chain a validator, certified by f + 1. Cuts are what slots agree on: one tip of every lane. A digest
+//! never covers a certificate, because different signers can certify the same thing (P7).
+
+use crate::keys::{Share, Signature};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_engine::Committee;
+use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
+use std::io::Write;
+
+/// A place in a lane, from 1 without gaps; 0 is the lane's beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Position(pub u64);
+
+/// One instance of agreement, from 1 without gaps. Slot s becomes commit s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Slot(pub u64);
+
+/// An attempt of a slot, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct View(pub u32);
+
+// ---- lanes -------------------------------------------------------------------------------------------------------------
+
+/// A lane's next piece (the paper's data proposal).
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Car {
+    pub lane: ValidatorIndex,
+    pub position: Position,
+    /// Digest of the car before; of position 1: [`Context::lane_start`].
+    pub parent: B256,
+    /// Opaque to the engine, never empty.
+    pub batch: Bytes,
+}
+
+/// PROP: a car from its lane's owner. `parent` is the certificate of the car before, absent at position 1 only; it is not signed.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct SignedCar {
+    pub car: Car,
+    pub signature: Signature,
+    pub parent: Option<Availability>,
+}
+
+/// Names a car, certified or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct Tip {
+    pub lane: ValidatorIndex,
+    pub position: Position,
+    pub digest: B256,
+}
+
+/// PoA: f + 1 validators hold this car and everything below it.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Availability {
+    pub tip: Tip,
+    pub proof: Proof,
+}
+
+/// Shares of several validators as one.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Proof {
+    /// Distinct, ascending.
+    pub signers: Vec<ValidatorIndex>,
+    /// What [`Signatures::combine`](crate::Signatures::combine) made of their shares.
+    pub seal: Bytes,
+}
+
+// ---- slots -------------------------------------------------------------------------------------------------------------
+
+/// What a slot agrees on. Neither the view nor a certificate is part of it, so that a value keeps its name when it is proposed again (P1).
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Cut {
+    pub slot: Slot,
+    /// Digest of the cut committed k slots before; zero in the first k slots (P14).
+    pub anchor: B256,
+    /// The proposer's clock; voted when it is at most 500 ms ahead of the voter's.
+    pub time: TimestampMs,
+    /// One tip a lane, in the order of lanes; position 0 and [`Context::lane_start`] for a lane without cars.
+    pub tips: Vec<Tip>,
+}
+
+/// PREPARE, signed by the leader of (slot, view) over (slot, view, digest of the cut).
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct SignedPrepare {
+    pub view: View,
+    pub cut: Cut,
+    pub signature: Signature,
+    /// For each tip that stands above the one of the anchor: its certificate, or of an optimistic tip its parent's.
+    pub available: Vec<Availability>,
+    /// The certificate of the anchor's commit; absent in the first k slots.
+    pub previous: Option<CommitQc>,
+    /// Why the view before was given up; absent in view 0.
+    pub timeouts: Option<TimeoutQc>,
+}
+
+/// n − f PREP-VOTEs: no other value can be prepared in this view.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct PrepareQc {
+    pub slot: Slot,
+    pub view: View,
+    pub cut: B256,
+    pub proof: Proof,
+}
+
+/// The value of a slot, for good.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct CommitQc {
+    pub kind: CommitKind,
+    pub slot: Slot,
+    pub view: View,
+    pub cut: B256,
+    pub proof: Proof,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum CommitKind {
+    /// All n PREP-VOTEs.
+    Fast,
+    /// n − f CONFIRM-ACKs.
+    Slow,
+}
+
+/// What a validator last saw of a slot when it gave a view up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Report {
+    /// View and value of its highest [`PrepareQc`].
+    pub confirmed: Option<(View, B256)>,
+    /// View and value it last voted for.
+    pub voted: Option<(View, B256)>,
+}
+
+/// TIMEOUT of one validator.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Timeout {
+    pub slot: Slot,
+    pub view: View,
+    pub report: Report,
+    pub share: Share,
+    /// What `report.confirmed` names.
+    pub confirmed: Option<PrepareQc>,
+    /// The bodies of the values in the report, as far as the sender holds them.
+    pub cuts: Vec<Cut>,
+}
+
+/// TC: n − f TIMEOUTs.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct TimeoutQc {
+    pub slot: Slot,
+    pub view: View,
+    /// In the order of the proof's signers.
+    pub reports: Vec<Report>,
+    pub proof: Proof,
+    /// The certificate with the highest view among the reports, if any names one.
+    pub confirmed: Option<PrepareQc>,
+}
+
+/// A share under a statement about a value of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Vote {
+    pub slot: Slot,
+    pub view: View,
+    pub cut: B256,
+    pub share: Share,
+}
+
+/// What shares are made under. Each kind has a tag of its own, and names its slot and view (P3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// VOTE: "I hold this car and everything below it."
+    Held(Tip),
+    /// PREP-VOTE, strong: "I vote for it, and hold what is not certified in it."
+    Prepared { slot: Slot, view: View, cut: B256 },
+    /// PREP-VOTE, weak: "I vote for it" (P5).
+    PreparedWeakly { slot: Slot, view: View, cut: B256 },
+    /// CONFIRM-ACK: "I hold its certificate."
+    Confirmed { slot: Slot, view: View, cut: B256 },
+    /// TIMEOUT.
+    TimedOut { slot: Slot, view: View, report: Report },
+}
+
+// ---- the wire ----------------------------------------------------------------------------------------------------------
+
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Message {
+    Car(SignedCar),
+    /// VOTE, to the lane's owner.
+    Held {
+        tip: Tip,
+        share: Share,
+    },
+    Available(Availability),
+    /// Also passed on to the next slot's leader (P11).
+    Prepare(SignedPrepare),
+    Prepared {
+        vote: Vote,
+        strong: bool,
+    },
+    Confirm(PrepareQc),
+    Confirmed(Vote),
+    Commit(CommitQc),
+    Timeout(Timeout),
+    /// TC, for the leader of the next view.
+    TimedOut(TimeoutQc),
+    /// Asks for the cars of a lane's chain that ends at `tip`, above `above`.
+    FetchCars {
+        tip: Tip,
+        above: Position,
+    },
+    /// The answer: ascending, ending at `tip` or as far below as fits.
+    Cars {
+        tip: Tip,
+        cars: Vec<SignedCar>,
+    },
+    FetchCut {
+        slot: Slot,
+        cut: B256,
+    },
+    Cut(Cut),
+    /// "Here I am": how far the sender has come. Asks for what it lacks when `nonce` is not 0, see [`Standing`].
+    Standing(Standing),
+    /// Asks for commits above this slot.
+    FetchCommits {
+        above: Slot,
+    },
+    /// The answer: ascending, without gaps.
+    Commits(Vec<(Cut, CommitQc)>),
+}
+
+/// How far a validator has come (STATUS), and what it remembers of the receiver.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Standing {
+    /// Ties an answer to the question; 0 when nothing was asked.
+    pub nonce: u64,
+    /// Whether the receiver should answer with its own standing.
+    pub answer: bool,
+    /// The highest commit below which the sender knows all, with its certificate; absent before the first.
+    pub committed: Option<CommitQc>,
+    /// The highest car of the receiver's lane that the sender holds. A signed car rather than a number, so that a liar cannot push
+    /// the receiver beyond what it signed.
+    pub yours: Option<SignedCar>,
+    /// Per lane, the highest position that the sender holds.
+    pub lanes: Vec<Position>,
+}
+
+impl Message {
+    pub fn encode(&self) -> Bytes {
+        wire::encode(self).into()
+    }
+}
+
+/// Binds digests to one committee of one chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    chain_id: u64,
+    epoch: Epoch,
+    committee_hash: B256,
+}
+
+impl Context {
+    pub fn new(committee: &Committee) -> Self {
+        Self { chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+    }
+
+    /// A car's identity, and what its owner signs.
+    pub fn car(&self, car: &Car) -> B256 {
+        // The batch by its hash, so that a header alone can be checked one day.
+        let batch = B256::from(*blake3::hash(&car.batch).as_bytes());
+        self.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
+    }
+
+    /// What stands below position 1 of a lane.
+    pub fn lane_start(&self, lane: ValidatorIndex) -> B256 {
+        self.digest("corniche-autobahn-lane", &lane)
+    }
+
+    /// A cut's identity.
+    pub fn cut(&self, cut: &Cut) -> B256 {
+        self.digest("corniche-autobahn-cut", cut)
+    }
+
+    /// What a leader signs.
+    pub fn prepare(&self, slot: Slot, view: View, cut: B256) -> B256 {
+        self.digest("corniche-autobahn-prepare", &(slot, view, cut))
+    }
+
+    /// What a share is made under.
+    pub fn statement(&self, statement: &Statement) -> B256 {
+        match *statement {
+            Statement::Held(tip) => self.digest("corniche-autobahn-held", &tip),
+            Statement::Prepared { slot, view, cut } => self.digest("corniche-autobahn-prepared", &(slot, view, cut)),
+            Statement::PreparedWeakly { slot, view, cut } => {
+                self.digest("corniche-autobahn-prepared-weakly", &(slot, view, cut))
+            }
+            Statement::Confirmed { slot, view, cut } => self.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
+            Statement::TimedOut { slot, view, report } => self.digest("corniche-autobahn-timed-out", &(slot, view, report)),
+        }
+    }
+
+    fn digest<T: BorshSerialize>(&self, tag: &str, payload: &T) -> B256 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.write_all(&[wire::VERSION]).expect("hashing cannot fail");
+        let domain = (tag, self.chain_id, self.epoch, self.committee_hash);
+        domain.serialize(&mut hasher).and_then(|()| payload.serialize(&mut hasher)).expect("hashing cannot fail");
+        B256::from(*hasher.finalize().as_bytes())
+    }
+}
