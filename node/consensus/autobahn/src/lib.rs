@@ -17,6 +17,9 @@
 pub mod config;
 pub mod keys;
 pub mod message;
+pub mod rules;
+pub mod slots;
 
 pub use config::Config;
 pub use keys::{Share, Signature, Signatures, Signer};
+pub use slots::{Lanes, Slots};

@@ -100,10 +100,12 @@ pub struct PrepareQc {
     pub slot: Slot,
     pub view: View,
     pub cut: B256,
+    /// Those of the proof's signers who voted weakly, ascending: at most all but f + 1, and none where weak votes are off (P5).
+    pub weak: Vec<ValidatorIndex>,
     pub proof: Proof,
 }
 
-/// The value of a slot, for good.
+/// The value of a slot, for good. Certificates of one slot name one value, whatever their views and kinds (row 40 of the checklist).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct CommitQc {
     pub kind: CommitKind,
