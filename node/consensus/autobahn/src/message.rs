@@ -5,13 +5,24 @@
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::Committee;
+use corniche_engine::{Committee, Vertex, VertexId};
 use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
 use std::io::Write;
 
 /// A place in a lane, from 1 without gaps; 0 is the lane's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Position(pub u64);
+
+impl Position {
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// Stops at the lane's beginning.
+    pub fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+}
 
 /// One instance of agreement, from 1 without gaps. Slot s becomes commit s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
@@ -34,12 +45,21 @@ pub struct Car {
     pub batch: Bytes,
 }
 
-/// PROP: a car from its lane's owner. `parent` is the certificate of the car before, absent at position 1 only; it is not signed.
+/// PROP: a car from its lane's owner.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SignedCar {
     pub car: Car,
     pub signature: Signature,
-    pub parent: Option<Availability>,
+    /// Of the car before, or with pipelined cars of one up to `cars_ahead` before (D2); absent while there is none to have. Not
+    /// signed: an author has one name for a car, whoever certified what is below it (P7).
+    pub certificate: Option<Availability>,
+}
+
+/// A signed car with its name worked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCar {
+    signed: SignedCar,
+    tip: Tip,
 }
 
 /// Names a car, certified or not.
@@ -209,7 +229,8 @@ pub enum Message {
         tip: Tip,
         above: Position,
     },
-    /// The answer: ascending, ending at `tip` or as far below as fits.
+    /// The answer: the end of that chain, ascending up to `tip`, as much as fits; more of it may follow, ending at the parent of the
+    /// first one here. Empty when the sender does not hold the tip.
     Cars {
         tip: Tip,
         cars: Vec<SignedCar>,
@@ -245,6 +266,57 @@ pub struct Standing {
     pub lanes: Vec<Position>,
 }
 
+impl NamedCar {
+    /// Only for cars that this node signed, recorded or verified.
+    pub fn trusted(signed: SignedCar, context: &Context) -> Self {
+        let Car { lane, position, .. } = signed.car;
+        let tip = Tip { lane, position, digest: context.car(&signed.car) };
+        Self { signed, tip }
+    }
+
+    pub fn tip(&self) -> Tip {
+        self.tip
+    }
+
+    pub fn lane(&self) -> ValidatorIndex {
+        self.tip.lane
+    }
+
+    pub fn position(&self) -> Position {
+        self.tip.position
+    }
+
+    /// The car before, or the lane's beginning.
+    pub fn parent(&self) -> Tip {
+        Tip { lane: self.tip.lane, position: self.tip.position.before(), digest: self.signed.car.parent }
+    }
+
+    pub fn batch(&self) -> &Bytes {
+        &self.signed.car.batch
+    }
+
+    pub fn certificate(&self) -> Option<&Availability> {
+        self.signed.certificate.as_ref()
+    }
+
+    pub fn signed(&self) -> &SignedCar {
+        &self.signed
+    }
+
+    /// This car as a trace shows it.
+    pub fn vertex(&self) -> Vertex {
+        let parent = self.parent();
+        let parents = if parent.position == Position(0) { Vec::new() } else { vec![parent.into()] };
+        Vertex { id: self.tip.into(), parents, batch_bytes: u32::try_from(self.batch().len()).unwrap_or(u32::MAX) }
+    }
+}
+
+impl From<Tip> for VertexId {
+    fn from(tip: Tip) -> Self {
+        Self { round: tip.position.0, author: tip.lane, digest: tip.digest }
+    }
+}
+
 impl Message {
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()
@@ -274,6 +346,11 @@ impl Context {
     /// What stands below position 1 of a lane.
     pub fn lane_start(&self, lane: ValidatorIndex) -> B256 {
         self.digest("corniche-autobahn-lane", &lane)
+    }
+
+    /// The tip of a lane without cars.
+    pub fn start(&self, lane: ValidatorIndex) -> Tip {
+        Tip { lane, position: Position(0), digest: self.lane_start(lane) }
     }
 
     /// A cut's identity.
