@@ -16,6 +16,9 @@
 
 pub mod config;
 pub mod keys;
+#[cfg(feature = "kit")]
+pub mod kit;
+pub mod lanes;
 pub mod message;
 pub mod rules;
 pub mod slots;

@@ -229,8 +229,8 @@ pub enum Message {
         tip: Tip,
         above: Position,
     },
-    /// The answer: the end of that chain, ascending up to `tip`, as much as fits; more of it may follow, ending at the parent of the
-    /// first one here. Empty when the sender does not hold the tip.
+    /// The answer: the end of that chain, ascending up to `tip`, as much as fits; the asker asks for the rest. Empty when the sender does
+    /// not hold the tip.
     Cars {
         tip: Tip,
         cars: Vec<SignedCar>,

@@ -1,0 +1,317 @@
+//! What is known of one lane: the cars held, which of them this validator voted for, the highest certificate, what is executed.
+//!
+//! Cars are kept by position *and* digest, so that a fork never takes the place of the car that was voted for (P9). A car is *rooted*
+//! when everything between it and the executed position is held too.
+
+use crate::message::{Availability, NamedCar, Position, Tip};
+use corniche_types::B256;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// One lane as this validator sees it.
+pub struct Lane {
+    cars: BTreeMap<(Position, B256), Held>,
+    /// The last car of the chain that this validator supports: the one it voted for last (D3), or one that others certified on top of it, or
+    /// what a commit fixed (D5). Never goes down.
+    voted: Tip,
+    certified: Option<Arc<Availability>>,
+    /// last_commit: the highest car that is executed. Never goes down (N7).
+    executed: Tip,
+    /// Nothing up to here is kept, except the executed tip.
+    forgotten: Position,
+    /// Cars whose parent is not voted for yet (D4), one a position.
+    waiting: BTreeMap<Position, Arc<NamedCar>>,
+    /// Positions where somebody was accused already.
+    accused: BTreeSet<Position>,
+    /// R5: no votes up to here, an earlier life may have cast them.
+    pub silent_through: Position,
+    /// Bytes of batches held above the executed position.
+    unexecuted_bytes: u64,
+}
+
+struct Held {
+    car: Arc<NamedCar>,
+    rooted: bool,
+    vote: Vote,
+}
+
+/// How far our vote for a car has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    None,
+    /// Its record is not durable yet.
+    Recorded,
+    Cast,
+}
+
+impl Lane {
+    /// A lane that is executed up to this tip.
+    pub fn new(executed: Tip) -> Self {
+        Self {
+            cars: BTreeMap::new(),
+            voted: executed,
+            certified: None,
+            executed,
+            forgotten: Position(0),
+            waiting: BTreeMap::new(),
+            accused: BTreeSet::new(),
+            silent_through: Position(0),
+            unexecuted_bytes: 0,
+        }
+    }
+
+    pub fn get(&self, tip: &Tip) -> Option<&Arc<NamedCar>> {
+        self.held(tip).map(|held| &held.car)
+    }
+
+    pub fn vote(&self, tip: &Tip) -> Vote {
+        self.held(tip).map_or(Vote::None, |held| held.vote)
+    }
+
+    pub fn set_vote(&mut self, tip: &Tip, vote: Vote) {
+        if let Some(held) = self.cars.get_mut(&(tip.position, tip.digest)) {
+            held.vote = vote;
+        }
+        if tip.position > self.voted.position {
+            self.voted = *tip;
+        }
+    }
+
+    pub fn voted(&self) -> Tip {
+        self.voted
+    }
+
+    pub fn certified(&self) -> Option<&Arc<Availability>> {
+        self.certified.as_ref()
+    }
+
+    pub fn certified_position(&self) -> Position {
+        self.certified.as_ref().map_or(Position(0), |certificate| certificate.tip.position)
+    }
+
+    pub fn executed(&self) -> Tip {
+        self.executed
+    }
+
+    pub fn unexecuted_bytes(&self) -> u64 {
+        self.unexecuted_bytes
+    }
+
+    /// Cars held, waiting ones too.
+    pub fn count(&self) -> usize {
+        self.cars.len() + self.waiting.len()
+    }
+
+    /// Bytes of cars above the highest certificate (row 32 of the checklist).
+    pub fn uncertified_bytes(&self) -> usize {
+        let above = (self.certified_position().next(), B256::ZERO);
+        let held = self.cars.range(above..).map(|(_, held)| &held.car);
+        held.chain(self.waiting.values()).map(|car| car.batch().len()).sum()
+    }
+
+    /// Everything down to the executed position is held.
+    pub fn is_rooted(&self, tip: &Tip) -> bool {
+        tip.position <= self.executed.position || self.held(tip).is_some_and(|held| held.rooted)
+    }
+
+    /// D7: holding the data is not required. Whether it was news.
+    pub fn learn(&mut self, certificate: &Availability) -> bool {
+        let news = certificate.tip.position > self.certified_position();
+        if news {
+            self.certified = Some(Arc::new(certificate.clone()));
+        }
+        news
+    }
+
+    /// Takes a car in; `false` when it is held already or not needed any more.
+    pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
+        let tip = car.tip();
+        let key = (tip.position, tip.digest);
+        if (tip.position <= self.forgotten && tip != self.executed) || self.cars.contains_key(&key) {
+            return false;
+        }
+        let rooted = self.is_rooted(&car.parent());
+        if tip.position > self.executed.position {
+            self.unexecuted_bytes += car.batch().len() as u64;
+        }
+        self.cars.insert(key, Held { car, rooted, vote: Vote::None });
+        if rooted {
+            self.root_children(tip);
+        }
+        true
+    }
+
+    fn root_children(&mut self, parent: Tip) {
+        let mut parents = vec![parent];
+        while let Some(parent) = parents.pop() {
+            let above = parent.position.next();
+            for (key, held) in self.cars.range_mut((above, B256::ZERO)..(above.next(), B256::ZERO)) {
+                if !held.rooted && held.car.parent() == parent {
+                    held.rooted = true;
+                    parents.push(Tip { position: key.0, digest: key.1, ..parent });
+                }
+            }
+        }
+    }
+
+    /// Going down from `tip`: the first car that is not held, at or above `above`; `None` when there is none.
+    pub fn gap(&self, tip: Tip, above: Position) -> Option<Tip> {
+        let mut at = tip;
+        while at.position > above.max(self.executed.position) {
+            match self.held(&at) {
+                None => return Some(at),
+                Some(held) if held.rooted => return None,
+                Some(held) => at = held.car.parent(),
+            }
+        }
+        None
+    }
+
+    /// The chain that ends at `tip`, going down to above `above` or to what is not held.
+    pub fn down(&self, tip: Tip, above: Position) -> impl Iterator<Item = &Arc<NamedCar>> {
+        let mut next = Some(tip);
+        std::iter::from_fn(move || {
+            let car = self.get(&next.filter(|tip| tip.position > above)?)?;
+            next = Some(car.parent());
+            Some(car)
+        })
+    }
+
+    /// The chain above the executed position that ends at `tip`, ascending (O2, O3); `None` while cars of it are missing.
+    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
+        if !self.is_rooted(tip) {
+            return None;
+        }
+        let mut cars: Vec<_> = self.down(*tip, self.executed.position).cloned().collect();
+        cars.reverse();
+        Some(cars)
+    }
+
+    /// Whether the chain that ends at `tip` passes `below`, as far as it is held.
+    pub fn descends(&self, tip: Tip, below: Tip) -> bool {
+        tip == below || self.down(tip, below.position).last().is_some_and(|car| car.parent() == below)
+    }
+
+    /// The parent is certified, and the car is held: it may be proposed and voted for before it is certified itself (N6).
+    pub fn is_optimistic(&self, tip: &Tip) -> bool {
+        let Some(car) = self.get(tip) else { return false };
+        let (parent, named) = (car.parent(), car.certificate().is_some_and(|certificate| certificate.tip == car.parent()));
+        let certified = self.certified.as_ref().map(|certificate| certificate.tip);
+        parent.position == Position(0) || named || certified.is_some_and(|certified| self.descends(certified, parent))
+    }
+
+    /// Another car held at this position, and nobody was accused of it yet.
+    pub fn fork_of(&mut self, tip: &Tip) -> Option<Arc<NamedCar>> {
+        let place = (tip.position, B256::ZERO)..(tip.position.next(), B256::ZERO);
+        let held = self.cars.range(place).map(|(_, held)| &held.car);
+        let other = held.chain(self.waiting.get(&tip.position)).find(|car| car.tip() != *tip)?.clone();
+        (self.accused.len() < MAX_ACCUSED && self.accused.insert(tip.position)).then_some(other)
+    }
+
+    /// D4: keeps a car whose parent is not voted for, while it is at most `ahead` above the certified one (G5): whoever floods a lane
+    /// fills `ahead` cars and no more. Whether it is kept.
+    pub fn wait(&mut self, car: Arc<NamedCar>, ahead: u64) -> bool {
+        let (low, position) = (self.certified_position(), car.position());
+        let fits = position > low && position.0 - low.0 <= ahead && !self.waiting.contains_key(&position);
+        if fits {
+            self.waiting.insert(position, car);
+        }
+        self.waiting = self.waiting.split_off(&low.next());
+        fits
+    }
+
+    /// The waiting car whose turn it is, if any (D3 i). Those whose turn has passed are dropped.
+    pub fn next_waiting(&mut self) -> Option<Arc<NamedCar>> {
+        let next = self.voted.position.next();
+        self.waiting = self.waiting.split_off(&next);
+        let car = self.waiting.first_entry().filter(|first| first.get().parent() == self.voted)?;
+        Some(car.remove())
+    }
+
+    /// A car held already whose turn it is, and which nobody certified yet.
+    pub fn next_held(&self) -> Option<Tip> {
+        let next = self.voted.position.next();
+        if next <= self.certified_position() {
+            return None;
+        }
+        let places = self.cars.range((next, B256::ZERO)..(next.next(), B256::ZERO));
+        places.map(|(_, held)| &held.car).find(|car| car.parent() == self.voted).map(|car| car.tip())
+    }
+
+    /// The highest car held.
+    pub fn highest(&self) -> Option<&Arc<NamedCar>> {
+        self.cars.last_key_value().map(|(_, held)| &held.car)
+    }
+
+    /// Others certified cars on top of what we voted for, and all of them are here: the chain we support ends there now.
+    pub fn follow_certified(&mut self) {
+        let Some(tip) = self.certified.as_ref().map(|certificate| certificate.tip) else { return };
+        if tip.position > self.voted.position && self.is_rooted(&tip) && self.descends(tip, self.voted) {
+            self.voted = tip;
+        }
+    }
+
+    /// A cut with this tip is executed (O4, G2, D5). Returns the forks that are dropped.
+    pub fn execute(&mut self, tip: Tip) -> Vec<Arc<NamedCar>> {
+        if tip.position <= self.executed.position {
+            return Vec::new(); // O2, P8: a stale tip changes nothing.
+        }
+        let committed: BTreeSet<B256> = self.down(tip, self.executed.position).map(|car| car.tip().digest).collect();
+        let decided = (self.executed.position.next(), B256::ZERO)..(tip.position.next(), B256::ZERO);
+        let all = self.cars.range(decided).map(|(_, held)| held.car.clone());
+        let (kept, dropped): (Vec<_>, Vec<_>) = all.partition(|car| committed.contains(&car.tip().digest));
+        for car in &dropped {
+            self.cars.remove(&(car.position(), car.tip().digest));
+        }
+        let bytes: u64 = kept.iter().chain(&dropped).map(|car| car.batch().len() as u64).sum();
+        self.unexecuted_bytes -= bytes;
+        self.executed = tip;
+        // D5: what is committed counts as voted for.
+        if self.voted.position <= tip.position {
+            self.voted = tip;
+        }
+        self.root_above_executed();
+        self.waiting = self.waiting.split_off(&tip.position.next());
+        self.accused = self.accused.split_off(&tip.position);
+        dropped
+    }
+
+    /// O3: what stands above the executed position is rooted, on whatever fork it stands.
+    fn root_above_executed(&mut self) {
+        let above = self.executed.position.next();
+        let mut rooted = Vec::new();
+        for (key, held) in self.cars.range_mut((above, B256::ZERO)..(above.next(), B256::ZERO)) {
+            if !std::mem::replace(&mut held.rooted, true) {
+                rooted.push(Tip { position: key.0, digest: key.1, ..self.executed });
+            }
+        }
+        rooted.into_iter().for_each(|tip| self.root_children(tip));
+    }
+
+    /// Cars up to `position`, all executed, are not served any more. The executed tip stays, so that its owner can always get it
+    /// certified and go on.
+    pub fn forget(&mut self, position: Position) {
+        self.forgotten = self.forgotten.max(position.min(self.executed.position));
+        let executed = (self.executed.position, self.executed.digest);
+        while let Some(first) = self.cars.first_entry().filter(|first| first.key().0 <= self.forgotten && *first.key() != executed)
+        {
+            first.remove();
+        }
+    }
+
+    /// After recovery: records of executed positions may be of forks that were dropped.
+    pub fn drop_old_forks(&mut self) {
+        let chain: BTreeSet<_> = self.down(self.executed, Position(0)).map(|car| (car.position(), car.tip().digest)).collect();
+        let executed = self.executed.position;
+        self.cars.retain(|key, _| key.0 > executed || chain.contains(key));
+    }
+
+    fn held(&self, tip: &Tip) -> Option<&Held> {
+        self.cars.get(&(tip.position, tip.digest))
+    }
+}
+
+/// Positions above the executed one whose fork is reported.
+const MAX_ACCUSED: usize = 8;

@@ -1,0 +1,382 @@
+//! The lanes: one chain of cars a validator, each car certified by f + 1. No timer, leader or slot decides whether they grow (D8), and
+//! nothing here knows of slots, so other engines can stand on them.
+//!
+//! ```text
+//!   own lane      batch ──▶ car, recorded ──▶ to all ──▶ votes ──▶ certificate, rides in the next car
+//!   other lanes   car ──▶ in order? recorded ──▶ vote          out of order: waits, and its history is fetched from signers
+//! ```
+//! What always holds: one own car a position (N10); one vote a position, for a car that is durable here with everything below (N5); a
+//! certificate vouches for the whole chain under it, because votes are cast in order (D3).
+
+mod fetch;
+mod lane;
+mod own;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    config::Config,
+    keys::{Signatures, Signer},
+    message::{Availability, Context, Message, NamedCar, Position, Statement, Tip},
+};
+use corniche_engine::{Batch, Committee, Recipients};
+use corniche_types::{TimestampMs, ValidatorIndex};
+use fetch::Fetches;
+use lane::{Lane, Vote};
+use own::Own;
+use std::{collections::VecDeque, sync::Arc};
+
+/// What the lanes owe.
+#[derive(Debug)]
+pub enum Effect {
+    /// Append, sync, then hand it back to [`Lanes::durable`]. Records become durable in this order.
+    Persist(Write),
+    Send {
+        to: Recipients,
+        message: Message,
+    },
+    /// Answer with [`Lanes::take_batch`] when there is something. At most one is outstanding.
+    WantBatch,
+    /// An own car was signed; it is not durable yet.
+    Built(Arc<NamedCar>),
+    /// A car was taken in, an own one too.
+    Taken(Arc<NamedCar>),
+    /// An own batch that no car will carry.
+    Requeue(Batch),
+    /// The owner signed two cars for one position.
+    Accuse(ValidatorIndex, [Arc<NamedCar>; 2]),
+}
+
+/// What must not be forgotten.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// An own car.
+    Own(Arc<NamedCar>),
+    /// A car, and that this validator votes for it.
+    Voted(Arc<NamedCar>),
+    /// A car.
+    Kept(Arc<NamedCar>),
+    /// That this validator votes for a car it has kept before.
+    Vote(Tip),
+}
+
+/// What an earlier life recorded of the lanes.
+#[derive(Clone, Debug)]
+pub enum Recovered {
+    Car { car: Arc<NamedCar>, voted: bool },
+    Vote(Tip),
+}
+
+/// What the lanes are built from.
+pub struct Setup {
+    pub config: Config,
+    pub committee: Committee,
+    /// Without keys they are followed: no own lane, no votes.
+    pub signer: Option<Arc<dyn Signer>>,
+    pub signatures: Arc<dyn Signatures>,
+    /// The executed tip of every lane.
+    pub executed: Vec<Tip>,
+    /// In the order in which they were recorded.
+    pub records: Vec<Recovered>,
+}
+
+/// All lanes. See the module documentation.
+pub struct Lanes {
+    config: Config,
+    committee: Committee,
+    context: Context,
+    signer: Option<Arc<dyn Signer>>,
+    signatures: Arc<dyn Signatures>,
+    lanes: Vec<Lane>,
+    own: Option<Own>,
+    fetches: Fetches,
+    effects: VecDeque<Effect>,
+    /// A tip or a body changed since it was last asked for.
+    changed: bool,
+}
+
+/// Bytes of a car besides its batch and its certificate, on the wire.
+const OVERHEAD: usize = 256;
+
+impl Lanes {
+    /// Recovery is construction (R1). Own cars are built once [`Lanes::open_own`] says so.
+    pub fn new(setup: Setup) -> Self {
+        let Setup { config, committee, signer, signatures, executed, records } = setup;
+        let context = Context::new(&committee);
+        let own = signer.as_ref().map(|signer| Own::new(executed[signer.index().as_usize()]));
+        let lanes = executed.into_iter().map(Lane::new).collect();
+        let fetches = Fetches::new(signer.as_ref().map(|signer| signer.index()), config.fetch_retry_ms);
+        let effects = VecDeque::new();
+        let mut all =
+            Self { config, committee, context, signer, signatures, lanes, own, fetches, effects, changed: true };
+        records.into_iter().for_each(|record| all.recover(record));
+        all.lanes.iter_mut().for_each(Lane::drop_old_forks);
+        all
+    }
+
+    fn recover(&mut self, record: Recovered) {
+        match record {
+            Recovered::Car { car, voted } => {
+                let tip = car.tip();
+                if let Some(certificate) = car.certificate() {
+                    self.lane_mut(tip.lane).learn(certificate);
+                }
+                self.lane_mut(tip.lane).insert(car);
+                if Some(tip.lane) == self.me() {
+                    self.own.iter_mut().for_each(|own| own.signed(tip));
+                }
+                if voted {
+                    self.lane_mut(tip.lane).set_vote(&tip, Vote::Cast);
+                }
+            }
+            Recovered::Vote(tip) => self.lane_mut(tip.lane).set_vote(&tip, Vote::Cast),
+        }
+    }
+
+    /// The next thing the caller owes.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When to call [`Lanes::tick`]; `None` when nothing is on its way.
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        [self.fetches.deadline(), self.own.as_ref().and_then(Own::deadline)].into_iter().flatten().min()
+    }
+
+    /// The deadline passed.
+    pub fn tick(&mut self, now: TimestampMs) {
+        self.ask(now);
+        self.resend(now);
+    }
+
+    /// Whether tips or bodies changed since the last call.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    // ---- cars and certificates of any lane -----------------------------------------------------------------------------
+
+    /// PROP: a verified car from its owner (D3, D4).
+    pub fn take_car(&mut self, now: TimestampMs, car: &Arc<NamedCar>) {
+        let tip = car.tip();
+        if let Some(certificate) = car.certificate() {
+            self.learn(certificate);
+        }
+        self.report_fork(car);
+        let full = self.lane(tip.lane).unexecuted_bytes() >= self.config.lane_bytes.saturating_mul(2);
+        let ahead = self.config.cars_ahead;
+        if self.lane(tip.lane).get(&tip).is_some() {
+            self.vote_again(tip);
+        } else if tip.position > self.lane(tip.lane).executed().position && Some(tip.lane) != self.me() && !full {
+            if car.parent() == self.lane(tip.lane).voted() {
+                self.vote_for(car.clone());
+            } else if self.lane_mut(tip.lane).wait(car.clone(), ahead) {
+                self.fetch_certified(now, tip.lane);
+            }
+        }
+        self.advance(tip.lane);
+    }
+
+    /// D3, D5: this car extends the chain we support.
+    fn vote_for(&mut self, car: Arc<NamedCar>) {
+        let tip = car.tip();
+        let votes = self.votes_at(&tip);
+        let lane = self.lane_mut(tip.lane);
+        if !lane.insert(car.clone()) {
+            return;
+        }
+        lane.set_vote(&tip, if votes { Vote::Recorded } else { Vote::None });
+        let write = if votes { Write::Voted(car.clone()) } else { Write::Kept(car.clone()) };
+        self.taken(car, write);
+    }
+
+    fn taken(&mut self, car: Arc<NamedCar>, write: Write) {
+        self.effects.push_back(Effect::Persist(write));
+        self.effects.push_back(Effect::Taken(car));
+        self.changed = true;
+    }
+
+    fn votes_at(&self, tip: &Tip) -> bool {
+        self.signer.is_some() && tip.position > self.lane(tip.lane).silent_through
+    }
+
+    /// Waiting cars whose turn has come, and cars that were fetched before their turn.
+    fn advance(&mut self, lane: ValidatorIndex) {
+        while Some(lane) != self.me() {
+            self.lane_mut(lane).follow_certified();
+            if let Some(car) = self.lane_mut(lane).next_waiting() {
+                self.vote_for(car);
+            } else if let Some(tip) = self.lane(lane).next_held() {
+                let votes = self.votes_at(&tip);
+                self.lane_mut(lane).set_vote(&tip, if votes { Vote::Recorded } else { Vote::None });
+                if votes {
+                    self.effects.push_back(Effect::Persist(Write::Vote(tip)));
+                }
+            } else {
+                break;
+            }
+        }
+        self.fetches.refresh(lane, &self.lanes[lane.as_usize()]);
+    }
+
+    /// The owner sends a car again that we hold: it lacks our vote, or its certificate.
+    fn vote_again(&mut self, tip: Tip) {
+        let lane = &self.lanes[tip.lane.as_usize()];
+        if let Some(certificate) = lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
+            let message = Message::Available((**certificate).clone());
+            self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message });
+        } else if lane.vote(&tip) == Vote::Cast {
+            self.send_vote(tip);
+        } else if lane.vote(&tip) == Vote::None && lane.voted() == tip && self.votes_at(&tip) {
+            // It was committed (D5), or voted for by others.
+            self.lane_mut(tip.lane).set_vote(&tip, Vote::Recorded);
+            self.effects.push_back(Effect::Persist(Write::Vote(tip)));
+        }
+    }
+
+    fn send_vote(&mut self, tip: Tip) {
+        let Some(signer) = &self.signer else { return };
+        let message = Message::Held { tip, share: signer.share(&self.context.statement(&Statement::Held(tip))) };
+        self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message });
+    }
+
+    /// D9: a fork is no crime against the lane's order, but one against the rules.
+    fn report_fork(&mut self, car: &Arc<NamedCar>) {
+        if let Some(other) = self.lane_mut(car.lane()).fork_of(&car.tip()) {
+            self.effects.push_back(Effect::Accuse(car.lane(), [other, car.clone()]));
+        }
+    }
+
+    /// D7: a verified certificate, wherever it came from.
+    pub fn learn(&mut self, certificate: &Availability) {
+        let lane = certificate.tip.lane;
+        if self.lane_mut(lane).learn(certificate) {
+            self.changed = true;
+            self.advance(lane);
+        }
+    }
+
+    /// A write is on disk: what relies on it leaves.
+    pub fn durable(&mut self, now: TimestampMs, write: Write) {
+        match write {
+            Write::Own(car) => self.launch(now, car),
+            Write::Voted(car) => self.cast(car.tip()),
+            Write::Vote(tip) => self.cast(tip),
+            Write::Kept(_) => {}
+        }
+    }
+
+    fn cast(&mut self, tip: Tip) {
+        self.lane_mut(tip.lane).set_vote(&tip, Vote::Cast);
+        self.send_vote(tip);
+    }
+
+    // ---- what stands on the lanes ---------------------------------------------------------------------------------------
+
+    pub fn certified(&self, lane: ValidatorIndex) -> Option<&Availability> {
+        self.lane(lane).certified().map(|certificate| &**certificate)
+    }
+
+    /// The car this validator voted for last, when its parent is certified and itself is not yet; with the parent's certificate, absent
+    /// at position 1 only.
+    pub fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)> {
+        let lane = self.lane(lane);
+        let tip = lane.voted();
+        if tip.position <= lane.certified_position().max(lane.executed().position) {
+            return None;
+        }
+        let car = lane.get(&tip)?;
+        let parent = car.parent();
+        let certificate = [car.certificate(), lane.certified().map(|certificate| &**certificate)];
+        let certificate = certificate.into_iter().flatten().find(|certificate| certificate.tip == parent);
+        (certificate.is_some() || parent.position == Position(0)).then_some((tip, certificate))
+    }
+
+    /// N6: it is certified, or held here with a certified parent.
+    pub fn vouches(&self, tip: &Tip) -> bool {
+        let lane = self.lane(tip.lane);
+        lane.certified().is_some_and(|certificate| certificate.tip == *tip) || lane.is_optimistic(tip)
+    }
+
+    /// The cars above the executed position that end at `tip`, ascending; `None` while some are missing (O1, O3).
+    pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
+        self.lane(tip.lane).chain(tip)
+    }
+
+    /// A cut was executed (G2, D5).
+    pub fn execute(&mut self, tips: &[Tip]) {
+        for tip in tips {
+            let dropped = self.lane_mut(tip.lane).execute(*tip);
+            if Some(tip.lane) == self.me() {
+                let batches = dropped.iter().map(|car| Batch { bytes: car.batch().clone() });
+                self.effects.extend(batches.map(Effect::Requeue));
+            }
+            self.advance(tip.lane);
+        }
+        self.fetches.drop_executed(&self.lanes);
+    }
+
+    /// Cars up to here, all executed, are not served any more.
+    pub fn forget(&mut self, positions: &[Position]) {
+        self.lanes.iter_mut().zip(positions).for_each(|(lane, position)| lane.forget(*position));
+    }
+
+    /// The chain that ends at `tip` above `above`, as far down as it is held and fits into `bytes`; ascending. The tip always fits.
+    pub fn serve(&self, tip: &Tip, above: Position, mut bytes: usize) -> Vec<Arc<NamedCar>> {
+        let mut first = true;
+        let fits = |car: &&Arc<NamedCar>| {
+            let size = car.batch().len() + OVERHEAD;
+            let fits = std::mem::take(&mut first) || size <= bytes;
+            bytes = bytes.saturating_sub(size);
+            fits
+        };
+        let mut cars: Vec<_> = self.lane(tip.lane).down(*tip, above).take_while(fits).cloned().collect();
+        cars.reverse();
+        cars
+    }
+
+    /// R5: no votes up to these positions; an earlier life may have cast them.
+    pub fn abstain(&mut self, positions: &[Position]) {
+        for (lane, position) in self.lanes.iter_mut().zip(positions) {
+            lane.silent_through = lane.silent_through.max(*position);
+        }
+    }
+
+    /// Highest car of a lane that is held.
+    pub fn highest(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
+        self.lane(lane).highest()
+    }
+
+    /// Whether a restart needs the record of this car.
+    pub fn needs(&self, tip: &Tip) -> bool {
+        self.lane(tip.lane).get(tip).is_some()
+    }
+
+    /// A record of this car as it stands now.
+    pub fn record(&self, tip: &Tip) -> Option<(Arc<NamedCar>, bool)> {
+        let lane = self.lane(tip.lane);
+        lane.get(tip).map(|car| (car.clone(), lane.vote(tip) != Vote::None))
+    }
+
+    /// How many cars and fetches are held.
+    pub fn footprint(&self) -> usize {
+        self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
+    }
+
+    /// Bytes of this lane's cars above its highest certificate.
+    pub fn uncertified_bytes(&self, lane: ValidatorIndex) -> usize {
+        self.lane(lane).uncertified_bytes()
+    }
+
+    pub fn me(&self) -> Option<ValidatorIndex> {
+        self.signer.as_ref().map(|signer| signer.index())
+    }
+
+    fn lane(&self, lane: ValidatorIndex) -> &Lane {
+        &self.lanes[lane.as_usize()]
+    }
+
+    fn lane_mut(&mut self, lane: ValidatorIndex) -> &mut Lane {
+        &mut self.lanes[lane.as_usize()]
+    }
+}

@@ -1,0 +1,237 @@
+//! The own lane: batches become cars, votes become certificates (D1, D2, D6).
+
+use super::{Effect, Lanes, Write, lane::Vote};
+use crate::{
+    keys::Share,
+    message::{Availability, Car, Message, NamedCar, Proof, SignedCar, Statement, Tip},
+};
+use corniche_engine::{Batch, Recipients};
+use corniche_types::{TimestampMs, ValidatorIndex};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Where the own lane stands.
+pub struct Own {
+    /// The last own car, durable or not. Its position is never signed for again (N10).
+    tip: Tip,
+    /// The own car that is not durable yet.
+    recording: bool,
+    /// Votes for own cars without a certificate.
+    votes: BTreeMap<Tip, BTreeMap<ValidatorIndex, Share>>,
+    batch: Option<Batch>,
+    /// A batch was asked for and has not come.
+    asked: bool,
+    /// What earlier lives signed is known.
+    open: bool,
+    /// When the certificate leaves alone, unless a car carries it before (D6).
+    announce_at: Option<TimestampMs>,
+    /// When what nobody seems to have is sent again (P12, R3).
+    resend_at: Option<TimestampMs>,
+}
+
+impl Own {
+    pub fn new(tip: Tip) -> Self {
+        Self {
+            tip,
+            recording: false,
+            votes: BTreeMap::new(),
+            batch: None,
+            asked: false,
+            open: false,
+            announce_at: None,
+            resend_at: None,
+        }
+    }
+
+    /// A car of an earlier life.
+    pub fn signed(&mut self, tip: Tip) {
+        if tip.position > self.tip.position {
+            self.tip = tip;
+        }
+    }
+
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        [self.announce_at, self.resend_at].into_iter().flatten().min()
+    }
+}
+
+impl Lanes {
+    /// The last own car.
+    pub fn own_tip(&self) -> Option<Tip> {
+        self.own.as_ref().map(|own| own.tip)
+    }
+
+    /// R3, R5: what earlier lives signed is known now; the lane goes on after it.
+    pub fn open_own(&mut self, now: TimestampMs) {
+        let Some(own) = &mut self.own else { return };
+        own.open = true;
+        own.resend_at = Some(now);
+        self.vote_for_own(now);
+        self.resend(now);
+    }
+
+    /// It is not known any more.
+    pub fn close_own(&mut self) {
+        self.own.iter_mut().for_each(|own| own.open = false);
+    }
+
+    /// An own car that somebody remembers. Whether our records lack it.
+    pub fn adopt_own(&mut self, car: &Arc<NamedCar>) -> bool {
+        let lane = &mut self.lanes[car.lane().as_usize()];
+        let Some(own) = &mut self.own else { return false };
+        if car.position() < own.tip.position || !lane.insert(car.clone()) {
+            return false;
+        }
+        let lost = car.tip() != own.tip;
+        lane.set_vote(&car.tip(), Vote::None);
+        own.signed(car.tip());
+        self.taken(car.clone(), Write::Kept(car.clone()));
+        lost
+    }
+
+    /// The answer to [`Effect::WantBatch`].
+    pub fn take_batch(&mut self, batch: Batch) {
+        match &mut self.own {
+            Some(own) if own.asked && !batch.bytes.is_empty() && batch.bytes.len() <= self.config.batch_bytes as usize => {
+                own.asked = false;
+                own.batch = Some(batch);
+            }
+            // Nobody asked for it, or for so much.
+            _ => self.effects.push_back(Effect::Requeue(batch)),
+        }
+    }
+
+    /// D1: builds the next car, or asks for what it is to carry. Called after every input.
+    pub fn build(&mut self) {
+        if !self.may_build() {
+            return;
+        }
+        let Some(own) = &mut self.own else { return };
+        match own.batch.take() {
+            Some(batch) => self.sign(batch),
+            None if own.asked => {}
+            None => {
+                own.asked = true;
+                self.effects.push_back(Effect::WantBatch);
+            }
+        }
+    }
+
+    /// D2, P20.
+    fn may_build(&mut self) -> bool {
+        let Some(own) = self.own.as_mut().filter(|own| own.open && !own.recording) else { return false };
+        let lane = &self.lanes[own.tip.lane.as_usize()];
+        // After a lost life others may know another car at our last position: what is certified or committed is what we stand on.
+        let certified = lane.certified().map(|certificate| certificate.tip);
+        for tip in [Some(lane.executed()), certified].into_iter().flatten() {
+            if tip.position >= own.tip.position {
+                own.tip = tip;
+            }
+        }
+        let certified = certified.unwrap_or_else(|| self.context.start(own.tip.lane));
+        own.tip.position.0 < certified.position.0 + self.config.cars_ahead && lane.unexecuted_bytes() < self.config.lane_bytes
+    }
+
+    fn sign(&mut self, batch: Batch) {
+        let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
+        let certificate = self.lanes[own.tip.lane.as_usize()].certified().map(|certificate| (**certificate).clone());
+        let (position, parent) = (own.tip.position.next(), own.tip.digest);
+        let car = Car { lane: own.tip.lane, position, parent, batch: batch.bytes };
+        let signature = signer.sign(&self.context.car(&car));
+        let car = Arc::new(NamedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
+        assert!(car.position() > own.tip.position, "N10: one own car a position, ever");
+        (own.tip, own.recording) = (car.tip(), true);
+        self.effects.push_back(Effect::Built(car.clone()));
+        self.effects.push_back(Effect::Persist(Write::Own(car)));
+    }
+
+    /// The own car is durable: only now does it count and leave.
+    pub(super) fn launch(&mut self, now: TimestampMs, car: Arc<NamedCar>) {
+        let tip = car.tip();
+        let lane = &mut self.lanes[tip.lane.as_usize()];
+        lane.insert(car.clone());
+        lane.set_vote(&tip, Vote::Cast);
+        let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
+        own.recording = false;
+        own.resend_at = Some(after(now, self.config.resend_ms));
+        if car.certificate().is_some_and(|certificate| certificate.tip.position >= lane.certified_position()) {
+            own.announce_at = None;
+        }
+        let share = signer.share(&self.context.statement(&Statement::Held(tip)));
+        self.send_all(Message::Car(car.signed().clone()));
+        self.effects.push_back(Effect::Taken(car));
+        self.changed = true;
+        self.take_vote(now, tip.lane, tip, share);
+    }
+
+    /// Own cars of an earlier life that nobody certified: our vote is the first.
+    fn vote_for_own(&mut self, now: TimestampMs) {
+        let (Some(own), Some(signer)) = (&self.own, self.signer.clone()) else { return };
+        let lane = &self.lanes[own.tip.lane.as_usize()];
+        let cars = lane.down(own.tip, lane.certified_position()).map(|car| car.tip());
+        let voted: Vec<Tip> = cars.filter(|tip| lane.vote(tip) == Vote::Cast).collect();
+        for tip in voted.into_iter().rev() {
+            let share = signer.share(&self.context.statement(&Statement::Held(tip)));
+            self.take_vote(now, tip.lane, tip, share);
+        }
+    }
+
+    /// D6: a verified vote for an own car.
+    pub fn take_vote(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, share: Share) {
+        let Some(own) = self.own.as_mut().filter(|own| own.tip.lane == tip.lane) else { return };
+        let lane = &self.lanes[tip.lane.as_usize()];
+        if tip.position <= lane.certified_position() || lane.get(&tip).is_none() {
+            return;
+        }
+        let votes = own.votes.entry(tip).or_default();
+        votes.insert(from, share);
+        if votes.len() < self.committee.validity() {
+            return;
+        }
+        let shares: Vec<_> = votes.iter().map(|(signer, share)| (*signer, share.clone())).collect();
+        let seal = self.signatures.combine(&shares).expect("every share was verified");
+        let signers = shares.into_iter().map(|(signer, _)| signer).collect();
+        self.certify(now, &Availability { tip, proof: Proof { signers, seal } });
+    }
+
+    /// D6, D7: an own car has a certificate.
+    fn certify(&mut self, now: TimestampMs, certificate: &Availability) {
+        self.learn(certificate);
+        let Some(own) = &mut self.own else { return };
+        own.votes = own.votes.split_off(&Tip { position: certificate.tip.position.next(), ..certificate.tip });
+        own.announce_at = Some(after(now, self.config.availability_wait_ms));
+    }
+
+    /// D6, P12: certificates that no car carried, and what is not answered.
+    pub(super) fn resend(&mut self, now: TimestampMs) {
+        let Some(own) = &mut self.own else { return };
+        let lane = &self.lanes[own.tip.lane.as_usize()];
+        let (certified, executed) = (lane.certified().cloned(), lane.executed().position);
+        let above = lane.certified_position();
+        let again = own.resend_at.take_if(|at| *at <= now).is_some();
+        let announce = own.announce_at.take_if(|at| *at <= now).is_some();
+        let mut messages = Vec::new();
+        if again && above < own.tip.position {
+            let cars = lane.down(own.tip, above).map(|car| Message::Car(car.signed().clone()));
+            messages.extend(cars);
+            messages.reverse();
+        }
+        if announce || again && executed < above {
+            messages.extend(certified.map(|certificate| Message::Available((*certificate).clone())));
+        }
+        if again && (above < own.tip.position || executed < own.tip.position) {
+            own.resend_at = Some(after(now, self.config.resend_ms));
+        }
+        messages.into_iter().for_each(|message| self.send_all(message));
+    }
+
+    fn send_all(&mut self, message: Message) {
+        if self.committee.size() > 1 {
+            self.effects.push_back(Effect::Send { to: Recipients::All, message });
+        }
+    }
+}
+
+fn after(now: TimestampMs, wait: u64) -> TimestampMs {
+    TimestampMs(now.0.saturating_add(wait))
+}
+

@@ -1,0 +1,114 @@
+//! The replicated part of the engine: where the sequence of commits stands (O1–O5). Everything here is a function of the committed cuts
+//! and the cars they name, so its encoding, the checkpoint, is the same at every validator.
+
+use crate::{
+    message::{Context, Cut, NamedCar, Slot, Tip},
+    rules::Schedule,
+};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_engine::{Batch, Committee, Ordered, Resume};
+use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use std::sync::Arc;
+
+/// What [`Ordered::checkpoint`] encodes.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Checkpoint {
+    pub slot: Slot,
+    /// The cuts of the last k slots up to `slot`, ascending: the anchors of the next k (P14).
+    pub anchors: Vec<Cut>,
+    /// last_commit: per lane the highest executed car.
+    pub executed: Vec<Tip>,
+    /// Time of the last commit.
+    pub time: TimestampMs,
+    /// Of the last commit; zero before the first.
+    pub randomness: B256,
+}
+
+/// Turns committed cuts into the sequence of deliveries.
+pub struct Order {
+    context: Context,
+    schedule: Schedule,
+    open_slots: usize,
+    checkpoint: Checkpoint,
+}
+
+impl Order {
+    /// From the genesis or from a checkpoint of this engine, which the caller covered by a certificate or wrote itself.
+    pub fn new(resume: &Resume, committee: &Committee, schedule: Schedule, open_slots: u64, genesis_time: TimestampMs) -> Self {
+        let context = Context::new(committee);
+        let checkpoint = if resume.checkpoint.is_empty() {
+            let executed = committee.indices().map(|lane| context.start(lane)).collect();
+            Checkpoint { slot: Slot(0), anchors: Vec::new(), executed, time: genesis_time, randomness: B256::ZERO }
+        } else {
+            wire::decode(&resume.checkpoint).expect("a checkpoint was encoded by this engine, or a certificate covers its hash")
+        };
+        assert_eq!(checkpoint.slot.0, resume.index.0, "the checkpoint belongs to the commit it is stored with");
+        assert_eq!(checkpoint.executed.len(), committee.size(), "the checkpoint belongs to this committee");
+        Self { context, schedule, open_slots: usize::try_from(open_slots).unwrap_or(usize::MAX), checkpoint }
+    }
+
+    /// The last executed slot.
+    pub fn slot(&self) -> Slot {
+        self.checkpoint.slot
+    }
+
+    /// The cuts of the last k slots.
+    pub fn anchors(&self) -> &[Cut] {
+        &self.checkpoint.anchors
+    }
+
+    /// Per lane the highest executed car.
+    pub fn executed(&self) -> &[Tip] {
+        &self.checkpoint.executed
+    }
+
+    /// Executes the next slot. `chain` gives a lane's cars above the executed one that end at a tip, ascending, as far as they are
+    /// held; `None` while cars are missing: nothing happened then (O1, N7).
+    pub fn execute(&mut self, cut: &Cut, chain: impl Fn(&Tip) -> Option<Vec<Arc<NamedCar>>>) -> Option<Ordered> {
+        assert_eq!(cut.slot.0, self.checkpoint.slot.0 + 1, "N7: slots are executed in order");
+        let mut lanes = Vec::with_capacity(cut.tips.len());
+        for (tip, executed) in cut.tips.iter().zip(&self.checkpoint.executed) {
+            // O2: cuts of consecutive slots may go backwards.
+            lanes.push(if tip.position > executed.position { chain(tip)? } else { Vec::new() });
+        }
+        let state = &mut self.checkpoint;
+        state.slot = cut.slot;
+        state.anchors.push(cut.clone());
+        let surplus = state.anchors.len().saturating_sub(self.open_slots);
+        state.anchors.drain(..surplus);
+        for (tip, executed) in cut.tips.iter().zip(&mut state.executed) {
+            // O4, P8: never backwards.
+            if tip.position > executed.position {
+                *executed = *tip;
+            }
+        }
+        state.time = state.time.max(cut.time);
+        state.randomness = chained(state.randomness, self.context.cut(cut));
+        Some(Ordered {
+            index: CommitIndex(cut.slot.0),
+            leader: self.schedule.leader(cut.slot, Default::default()),
+            time: self.checkpoint.time,
+            randomness: self.checkpoint.randomness,
+            batches: zip(&lanes),
+            checkpoint: self.encode(),
+        })
+    }
+
+    pub fn encode(&self) -> Bytes {
+        wire::encode(&self.checkpoint).into()
+    }
+}
+
+/// O5: first cars first, by lane; then the second ones, and so on.
+fn zip(lanes: &[Vec<Arc<NamedCar>>]) -> Vec<(ValidatorIndex, Batch)> {
+    let longest = lanes.iter().map(Vec::len).max().unwrap_or(0);
+    let cars = (0..longest).flat_map(|offset| lanes.iter().filter_map(move |lane| lane.get(offset)));
+    cars.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect()
+}
+
+/// Whoever proposes a cut can try several and pick one: this is a bias that applications must not rely on the absence of.
+fn chained(before: B256, cut: B256) -> B256 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"corniche-autobahn-randomness").update(before.as_slice()).update(cut.as_slice());
+    B256::from(*hasher.finalize().as_bytes())
+}
