@@ -20,6 +20,7 @@ pub mod keys;
 pub mod kit;
 pub mod lanes;
 pub mod message;
+pub mod order;
 pub mod rules;
 pub mod slots;
 

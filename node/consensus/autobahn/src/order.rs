@@ -2,12 +2,12 @@
 //! and the cars they name, so its encoding, the checkpoint, is the same at every validator.
 
 use crate::{
-    message::{Context, Cut, NamedCar, Slot, Tip},
-    rules::Schedule,
+    message::{Context, Cut, NamedCar, Slot, Tip, View},
+    rules::{Schedule, zip},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Batch, Committee, Ordered, Resume};
-use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, wire};
 use std::sync::Arc;
 
 /// What [`Ordered::checkpoint`] encodes.
@@ -84,12 +84,16 @@ impl Order {
         }
         state.time = state.time.max(cut.time);
         state.randomness = chained(state.randomness, self.context.cut(cut));
+        let lengths: Vec<_> = lanes.iter().map(Vec::len).collect();
+        let cars = zip(&lengths).map(|(lane, offset)| &lanes[lane][offset]);
+        let batches = cars.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect();
         Some(Ordered {
             index: CommitIndex(cut.slot.0),
-            leader: self.schedule.leader(cut.slot, Default::default()),
+            // CommitQCs of one slot may name different views (row 40), so the view is nothing that all agree on.
+            leader: self.schedule.leader(cut.slot, View(0)),
             time: self.checkpoint.time,
             randomness: self.checkpoint.randomness,
-            batches: zip(&lanes),
+            batches,
             checkpoint: self.encode(),
         })
     }
@@ -99,14 +103,7 @@ impl Order {
     }
 }
 
-/// O5: first cars first, by lane; then the second ones, and so on.
-fn zip(lanes: &[Vec<Arc<NamedCar>>]) -> Vec<(ValidatorIndex, Batch)> {
-    let longest = lanes.iter().map(Vec::len).max().unwrap_or(0);
-    let cars = (0..longest).flat_map(|offset| lanes.iter().filter_map(move |lane| lane.get(offset)));
-    cars.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect()
-}
-
-/// Whoever proposes a cut can try several and pick one: this is a bias that applications must not rely on the absence of.
+/// A leader can try several cuts and propose the one it likes: this randomness can be biased.
 fn chained(before: B256, cut: B256) -> B256 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"corniche-autobahn-randomness").update(before.as_slice()).update(cut.as_slice());
