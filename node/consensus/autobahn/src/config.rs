@@ -151,6 +151,15 @@ impl Config {
         Ok(())
     }
 
+    /// Most bytes of any message of this engine.
+    pub fn max_message_bytes(&self, committee_size: usize) -> usize {
+        // A signer is 2 bytes and its share at most 64; a tip is 42, a report at most 74.
+        let proof = 128 + committee_size * 66;
+        let prepare = committee_size * (42 + 42 + proof + 74) + 4 * proof;
+        // One car is always allowed.
+        (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
+    }
+
     /// Lanes that must have news before a leader proposes (C1).
     pub fn coverage(&self, committee: &Committee) -> usize {
         if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }

@@ -23,6 +23,7 @@ pub mod message;
 pub mod order;
 pub mod rules;
 pub mod slots;
+pub mod verify;
 
 pub use config::Config;
 pub use keys::{Share, Signature, Signatures, Signer};

@@ -128,7 +128,7 @@ impl Lanes {
             let known = [lane.voted().position, lane.executed().position];
             let known = known.into_iter().filter(|known| *known < tip.position).max().unwrap_or(Position(0));
             let message = Message::FetchCars { tip, above: above.max(known) };
-            self.effects.push_back(Effect::Send { to: Recipients::One(whom), message });
+            self.effects.push_back(Effect::Send { to: Recipients::One(whom), message: Box::new(message) });
         }
     }
 

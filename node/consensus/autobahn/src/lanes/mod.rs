@@ -33,7 +33,7 @@ pub enum Effect {
     Persist(Write),
     Send {
         to: Recipients,
-        message: Message,
+        message: Box<Message>,
     },
     /// Answer with [`Lanes::take_batch`] when there is something. At most one is outstanding.
     WantBatch,
@@ -224,7 +224,7 @@ impl Lanes {
         let lane = &self.lanes[tip.lane.as_usize()];
         if let Some(certificate) = lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
             let message = Message::Available((**certificate).clone());
-            self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message });
+            self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(message) });
         } else if lane.vote(&tip) == Vote::Cast {
             self.send_vote(tip);
         } else if lane.vote(&tip) == Vote::None && lane.voted() == tip && self.votes_at(&tip) {
@@ -237,7 +237,7 @@ impl Lanes {
     fn send_vote(&mut self, tip: Tip) {
         let Some(signer) = &self.signer else { return };
         let message = Message::Held { tip, share: signer.share(&self.context.statement(&Statement::Held(tip))) };
-        self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message });
+        self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(message) });
     }
 
     /// D9: a fork is no crime against the lane's order, but one against the rules.

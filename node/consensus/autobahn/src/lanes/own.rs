@@ -226,7 +226,7 @@ impl Lanes {
 
     fn send_all(&mut self, message: Message) {
         if self.committee.size() > 1 {
-            self.effects.push_back(Effect::Send { to: Recipients::All, message });
+            self.effects.push_back(Effect::Send { to: Recipients::All, message: Box::new(message) });
         }
     }
 }

@@ -1,0 +1,323 @@
+//! Peers' bytes become [`Checked`] messages here and nowhere else. Stateless, so it runs on any thread.
+//!
+//! Checked is all that one message can show by itself: signatures, quorums (P2), kinds (P3), the shape of cars and cuts, sizes. What
+//! needs the protocol (tickets, `select`, views) is the slots', what needs a lane's history the lanes'.
+
+use crate::{
+    config::Config,
+    keys::{Share, Signatures},
+    message::{
+        Availability, Car, CommitKind, CommitQc, Context, Cut, Message, NamedCar, Position, PrepareQc, Proof, SignedCar,
+        SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
+    },
+    rules::Schedule,
+};
+use corniche_engine::{Committee, PeerFault, Verified, Verifier};
+use corniche_types::{Bytes, ValidatorIndex, wire};
+use std::sync::Arc;
+
+/// Numbers above this are refused, so that arithmetic on them is exact.
+const MAX_NUMBER: u64 = 1 << 48;
+/// Most commits in one answer.
+pub const MAX_COMMITS: usize = 256;
+/// Most cars in one answer.
+pub const MAX_CARS: usize = 10_000;
+
+/// The stateless half of the engine.
+pub struct AutobahnVerifier {
+    config: Config,
+    committee: Committee,
+    context: Context,
+    schedule: Schedule,
+    signatures: Arc<dyn Signatures>,
+}
+
+/// A message of a peer after all stateless checks.
+#[derive(Clone, Debug)]
+pub enum Checked {
+    Car(Arc<NamedCar>),
+    Held {
+        tip: Tip,
+        share: Share,
+    },
+    Available(Availability),
+    FetchCars {
+        tip: Tip,
+        above: Position,
+    },
+    /// A chain that ends at `tip`, or nothing.
+    Cars {
+        tip: Tip,
+        cars: Vec<Arc<NamedCar>>,
+    },
+    /// What the slots are about.
+    Slots(Box<Message>),
+    Standing {
+        standing: Box<Standing>,
+        yours: Option<Arc<NamedCar>>,
+    },
+    FetchCommits {
+        above: Slot,
+    },
+    Commits(Vec<(Cut, CommitQc)>),
+}
+
+type Checks = Result<(), String>;
+
+impl Verifier for AutobahnVerifier {
+    fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault> {
+        self.check(from, bytes).map(|message| Verified(Arc::new(message))).map_err(PeerFault)
+    }
+}
+
+fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Checks {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+impl AutobahnVerifier {
+    pub fn new(config: Config, committee: Committee, signatures: Arc<dyn Signatures>) -> Self {
+        let (context, schedule) = (Context::new(&committee), Schedule::new(&committee, &config));
+        Self { config, committee, context, schedule, signatures }
+    }
+
+    fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Checked, String> {
+        must(self.committee.member(from).is_some(), || format!("validator {from} is not in the committee"))?;
+        let limit = self.config.max_message_bytes(self.committee.size());
+        must(bytes.len() <= limit, || format!("message of {} bytes, at most {limit}", bytes.len()))?;
+        let message = wire::decode(bytes).map_err(|error| error.to_string())?;
+        match message {
+            Message::Car(car) => {
+                must(car.car.lane == from, || format!("a car of lane {} from validator {from}", car.car.lane))?;
+                must(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || "D1: no certificate".into())?;
+                Ok(Checked::Car(self.check_car(car)?))
+            }
+            Message::Held { tip, share } => {
+                self.check_tip(&tip)?;
+                self.check_share(from, &Statement::Held(tip), &share)?;
+                Ok(Checked::Held { tip, share })
+            }
+            Message::Available(certificate) => {
+                self.check_availability(&certificate)?;
+                Ok(Checked::Available(certificate))
+            }
+            Message::FetchCars { tip, above } => {
+                self.check_tip(&tip)?;
+                Ok(Checked::FetchCars { tip, above })
+            }
+            Message::Cars { tip, cars } => self.check_cars(tip, cars),
+            Message::Standing(standing) => self.check_standing(standing),
+            Message::FetchCommits { above } => Ok(Checked::FetchCommits { above }),
+            Message::Commits(commits) => self.check_commits(commits),
+            about_slots => {
+                self.check_about_slots(from, &about_slots)?;
+                Ok(Checked::Slots(Box::new(about_slots)))
+            }
+        }
+    }
+
+    fn check_about_slots(&self, from: ValidatorIndex, message: &Message) -> Checks {
+        match message {
+            Message::Prepare(prepare) => self.check_prepare(prepare),
+            Message::Prepared { vote, strong } => self.check_vote(from, vote, prepared(vote.slot, vote.view, vote.cut, !strong)),
+            Message::Confirm(certificate) => self.check_prepare_qc(certificate),
+            Message::Confirmed(vote) => {
+                let Vote { slot, view, cut, .. } = *vote;
+                self.check_vote(from, vote, Statement::Confirmed { slot, view, cut })
+            }
+            Message::Commit(certificate) => self.check_commit_qc(certificate),
+            Message::Timeout(timeout) => self.check_timeout(from, timeout),
+            Message::TimedOut(certificate) => self.check_timeout_qc(certificate),
+            Message::FetchCut { slot, .. } => self.check_slot(*slot),
+            Message::Cut(cut) => self.check_cut(cut),
+            _ => Err("no message about slots".into()),
+        }
+    }
+
+    // ---- lanes ---------------------------------------------------------------------------------------------------------
+
+    fn check_tip(&self, tip: &Tip) -> Checks {
+        must(self.committee.member(tip.lane).is_some(), || format!("lane {} has no owner", tip.lane))?;
+        must((1..=MAX_NUMBER).contains(&tip.position.0), || format!("position {} of a car", tip.position.0))
+    }
+
+    fn check_car(&self, signed: SignedCar) -> Result<Arc<NamedCar>, String> {
+        let Car { lane, position, parent, batch } = &signed.car;
+        let limit = self.config.batch_bytes as usize;
+        must((1..=limit).contains(&batch.len()), || format!("batch of {} bytes, at most {limit}", batch.len()))?;
+        self.check_tip(&Tip { lane: *lane, position: *position, digest: *parent })?;
+        must(position.0 > 1 || *parent == self.context.lane_start(*lane), || "the first car's parent is the lane's start".into())?;
+        if let Some(certificate) = &signed.certificate {
+            let below = certificate.tip.position;
+            let fits = certificate.tip.lane == *lane && below < *position && position.0 - below.0 <= self.config.cars_ahead;
+            must(fits, || format!("a car at {position:?} with a certificate of {:?}", certificate.tip))?;
+            let names_parent = below.next() < *position || certificate.tip.digest == *parent;
+            must(names_parent, || "the certificate is of another car than the parent".into())?;
+            self.check_availability(certificate)?;
+        }
+        let car = NamedCar::trusted(signed, &self.context);
+        // Last, because it is dear.
+        let good = self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
+        must(good, || format!("bad signature on {:?}", car.tip()))?;
+        Ok(Arc::new(car))
+    }
+
+    /// SYNC-REPLY: the hashes chain up to the tip.
+    fn check_cars(&self, tip: Tip, cars: Vec<SignedCar>) -> Result<Checked, String> {
+        self.check_tip(&tip)?;
+        must(cars.len() <= MAX_CARS, || format!("{} cars, at most {MAX_CARS}", cars.len()))?;
+        let cars = cars.into_iter().map(|car| self.check_car(car)).collect::<Result<Vec<_>, _>>()?;
+        let chained = cars.windows(2).all(|pair| pair[1].parent() == pair[0].tip());
+        must(chained && cars.last().is_none_or(|last| last.tip() == tip), || "cars that are no chain up to their tip".into())?;
+        Ok(Checked::Cars { tip, cars })
+    }
+
+    /// f + 1 signers: one of them is correct and holds the car with its history.
+    fn check_availability(&self, certificate: &Availability) -> Checks {
+        self.check_tip(&certificate.tip)?;
+        let statement = Statement::Held(certificate.tip);
+        self.check_proof(&certificate.proof, self.committee.validity(), |_| statement)
+    }
+
+    // ---- shares and proofs ----------------------------------------------------------------------------------------------
+
+    fn check_share(&self, signer: ValidatorIndex, statement: &Statement, share: &Share) -> Checks {
+        let digest = self.context.statement(statement);
+        must(self.signatures.verify_share(signer, &digest, share), || format!("bad share of validator {signer}"))
+    }
+
+    /// `least` distinct signers of what `statement` says of each, by their places.
+    fn check_proof(&self, proof: &Proof, least: usize, statement: impl Fn(usize) -> Statement) -> Checks {
+        let signers = &proof.signers;
+        let known = signers.iter().all(|signer| self.committee.member(*signer).is_some());
+        must(known && signers.is_sorted_by(|a, b| a < b), || "signers are distinct members in ascending order".into())?;
+        must(signers.len() >= least, || format!("{} signers, at least {least}", signers.len()))?;
+        let digest = |place: usize| self.context.statement(&statement(place));
+        let signed: Vec<_> = signers.iter().enumerate().map(|(place, signer)| (*signer, digest(place))).collect();
+        must(self.signatures.verify_seal(&signed, &proof.seal), || "bad seal".into())
+    }
+
+    // ---- slots ---------------------------------------------------------------------------------------------------------
+
+    fn check_slot(&self, slot: Slot) -> Checks {
+        must((1..=MAX_NUMBER).contains(&slot.0), || format!("slot {}", slot.0))
+    }
+
+    fn check_cut(&self, cut: &Cut) -> Checks {
+        self.check_slot(cut.slot)?;
+        must(cut.tips.len() == self.committee.size(), || format!("a cut of {} lanes", cut.tips.len()))?;
+        must(cut.time.0 <= MAX_NUMBER, || format!("time {}", cut.time.0))?;
+        for (lane, tip) in self.committee.indices().zip(&cut.tips) {
+            must(tip.lane == lane, || format!("lane {} in the place of lane {lane}", tip.lane))?;
+            if tip.position == Position(0) {
+                must(*tip == self.context.start(lane), || format!("lane {lane} does not start there"))?;
+            } else {
+                self.check_tip(tip)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_prepare(&self, prepare: &SignedPrepare) -> Checks {
+        let SignedPrepare { view, cut, signature, available, previous, timeouts } = prepare;
+        self.check_cut(cut)?;
+        let leader = self.schedule.leader(cut.slot, *view);
+        let digest = self.context.prepare(cut.slot, *view, self.context.cut(cut));
+        must(self.signatures.verify(leader, &digest, signature), || format!("not signed by its leader, {leader}"))?;
+        must(available.is_sorted_by(|a, b| a.tip.lane < b.tip.lane), || "certificates are in the order of lanes".into())?;
+        for certificate in available {
+            self.check_availability(certificate)?;
+            let tip = cut.tips[certificate.tip.lane.as_usize()];
+            let fits = certificate.tip == tip || certificate.tip.position.next() == tip.position;
+            must(fits, || format!("a certificate of {:?} beside {tip:?}", certificate.tip))?;
+        }
+        previous.as_ref().map_or(Ok(()), |previous| self.check_commit_qc(previous))?;
+        timeouts.as_ref().map_or(Ok(()), |timeouts| self.check_timeout_qc(timeouts))
+    }
+
+    fn check_vote(&self, from: ValidatorIndex, vote: &Vote, statement: Statement) -> Checks {
+        self.check_slot(vote.slot)?;
+        self.check_share(from, &statement, &vote.share)
+    }
+
+    fn check_prepare_qc(&self, certificate: &PrepareQc) -> Checks {
+        let PrepareQc { slot, view, cut, weak, proof } = certificate;
+        self.check_slot(*slot)?;
+        let listed = weak.is_sorted_by(|a, b| a < b) && weak.iter().all(|signer| proof.signers.contains(signer));
+        must(listed && (self.config.weak_votes || weak.is_empty()), || "weak voters who did not vote".into())?;
+        let strong = proof.signers.len() - weak.len();
+        must(strong >= self.committee.validity(), || format!("P5: {strong} strong votes"))?;
+        let statement = |place: usize| prepared(*slot, *view, *cut, weak.contains(&proof.signers[place]));
+        self.check_proof(proof, self.committee.quorum(), statement)
+    }
+
+    /// P3: the kinds are signed under different statements.
+    fn check_commit_qc(&self, certificate: &CommitQc) -> Checks {
+        let CommitQc { kind, slot, view, cut, proof } = certificate;
+        let (slot, view, cut) = (*slot, *view, *cut);
+        self.check_slot(slot)?;
+        match kind {
+            CommitKind::Fast => self.check_proof(proof, self.committee.size(), |_| prepared(slot, view, cut, false)),
+            CommitKind::Slow => self.check_proof(proof, self.committee.quorum(), |_| Statement::Confirmed { slot, view, cut }),
+        }
+    }
+
+    fn check_timeout(&self, from: ValidatorIndex, timeout: &Timeout) -> Checks {
+        let Timeout { slot, view, report, share, confirmed, cuts } = timeout;
+        let (slot, view, report) = (*slot, *view, *report);
+        self.check_slot(slot)?;
+        self.check_share(from, &Statement::TimedOut { slot, view, report }, share)?;
+        let views = [report.confirmed, report.voted].into_iter().flatten();
+        must(views.clone().all(|(reported, _)| reported <= view), || "a report of a later view".into())?;
+        self.check_confirmed(slot, report.confirmed, confirmed.as_ref())?;
+        must(cuts.len() <= 2, || format!("{} cuts, at most 2", cuts.len()))?;
+        for cut in cuts {
+            self.check_cut(cut)?;
+            let digest = self.context.cut(cut);
+            must(cut.slot == slot && views.clone().any(|(_, value)| value == digest), || "a cut not reported".into())?;
+        }
+        Ok(())
+    }
+
+    fn check_timeout_qc(&self, certificate: &TimeoutQc) -> Checks {
+        let TimeoutQc { slot, view, reports, proof, confirmed } = certificate;
+        let (slot, view) = (*slot, *view);
+        self.check_slot(slot)?;
+        must(reports.len() == proof.signers.len(), || "a report of each signer".into())?;
+        let mut views = reports.iter().flat_map(|report| [report.confirmed, report.voted]).flatten();
+        must(views.all(|(reported, _)| reported <= view), || "a report of a later view".into())?;
+        self.check_proof(proof, self.committee.quorum(), |place| Statement::TimedOut { slot, view, report: reports[place] })?;
+        let highest = reports.iter().filter_map(|report| report.confirmed).max();
+        self.check_confirmed(slot, highest, confirmed.as_ref())
+    }
+
+    /// The certificate that a report names, and no other.
+    fn check_confirmed(&self, slot: Slot, named: Option<(View, corniche_types::B256)>, shown: Option<&PrepareQc>) -> Checks {
+        let shown_name = shown.map(|shown| (shown.view, shown.cut));
+        must(named == shown_name && shown.is_none_or(|shown| shown.slot == slot), || "not the certificate reported".into())?;
+        shown.map_or(Ok(()), |shown| self.check_prepare_qc(shown))
+    }
+
+    // ---- catching up ---------------------------------------------------------------------------------------------------
+
+    fn check_standing(&self, mut standing: Standing) -> Result<Checked, String> {
+        must(standing.lanes.len() == self.committee.size(), || format!("the standing of {} lanes", standing.lanes.len()))?;
+        standing.committed.as_ref().map_or(Ok(()), |committed| self.check_commit_qc(committed))?;
+        let yours = standing.yours.take().map(|car| self.check_car(car)).transpose()?;
+        Ok(Checked::Standing { standing: Box::new(standing), yours })
+    }
+
+    fn check_commits(&self, commits: Vec<(Cut, CommitQc)>) -> Result<Checked, String> {
+        must(commits.len() <= MAX_COMMITS, || format!("{} commits, at most {MAX_COMMITS}", commits.len()))?;
+        for (cut, certificate) in &commits {
+            self.check_cut(cut)?;
+            let named = certificate.slot == cut.slot && certificate.cut == self.context.cut(cut);
+            must(named, || "a certificate of another cut".into())?;
+            self.check_commit_qc(certificate)?;
+        }
+        Ok(Checked::Commits(commits))
+    }
+}
+
+fn prepared(slot: Slot, view: View, cut: corniche_types::B256, weak: bool) -> Statement {
+    if weak { Statement::PreparedWeakly { slot, view, cut } } else { Statement::Prepared { slot, view, cut } }
+}
