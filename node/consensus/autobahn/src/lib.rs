@@ -22,6 +22,7 @@ pub mod lanes;
 pub mod message;
 pub mod order;
 pub mod rules;
+mod slot;
 pub mod slots;
 pub mod verify;
 

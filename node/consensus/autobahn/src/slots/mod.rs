@@ -5,15 +5,24 @@
 //! What it receives was checked by the verifier: signatures, quorums, the shape of certificates and of cuts. What needs the protocol
 //! (tickets, `select`, views, one vote a view) is checked here, also where it could be checked without state.
 
+mod commits;
+pub(crate) mod desk;
+pub(crate) mod tally;
+mod tickets;
+
 use crate::{
     config::Config,
     keys::{Signatures, Signer},
-    message::{Availability, CommitQc, Context, Cut, Message, PrepareQc, SignedPrepare, Slot, TimeoutQc, Tip, View},
+    message::{Availability, CommitQc, Cut, Message, PrepareQc, SignedPrepare, Slot, TimeoutQc, Tip, View},
+    rules::is_justified,
+    slot::{SlotState, due},
 };
 use borsh::{BorshDeserialize, BorshSerialize};
+use commits::Commits;
 use corniche_engine::{Committee, Recipients, TraceEvent};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
-use std::{collections::VecDeque, sync::Arc};
+use desk::Desk;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What the slots ask of the lanes. Answers may change between inputs only; after a change that could matter (a higher certified or
 /// optimistic tip, a body that came), the caller hands in [`Input::Lanes`].
@@ -146,42 +155,233 @@ pub struct SlotRecord {
 
 /// See the module documentation.
 pub struct Slots {
-    #[expect(dead_code)]
-    setup: Setup,
-    #[expect(dead_code)]
-    context: Context,
-    effects: VecDeque<Effect>,
+    desk: Desk,
+    commits: Commits,
+    /// Slots that are not committed and of which something is known; at most up to [`Commits::horizon`].
+    open: BTreeMap<Slot, SlotState>,
+    /// The highest slot that is known to have been proposed.
+    top: Slot,
+    /// The highest slot that the caller was told it is behind of.
+    behind: Slot,
+    is_broken: bool,
 }
 
 impl Slots {
     /// Recovery is construction (R4).
     pub fn new(setup: Setup) -> Self {
-        Self { context: Context::new(&setup.committee), setup, effects: VecDeque::new() }
+        let Setup { config, committee, signer, signatures, committed, anchors, commits, records, now } = setup;
+        let open_slots = config.open_slots;
+        let desk = Desk::new(config, committee, signer, signatures, now);
+        let anchors = anchors.into_iter().map(|cut| (desk.context.cut(&cut), cut)).collect();
+        let mut slots = Self {
+            commits: Commits::new(open_slots, committed, anchors),
+            desk,
+            open: BTreeMap::new(),
+            top: committed,
+            behind: Slot(0),
+            is_broken: false,
+        };
+        for record in records {
+            slots.top = slots.top.max(record.slot);
+            let digest = record.prop.as_ref().map(|(_, cut)| slots.desk.context.cut(cut));
+            slots.open.insert(record.slot, SlotState::recovered(record, digest));
+        }
+        slots.catch_up(commits);
+        slots.open = slots.open.split_off(&Slot(slots.commits.through().0 + 1));
+        slots.open.values_mut().for_each(|state| state.resume(&slots.desk));
+        slots
     }
 
     /// Applies one input.
-    pub fn handle(&mut self, _now: TimestampMs, _lanes: &mut dyn Lanes, _input: Input) {}
+    pub fn handle(&mut self, now: TimestampMs, lanes: &mut dyn Lanes, input: Input) {
+        self.desk.now = self.desk.now.max(now);
+        match input {
+            Input::Message { from, message } => self.take(lanes, from, *message),
+            Input::Lanes => {}
+            Input::Durable(record) => self.desk.durable(record),
+            Input::Deadline => self.take_deadline(),
+            Input::CaughtUp(commits) => self.catch_up(commits),
+        }
+        self.settle(lanes);
+    }
 
     /// The next thing the caller owes.
     pub fn poll(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.desk.effects.pop_front()
     }
 
     /// When to hand in [`Input::Deadline`] if nothing else happens. `None` when nothing is open and the lanes have no news (P10).
     pub fn deadline(&self) -> Option<TimestampMs> {
-        None
+        let timers = self.open.values().filter_map(|state| state.timers.next());
+        timers.chain(self.commits.fetch).min().filter(|_| !self.is_broken)
     }
 
     /// R5: signs nothing about slots up to this one.
-    pub fn abstain(&mut self, _through: Slot) {}
+    pub fn abstain(&mut self, through: Slot) {
+        self.desk.abstain(through);
+    }
 
-    /// Every slot up to this one is committed, and its cut known.
+    /// Every slot up to this one is committed, and its cut was handed over.
     pub fn committed(&self) -> Slot {
-        Slot(0)
+        self.commits.through()
     }
 
     /// How many things are held that could become too many.
     pub fn footprint(&self) -> usize {
-        0
+        self.open.values().map(SlotState::footprint).sum::<usize>() + self.commits.len() + self.desk.waiting()
+    }
+
+    // ---- inputs ----------------------------------------------------------------------------------------------------
+
+    /// Everything that follows from an input, this validator's mail to itself included.
+    fn settle(&mut self, lanes: &mut dyn Lanes) {
+        loop {
+            while let (Some(me), Some(message)) = (self.desk.me(), self.desk.inbox.pop_front()) {
+                self.take(lanes, me, message);
+            }
+            if self.is_broken {
+                return;
+            }
+            for (slot, state) in &mut self.open {
+                state.vote_if_ready(&mut self.desk, lanes, self.commits.anchor(*slot));
+            }
+            self.pace(lanes);
+            if self.desk.inbox.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, message: Message) {
+        if self.is_broken {
+            return;
+        }
+        match message {
+            Message::Prepare(prepare) => self.take_prepare(lanes, from, prepare),
+            Message::Prepared { vote, strong } => {
+                self.at(vote.slot, |state, desk| state.take_prepared(desk, from, vote, strong));
+            }
+            Message::Confirm(certificate) => {
+                self.proposed(certificate.slot);
+                self.at(certificate.slot, |state, desk| state.take_confirm(desk, certificate));
+            }
+            Message::Confirmed(vote) => self.at(vote.slot, |state, desk| state.take_confirmed(desk, from, vote)),
+            Message::Commit(certificate) => self.commit(certificate, None),
+            Message::Timeout(timeout) if self.commits.contains(timeout.slot) => self.help(from, timeout.slot),
+            Message::Timeout(timeout) => self.at(timeout.slot, |state, desk| state.take_timeout(desk, from, timeout)),
+            Message::TimedOut(certificate) => {
+                self.proposed(certificate.slot);
+                self.at(certificate.slot, |state, desk| state.take_timed_out(desk, &certificate));
+            }
+            Message::FetchCut { slot, cut } => self.take_fetch_cut(from, slot, cut),
+            Message::Cut(cut) => self.take_cut(cut),
+            _ => {}
+        }
+    }
+
+    /// C2, and what a PREPARE shows besides.
+    fn take_prepare(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, prepare: SignedPrepare) {
+        let slot = prepare.cut.slot;
+        let digest = self.desk.context.cut(&prepare.cut);
+        if !is_justified(&prepare, digest, &self.desk.config, &self.desk.committee) {
+            return;
+        }
+        if let Some(anchor) = &prepare.previous {
+            self.commit(anchor.clone(), None);
+        }
+        if self.commits.contains(slot) {
+            if self.commits.wants(slot, digest) {
+                self.commits.complete(&mut self.desk, &Arc::new(prepare.cut));
+            }
+            // Its leader has not heard of the commit.
+            return self.help(from, slot);
+        }
+        self.proposed(slot);
+        self.at(slot, |state, desk| state.take_prepare(desk, lanes, from, digest, prepare));
+    }
+
+    /// C8. `cut`: its value, if the caller has it.
+    fn commit(&mut self, certificate: CommitQc, cut: Option<Arc<Cut>>) {
+        let slot = certificate.slot;
+        if slot > self.commits.horizon() {
+            if slot > self.behind {
+                self.behind = slot;
+                self.desk.effects.push_back(Effect::Behind { slot });
+            }
+            return;
+        }
+        let cut = cut.or_else(|| self.open.get(&slot)?.body(certificate.cut));
+        match self.commits.insert(&mut self.desk, certificate, cut) {
+            Ok(true) => {
+                self.open.remove(&slot);
+                self.proposed(slot);
+            }
+            Ok(false) => {}
+            Err(certificates) => {
+                self.is_broken = true;
+                self.desk.effects.push_back(Effect::Broken { certificates });
+            }
+        }
+    }
+
+    fn catch_up(&mut self, commits: Vec<(Cut, CommitQc)>) {
+        for (cut, certificate) in commits {
+            let (cut, value) = (Arc::new(cut), certificate.cut);
+            self.commit(certificate, Some(cut.clone()));
+            if self.commits.wants(cut.slot, value) {
+                self.commits.complete(&mut self.desk, &cut);
+            }
+        }
+    }
+
+    /// Row 34: a peer works on a slot that is committed.
+    fn help(&mut self, peer: ValidatorIndex, slot: Slot) {
+        if self.desk.me() == Some(peer) {
+            return;
+        }
+        match self.commits.certificate(slot) {
+            Some(certificate) => self.desk.post(Recipients::One(peer), Message::Commit(certificate.clone())),
+            None => self.desk.effects.push_back(Effect::Lagging { peer, slot }),
+        }
+    }
+
+    /// P6.
+    fn take_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, digest: B256) {
+        let held = self.commits.body(slot, digest).cloned();
+        if let Some(cut) = held.or_else(|| self.open.get(&slot)?.body(digest)) {
+            self.desk.post(Recipients::One(from), Message::Cut(Cut::clone(&cut)));
+        } else if self.commits.contains(slot) {
+            self.help(from, slot);
+        }
+    }
+
+    fn take_cut(&mut self, cut: Cut) {
+        let digest = self.desk.context.cut(&cut);
+        if self.commits.wants(cut.slot, digest) {
+            self.commits.complete(&mut self.desk, &Arc::new(cut));
+        } else if let Some(state) = self.open.get_mut(&cut.slot) {
+            state.take_cut(digest, &cut);
+        }
+    }
+
+    fn take_deadline(&mut self) {
+        self.open.values_mut().for_each(|state| state.take_deadline(&mut self.desk));
+        if due(&mut self.commits.fetch, self.desk.now) {
+            self.commits.fetch_missing(&mut self.desk);
+        }
+    }
+
+    /// Some validator proposed this slot, so it is the turn of the next (S1).
+    fn proposed(&mut self, slot: Slot) {
+        if slot <= self.commits.horizon() {
+            self.top = self.top.max(slot);
+        }
+    }
+
+    /// Works on a slot that is not committed and not out of reach.
+    fn at(&mut self, slot: Slot, work: impl FnOnce(&mut SlotState, &mut Desk)) {
+        if !self.commits.contains(slot) && slot <= self.commits.horizon() {
+            work(self.open.entry(slot).or_insert_with(|| SlotState::new(slot)), &mut self.desk);
+        }
     }
 }

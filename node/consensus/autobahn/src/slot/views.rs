@@ -1,0 +1,201 @@
+//! From one view of a slot to the next (V1–V7).
+
+use super::{Known, MAX_BODIES, SlotState, Timers};
+use crate::{
+    message::{Cut, Message, Report, Statement, Timeout, TimeoutQc, View},
+    rules::select,
+    slots::{desk::Desk, tally::timeout_certificate},
+};
+use corniche_engine::Recipients;
+use corniche_types::{B256, ValidatorIndex};
+use std::sync::Arc;
+
+/// What the leader of a view above 0 proposes.
+pub(crate) enum Proposal {
+    /// The TC's winner, again.
+    Winner(Known),
+    /// The TC binds nobody: a cut of its own.
+    Fresh,
+}
+
+impl SlotState {
+    /// V1, in view 0: the ticket is here, and something to propose.
+    pub fn arm(&mut self, desk: &Desk) {
+        if self.view == View(0) && !self.timed_out && self.timers.view.is_none() && desk.signer(self.slot).is_some() {
+            self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
+            self.timers.remind = self.prepare.is_none().then(|| desk.in_ms(desk.config.view_timeout_ms / 4));
+        }
+    }
+
+    /// P10: there is nothing to propose any more.
+    pub fn disarm(&mut self) {
+        if self.view == View(0) && !self.timed_out {
+            self.timers = Timers::default();
+        }
+    }
+
+    /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.
+    pub fn resume(&mut self, desk: &Desk) {
+        if self.timed_out {
+            self.timers.resend = Some(desk.now);
+        } else if self.view > View(0) && desk.signer(self.slot).is_some() {
+            self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
+        }
+    }
+
+    /// Closes every view below.
+    pub(super) fn enter(&mut self, desk: &Desk, view: View) {
+        debug_assert!(view > self.view, "a view is never entered again");
+        self.view = view;
+        self.timed_out = false;
+        if let Some((known, _)) = self.prepare.take().filter(|_| self.bodies.len() < MAX_BODIES) {
+            self.bodies.insert(known.digest, known.cut);
+        }
+        self.is_accused = false;
+        self.are_tips_asked = false;
+        self.wanted = None;
+        self.tallies = self.tallies.split_off(&view);
+        self.timeouts = self.timeouts.split_off(&view);
+        let timeout = desk.signer(self.slot).map(|_| desk.in_ms(desk.view_timeout(view)));
+        self.timers = Timers { view: timeout, ..Timers::default() };
+    }
+
+    /// V2: no vote of any kind in this view any more.
+    pub(super) fn give_up(&mut self, desk: &mut Desk) {
+        if desk.signer(self.slot).is_none() {
+            return;
+        }
+        self.timed_out = true;
+        self.timers = Timers { resend: Some(desk.in_ms(desk.config.resend_ms)), ..Timers::default() };
+        if let Some(timeout) = self.timeout(desk) {
+            desk.note("timeout", self.slot, self.view);
+            self.promise(desk, Recipients::All, timeout);
+        }
+    }
+
+    /// N4: exactly conf and prop.
+    pub(super) fn timeout(&self, desk: &Desk) -> Option<Message> {
+        let (slot, view) = (self.slot, self.view);
+        let report = Report {
+            confirmed: self.conf.as_ref().map(|conf| (conf.view, conf.cut)),
+            voted: self.prop.as_ref().map(|(view, known)| (*view, known.digest)),
+        };
+        let share = desk.share(slot, &Statement::TimedOut { slot, view, report })?;
+        let mut cuts: Vec<Cut> = self.prop.iter().map(|(_, known)| Cut::clone(&known.cut)).collect();
+        if let Some((_, value)) = report.confirmed.filter(|(_, value)| report.voted.is_none_or(|(_, voted)| voted != *value)) {
+            cuts.extend(self.body(value).map(|cut| Cut::clone(&cut)));
+        }
+        Some(Message::Timeout(Timeout { slot, view, report, share, confirmed: self.conf.clone(), cuts }))
+    }
+
+    /// V3–V5.
+    pub fn take_timeout(&mut self, desk: &mut Desk, from: ValidatorIndex, timeout: Timeout) {
+        let view = timeout.view;
+        if view < self.view {
+            return self.show_the_way(desk, from, view);
+        }
+        if !self.is_near(view) {
+            return;
+        }
+        for cut in &timeout.cuts {
+            let named = [timeout.report.confirmed, timeout.report.voted].into_iter().flatten().map(|(_, value)| value);
+            self.keep_body(desk.context.cut(cut), cut, named);
+        }
+        let senders = self.timeouts.entry(view).or_default();
+        senders.entry(from).or_insert(timeout);
+        let count = senders.len();
+        if count >= desk.committee.validity() && (view > self.view || !self.timed_out) {
+            // V4, P4: one of them is correct. Views in between are closed too.
+            if view > self.view {
+                self.enter(desk, view);
+            }
+            self.give_up(desk);
+        }
+        // V5.
+        let certificate = self.timeouts.get(&view).and_then(|timeouts| timeout_certificate(desk, self.slot, view, timeouts));
+        if let Some(certificate) = certificate {
+            self.take_timed_out(desk, &certificate);
+            let leader = desk.schedule.leader(self.slot, self.view);
+            desk.post(Recipients::One(leader), Message::TimedOut(certificate)); // P11
+        }
+    }
+
+    /// V5: a TC, own or others'.
+    pub fn take_timed_out(&mut self, desk: &mut Desk, certificate: &TimeoutQc) {
+        if certificate.view >= self.view {
+            self.enter(desk, View(certificate.view.0.saturating_add(1)));
+            let winner = select(&certificate.reports, desk.committee.overlap());
+            self.bodies.retain(|value, _| Some(*value) == winner);
+            self.entered = Some(certificate.clone());
+            desk.note("view", self.slot, self.view);
+        }
+    }
+
+    /// Somebody is in a view that this validator has left: here is why.
+    pub(super) fn show_the_way(&self, desk: &mut Desk, to: ValidatorIndex, their: View) {
+        let conf = self.conf.as_ref().filter(|conf| conf.view > their);
+        match (&self.entered, conf) {
+            (Some(entered), conf) if entered.view >= their && conf.is_none_or(|conf| conf.view <= entered.view) => {
+                desk.post(Recipients::One(to), Message::TimedOut(entered.clone()));
+            }
+            (_, Some(conf)) => desk.post(Recipients::One(to), Message::Confirm(conf.clone())),
+            _ => {}
+        }
+    }
+
+    // ---- proposing in a later view (V6) ----------------------------------------------------------------------------
+
+    /// What this validator proposes as leader of its view, once; `None` also while the winner's cut is missing, which is then fetched.
+    pub fn next_proposal(&mut self, desk: &mut Desk) -> Option<Proposal> {
+        let entered = self.entered.as_ref().filter(|entered| View(entered.view.0 + 1) == self.view)?;
+        let is_mine = desk.leads(self.slot, self.view) && desk.signer(self.slot).is_some();
+        if !is_mine || self.timed_out || self.proposed.is_some_and(|view| view >= self.view) {
+            return None;
+        }
+        let Some(digest) = select(&entered.reports, desk.committee.overlap()) else { return Some(Proposal::Fresh) };
+        if let Some(cut) = self.body(digest) {
+            self.wanted = None;
+            self.timers.fetch = None;
+            return Some(Proposal::Winner(Known { digest, cut }));
+        }
+        if self.wanted.is_none() {
+            self.wanted = Some((digest, 0));
+            self.fetch_wanted(desk);
+        }
+        None
+    }
+
+    /// P6: those who certified the value voted for it and hold it, and so do those who reported it.
+    pub(super) fn fetch_wanted(&mut self, desk: &mut Desk) {
+        let (Some((digest, attempts)), Some(entered)) = (&mut self.wanted, &self.entered) else { return };
+        let names = |named: Option<(View, B256)>| named.is_some_and(|(_, value)| value == *digest);
+        let reporters = entered.proof.signers.iter().zip(&entered.reports).filter(|(_, report)| names(report.voted));
+        let certifiers = entered.confirmed.iter().filter(|certificate| certificate.cut == *digest);
+        let holders: Vec<_> = reporters
+            .map(|(sender, _)| *sender)
+            .chain(certifiers.flat_map(|certificate| certificate.proof.signers.iter().copied()))
+            .collect();
+        desk.ask_for_cut(self.slot, *digest, &holders, *attempts);
+        *attempts += 1;
+        self.timers.fetch = Some(desk.in_ms(desk.config.fetch_retry_ms));
+    }
+
+    /// A cut of this slot, if it is held.
+    pub fn body(&self, digest: B256) -> Option<Arc<Cut>> {
+        let prepared = self.prepare.iter().map(|(known, _)| known);
+        let known = self.prop.iter().map(|(_, known)| known).chain(prepared).find(|known| known.digest == digest);
+        known.map(|known| known.cut.clone()).or_else(|| self.bodies.get(&digest).cloned())
+    }
+
+    /// CUT-REPLY.
+    pub fn take_cut(&mut self, digest: B256, cut: &Cut) {
+        self.keep_body(digest, cut, self.wanted.map(|(wanted, _)| wanted).into_iter());
+    }
+
+    fn keep_body(&mut self, digest: B256, cut: &Cut, mut named: impl Iterator<Item = B256>) {
+        let is_wanted = self.wanted.is_some_and(|(wanted, _)| wanted == digest);
+        if cut.slot == self.slot && named.any(|value| value == digest) && (is_wanted || self.bodies.len() < MAX_BODIES) {
+            self.bodies.entry(digest).or_insert_with(|| Arc::new(cut.clone()));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Committed slots: in any order here, handed over with their cuts, kept as long as open slots and laggards need them.
+
+use super::{Effect, desk::Desk};
+use crate::{
+    message::{CommitQc, Cut, Slot},
+    slot::Anchor,
+};
+use corniche_types::{B256, TimestampMs};
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) struct Commits {
+    /// k.
+    open_slots: u64,
+    /// Every slot up to this one is committed, with its cut.
+    through: Slot,
+    slots: BTreeMap<Slot, Committed>,
+    /// When missing cuts are asked for again.
+    pub fetch: Option<TimestampMs>,
+    attempts: usize,
+}
+
+struct Committed {
+    value: B256,
+    /// Missing only for slots of a time before this validator's records.
+    certificate: Option<CommitQc>,
+    /// Missing while a certificate has overtaken its PREPARE (P6).
+    cut: Option<Arc<Cut>>,
+}
+
+impl Commits {
+    pub fn new(open_slots: u64, through: Slot, anchors: Vec<(B256, Cut)>) -> Self {
+        let anchor = |(value, cut): (B256, Cut)| (cut.slot, Committed { value, certificate: None, cut: Some(Arc::new(cut)) });
+        let slots = anchors.into_iter().map(anchor).collect();
+        Self { open_slots, through, slots, fetch: None, attempts: 0 }
+    }
+
+    pub fn through(&self) -> Slot {
+        self.through
+    }
+
+    /// S2: no correct validator signs anything about a slot beyond this one before this validator can know more commits.
+    pub fn horizon(&self) -> Slot {
+        Slot(self.through.0.saturating_add(2 * self.open_slots))
+    }
+
+    pub fn contains(&self, slot: Slot) -> bool {
+        slot <= self.through || self.slots.contains_key(&slot)
+    }
+
+    pub fn certificate(&self, slot: Slot) -> Option<&CommitQc> {
+        self.slots.get(&slot)?.certificate.as_ref()
+    }
+
+    pub fn cut(&self, slot: Slot) -> Option<&Arc<Cut>> {
+        self.slots.get(&slot)?.cut.as_ref()
+    }
+
+    /// The committed cut, if it has this digest.
+    pub fn body(&self, slot: Slot, digest: B256) -> Option<&Arc<Cut>> {
+        self.slots.get(&slot).filter(|committed| committed.value == digest)?.cut.as_ref()
+    }
+
+    /// Whether this is the cut of a committed slot that lacks it.
+    pub fn wants(&self, slot: Slot, digest: B256) -> bool {
+        self.slots.get(&slot).is_some_and(|committed| committed.cut.is_none() && committed.value == digest)
+    }
+
+    /// P14: what a slot's cut stands on.
+    pub fn anchor(&self, slot: Slot) -> Anchor<'_> {
+        match slot.0.checked_sub(self.open_slots) {
+            None | Some(0) => Anchor::Start,
+            Some(anchor) => self.cut(Slot(anchor)).map_or(Anchor::Unknown, |cut| Anchor::Cut(cut)),
+        }
+    }
+
+    /// C8. `cut` if it is known already. True when the slot was open until now.
+    pub fn insert(
+        &mut self,
+        desk: &mut Desk,
+        certificate: CommitQc,
+        cut: Option<Arc<Cut>>,
+    ) -> Result<bool, Box<[CommitQc; 2]>> {
+        let slot = certificate.slot;
+        if let Some(known) = self.slots.get_mut(&slot) {
+            if known.value == certificate.cut {
+                known.certificate.get_or_insert(certificate);
+                return Ok(false);
+            }
+            let first = known.certificate.clone().unwrap_or_else(|| certificate.clone());
+            return Err(Box::new([first, certificate]));
+        }
+        if slot <= self.through {
+            return Ok(false);
+        }
+        desk.note(if cut.is_some() { "commit" } else { "commit-without-cut" }, slot, certificate.view);
+        let value = certificate.cut;
+        self.slots.insert(slot, Committed { value, certificate: Some(certificate), cut: None });
+        match cut {
+            Some(cut) => self.complete(desk, &cut),
+            None if self.fetch.is_none() => self.fetch_missing(desk),
+            None => {}
+        }
+        Ok(true)
+    }
+
+    /// The cut of a committed slot is here: hand it over.
+    pub fn complete(&mut self, desk: &mut Desk, cut: &Arc<Cut>) {
+        let Some(committed) = self.slots.get_mut(&cut.slot) else { return };
+        committed.cut = Some(cut.clone());
+        if let Some(certificate) = committed.certificate.clone() {
+            desk.effects.push_back(Effect::Committed { cut: cut.clone(), certificate });
+        }
+        while self.slots.get(&Slot(self.through.0 + 1)).is_some_and(|next| next.cut.is_some()) {
+            self.through.0 += 1;
+        }
+        // Anchors of the open slots, and as many again for those who are behind (G1).
+        self.slots = self.slots.split_off(&Slot((self.through.0 + 1).saturating_sub(2 * self.open_slots)));
+    }
+
+    /// P6: a certificate without its cut. Whoever acknowledged may lack it as well, but n − 2f correct validators voted for it.
+    pub fn fetch_missing(&mut self, desk: &mut Desk) {
+        let missing: Vec<_> = self.slots.values().filter(|committed| committed.cut.is_none()).collect();
+        self.fetch = (!missing.is_empty()).then(|| desk.in_ms(desk.config.fetch_retry_ms));
+        for certificate in missing.iter().filter_map(|committed| committed.certificate.as_ref()) {
+            desk.ask_for_cut(certificate.slot, certificate.cut, &certificate.proof.signers, self.attempts);
+        }
+        self.attempts = if missing.is_empty() { 0 } else { self.attempts + 1 };
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,193 @@
+//! What every slot writes with: keys, clock, outgoing mail, and the records that mail waits for.
+
+use super::{Effect, RecordId, SlotRecord};
+use crate::{
+    config::Config,
+    keys::{Share, Signatures, Signer},
+    message::{CommitQc, Context, Message, Slot, Statement, View},
+    rules::Schedule,
+};
+use corniche_engine::{Committee, Recipients, TraceEvent};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+/// So often in a row may the last vote be late before a leader stops waiting for it (P19).
+const MAX_FAST_MISSES: u32 = 3;
+
+pub(crate) struct Desk {
+    pub config: Config,
+    pub committee: Committee,
+    pub context: Context,
+    pub schedule: Schedule,
+    pub signatures: Arc<dyn Signatures>,
+    pub now: TimestampMs,
+    pub effects: VecDeque<Effect>,
+    /// What this validator sent to itself: taken in like a peer's, without delay.
+    pub inbox: VecDeque<Message>,
+    signer: Option<Arc<dyn Signer>>,
+    /// R5: nothing is signed about slots up to this one.
+    abstain: Slot,
+    last_record: RecordId,
+    durable: RecordId,
+    /// Mail that relies on a record, in the order of records.
+    waiting: VecDeque<(RecordId, Recipients, Message)>,
+    /// How often in a row the last vote came after T_fast.
+    fast_misses: u32,
+}
+
+impl Desk {
+    pub fn new(
+        config: Config,
+        committee: Committee,
+        signer: Option<Arc<dyn Signer>>,
+        signatures: Arc<dyn Signatures>,
+        now: TimestampMs,
+    ) -> Self {
+        Self {
+            context: Context::new(&committee),
+            schedule: Schedule::new(&committee, &config),
+            config,
+            committee,
+            signatures,
+            now,
+            effects: VecDeque::new(),
+            inbox: VecDeque::new(),
+            signer,
+            abstain: Slot(0),
+            last_record: RecordId(0),
+            durable: RecordId(0),
+            waiting: VecDeque::new(),
+            fast_misses: 0,
+        }
+    }
+
+    pub fn me(&self) -> Option<ValidatorIndex> {
+        self.signer.as_ref().map(|signer| signer.index())
+    }
+
+    /// The keys, unless nothing may be signed about this slot.
+    pub fn signer(&self, slot: Slot) -> Option<&dyn Signer> {
+        self.signer.as_deref().filter(|_| slot > self.abstain)
+    }
+
+    pub fn share(&self, slot: Slot, statement: &Statement) -> Option<Share> {
+        self.signer(slot).map(|signer| signer.share(&self.context.statement(statement)))
+    }
+
+    pub fn abstain(&mut self, through: Slot) {
+        self.abstain = self.abstain.max(through);
+    }
+
+    pub fn leads(&self, slot: Slot, view: View) -> bool {
+        self.me() == Some(self.schedule.leader(slot, view))
+    }
+
+    pub fn in_ms(&self, delay: u64) -> TimestampMs {
+        TimestampMs(self.now.0.saturating_add(delay))
+    }
+
+    /// Timer of a view: long on purpose, twice as long with each view of a slot (3.8).
+    pub fn view_timeout(&self, view: View) -> u64 {
+        let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
+        self.config.view_timeout_ms.saturating_mul(factor).min(self.config.max_view_timeout_ms.max(self.config.view_timeout_ms))
+    }
+
+    // ---- mail ------------------------------------------------------------------------------------------------------
+
+    /// Sends now. Whoever is meant may be this validator too.
+    pub fn post(&mut self, to: Recipients, message: Message) {
+        let me = self.me();
+        let (own, others) = match to {
+            Recipients::All => (me.is_some(), self.committee.size() > 1),
+            Recipients::One(peer) => (me == Some(peer), me != Some(peer)),
+        };
+        if own {
+            self.inbox.push_back(message.clone());
+        }
+        if others {
+            self.effects.push_back(Effect::Send { to, message: Box::new(message) });
+        }
+    }
+
+    pub fn record(&mut self, record: SlotRecord) -> RecordId {
+        self.last_record.0 += 1;
+        self.effects.push_back(Effect::Persist { id: self.last_record, record: Box::new(record) });
+        self.last_record
+    }
+
+    /// Durable before visible: sends when `record` is on disk.
+    pub fn post_after(&mut self, record: RecordId, to: Recipients, message: Message) {
+        if record <= self.durable {
+            self.post(to, message);
+        } else {
+            self.waiting.push_back((record, to, message));
+        }
+    }
+
+    pub fn durable(&mut self, record: RecordId) {
+        self.durable = self.durable.max(record);
+        // Not in order when a vote was repeated before its record was durable.
+        let (ready, waiting): (VecDeque<_>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(needed, ..)| *needed <= self.durable);
+        self.waiting = waiting;
+        ready.into_iter().for_each(|(_, to, message)| self.post(to, message));
+    }
+
+    /// A commit that was certified here: to everybody by the leader, else only for this validator (C5, C7).
+    pub fn announce(&mut self, certificate: CommitQc) {
+        if self.leads(certificate.slot, certificate.view) {
+            self.post(Recipients::All, Message::Commit(certificate));
+        } else {
+            self.inbox.push_back(Message::Commit(certificate));
+        }
+    }
+
+    /// CUT-REQ to f + 1 of those who should hold it, others at each attempt (P6); to anybody when nobody is known to.
+    pub fn ask_for_cut(&mut self, slot: Slot, cut: B256, holders: &[ValidatorIndex], attempt: usize) {
+        let me = self.me();
+        let mut peers: Vec<_> =
+            holders.iter().copied().chain(self.committee.indices()).filter(|peer| Some(*peer) != me).collect();
+        let mut named = BTreeSet::new();
+        peers.retain(|peer| named.insert(*peer));
+        let most = self.committee.validity();
+        let first = attempt * most;
+        for place in first..first + most.min(peers.len()) {
+            self.post(Recipients::One(peers[place % peers.len()]), Message::FetchCut { slot, cut });
+        }
+    }
+
+    /// Rows 19 and 20: whether the leader of a slot's first view may name this lane's tip before it is certified.
+    pub fn may_be_optimistic(&self, slot: Slot, lane: ValidatorIndex) -> bool {
+        self.config.optimistic_tips || self.config.leader_tips && lane == self.schedule.leader(slot, View(0))
+    }
+
+    pub fn note(&mut self, name: &str, slot: Slot, view: View) {
+        let detail = format!("slot {} view {}", slot.0, view.0);
+        self.effects.push_back(Effect::Trace(TraceEvent::note(name, detail)));
+    }
+
+    // ---- the fast path (P19) ---------------------------------------------------------------------------------------
+
+    /// How long to wait for the last votes once there is a quorum; `None`: not at all, because lately they did not come.
+    pub fn fast_wait(&self) -> Option<u64> {
+        (self.config.fast_path && self.fast_misses < MAX_FAST_MISSES).then_some(self.config.fast_wait_ms)
+    }
+
+    pub fn fast_missed(&mut self) {
+        self.fast_misses += 1;
+    }
+
+    /// All votes came, so long after the quorum. Votes are looked at also when nobody waits, so the path comes back by itself.
+    pub fn fast_complete(&mut self, after_ms: u64) {
+        if after_ms <= self.config.fast_wait_ms {
+            self.fast_misses = 0;
+        }
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

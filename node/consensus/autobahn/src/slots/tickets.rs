@@ -1,0 +1,197 @@
+//! Which slots may start, when, and with what (S1–S7, C1, P10, P11, P26).
+//!
+//! A slot's ticket has two halves. A PREPARE of the slot before, or of any later one, says that it is its turn; the certificate of the
+//! commit k slots before says that at most k are open. The first half is a matter of progress alone and is not shown to anybody.
+
+use super::Slots;
+use crate::{
+    message::{Availability, Cut, Message, Position, SignedPrepare, Slot, TimeoutQc, Tip, View},
+    slot::{Anchor, Proposal, SlotState, due},
+    slots::Lanes,
+};
+use corniche_engine::Recipients;
+use corniche_types::ValidatorIndex;
+
+impl Slots {
+    /// Arms timers, proposes, and reminds leaders; what is not due stays as it is.
+    pub(super) fn pace(&mut self, lanes: &mut dyn Lanes) {
+        let last = Slot(self.top.0.max(self.commits.through().0) + 1);
+        for slot in (self.commits.through().0 + 1..=last.0).map(Slot) {
+            if self.commits.contains(slot) || !self.has_anchor(slot) {
+                continue; // committed, or S2: too many are open
+            }
+            if self.open.get(&slot).is_some_and(|state| state.view > View(0)) {
+                self.propose_in_later_view(lanes, slot);
+            } else {
+                self.pace_first_view(lanes, slot, slot == last);
+            }
+        }
+    }
+
+    /// `is_next`: nobody has proposed it yet, or a later one, as far as is known here.
+    fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool) {
+        // P10: without news no timer, or an idle network would complain for ever. Later slots are proof of news.
+        if is_next && self.news(lanes, slot, false) == 0 && !self.may_propose_news(lanes, slot) {
+            if let Some(state) = self.open.get_mut(&slot) {
+                state.disarm();
+            }
+            return;
+        }
+        let covered = !is_next || self.news(lanes, slot, true) >= self.desk.config.coverage(&self.desk.committee);
+        let state = self.open.entry(slot).or_insert_with(|| SlotState::new(slot));
+        state.arm(&self.desk);
+        if due(&mut state.timers.remind, self.desk.now) {
+            self.remind(lanes, slot);
+        }
+        if !self.is_free_next_proposal(slot) {
+            return;
+        }
+        // C1, with the fallback of P10.
+        let Some(state) = self.open.get_mut(&slot) else { return };
+        let wait = *state.timers.coverage.get_or_insert(self.desk.in_ms(self.desk.config.coverage_wait_ms));
+        if covered || wait <= self.desk.now {
+            let (cut, available) = self.fresh_cut(lanes, slot, View(0));
+            self.propose(View(0), cut, available, None);
+        }
+    }
+
+    fn is_free_next_proposal(&self, slot: Slot) -> bool {
+        let is_open = |state: &SlotState| state.view == View(0) && !state.timed_out && state.proposed.is_none();
+        self.desk.leads(slot, View(0))
+            && self.desk.signer(slot).is_some()
+            && self.has_anchor_certificate(slot)
+            && self.open.get(&slot).is_none_or(is_open)
+    }
+
+    /// A leader sees news earlier than others: cars of its own, and those that are not certified yet.
+    fn may_propose_news(&self, lanes: &dyn Lanes, slot: Slot) -> bool {
+        self.is_free_next_proposal(slot) && self.news(lanes, slot, true) > 0
+    }
+
+    /// V6.
+    fn propose_in_later_view(&mut self, lanes: &mut dyn Lanes, slot: Slot) {
+        if !self.has_anchor_certificate(slot) {
+            return;
+        }
+        let Some(state) = self.open.get_mut(&slot) else { return };
+        let (view, timeouts) = (state.view, state.entered.clone());
+        match state.next_proposal(&mut self.desk) {
+            // C3: its tips need not be shown again.
+            Some(Proposal::Winner(known)) => self.propose(view, Cut::clone(&known.cut), Vec::new(), timeouts),
+            Some(Proposal::Fresh) => {
+                let (cut, available) = self.fresh_cut(lanes, slot, view);
+                self.propose(view, cut, available, timeouts);
+            }
+            None => {}
+        }
+    }
+
+    /// Signs a PREPARE: the only place, and once a view (N10).
+    fn propose(&mut self, view: View, cut: Cut, available: Vec<Availability>, timeouts: Option<TimeoutQc>) {
+        let slot = cut.slot;
+        let (Some(signer), Some(state)) = (self.desk.signer(slot), self.open.get_mut(&slot)) else { return };
+        assert!(state.proposed.is_none_or(|proposed| proposed < view), "N10: one PREPARE a view, ever");
+        let digest = self.desk.context.prepare(slot, view, self.desk.context.cut(&cut));
+        let previous = slot.0.checked_sub(self.desk.config.open_slots).map(Slot);
+        let previous = previous.and_then(|previous| self.commits.certificate(previous)).cloned();
+        let prepare = SignedPrepare { view, cut, signature: signer.sign(&digest), available, previous, timeouts };
+        state.proposed = Some(view);
+        state.timers.coverage = None;
+        self.desk.note("prepare", slot, view);
+        state.promise(&mut self.desk, Recipients::All, Message::Prepare(prepare));
+    }
+
+    /// Row 11: one tip of every lane, the highest that may be named, with the certificates that a voter may want to see.
+    fn fresh_cut(&self, lanes: &dyn Lanes, slot: Slot, view: View) -> (Cut, Vec<Availability>) {
+        let anchor = self.commits.anchor(slot);
+        let (mut tips, mut available) = (Vec::new(), Vec::new());
+        for lane in self.desk.committee.indices() {
+            // C3: certified tips only in later views.
+            let (tip, certificate) = self.tip(lanes, slot, lane, view == View(0));
+            if tip.position > anchor.position(lane) {
+                available.extend(certificate.cloned());
+            }
+            tips.push(tip);
+        }
+        let value = slot.0.checked_sub(self.desk.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)));
+        (Cut { slot, anchor: value.map(|qc| qc.cut).unwrap_or_default(), time: self.desk.now, tips }, available)
+    }
+
+    /// A lane's highest tip, and the certificate that goes with it.
+    fn tip<'a>(
+        &self,
+        lanes: &'a dyn Lanes,
+        slot: Slot,
+        lane: ValidatorIndex,
+        optimistic: bool,
+    ) -> (Tip, Option<&'a Availability>) {
+        let certified = lanes.certified(lane);
+        let position = certified.map_or(Position(0), |certificate| certificate.tip.position);
+        if optimistic
+            && self.desk.may_be_optimistic(slot, lane)
+            && let Some((tip, parent)) = lanes.optimistic(lane).filter(|(tip, _)| tip.position > position)
+        {
+            return (tip, parent);
+        }
+        match certified {
+            Some(certificate) => (certificate.tip, Some(certificate)),
+            None => (Tip { lane, position, digest: self.desk.context.lane_start(lane) }, None),
+        }
+    }
+
+    /// How many lanes have a tip above the one that the slot before names (P26).
+    fn news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> usize {
+        let fresh = |lane: &ValidatorIndex| self.has_news(lanes, slot, *lane, optimistic);
+        self.desk.committee.indices().filter(fresh).count()
+    }
+
+    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, lane: ValidatorIndex, optimistic: bool) -> bool {
+        let Some(before) = self.baseline(slot) else { return false };
+        self.tip(lanes, slot, lane, optimistic).0.position > before.position(lane)
+    }
+
+    /// The cut of the slot before: the committed one, else the one proposed last. `None` while only its certificate is known.
+    fn baseline(&self, slot: Slot) -> Option<Anchor<'_>> {
+        let before = Slot(slot.0 - 1);
+        if before == Slot(0) {
+            return Some(Anchor::Start);
+        }
+        let proposed = || self.open.get(&before).and_then(|state| state.seen.as_ref());
+        let cut = if self.commits.contains(before) { self.commits.cut(before) } else { proposed() };
+        cut.map(|cut| Anchor::Cut(cut))
+    }
+
+    /// S1, S2: the half of the ticket that safety needs.
+    fn has_anchor(&self, slot: Slot) -> bool {
+        slot.0.checked_sub(self.desk.config.open_slots).is_none_or(|anchor| anchor == 0 || self.commits.contains(Slot(anchor)))
+    }
+
+    fn has_anchor_certificate(&self, slot: Slot) -> bool {
+        let anchor = slot.0.saturating_sub(self.desk.config.open_slots);
+        anchor == 0 || self.commits.certificate(Slot(anchor)).is_some()
+    }
+
+    /// P11: a leader that has not proposed may have been kept from its ticket, or from the news. Once a slot, after a quarter of the
+    /// view's time: in good intervals nobody forwards anything.
+    fn remind(&mut self, lanes: &dyn Lanes, slot: Slot) {
+        let leader = self.desk.schedule.leader(slot, View(0));
+        if self.desk.me() == Some(leader) {
+            return;
+        }
+        let to = Recipients::One(leader);
+        let before = Slot(slot.0 - 1);
+        if let Some(anchor) =
+            slot.0.checked_sub(self.desk.config.open_slots).and_then(|anchor| self.commits.certificate(Slot(anchor)))
+        {
+            self.desk.post(to, Message::Commit(anchor.clone()));
+        }
+        if let Some(commit) = self.commits.certificate(before) {
+            self.desk.post(to, Message::Commit(commit.clone()));
+        } else if let Some((_, prepare)) = self.open.get(&before).and_then(|state| state.prepare.as_ref()) {
+            self.desk.post(to, Message::Prepare(prepare.clone()));
+        }
+        let news = self.desk.committee.indices().filter(|lane| self.has_news(lanes, slot, *lane, false));
+        let certificates: Vec<_> = news.filter_map(|lane| lanes.certified(lane)).cloned().collect();
+        certificates.into_iter().for_each(|certificate| self.desk.post(to, Message::Available(certificate)));
+    }
+}
