@@ -1,0 +1,79 @@
+//! The table of message delays (5.2), exact.
+
+use crate::net::{DELAY, Net, plain};
+use corniche_autobahn::{
+    Config,
+    message::{CommitKind, Slot},
+};
+
+/// From a slot's PREPARE to its commit at all, in message delays: (at its leader, at the last validator).
+fn delays(net: &Net, slot: u64) -> (u64, u64) {
+    let start = net.proposed_at(slot, 0).expect("it was proposed");
+    let times: Vec<_> = net.running().map(|node| net.committed_at(node, slot).expect("it is committed") - start).collect();
+    (times.iter().min().expect("somebody runs") / DELAY, times.iter().max().expect("somebody runs") / DELAY)
+}
+
+fn committed(config: Config, size: usize, crashed: &[usize]) -> Net {
+    let mut net = Net::new(size, config);
+    crashed.iter().for_each(|node| net.crash(*node));
+    net.grow();
+    assert!(net.run_until(500, |net| net.all_committed(1)), "slot 1 commits in good time");
+    net
+}
+
+#[test]
+fn fast_takes_three_delays_and_the_leader_knows_after_two() {
+    for size in [1, 4, 5, 6, 7, 10] {
+        let net = committed(plain(), size, &[]);
+        let expected = if size == 1 { (0, 0) } else { (2, 3) };
+        assert_eq!(delays(&net, 1), expected, "{size} validators");
+        let all_fast = net.running().all(|node| net.nodes[node].commits[&Slot(1)].1.kind == CommitKind::Fast);
+        assert!(all_fast);
+        assert_eq!(net.sent.get("confirm"), None);
+    }
+}
+
+#[test]
+fn slow_takes_five() {
+    for size in [4, 5, 6, 7, 10] {
+        let net = committed(Config { fast_path: false, ..plain() }, size, &[]);
+        assert_eq!(delays(&net, 1), (4, 5), "{size} validators");
+        assert_eq!(net.nodes[0].commits[&Slot(1)].1.kind, CommitKind::Slow);
+    }
+}
+
+#[test]
+fn one_crashed_makes_it_five() {
+    // Row 7. Without waiting for the last vote, which is what a leader comes to (P19).
+    let net = committed(Config { fast_wait_ms: 0, ..plain() }, 4, &[3]);
+    assert_eq!(delays(&net, 1), (4, 5));
+}
+
+#[test]
+fn all_to_all_takes_two_and_three() {
+    // Row 24, at every validator.
+    let net = committed(Config { all_to_all: true, ..plain() }, 4, &[]);
+    assert_eq!(delays(&net, 1), (2, 2));
+    let net = committed(Config { all_to_all: true, fast_path: false, ..plain() }, 4, &[]);
+    assert_eq!(delays(&net, 1), (3, 3));
+    let net = committed(Config { all_to_all: true, ..plain() }, 7, &[6]);
+    assert_eq!(delays(&net, 1), (3, 3));
+}
+
+#[test]
+fn slots_start_one_delay_apart_or_none_with_a_stable_leader() {
+    for (stable_leader, gap) in [(false, 1), (true, 0)] {
+        // Row 14, S6: news whenever a slot starts, commits that take far longer.
+        let mut net = Net::new(4, Config { stable_leader, open_slots: 8, fast_path: false, ..plain() });
+        net.grow();
+        let mut times = Vec::new();
+        for slot in 1..=6 {
+            assert!(net.run_until(200, |net| net.proposed_at(slot, 0).is_some()), "slot {slot}");
+            times.push(net.proposed_at(slot, 0).expect("just seen"));
+            net.grow();
+        }
+        let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]) / DELAY).collect();
+        assert_eq!(gaps, [gap; 5], "stable leader: {stable_leader}");
+        assert!(net.run_until(500, |net| net.all_committed(6)));
+    }
+}

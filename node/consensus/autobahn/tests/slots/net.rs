@@ -1,0 +1,419 @@
+//! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test says otherwise; disks take none.
+
+use crate::keys::{Checks, Keys, Verifier, committee};
+use corniche_autobahn::{
+    Config, Lanes, Signatures, Signer, Slots,
+    message::{Availability, CommitQc, Context, Cut, Message, Position, Proof, Slot, Statement, Tip, View},
+    rules::Schedule,
+    slots::{Effect, Input, RecordId, Setup, SlotRecord},
+};
+use corniche_engine::{Recipients, TraceEvent};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// One message delay, ms.
+pub const DELAY: u64 = 10;
+
+/// What becomes of a message: when it arrives after so many ms, or never.
+pub type Link = Box<dyn FnMut(u64, ValidatorIndex, ValidatorIndex, &Message) -> Option<u64>>;
+/// A Byzantine validator: what it does with a message it gets. It sends through the net like everybody.
+pub type Double = Box<dyn FnMut(&mut Mail, ValidatorIndex, &Message)>;
+
+pub struct Net {
+    pub config: Config,
+    pub verifier: Verifier,
+    pub now: u64,
+    pub nodes: Vec<Node>,
+    pub link: Link,
+    /// Records are durable after so long, ms.
+    pub disk: u64,
+    doubles: BTreeMap<ValidatorIndex, Double>,
+    pub mail: Mail,
+    disks: BTreeMap<(u64, u64), (usize, usize, RecordId)>,
+    /// The value of each slot, wherever it was first committed.
+    pub values: BTreeMap<Slot, B256>,
+    /// Everything that was sent, by kind.
+    pub sent: BTreeMap<&'static str, usize>,
+}
+
+/// Messages under way.
+#[derive(Default)]
+pub struct Mail {
+    pub now: u64,
+    sequence: u64,
+    outbox: Vec<(ValidatorIndex, ValidatorIndex, Message)>,
+    queue: BTreeMap<(u64, u64), (ValidatorIndex, ValidatorIndex, Message)>,
+}
+
+impl Mail {
+    pub fn send(&mut self, from: ValidatorIndex, to: ValidatorIndex, message: Message) {
+        self.outbox.push((from, to, message));
+    }
+}
+
+#[derive(Default)]
+pub struct Node {
+    pub slots: Option<Slots>,
+    pub lanes: ModelLanes,
+    /// Durable records.
+    pub disk: Vec<SlotRecord>,
+    written: BTreeMap<RecordId, SlotRecord>,
+    life: usize,
+    pub commits: BTreeMap<Slot, (Arc<Cut>, CommitQc, u64)>,
+    pub notes: Vec<(u64, String, String)>,
+    pub accused: BTreeSet<ValidatorIndex>,
+    pub fetched: Vec<Tip>,
+}
+
+/// What one validator knows of the lanes.
+#[derive(Default)]
+pub struct ModelLanes {
+    pub certified: BTreeMap<ValidatorIndex, Availability>,
+    pub optimistic: BTreeMap<ValidatorIndex, (Tip, Option<Availability>)>,
+    pub held: BTreeSet<Tip>,
+}
+
+impl Lanes for ModelLanes {
+    fn certified(&self, lane: ValidatorIndex) -> Option<&Availability> {
+        self.certified.get(&lane)
+    }
+
+    fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)> {
+        self.optimistic.get(&lane).map(|(tip, parent)| (*tip, parent.as_ref()))
+    }
+
+    fn vouches(&self, tip: &Tip) -> bool {
+        self.held.contains(tip) || self.certified.get(&tip.lane).is_some_and(|known| known.tip == *tip)
+    }
+
+    fn learn(&mut self, certificate: &Availability) {
+        let known = self.certified.get(&certificate.tip.lane);
+        if known.is_none_or(|known| known.tip.position < certificate.tip.position) {
+            self.certified.insert(certificate.tip.lane, certificate.clone());
+        }
+    }
+}
+
+pub fn index(number: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(number).expect("committees are small"))
+}
+
+/// No rows of the checklist that change what a slot costs: everything certified, and timers far from a message delay.
+pub fn plain() -> Config {
+    let (leader_tips, optimistic_tips) = (false, false);
+    Config { leader_tips, optimistic_tips, coverage_wait_ms: 0, fast_wait_ms: 5, ..Config::default() }
+}
+
+impl Net {
+    pub fn new(size: usize, config: Config) -> Self {
+        let committee = committee(size);
+        let context = Context::new(&committee);
+        let mut net = Self {
+            verifier: Verifier { config: config.clone(), committee, context },
+            config,
+            now: 0,
+            nodes: (0..size).map(|_| Node::default()).collect(),
+            link: Box::new(|_, _, _, _| Some(DELAY)),
+            disk: 0,
+            doubles: BTreeMap::new(),
+            mail: Mail::default(),
+            disks: BTreeMap::new(),
+            values: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        };
+        (0..size).for_each(|node| net.start(node));
+        net
+    }
+
+    /// From what is on its disk; what was in memory or not durable is gone.
+    pub fn start(&mut self, node: usize) {
+        let commits: BTreeMap<_, _> = self.nodes[node].commits.clone();
+        let committed = (1..).map(Slot).take_while(|slot| commits.contains_key(slot)).last().unwrap_or_default();
+        let anchors =
+            commits.values().filter(|(cut, ..)| cut.slot <= committed && cut.slot.0 + self.config.open_slots > committed.0);
+        let setup = Setup {
+            config: self.config.clone(),
+            committee: self.verifier.committee.clone(),
+            signer: Some(Arc::new(Keys(index(node)))),
+            signatures: Arc::new(Checks),
+            committed,
+            anchors: anchors.map(|(cut, ..)| Cut::clone(cut)).collect(),
+            commits: commits.values().map(|(cut, certificate, _)| (Cut::clone(cut), certificate.clone())).collect(),
+            records: self.nodes[node].disk.clone(),
+            now: TimestampMs(self.now),
+        };
+        self.nodes[node].slots = Some(Slots::new(setup));
+        self.nodes[node].life += 1;
+        self.nodes[node].written.clear();
+        self.drain(node);
+        // Whatever it signs next must agree with the records: the lanes are as they were.
+        self.give(node, Input::Lanes);
+    }
+
+    pub fn crash(&mut self, node: usize) {
+        self.nodes[node].slots = None;
+    }
+
+    #[expect(dead_code, reason = "its tests follow")]
+    /// From now on this validator is Byzantine.
+    pub fn corrupt(&mut self, node: usize, double: Double) {
+        self.crash(node);
+        self.doubles.insert(index(node), double);
+    }
+
+    pub fn is_correct(&self, node: usize) -> bool {
+        !self.doubles.contains_key(&index(node))
+    }
+
+    // ---- lanes -----------------------------------------------------------------------------------------------------
+
+    pub fn tip(&self, lane: usize, position: u64) -> Tip {
+        tip(&self.verifier.context, lane, position)
+    }
+
+    pub fn certificate(&self, tip: Tip) -> Availability {
+        let digest = self.verifier.context.statement(&Statement::Held(tip));
+        let signers: Vec<_> = self.verifier.committee.indices().take(self.verifier.committee.validity()).collect();
+        let shares: Vec<_> = signers.iter().map(|signer| (*signer, Keys(*signer).share(&digest))).collect();
+        let seal = Checks.combine(&shares).expect("well-formed");
+        Availability { tip, proof: Proof { signers, seal } }
+    }
+
+    /// These validators learn that a lane's car is certified.
+    pub fn certify(&mut self, lane: usize, position: u64, at: &[usize]) {
+        let certificate = self.certificate(self.tip(lane, position));
+        for node in at {
+            self.nodes[*node].lanes.learn(&certificate);
+            self.give(*node, Input::Lanes);
+        }
+    }
+
+    /// The next car of every lane is certified, everywhere.
+    pub fn grow(&mut self) {
+        let all: Vec<_> = (0..self.nodes.len()).collect();
+        let highest =
+            |lane| self.nodes.iter().filter_map(|node| node.lanes.certified.get(&lane)).map(|it| it.tip.position.0).max();
+        let next: Vec<_> = self.verifier.committee.indices().map(|lane| highest(lane).unwrap_or(0) + 1).collect();
+        for (lane, position) in next.into_iter().enumerate() {
+            let certificate = self.certificate(self.tip(lane, position));
+            all.iter().for_each(|node| self.nodes[*node].lanes.learn(&certificate));
+        }
+        all.iter().for_each(|node| self.give(*node, Input::Lanes));
+    }
+
+    // ---- time ------------------------------------------------------------------------------------------------------
+
+    pub fn give(&mut self, node: usize, input: Input) {
+        let Node { slots: Some(slots), lanes, .. } = &mut self.nodes[node] else { return };
+        slots.handle(TimestampMs(self.now), lanes, input);
+        self.drain(node);
+    }
+
+    fn drain(&mut self, node: usize) {
+        let me = index(node);
+        let mut behind = BTreeSet::new();
+        while let Some(effect) = self.nodes[node].slots.as_mut().and_then(Slots::poll) {
+            match effect {
+                Effect::Persist { id, record } => {
+                    self.nodes[node].written.insert(id, *record);
+                    self.mail.sequence += 1;
+                    let life = self.nodes[node].life;
+                    self.disks.insert((self.now + self.disk, self.mail.sequence), (node, life, id));
+                }
+                Effect::Send { to: Recipients::All, message } => {
+                    for peer in (0..self.nodes.len()).map(index).filter(|peer| *peer != me) {
+                        self.mail.send(me, peer, Message::clone(&message));
+                    }
+                }
+                Effect::Send { to: Recipients::One(peer), message } => {
+                    assert_ne!(peer, me, "nobody sends to itself");
+                    self.mail.send(me, peer, *message);
+                }
+                Effect::Committed { cut, certificate } => self.note_commit(node, cut, certificate),
+                Effect::FetchTip { tip, .. } => self.nodes[node].fetched.push(tip),
+                Effect::Accuse { validator, .. } => {
+                    assert!(!self.is_correct(validator.as_usize()), "N10: {validator:?} is correct");
+                    self.nodes[node].accused.insert(validator);
+                }
+                Effect::Behind { .. } => drop(behind.insert(node)),
+                Effect::Lagging { peer, .. } => drop(behind.insert(peer.as_usize())),
+                Effect::Broken { certificates } => panic!("validator {node} sees {certificates:?}"),
+                Effect::Trace(TraceEvent::Note { name, detail }) => self.nodes[node].notes.push((self.now, name, detail)),
+                Effect::Sync { .. } | Effect::Trace(_) => {}
+            }
+        }
+        self.post();
+        behind.into_iter().for_each(|node| self.catch_up(node));
+    }
+
+    /// What an engine does for a validator that is behind, at no delay.
+    pub fn catch_up(&mut self, node: usize) {
+        let known = &self.nodes[node].commits;
+        let lacks = |(slot, (cut, certificate, _)): (&Slot, &(Arc<Cut>, CommitQc, u64))| {
+            (!known.contains_key(slot)).then(|| (*slot, (Cut::clone(cut), certificate.clone())))
+        };
+        let missing: BTreeMap<_, _> = self.nodes.iter().flat_map(|node| node.commits.iter().filter_map(lacks)).collect();
+        self.give(node, Input::CaughtUp(missing.into_values().collect()));
+    }
+
+    /// Invariant (a): one value a slot.
+    fn note_commit(&mut self, node: usize, cut: Arc<Cut>, certificate: CommitQc) {
+        let (slot, value) = (cut.slot, certificate.cut);
+        assert_eq!(value, self.verifier.context.cut(&cut));
+        let first = *self.values.entry(slot).or_insert(value);
+        assert_eq!(first, value, "validator {node} commits another value in {slot:?} at {} ms", self.now);
+        if let Some(anchor) = slot.0.checked_sub(self.config.open_slots).filter(|anchor| *anchor > 0) {
+            assert_eq!(cut.anchor, self.values[&Slot(anchor)], "P14: {slot:?} stands on another value");
+        }
+        let again = self.nodes[node].commits.insert(slot, (cut, certificate, self.now));
+        assert!(again.is_none(), "validator {node} hands {slot:?} over twice");
+    }
+
+    fn post(&mut self) {
+        for (from, to, message) in std::mem::take(&mut self.mail.outbox) {
+            *self.sent.entry(kind(&message)).or_default() += 1;
+            let accepted = self.verifier.accepts(from, &message);
+            assert!(accepted || !self.is_correct(from.as_usize()), "correct {from:?} sends what nobody accepts: {message:?}");
+            if !accepted {
+                continue;
+            }
+            if let Some(delay) = (self.link)(self.now, from, to, &message) {
+                self.mail.sequence += 1;
+                self.mail.queue.insert((self.now + delay, self.mail.sequence), (from, to, message));
+            }
+        }
+    }
+
+    /// The next thing that happens, if it does by then.
+    pub fn step(&mut self, until: u64) -> bool {
+        let deadlines = (0..self.nodes.len()).filter_map(|node| Some((self.nodes[node].slots.as_ref()?.deadline()?.0, node)));
+        // Disks first, then mail, then timers.
+        let disk = self.disks.keys().next().map(|(at, _)| (*at, 0));
+        let mail = self.mail.queue.keys().next().map(|(at, _)| (*at, 1));
+        let timer = deadlines.min();
+        let next = [disk, mail, timer.map(|(at, _)| (at, 2))].into_iter().flatten().min();
+        let Some((at, which)) = next.filter(|(at, _)| *at <= until) else {
+            self.now = self.now.max(until);
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.mail.now = self.now;
+        match which {
+            0 => {
+                let (_, (node, life, id)) = self.disks.pop_first().expect("it was looked at");
+                if self.nodes[node].life == life && self.nodes[node].slots.is_some() {
+                    let record = self.nodes[node].written.remove(&id).expect("it was written in this life");
+                    let disk = &mut self.nodes[node].disk;
+                    disk.retain(|old| old.slot != record.slot);
+                    disk.push(record);
+                    self.give(node, Input::Durable(id));
+                }
+            }
+            1 => {
+                let (_, (from, to, message)) = self.mail.queue.pop_first().expect("it was looked at");
+                self.deliver(from, to, message);
+            }
+            _ => {
+                let (_, node) = timer.expect("it was looked at");
+                self.give(node, Input::Deadline);
+                let next = self.nodes[node].slots.as_ref().and_then(Slots::deadline);
+                assert!(next.is_none_or(|next| next.0 > self.now), "a timer of validator {node} fires in a loop");
+            }
+        }
+        true
+    }
+
+    fn deliver(&mut self, from: ValidatorIndex, to: ValidatorIndex, message: Message) {
+        if let Some(mut double) = self.doubles.remove(&to) {
+            double(&mut self.mail, from, &message);
+            self.doubles.insert(to, double);
+            return self.post();
+        }
+        let node = to.as_usize();
+        if let Message::Available(certificate) = message {
+            self.nodes[node].lanes.learn(&certificate);
+            return self.give(node, Input::Lanes);
+        }
+        self.give(node, Input::Message { from, message: Box::new(message) });
+    }
+
+    pub fn run_for(&mut self, ms: u64) {
+        let until = self.now + ms;
+        while self.step(until) {}
+    }
+
+    /// True when `done` came within `ms`.
+    pub fn run_until(&mut self, ms: u64, done: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now + ms;
+        while !done(self) {
+            if !self.step(until) {
+                return done(self);
+            }
+        }
+        true
+    }
+
+    // ---- what tests ask --------------------------------------------------------------------------------------------
+
+    pub fn running(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(|node| self.nodes[*node].slots.is_some())
+    }
+
+    /// Whether everybody who runs has committed this slot.
+    pub fn all_committed(&self, slot: u64) -> bool {
+        self.running().all(|node| self.nodes[node].commits.contains_key(&Slot(slot)))
+    }
+
+    pub fn leader(&self, slot: u64, view: u32) -> usize {
+        Schedule::new(&self.verifier.committee, &self.config).leader(Slot(slot), View(view)).as_usize()
+    }
+
+    pub fn leads(&self, node: usize, slot: u64, view: u32) -> bool {
+        self.leader(slot, view) == node
+    }
+
+    /// When a validator committed a slot, ms.
+    pub fn committed_at(&self, node: usize, slot: u64) -> Option<u64> {
+        self.nodes[node].commits.get(&Slot(slot)).map(|(.., at)| *at)
+    }
+
+    /// When notes of this name were made.
+    pub fn noted(&self, node: usize, name: &str) -> Vec<(u64, String)> {
+        let named = self.nodes[node].notes.iter().filter(|(_, noted, _)| noted == name);
+        named.map(|(at, _, detail)| (*at, detail.clone())).collect()
+    }
+
+    /// When a slot was first proposed in this view, by whomever.
+    pub fn proposed_at(&self, slot: u64, view: u32) -> Option<u64> {
+        let wanted = format!("slot {slot} view {view}");
+        let prepares = (0..self.nodes.len()).flat_map(|node| self.noted(node, "prepare"));
+        prepares.filter(|(_, detail)| *detail == wanted).map(|(at, _)| at).min()
+    }
+}
+
+pub fn tip(context: &Context, lane: usize, position: u64) -> Tip {
+    let lane = index(lane);
+    let digest = match position {
+        0 => context.lane_start(lane),
+        _ => B256::from(*blake3::hash(format!("car {lane:?} {position}").as_bytes()).as_bytes()),
+    };
+    Tip { lane, position: Position(position), digest }
+}
+
+pub fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Prepare(_) => "prepare",
+        Message::Prepared { .. } => "prepared",
+        Message::Confirm(_) => "confirm",
+        Message::Confirmed(_) => "confirmed",
+        Message::Commit(_) => "commit",
+        Message::Timeout(_) => "timeout",
+        Message::TimedOut(_) => "timed-out",
+        Message::FetchCut { .. } => "fetch-cut",
+        Message::Cut(_) => "cut",
+        _ => "other",
+    }
+}
