@@ -81,6 +81,8 @@ impl Foresight {
             let mut join = |name: Name| {
                 let hash = hash_of(&name);
                 match known.entry(hash, |other| other.name == name, |other| other.hash) {
+                    // A list may say the same twice; nobody waits for itself.
+                    Entry::Occupied(entry) if entry.get().last == position as Position => {}
                     Entry::Occupied(mut entry) => {
                         let of = entry.get_mut();
                         let class = *of.class.get_or_insert_with(|| {

@@ -41,7 +41,8 @@ fn in_the_right_order_nothing_runs_again() {
     for seed in 0..10 {
         let (output, statistics) = court.stepped(&candidates, 4, seed, recorded.clone());
         assert_same(&output, &expected, &format!("seed {seed}"));
-        assert!(statistics.adopted + statistics.executions >= 30);
+        // Whoever looks before the one below it was adopted finds something else, and runs.
+        assert!(statistics.adopted >= 20 && statistics.executions <= 20, "seed {seed}: {statistics:?}");
     }
     let (output, statistics) = court.threads(&candidates, 1, recorded);
     assert_same(&output, &expected, "one thread");

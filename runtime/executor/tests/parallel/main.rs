@@ -10,6 +10,7 @@ mod counters;
 mod deployments;
 mod failures;
 mod fees;
+mod hints;
 mod nested_calls;
 mod nonces;
 mod random_blocks;

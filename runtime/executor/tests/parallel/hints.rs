@@ -1,0 +1,61 @@
+//! D9: slots that a transaction declares are hints. They say who may wait for whom and never what comes of it.
+
+use crate::support::judge::*;
+use crate::support::program::Op::*;
+use crate::support::*;
+use alloy_consensus::TxEip1559;
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_primitives::{Address, B256};
+
+fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
+    let item =
+        |(address, slot): &(Address, u8)| AccessListItem { address: *address, storage_keys: vec![B256::with_last_byte(*slot)] };
+    TxEip1559 { access_list: AccessList(slots.iter().map(item).collect()), ..transaction }
+}
+
+/// Transactions that read one slot and write the next; `hint` says what the one at a position declares.
+fn hinted(seed: u64, hint: impl Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)>) -> Vec<corniche_executor::Candidate> {
+    let (mut random, mut liar) = (Random(seed), Random(!seed));
+    let mut nonces = [0; KEYS as usize];
+    let raws: Vec<_> = (0..30)
+        .map(|_| {
+            let who = random.below(u64::from(KEYS)) as usize;
+            let touched = [random.below(4) as u8, random.below(4) as u8];
+            let ops = [Load(touched[0]), Add(1), Store(touched[1]), Log];
+            nonces[who] += 1;
+            // Methods are classes too, and more likely to be seen in conflict; so the first bytes of the input differ.
+            let transaction = call(nonces[who] - 1, random.below(2) as usize, &ops);
+            key(who as u8).sign(declared(transaction, &hint(&mut liar, touched)))
+        })
+        .collect();
+    block(&raws)
+}
+
+/// What was declared right, wrong, partly, or not at all: the same outputs and the same storage. Gas differs, since what is declared is paid for.
+#[test]
+fn wrong_hints_never_change_the_result() {
+    let court = Court::new();
+    let contract = contracts()[0];
+    for seed in 0..6 {
+        let silent = court.serial(&hinted(seed, |_, _| Vec::new()));
+        let hints: [&dyn Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)>; 5] = [
+            &|_, touched| touched.map(|slot| (contract, slot)).to_vec(),
+            // All declare the same one, which none of them touches.
+            &|_, _| vec![(contract, 99)],
+            // Of another contract, or of what is no contract, or of so many that not all are looked at.
+            &|random, [slot, _]| (0..random.below(9)).map(|number| (Address::repeat_byte(number as u8), slot)).collect(),
+            // The same one twice: nobody may wait for itself.
+            &|_, touched| vec![(contract, touched[0]); 2],
+            // Exactly those that it does not touch.
+            &|_, touched| (0..4).filter(|slot| !touched.contains(slot)).map(|slot| (contract, slot)).collect(),
+        ];
+        for hint in hints {
+            let (output, statistics) = court.judge(&hinted(seed, hint), 0..3);
+            assert_eq!(output.changes.storage, silent.changes.storage);
+            for (told, untold) in output.receipts.iter().zip(&silent.receipts) {
+                assert_eq!((told.success, &told.output, &told.logs), (untold.success, &untold.output, &untold.logs));
+            }
+            assert!(statistics.foreseen > 0, "somebody waited: {statistics:?}");
+        }
+    }
+}
