@@ -134,3 +134,32 @@ fn waiting_for_the_one_before() {
 fn three_threads() {
     explore(2, 3, false, 2);
 }
+
+/// Who gives a transaction away wakes somebody for it. Nothing but speed would be lost if nobody came, since the giver comes back; so here it does
+/// not come back before another one has taken it.
+#[test]
+fn a_sleeper_is_woken() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let schedule = Arc::new(Schedule::new([(), ()].into_iter()));
+        let given: Vec<Position> = std::iter::from_fn(|| schedule.next()).collect();
+        let (taken, sleepers) = (Arc::new(loom::sync::Notify::new()), [schedule.clone(), schedule.clone()]);
+        let sleepers = sleepers.map(|schedule| {
+            let taken = taken.clone();
+            loom::thread::spawn(move || {
+                while schedule.sleep() {
+                    if schedule.next().is_some() {
+                        taken.notify();
+                    }
+                }
+            })
+        });
+        for position in given {
+            schedule.push(position);
+            taken.wait();
+        }
+        schedule.close();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}

@@ -5,10 +5,13 @@ mod support;
 
 use alloy_primitives::{Address, Bytes, U256};
 use corniche_executor::{
-    Alone, BlockOutput, Candidate, SpeculationLimits, Speculator, Statistics, parallel, serial, verify_ordered,
+    Alone, BlockOutput, Candidate, Recorded, Recorder, SpeculationLimits, Speculator, Statistics, parallel, serial,
+    verify_ordered,
 };
 use corniche_types::ValidatorIndex;
 use corniche_vm::BlockEnv;
+use support::judge::{Court, block, call};
+use support::program::Op::{Load, Log, Set, SkipIfZero, Store};
 use support::{BASE_FEE, CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
 
 /// Offers and runs everything, as one who has nothing better to do.
@@ -175,6 +178,53 @@ fn one_author_cannot_take_more_than_its_share() {
     assert_eq!(speculator.kept(), 0, "no block asked for them");
     speculate(&node, &mut speculator, &of(0, &raws[1..2]));
     assert_eq!(speculator.kept(), 1, "and there is room again");
+}
+
+/// S5: a result that is run again is counted as it is then. A transaction that logs only when another one came before it.
+#[test]
+fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
+    let ops = [vec![Load(1), SkipIfZero(12)], vec![Log; 12]].concat();
+    let grows = block(&[key(0).sign(call(0, 0, &ops))]).remove(0);
+    let opens = block(&[key(1).sign(call(0, 0, &[Set(1), Store(1)]))]);
+    let next = key(2).sign(call(0, 0, &[Load(2)]));
+    let transaction = grows.verified.clone().unwrap();
+    let bytes_now = |court: &Court| {
+        let (view, env) = (court.snapshot(), court.env());
+        let recorded = Recorded::run(&court.vm, &Recorder::new(&view), &env, &transaction, court.fees()[0]).unwrap();
+        recorded.memory_bytes() + grows.raw.len()
+    };
+    let mut court = Court::new();
+    let small = bytes_now(&court);
+    let output = court.serial(&opens);
+    let closed = court.snapshot();
+    court.append(&output.changes);
+    let large = bytes_now(&court);
+    assert!(small + next.len() <= large, "there was room for another one: {small} and {} in {large}", next.len());
+
+    for (share, fits) in [(large, true), (large - 1, false)] {
+        let mut speculator = Speculator::new(SpeculationLimits { bytes_per_author: share, ..SpeculationLimits::default() });
+        let env = court.env();
+        let waiting = |speculator: &mut Speculator| {
+            let before = speculator.waiting();
+            speculator.offer(grows.author, [next.clone()]);
+            let took = speculator.waiting() > before;
+            while speculator.next_waiting().is_some() {}
+            took
+        };
+        speculator.run(&court.vm, &closed, &env, grows.author, &transaction, court.fees()[0]);
+        assert_eq!(speculator.kept(), 1);
+        assert!(waiting(&mut speculator), "a small result leaves room");
+        // Somebody else's block opens the door, and what was run is run again.
+        speculator.settle(&opens, false);
+        while speculator.repair(&court.vm, &court.snapshot(), &env) {}
+        assert_eq!(speculator.kept(), usize::from(fits), "no author keeps more than its share");
+        assert_eq!(waiting(&mut speculator), !fits, "and a large one does not");
+        if fits {
+            let taken = speculator.take(&grows).unwrap();
+            assert_eq!(taken.outcome.unwrap().receipt.logs.len(), 12);
+            assert!(waiting(&mut speculator), "what was taken does not count");
+        }
+    }
 }
 
 /// With a share of nothing there is no speculation.
