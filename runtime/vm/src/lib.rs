@@ -3,6 +3,10 @@
 //! [`wasm`] turns a module into something that can be run deterministically and runs one frame of it; the modules beside it keep
 //! Ethereum's rules about accounts, calls, storage and gas. They meet at [`host`].
 
+// So that the generator of contracts in `tests/` also serves the tests in here.
+#[cfg(test)]
+extern crate self as corniche_vm;
+
 #[cfg(feature = "bench")]
 pub mod bench;
 mod block_reads;

@@ -10,7 +10,7 @@ fn counting_is_no_conflict() {
     let mint = [Count(0, 1, 200)];
     // Whoever finds zero pays for a new slot, so a counter that exists is what is worth measuring.
     let first = court.serial(&calls(&[&mint]));
-    court.append(&first);
+    court.append(&first.changes);
     // One transaction of each sender; the other authors' fees go to accounts that these transactions read.
     let raws: Vec<_> = (1..KEYS).map(|who| key(who).sign(call(0, 0, &mint))).collect();
     let mut candidates = block(&raws);

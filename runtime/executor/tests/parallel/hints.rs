@@ -7,6 +7,9 @@ use alloy_consensus::TxEip1559;
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256};
 
+/// What to declare of the slots that are touched, or of others.
+type Hint<'h> = dyn Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)> + 'h;
+
 fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
     let item =
         |(address, slot): &(Address, u8)| AccessListItem { address: *address, storage_keys: vec![B256::with_last_byte(*slot)] };
@@ -14,7 +17,7 @@ fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
 }
 
 /// Transactions that read one slot and write the next; `hint` says what the one at a position declares.
-fn hinted(seed: u64, hint: impl Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)>) -> Vec<corniche_executor::Candidate> {
+fn hinted(seed: u64, hint: &Hint<'_>) -> Vec<corniche_executor::Candidate> {
     let (mut random, mut liar) = (Random(seed), Random(!seed));
     let mut nonces = [0; KEYS as usize];
     let raws: Vec<_> = (0..30)
@@ -23,7 +26,6 @@ fn hinted(seed: u64, hint: impl Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)>) 
             let touched = [random.below(4) as u8, random.below(4) as u8];
             let ops = [Load(touched[0]), Add(1), Store(touched[1]), Log];
             nonces[who] += 1;
-            // Methods are classes too, and more likely to be seen in conflict; so the first bytes of the input differ.
             let transaction = call(nonces[who] - 1, random.below(2) as usize, &ops);
             key(who as u8).sign(declared(transaction, &hint(&mut liar, touched)))
         })
@@ -37,8 +39,8 @@ fn wrong_hints_never_change_the_result() {
     let court = Court::new();
     let contract = contracts()[0];
     for seed in 0..6 {
-        let silent = court.serial(&hinted(seed, |_, _| Vec::new()));
-        let hints: [&dyn Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)>; 5] = [
+        let silent = court.serial(&hinted(seed, &|_, _| Vec::new()));
+        let hints: [&Hint<'_>; 5] = [
             &|_, touched| touched.map(|slot| (contract, slot)).to_vec(),
             // All declare the same one, which none of them touches.
             &|_, _| vec![(contract, 99)],

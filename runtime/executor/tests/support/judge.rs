@@ -30,7 +30,22 @@ pub fn cases(usual: u64) -> u64 {
 impl Court {
     pub fn new() -> Self {
         let config = VmConfig { executors: 16, callers: 1, ..VmConfig::default() };
-        let vm = Vm::new(&config, Arc::new(NoCache)).unwrap();
+        let mut court = Self::bare(Vm::new(&config, Arc::new(NoCache)).unwrap());
+        let deployments: Vec<Bytes> = (0..2)
+            .map(|nonce| {
+                let draft = draft(nonce, TxKind::Create);
+                let wei = U256::from(1_000);
+                key(KEYS).sign(TxEip1559 { input: program::module(nonce as u8), gas_limit: 6_000_000, value: wei, ..draft })
+            })
+            .collect();
+        let output = court.serial(&candidates(&deployments));
+        assert!(output.receipts.iter().all(|receipt| receipt.success), "{:?}", output.receipts);
+        court.append(&output.changes);
+        court
+    }
+
+    /// Without the contracts.
+    pub fn bare(vm: Vm) -> Self {
         let funded = |number: u8| {
             let account = Account { balance: U256::from(1_000_000_000_000_000u64), ..Account::default() };
             (key(number).address(), Some(account))
@@ -41,18 +56,12 @@ impl Court {
         genesis.accounts.insert(BROKEN, Some(broken));
         let state = State::default();
         state.apply(Height(0), &genesis);
-        let mut court = Self { vm, state, height: 0 };
-        let deployments: Vec<Bytes> = (0..2)
-            .map(|nonce| {
-                let draft = draft(nonce, TxKind::Create);
-                let wei = U256::from(1_000);
-                key(KEYS).sign(TxEip1559 { input: program::module(nonce as u8), gas_limit: 6_000_000, value: wei, ..draft })
-            })
-            .collect();
-        let output = court.serial(&candidates(&deployments));
-        assert!(output.receipts.iter().all(|receipt| receipt.success), "{:?}", output.receipts);
-        court.append(&output);
-        court
+        Self { vm, state, height: 0 }
+    }
+
+    /// The same chain on another machine.
+    pub fn on(&self, vm: &Vm) -> Self {
+        Self { vm: vm.clone(), state: self.state.clone(), height: self.height }
     }
 
     pub fn env(&self) -> BlockEnv {
@@ -76,9 +85,9 @@ impl Court {
         self.state.latest()
     }
 
-    pub fn append(&mut self, output: &BlockOutput) {
+    pub fn append(&mut self, changes: &Changes) {
         self.height += 1;
-        self.state.apply(Height(self.height), &output.changes);
+        self.state.apply(Height(self.height), changes);
     }
 
     pub fn serial(&self, candidates: &[Candidate]) -> BlockOutput {

@@ -11,25 +11,38 @@ use corniche_vm::wasm::validate;
 use std::collections::BTreeMap;
 use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{
-    CodeSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection, MemArg, Module, TypeSection,
-    ValType,
+    BlockType, CodeSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection, MemArg, Module,
+    TypeSection, ValType,
 };
 use wasmparser::{CodeSectionReader, FuncType, FunctionSectionReader, ImportSectionReader, Parser, TypeRef, TypeSectionReader};
 
 /// A module that may be deployed; a function of the seed.
+#[allow(dead_code)] // who has bytes needs no seed
 pub fn contract(seed: u64) -> Vec<u8> {
     let mut random = seed;
     let mut refusals = BTreeMap::<String, u32>::new();
     for _ in 0..1_000 {
         let length = 500 + (splitmix(&mut random) % 4_000) as usize;
-        let bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| splitmix(&mut random).to_le_bytes()).collect();
-        let Some(wasm) = smithed(&bytes) else { continue };
-        match validate::check(&wasm) {
-            Ok(_) => return wasm,
-            Err(error) => *refusals.entry(error.to_string()).or_default() += 1,
+        match from_bytes(&stretch(splitmix(&mut random), length)) {
+            Ok(wasm) => return wasm,
+            Err(refusal) => *refusals.entry(refusal).or_default() += 1,
         }
     }
     panic!("nothing that may be deployed comes of seed {seed}: {refusals:?}");
+}
+
+/// The module that `bytes` make, or why it may not be deployed; about two in three may.
+pub fn from_bytes(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let wasm = smithed(bytes).ok_or("no module")?;
+    validate::check(&wasm).map_err(|error| error.to_string())?;
+    Ok(wasm)
+}
+
+/// So many bytes that look random; a function of the seed.
+pub fn stretch(mut seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| splitmix(&mut seed).to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
 }
 
 pub fn splitmix(state: &mut u64) -> u64 {
@@ -39,6 +52,21 @@ pub fn splitmix(state: &mut u64) -> u64 {
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
+
+/// Where in memory it is looked up which functions run: in the input's later part, behind what is read as numbers and addresses.
+const CHOICES: u64 = 0xa0;
+
+/// What state is touched by: offered more often, so that hardly a module lacks one of them.
+const STATE: [&str; 8] = [
+    "call_contract",
+    "counter_add",
+    "counter_sub",
+    "emit_log",
+    "read_args",
+    "storage_cache_bytes32",
+    "storage_flush_cache",
+    "storage_load_bytes32",
+];
 
 /// Every function there is, in the table's order.
 fn hooks() -> impl Iterator<Item = (&'static str, &'static HostCall)> {
@@ -56,12 +84,14 @@ fn available() -> Vec<u8> {
     let mut text = String::from("(module");
     for (module, call) in hooks() {
         let result = call.result.map_or(String::new(), |ty| format!("(result {})", name_of(ty)));
-        text.push_str(&format!(r#"(import "{module}" "{}" (func {result}))"#, call.name).repeat(2));
+        let copies = if STATE.contains(&call.name) { 4 } else { 2 };
+        text.push_str(&format!(r#"(import "{module}" "{}" (func {result}))"#, call.name).repeat(copies));
     }
     wat::parse_str(text + ")").unwrap()
 }
 
 fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let [first, second, ..] = bytes else { return None };
     let like = r#"(module (memory (export "memory") 1 4)
         (func (export "user_entrypoint") (param i32) (result i32) unreachable))"#;
     let config = wasm_smith::Config {
@@ -69,9 +99,9 @@ fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
         available_imports: Some(available()),
         allow_floats: false,
         allow_start_export: false,
-        bulk_memory_enabled: bytes[1].is_multiple_of(4),
+        bulk_memory_enabled: second.is_multiple_of(4),
         custom_page_sizes_enabled: false,
-        disallow_traps: !bytes[0].is_multiple_of(4),
+        disallow_traps: !first.is_multiple_of(4),
         exceptions_enabled: false,
         extended_const_enabled: false,
         gc_enabled: false,
@@ -121,18 +151,29 @@ impl Tamer {
         (2 * self.imports.len() + self.functions.len()) as u32
     }
 
-    /// Calls everything once.
+    /// Calls everything at most once, in an order that looks random; only that the input comes first, and what was cached is written in the end. In
+    /// between, bits of the input beyond [`CHOICES`] say which functions run, of the module's own one in four: they often run for ever.
     fn drive(&self) -> Function {
         let mut function = Function::new([]);
         let mut code = function.instructions();
         let imports = self.imports.len() as u32;
-        let own = (imports..).zip(&self.functions).map(|(index, ty)| (index, *ty));
-        let offered =
-            (imports + self.functions.len() as u32..).zip(&self.imports).filter(|(_, (call, _))| call.name != "exit_early");
-        let mut all: Vec<(u32, u32)> = own.chain(offered.map(|(index, (_, ty))| (index, *ty))).collect();
-        all.sort_by_key(|(index, _)| splitmix(&mut u64::from(*index)));
-        for (index, ty) in all {
+        let mut all: Vec<(u8, u64, u32, u32, i32)> = Vec::new();
+        let mut add = |turn, index: u32, ty, bits| all.push((turn, splitmix(&mut u64::from(index)), index, ty, bits));
+        (imports..).zip(&self.functions).for_each(|(index, ty)| add(1, index, *ty, 3));
+        for (index, (call, ty)) in (imports + self.functions.len() as u32..).zip(&self.imports) {
+            match call.name {
+                "read_args" => add(0, index, *ty, 0),
+                "storage_flush_cache" => add(2, index, *ty, 0),
+                "exit_early" => {}
+                name => add(1, index, *ty, if STATE.contains(&name) { 1 } else { 3 }),
+            }
+        }
+        all.sort_unstable();
+        for (at, (_, _, index, ty, bits)) in (0..).zip(all) {
             let ty = &self.types[ty as usize];
+            let at = MemArg { offset: CHOICES + at % 128, align: 0, memory_index: 0 };
+            code.i32_const(0).i32_load8_u(at).i32_const(bits).i32_and().i32_const(bits).i32_eq();
+            code.if_(BlockType::Empty);
             for parameter in ty.params() {
                 match parameter {
                     wasmparser::ValType::I64 => code.local_get(0).i64_extend_i32_s(),
@@ -141,6 +182,7 @@ impl Tamer {
             }
             code.call(index);
             ty.results().iter().for_each(|_| _ = code.drop());
+            code.end();
         }
         code.local_get(0).i32_const(1).i32_and().end();
         function
@@ -152,13 +194,20 @@ impl Tamer {
         for (at, ty) in call.parameters.iter().enumerate() {
             let number = splitmix(&mut (u64::from(index) << 8 | at as u64)) as i32;
             match ty {
-                ValueType::I64 => code.i64_const(i64::from(number & 0x3_ffff)),
-                // A status and a number of topics; the rest are pointers and lengths, of which one page holds any two.
+                // Gas. Contracts mostly call themselves, so this bounds what a tree of calls costs.
+                ValueType::I64 => code.i64_const(i64::from(number & 0x1_ffff)),
+                // The input comes to where most others look.
+                ValueType::I32 if call.name == "read_args" => code.i32_const(number & 0x60),
+                // Wei: mostly none, since no contract has many.
+                ValueType::I32 if (call.name, at) == ("call_contract", 3) && number & 3 != 0 => code.i32_const(0x3000),
+                // A status and a number of topics; the rest are pointers and lengths, of which one page holds any two. Most are multiples of 32, and
+                // few enough that calls meet in the same words.
                 ValueType::I32 if call.name == "exit_early" => code.i32_const(number & 1),
                 ValueType::I32 if (call.name, at) == ("emit_log", 2) => code.i32_const(number & 3),
                 ValueType::I32 => {
-                    code.i32_const(number & 0x3fe0).i32_const(number >> 16 & 0xfff);
-                    code.i32_load(MemArg { offset: 0, align: 0, memory_index: 0 }).i32_const(0x1ff).i32_and().i32_add()
+                    let moved_by = if number as u32 >> 30 == 0 { 0x1ff } else { 0x60 };
+                    code.i32_const(number & 0x1e0).i32_const(number >> 16 & 0xfff);
+                    code.i32_load(MemArg { offset: 0, align: 0, memory_index: 0 }).i32_const(moved_by).i32_and().i32_add()
                 }
             };
         }

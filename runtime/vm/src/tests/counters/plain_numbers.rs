@@ -1,0 +1,175 @@
+//! Programs of everything that may be done to a counter, against numbers in a map.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One thing a contract does with its three slots. Calls run one of the program's later bodies.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Count(u64, Sum, U256),
+    Load(u64),
+    Store(u64, U256),
+    /// To contract a or b, or by delegation.
+    Call(u8, usize),
+}
+
+#[derive(Clone, Debug)]
+struct Body {
+    acts: Vec<Act>,
+    reverts: bool,
+}
+
+fn edge() -> impl Strategy<Value = U256> + Clone {
+    prop_oneof![
+        4 => (0u64..6).prop_map(n),
+        1 => (0u64..4).prop_map(|less| MAX - n(less)),
+        1 => (0u64..4).prop_map(|less| (MAX >> 1) - n(less)),
+    ]
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let change = (any::<bool>(), edge()).prop_map(|(plus, amount)| if plus { Sum::Plus(amount) } else { Sum::Minus(amount) });
+    prop_oneof![
+        8 => (0u64..3, change, edge()).prop_map(|(slot, change, bound)| Act::Count(slot, change, bound)),
+        // Bounds that do not bind, so that sums move.
+        4 => (0u64..3, any::<bool>(), 0u64..4).prop_map(|(slot, up, amount)| match up {
+            true => Act::Count(slot, plus(amount), MAX),
+            false => Act::Count(slot, minus(amount), n(0)),
+        }),
+        1 => (0u64..3).prop_map(Act::Load),
+        1 => (0u64..3, edge()).prop_map(|(slot, value)| Act::Store(slot, value)),
+        4 => (0u8..3, 1usize..4).prop_map(|(to, further)| Act::Call(to, further)),
+    ]
+}
+
+fn any_program() -> impl Strategy<Value = Vec<Body>> {
+    let body = (prop::collection::vec(any_act(), 0..6), any::<bool>()).prop_map(|(acts, reverts)| Body { acts, reverts });
+    prop::collection::vec(body, 1..5).prop_map(|mut bodies| {
+        bodies[0].reverts = false;
+        bodies
+    })
+}
+
+/// What a program saw: every answer and every number loaded, also in frames that were undone.
+type Trace = Vec<U256>;
+
+fn name(to: u8) -> &'static str {
+    if to == 0 { "a" } else { "b" }
+}
+
+fn interpret(guest: &mut Guest<'_>, program: &[Body], trace: &Mutex<Trace>) -> Result<Bytes, Stop> {
+    let index = guest.input.first().copied().unwrap_or(0);
+    let body = &program[usize::from(index)];
+    let saw = |number| trace.lock().unwrap().push(number);
+    for act in &body.acts {
+        match *act {
+            Act::Count(slot, change, bound) => saw(n(u64::from(guest.count(slot, change, bound)?))),
+            Act::Load(slot) => saw(guest.load_wide(slot)?),
+            Act::Store(slot, value) => guest.store_wide(slot, value)?,
+            Act::Call(to, further) => {
+                let next = usize::from(index) + further;
+                if next < program.len() {
+                    let kind = if to == 2 { CallKind::Delegate } else { CallKind::Call };
+                    guest.call(kind, contract(name(to)), 0, u64::MAX, &[next as u8])?;
+                }
+            }
+        }
+    }
+    if body.reverts { Err(Stop::Revert(Bytes::new())) } else { Ok(Bytes::new()) }
+}
+
+/// The same with plain numbers.
+#[derive(Clone, Default)]
+struct Plain {
+    slots: BTreeMap<Key, U256>,
+    trace: Trace,
+    /// Loaded or stored, also by frames that were undone: what is read stays read.
+    touched: BTreeSet<Key>,
+}
+
+impl Plain {
+    fn run(&mut self, program: &[Body], index: usize, address: Address) {
+        let before = self.slots.clone();
+        for act in &program[index].acts {
+            match *act {
+                Act::Count(slot, change, bound) => {
+                    let slot = self.slots.entry((address, word(slot))).or_default();
+                    let counted = match change {
+                        Sum::Plus(amount) => slot.checked_add(amount).filter(|sum| *sum <= bound),
+                        Sum::Minus(amount) => slot.checked_sub(amount).filter(|rest| *rest >= bound),
+                    };
+                    *slot = counted.unwrap_or(*slot);
+                    self.trace.push(n(u64::from(counted.is_some())));
+                }
+                Act::Load(slot) => {
+                    self.touched.insert((address, word(slot)));
+                    self.trace.push(self.slots.get(&(address, word(slot))).copied().unwrap_or_default());
+                }
+                Act::Store(slot, value) => {
+                    self.touched.insert((address, word(slot)));
+                    self.slots.insert((address, word(slot)), value);
+                }
+                Act::Call(to, further) if index + further < program.len() => {
+                    let callee = if to == 2 { address } else { contract(name(to)) };
+                    self.run(program, index + further, callee);
+                }
+                Act::Call(..) => {}
+            }
+        }
+        if program[index].reverts {
+            self.slots = before;
+        }
+    }
+}
+
+proptest! {
+    /// Any program of adds, subs, loads, stores, calls and reverts gives what plain numbers give; and a slot that is only counted on is
+    /// never read.
+    #[test]
+    fn counters_are_plain_numbers(
+        start in prop::collection::vec(edge(), 6),
+        programs in prop::collection::vec(any_program(), 1..4),
+    ) {
+        let mut chain = Chain::new();
+        chain.set_balance(chain.sender(), u64::MAX);
+        let mut model = Plain::default();
+        let keys: Vec<Key> = ["a", "b"].iter().flat_map(|name| (0..3).map(|slot| (contract(name), word(slot)))).collect();
+        for (key, value) in keys.iter().zip(start) {
+            chain.state.storage.insert(*key, value.into());
+            model.slots.insert(*key, value);
+        }
+        for program in programs {
+            let trace = Arc::new(Mutex::new(Trace::new()));
+            for name in ["a", "b"] {
+                let (program, trace) = (program.clone(), trace.clone());
+                chain.contract(name, move |guest| interpret(guest, &program, &trace));
+            }
+            let mut draft = chain.draft(contract("a"));
+            draft.gas_limit = BLOCK_GAS;
+            (model.trace, model.touched) = Default::default();
+            model.run(&program, 0, contract("a"));
+
+            let view = chain.view();
+            let witness = Witness::new(&view);
+            let watched = chain.run_on(&witness, draft.clone()).unwrap();
+            prop_assert_eq!(&std::mem::take(&mut *trace.lock().unwrap()), &model.trace);
+            let reads = witness.reads();
+            prop_assert_eq!(&reads.iter().copied().collect::<BTreeSet<_>>(), &model.touched);
+            prop_assert_eq!(reads.len(), model.touched.len(), "read once");
+
+            prop_assert_eq!(&chain.run(draft.clone()).unwrap(), &watched, "how a view answers does not show");
+            let executed = chain.send(draft);
+            prop_assert!(executed.receipt.success);
+            for (key, sum) in &executed.additions.counters {
+                prop_assert!(!sum.is_zero() && !model.touched.contains(key));
+                prop_assert!(!executed.changes.storage.contains_key(key), "in one of the two");
+            }
+            for key in &keys {
+                let value = U256::from_be_bytes(chain.view().storage(&key.0, &key.1).0);
+                prop_assert_eq!(value, model.slots[key]);
+            }
+        }
+    }
+}

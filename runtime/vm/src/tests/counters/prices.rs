@@ -1,0 +1,97 @@
+//! What counting costs, and what a store after it does: as if it had been a store, whatever number is there.
+
+use super::*;
+
+#[test]
+fn a_count_costs_a_store_and_no_number_shows_in_it() {
+    let gas = |base: u64, counts: &'static [(Sum, u64)]| {
+        let ran = Ran::once(n(base), move |guest| {
+            for (change, bound) in counts {
+                guest.count(1, *change, n(*bound))?;
+            }
+            out(0)
+        });
+        ran.gas()
+    };
+    const ADD: (Sum, u64) = (Sum::Plus(U256::from_limbs([3, 0, 0, 0])), 100);
+    const TAKE: (Sum, u64) = (Sum::Minus(U256::from_limbs([3, 0, 0, 0])), 0);
+    const NOTHING: (Sum, u64) = (Sum::Plus(U256::ZERO), 100);
+    let (warm, cold, born) = (2_900, 2_100, 17_100);
+    for base in [1, 3, 50, 97] {
+        assert_eq!(gas(base, &[ADD]), warm + cold);
+        assert_eq!(gas(base, &[ADD, ADD]), 2 * warm + cold);
+    }
+    for base in [2, 3, 4, 50] {
+        assert_eq!(gas(base, &[TAKE]), warm + cold, "refused, to zero, or not: the same");
+    }
+    assert_eq!(gas(98, &[ADD]), warm + cold, "refused");
+    assert_eq!(gas(0, &[ADD]), warm + cold + born);
+    assert_eq!(gas(0, &[ADD, ADD]), 2 * warm + cold + born, "once");
+    assert_eq!(gas(0, &[NOTHING]), warm + cold, "nothing comes into being");
+    assert_eq!(gas(0, &[TAKE]), warm + cold);
+    assert_eq!(gas(3, &[TAKE, ADD]), 2 * warm + cold + born, "zero between the two");
+    assert_eq!(gas(4, &[TAKE, ADD]), 2 * warm + cold);
+}
+
+#[test]
+fn gas_is_checked_before_anything_is_asked() {
+    let with = |base: u64, gas: u64| {
+        let mut chain = Chain::new();
+        let to = chain.contract("counts", |guest| guest.count(1, plus(1), n(10)).and(out(0)));
+        chain.state.storage.insert((to, word(1)), word(base));
+        let view = chain.view();
+        let witness = Witness::new(&view);
+        let mut draft = chain.draft(to);
+        draft.gas_limit = 21_000 + gas;
+        let executed = chain.run_on(&witness, draft).unwrap();
+        assert_eq!(witness.reads(), []);
+        (executed.receipt.success, witness.ranges().len())
+    };
+    assert_eq!(with(1, 4_999), (false, 0));
+    assert_eq!(with(1, 5_000), (true, 2));
+    assert_eq!(with(0, 22_099), (false, 2));
+    assert_eq!(with(0, 22_100), (true, 2));
+}
+
+#[test]
+fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left() {
+    let gas = |base: u64, script: fn(&mut Guest<'_>) -> Result<(), Stop>| {
+        Ran::once(n(base), move |guest| {
+            script(guest)?;
+            // Enough spent that the cap on refunds does not show.
+            guest.store(9, 1).and(guest.store(8, 1)).and(out(0))
+        })
+        .gas()
+            - 2 * 22_100
+    };
+    // Added to and then stored: both are paid, the second warm.
+    assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 5_000 + 2_900);
+    assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 6))), 5_000 + 100, "what is there already");
+    assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 22_100 + 2_900);
+    // Cleared by the store: the usual refund, once, although it was zero when the transaction began.
+    assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 0))), 22_100 + 2_900 - 4_800);
+    // Cleared by counting: no refund, and none to take back when it is set again, which costs what setting costs.
+    assert_eq!(gas(5, |g| g.count(1, minus(5), n(0)).and_then(|_| g.store(1, 9))), 5_000 + 20_000);
+    // The same when the slot was stored before: the price does not tell whether the journal knew the number.
+    assert_eq!(
+        gas(5, |g| g.store(1, 6).and_then(|_| g.count(1, minus(6), n(0))).and_then(|_| g.store(1, 9))),
+        5_000 + 2_900 + 20_000
+    );
+    assert_eq!(gas(5, |g| g.load(1).and_then(|_| g.count(1, plus(1), MAX)).and_then(|_| g.store(1, 9))), 2_100 + 2_900 + 2_900);
+}
+
+#[test]
+fn what_a_reverted_count_did_to_prices_is_gone() {
+    let chain = &mut Chain::new();
+    let inner = chain.contract("inner", |guest| {
+        guest.count(1, plus(1), MAX)?;
+        Err(Stop::Revert(Bytes::new()))
+    });
+    let to = chain.contract("outer", move |guest| {
+        guest.load(1)?;
+        guest.call(CallKind::Delegate, inner, 0, u64::MAX, &[])?;
+        guest.store(1, 9).and(out(0))
+    });
+    chain.state.storage.insert((to, word(1)), word(5));
+    assert_eq!(chain.send_to(to).receipt.gas_used, 21_000 + 2_100 + 2_600 + 2_900 + 2_900);
+}
