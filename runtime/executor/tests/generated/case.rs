@@ -85,7 +85,7 @@ impl Callers {
             2 => draft(*nonce, *entropy.choose(&self.targets)?),
             _ => {
                 let to = *entropy.choose(&self.targets)?;
-                let words = (0..entropy.int_in_range(0..=7)?).map(|_| word(entropy, &self.targets));
+                let words = (0..entropy.int_in_range(4..=8)?).map(|_| word(entropy, &self.targets));
                 let mut input = words.collect::<Result<Vec<B256>>>()?.concat();
                 // Which functions run, and more numbers.
                 input.extend(entropy.arbitrary::<[[u8; 32]; 5]>()?.concat());

@@ -198,6 +198,8 @@ impl Tamer {
                 ValueType::I64 => code.i64_const(i64::from(number & 0x1_ffff)),
                 // The input comes to where most others look.
                 ValueType::I32 if call.name == "read_args" => code.i32_const(number & 0x60),
+                // Whom to call: one of the input's first words.
+                ValueType::I32 if at == 0 && call.name.ends_with("call_contract") => code.i32_const(0x60 + (number & 0x60)),
                 // Wei: mostly none, since no contract has many.
                 ValueType::I32 if (call.name, at) == ("call_contract", 3) && number & 3 != 0 => code.i32_const(0x3000),
                 // A status and a number of topics; the rest are pointers and lengths, of which one page holds any two. Most are multiples of 32, and
