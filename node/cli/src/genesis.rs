@@ -5,7 +5,7 @@
 //! generation exists the dealer has to be trusted not to predict leaders. It learns no other secret in the second form.
 
 use crate::{
-    exit,
+    engines, exit,
     keys::{self, ValidatorKeys},
 };
 use anyhow::{Context, ensure};
@@ -59,7 +59,7 @@ impl Default for NetworkSpec {
             batch_gas: 100_000_000,
             epoch_blocks: 1_000_000_000,
             fees: FeeRules { initial_base_fee: 1_000_000_000, target_gas_per_second: 50_000_000 },
-            engine: EngineConfig { name: "mahi-mahi".into(), parameters: BTreeMap::new() },
+            engine: EngineConfig { name: engines::DEFAULT.into(), parameters: BTreeMap::new() },
             accounts: dev_accounts().into_iter().map(|account| (account.address, funded(10_000))).collect(),
             seed: B256::random().0,
         }
@@ -120,6 +120,7 @@ pub fn load(path: &Path) -> anyhow::Result<Genesis> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
     corniche_crypto::verify_genesis(&genesis).with_context(|| path.display().to_string())?;
+    engines::check(&genesis).with_context(|| path.display().to_string())?;
     Ok(genesis)
 }
 
@@ -127,7 +128,7 @@ pub fn load(path: &Path) -> anyhow::Result<Genesis> {
 fn check(genesis: &Genesis) -> anyhow::Result<()> {
     Genesis::from_json(&genesis.to_json())?;
     corniche_crypto::verify_genesis(genesis)?;
-    Ok(())
+    engines::check(genesis)
 }
 
 /// One of the ten accounts that every Ethereum development node funds.
@@ -221,7 +222,7 @@ struct New {
     #[arg(long, value_name = "MS", default_value_t = 50)]
     block_ms: u64,
     /// Ordering engine
-    #[arg(long, value_name = "NAME", default_value = "mahi-mahi")]
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
     engine: String,
     /// A parameter of the engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
@@ -234,7 +235,8 @@ struct New {
     dev_accounts: bool,
 }
 
-fn parameter(text: &str) -> Result<(String, u64), String> {
+/// An engine's parameter on a command line.
+pub fn parameter(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.parse().map_err(|_| format!("{value} is not a number"))?))
 }

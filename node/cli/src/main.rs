@@ -2,6 +2,7 @@
 
 mod bench;
 mod contract;
+mod engines;
 mod exit;
 mod genesis;
 mod keys;

@@ -4,6 +4,7 @@
 //! `data/` and `node.log`. `up` on an existing directory starts the same network again on its data.
 
 use crate::{
+    engines,
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
@@ -12,7 +13,7 @@ use crate::{
 use anyhow::{Context, bail, ensure};
 use corniche_client::Client;
 use corniche_network::PeerKey;
-use corniche_types::B256;
+use corniche_types::{B256, EngineConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
@@ -72,6 +73,12 @@ struct Up {
     /// Full nodes of a new network
     #[arg(long, default_value_t = 0)]
     full_nodes: usize,
+    /// Ordering engine of a new network
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
+    engine: String,
+    /// A parameter of the engine, for instance `wave_length=5`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
+    parameter: Vec<(String, u64)>,
     /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
     #[arg(long, default_value_t = 8545)]
     base_port: u16,
@@ -156,7 +163,8 @@ fn announce(dir: &Path, testnet: &Testnet, as_json: bool) {
 fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     ensure!(up.validators >= 1, "a network needs at least one validator");
     ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
-    let network = genesis::make_network(&NetworkSpec { validators: up.validators, ..NetworkSpec::default() })?;
+    let engine = EngineConfig { name: up.engine.clone(), parameters: up.parameter.iter().cloned().collect() };
+    let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..NetworkSpec::default() })?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
     // Threads beyond the processors only wake each other.

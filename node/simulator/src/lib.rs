@@ -29,6 +29,7 @@ mod stall;
 mod tests;
 
 pub use corniche_testkit::Micros;
+pub use engines::Tune;
 pub use node::Observer;
 pub use report::{Report, Second, Spread, Verdict};
 pub use scenario::Scenario;

@@ -3,7 +3,7 @@
 use crate::{
     adversary,
     checks::Checks,
-    engines::Engines,
+    engines::{Engines, Tune},
     execution::Executors,
     genesis,
     load::{CONTRACT, Clients, Turn},
@@ -14,7 +14,6 @@ use crate::{
     stall::Stall,
 };
 use corniche_engine::Committee;
-use corniche_mahi_mahi as mahi_mahi;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{
@@ -45,8 +44,7 @@ pub fn simulate_with(scenario: &Scenario, seed: u64, contract: Option<&[u8]>, pr
 #[derive(Default)]
 pub struct Probe {
     pub observer: Option<Observer>,
-    /// Changes the parameters of every engine, also to what no genesis can name: a baseline's rules.
-    pub tune: Option<fn(&mut mahi_mahi::Config)>,
+    pub tune: Option<Tune>,
 }
 
 /// A run under way.

@@ -17,12 +17,12 @@ mod verify;
 pub use config::{Limits, NodeConfig};
 
 use crate::{
+    engines,
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
 };
 use anyhow::Context;
-use corniche_types::EngineConfig;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 /// Run a validator or a full node
 #[derive(clap::Args, Debug)]
@@ -60,6 +60,9 @@ pub struct DevArgs {
     /// Keep the chain in this directory; without it the chain is gone when the node stops
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Ordering engine of a new chain
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
+    engine: String,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -98,12 +101,11 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
         }
         return Ok((genesis, crate::keys::ValidatorKeys::load(&keys_path)?));
     }
-    let parameters = BTreeMap::from([("min_round_ms".to_owned(), 0), ("parent_grace_ms".to_owned(), 0)]);
     let spec = NetworkSpec {
         validators: 1,
         chain_id: Some(args.chain_id),
         block_ms: 0,
-        engine: EngineConfig { name: "mahi-mahi".into(), parameters },
+        engine: engines::alone(&args.engine)?,
         ..NetworkSpec::default()
     };
     let network = genesis::make_network(&spec)?;

@@ -9,24 +9,22 @@ use super::{
     verify::Verifiers,
 };
 use crate::{
+    engines,
     exit::{Exit, Failed},
     keys::{self, NetworkKey, ValidatorKeys},
     pool::Threads,
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use corniche_admission::PoolConfig;
-use corniche_crypto::CoinPublicKeys;
-use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier};
+use corniche_engine::Committee;
 use corniche_executor::SpeculationLimits;
-use corniche_mahi_mahi::{self as mahi_mahi, real};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup,
-    answer_blocks,
+    CertificateKeys, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
 };
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
-use corniche_types::{B256, Bytes, Genesis, Header, Height, TimestampMs, ValidatorIndex, header_hash, wire};
+use corniche_types::{B256, Genesis, Header, Height, ValidatorIndex, header_hash, wire};
 use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
 use prometheus_client::registry::Registry;
 use std::{
@@ -97,8 +95,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let threads = config.limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
     let vm = Vm::new(&VmConfig { executors: threads as u32, ..VmConfig::default() }, Arc::new(CodeOnDisk(store.code_cache())))?;
 
-    let engine = keys.clone().map(|keys| MahiMahiParts::new(&genesis, keys)).transpose()?;
-    let verifier = engine.as_ref().map(MahiMahiParts::verifier).transpose()?;
+    let (verifier, engine_factory) = keys.clone().map(|keys| engines::build(&genesis, keys)).transpose()?.unzip();
     let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
     let start = Start::new(&reader, &recovered, certified);
     let state = recovered.state.clone();
@@ -126,7 +123,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
             &Committee::from_genesis(&genesis),
             own.zip(keys.as_ref().map(|keys| keys.bls.clone())),
         ),
-        engine_factory: engine.map(MahiMahiParts::factory),
+        engine_factory,
         records: recovered.safety,
         state: state.clone(),
         head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
@@ -270,52 +267,6 @@ fn header_at(reader: &Reader, height: Height) -> Header {
 
 fn genesis_header(reader: &Reader) -> Header {
     header_at(reader, Height(0))
-}
-
-// ---- the engine --------------------------------------------------------------------------------------------------------
-
-/// What Mahi-Mahi is built from, again and again.
-struct MahiMahiParts {
-    config: mahi_mahi::Config,
-    committee: Committee,
-    signer: Arc<dyn mahi_mahi::Signer>,
-    coin: Arc<dyn mahi_mahi::Coin>,
-}
-
-impl MahiMahiParts {
-    fn new(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Self> {
-        ensure!(genesis.engine.name == "mahi-mahi", "this build has no engine named {}", genesis.engine.name);
-        let config = mahi_mahi::Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
-        let committee = Committee::from_genesis(genesis);
-        let coin_share = keys.coin.context("coin.key is missing; whoever made the genesis dealt it to this validator")?;
-        let signer = real::ValidatorKeys::new(&committee, keys.consensus, coin_share);
-        let signer = signer.context("coin.key is the share of another validator")?;
-        let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
-        let coin = real::ThresholdCoin::new(&committee, public_coin);
-        Ok(Self { config, committee, signer: Arc::new(signer), coin: Arc::new(coin) })
-    }
-
-    fn verifier(&self) -> anyhow::Result<Arc<dyn Verifier>> {
-        let signatures = real::CommitteeSignatures::new(&self.committee).context("the genesis' consensus keys are damaged")?;
-        Ok(Arc::new(mahi_mahi::MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures))))
-    }
-
-    fn factory(self) -> EngineFactory {
-        Box::new(move |records: Vec<(Ticket, Bytes)>, resume: Resume, now: TimestampMs| {
-            let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
-            Box::new(mahi_mahi::MahiMahi::new(mahi_mahi::Setup {
-                config: self.config.clone(),
-                committee: self.committee.clone(),
-                signer: Some(self.signer.clone()),
-                coin: self.coin.clone(),
-                // Different at every start: old answers to "what did I sign last?" must not be taken for new ones.
-                seed: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-                records,
-                resume,
-                now,
-            })) as Box<dyn Engine>
-        })
-    }
 }
 
 // ---- peers -------------------------------------------------------------------------------------------------------------

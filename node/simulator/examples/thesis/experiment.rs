@@ -3,7 +3,7 @@
 use corniche_engine::TraceEvent;
 use corniche_mahi_mahi::Config;
 use corniche_simulator::{
-    Probe, Report, Scenario, Verdict,
+    Probe, Report, Scenario, Tune, Verdict,
     scenario::{Fault, parse},
     simulate_with,
 };
@@ -114,15 +114,15 @@ impl Experiment {
 
     /// Runs it. A run that broke a promise or lost a transaction is no measurement, and panics.
     pub fn run(mut self, seed: u64) -> Outcome {
-        let tune: Option<fn(&mut Config)> = match self.protocol {
+        let tune: Option<Tune> = match self.protocol {
             Protocol::MahiMahi { w, leaders } => {
                 self = self.parameter("wave_length", w).parameter("leaders", leaders);
                 None
             }
-            Protocol::CordialMiners => Some(|config| {
+            Protocol::CordialMiners => Some(Tune::MahiMahi(|config| {
                 let Config { wave_length, leaders, rule, .. } = Config::cordial_miners();
                 (config.wave_length, config.leaders, config.rule) = (wave_length, leaders, rule);
-            }),
+            })),
         };
         let crashed = |node: &usize| matches!(&self.scenario.faults[..], [Fault::Crash { nodes, .. }] if nodes.contains(node));
         let witness = (0..self.scenario.nodes).find(|node| !crashed(node)).expect("not all are crashed");

@@ -5,6 +5,7 @@ use super::{
     read::{Field, Table},
     schema,
 };
+use crate::engines::{NAMES, Name};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
@@ -24,12 +25,13 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })?;
     let root = Table::root(text, &document).only(schema::ROOT)?;
     let load_table = table(root, "load", "[load]", schema::LOAD)?;
-    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(ENGINES)?;
+    let engines: Vec<_> = NAMES.iter().map(|name| (name.word, *name)).collect();
+    let engine = root.need("engine", "the ordering engine, such as \"mahi-mahi\"")?.choice(&engines)?;
     let nodes = root.need("nodes", "the number of validators")?.integer(1..=MAX_NODES)?;
     let nodes = usize::try_from(nodes).expect("at most a thousand");
     let duration_us = duration(root.need("duration", "the virtual time of the run, such as \"60s\"")?)?;
     Ok(Scenario {
-        engine: engine.name.to_owned(),
+        engine: engine.word.to_owned(),
         engine_config: engine_config(root, engine)?,
         nodes,
         duration_us,
@@ -44,17 +46,6 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })
 }
 
-/// An engine by name, and how it refuses its parameters.
-#[derive(Clone, Copy)]
-struct Engine {
-    name: &'static str,
-    check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
-}
-
-const MAHI_MAHI: Engine =
-    Engine { name: "mahi-mahi", check: |parameters| corniche_mahi_mahi::Config::from_parameters(parameters).map(drop) };
-
-const ENGINES: &[(&str, Engine)] = &[(MAHI_MAHI.name, MAHI_MAHI)];
 const CRYPTO: &[(&str, Crypto)] = &[("modelled", Crypto::Modelled), ("real", Crypto::Real)];
 const MODELS: &[(&str, Jitter)] = &[("uniform", Jitter::Uniform), ("pareto", Jitter::Pareto)];
 const ADVERSARIES: &[(&str, Adversary)] =
@@ -75,7 +66,7 @@ fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
 }
 
 /// The engine's own parameters, accepted by the engine.
-fn engine_config(root: Table<'_>, engine: Engine) -> Result<BTreeMap<String, u64>, ScenarioError> {
+fn engine_config(root: Table<'_>, engine: Name) -> Result<BTreeMap<String, u64>, ScenarioError> {
     let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
     let fields = given.table("[engine_config]")?.fields();
     let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));

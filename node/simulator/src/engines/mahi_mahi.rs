@@ -1,0 +1,176 @@
+//! Mahi-Mahi in the simulator.
+
+use super::{Builder, Charge, Held, Name, Named, Start, Tune};
+use crate::{
+    crypto::{Meter, Metered, Modelled},
+    genesis::Secrets,
+    scenario::Behaviour,
+};
+use corniche_crypto::CoinPublicKeys;
+use corniche_engine::{Committee, Verified, Verifier, VertexId};
+use corniche_mahi_mahi::{
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
+    message::{Context, Message, Round},
+    real,
+    verify::Checked,
+};
+use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
+use std::sync::Arc;
+
+pub const NAME: Name = Name {
+    word: "mahi-mahi",
+    check: |parameters| Config::from_parameters(parameters).map(drop),
+    make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
+};
+
+struct Network {
+    config: Config,
+    committee: Committee,
+    signatures: Arc<dyn Signatures>,
+    coin: Arc<dyn Coin>,
+}
+
+impl Network {
+    fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
+        let mut config = Config::from_genesis(genesis)?;
+        if let Some(Tune::MahiMahi(tune)) = tune {
+            tune(&mut config);
+        }
+        let committee = Committee::from_genesis(genesis);
+        let (signatures, coin): (Arc<dyn Signatures>, Arc<dyn Coin>) = match secrets {
+            Secrets::Modelled => {
+                let keys = Modelled::new(&committee, ValidatorIndex(0));
+                (Arc::new(keys), Arc::new(keys))
+            }
+            Secrets::Real { .. } => {
+                let keys = real::CommitteeSignatures::new(&committee).expect("invariant: the genesis was made here");
+                let coin = CoinPublicKeys::from_genesis(genesis).expect("invariant: the genesis was made here");
+                (Arc::new(keys), Arc::new(real::ThresholdCoin::new(&committee, coin)))
+            }
+        };
+        Ok(Self { config, committee, signatures, coin })
+    }
+
+    fn signer(&self, me: ValidatorIndex, secrets: &Secrets) -> Arc<dyn Signer> {
+        match secrets {
+            Secrets::Modelled => Arc::new(Modelled::new(&self.committee, me)),
+            Secrets::Real { validators } => {
+                let keys = &validators[me.as_usize()];
+                let signer = real::ValidatorKeys::new(&self.committee, keys.consensus.clone(), keys.coin.clone());
+                Arc::new(signer.expect("invariant: the genesis was made from these keys"))
+            }
+        }
+    }
+}
+
+impl Named for Network {
+    fn most_held(&self) -> usize {
+        self.config.most_held(self.committee.size())
+    }
+
+    fn peek(&self, message: &Verified) -> Option<VertexId> {
+        let Checked::Block(block) = message.0.downcast_ref()? else { return None };
+        Some(block.reference().into())
+    }
+
+    fn verifier(&self, count: Meter) -> Box<dyn Verifier> {
+        let signatures = Counted { count, signatures: self.signatures.clone() };
+        Box::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures)))
+    }
+
+    fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
+        let Ok(Message::Block(mut block)) = wire::decode::<Message>(bytes) else { return None };
+        let others = block.content.parents.len().checked_sub(1).filter(|others| *others > 0)?;
+        let place = 1 + usize::try_from(random % others as u64).ok()?;
+        let parent = block.content.parents.get_mut(place).filter(|parent| parent.round > Round(0))?;
+        parent.digest = corniche_crypto::digest(&random.to_le_bytes());
+        block.signature = self.signer(me, secrets).sign(&Context::new(&self.committee).digest(&block.content));
+        Some(Message::Block(block).encode())
+    }
+
+    fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
+        let mut signer = self.signer(me, secrets);
+        if behaviour == Some(Behaviour::CoinShareForger) {
+            signer = Arc::new(FalseShares(signer));
+        }
+        let Charge { cost, meter } = charge;
+        let signer: Arc<dyn Signer> = Arc::new(Metered { keys: signer, cost, meter: meter.clone() });
+        let coin: Arc<dyn Coin> = Arc::new(Metered { keys: self.coin.clone(), cost, meter });
+        let (config, committee) = (self.config.clone(), self.committee.clone());
+        Box::new(move |Start { seed, records, resume, now }| {
+            let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
+            Box::new(MahiMahi::new(Setup { config, committee, signer: Some(signer.clone()), coin, seed, records, resume, now }))
+        })
+    }
+}
+
+impl Held for MahiMahi {
+    fn footprint(&self) -> usize {
+        MahiMahi::footprint(self).into_iter().sum()
+    }
+}
+
+/// Signs its blocks, but its shares of the coin are not its own.
+struct FalseShares(Arc<dyn Signer>);
+
+impl Signer for FalseShares {
+    fn index(&self) -> ValidatorIndex {
+        self.0.index()
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        self.0.sign(digest)
+    }
+
+    fn coin_share(&self, message: &[u8]) -> CoinShare {
+        let mut share = self.0.coin_share(message);
+        share[0] ^= 1;
+        share
+    }
+}
+
+/// Counts signature checks.
+struct Counted {
+    count: Meter,
+    signatures: Arc<dyn Signatures>,
+}
+
+impl Signatures for Counted {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        self.count.charge(1);
+        self.signatures.verify(author, digest, signature)
+    }
+}
+
+impl Signer for Metered<dyn Signer> {
+    fn index(&self) -> ValidatorIndex {
+        self.keys.index()
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        self.meter.charge(self.cost.sign_us);
+        self.keys.sign(digest)
+    }
+
+    fn coin_share(&self, message: &[u8]) -> CoinShare {
+        self.meter.charge(self.cost.share_us);
+        self.keys.coin_share(message)
+    }
+}
+
+impl Coin for Metered<dyn Coin> {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+        self.meter.charge(self.cost.combine_us);
+        self.keys.combine(message, shares)
+    }
+
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        self.meter.charge(self.cost.combine_us);
+        self.keys.verify(message, value)
+    }
+
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+        self.meter.charge(self.cost.combine_us);
+        self.keys.verify_share(author, message, share)
+    }
+}
