@@ -49,6 +49,7 @@ fn every_workload_runs_and_parallel_is_what_serial_is() {
         let name = &workload["name"];
         let expected = [
             "about",
+            "ceiling",
             "equal",
             "gasPerTransaction",
             "name",
@@ -67,6 +68,7 @@ fn every_workload_runs_and_parallel_is_what_serial_is() {
         assert!(workload["reverted"].as_u64().unwrap() < 10, "{workload:#}");
         assert_eq!(keys(&workload["serial"]), ["cpuMicrosecondsPerTransaction", "transactionsPerSecond"]);
         assert!(workload["serial"]["transactionsPerSecond"].as_f64().unwrap() > 0.0, "{name}");
+        assert_eq!(workload["ceiling"].is_number(), report["cores"].as_u64() > Some(1), "{name}");
         let parallel = workload["parallel"].as_array().unwrap();
         let threads: Vec<_> = parallel.iter().map(|parallel| parallel["threads"].as_u64().unwrap()).collect();
         assert_eq!(threads, [1, 2, 4]);
@@ -89,6 +91,37 @@ fn every_workload_runs_and_parallel_is_what_serial_is() {
 }
 
 #[test]
+fn every_contract_runs_without_a_state_and_on_bare_wasmtime() {
+    let report = report("--vm-only --rounds 1 --calls 2 --json");
+    assert_eq!(keys(&report), ["cores", "parameters", "workloads"]);
+    assert_eq!(keys(&report["parameters"]), ["calls", "rounds", "seed"]);
+    let workloads = report["workloads"].as_array().unwrap();
+    let names: Vec<_> = workloads.iter().map(|workload| workload["name"].as_str().unwrap()).collect();
+    assert_eq!(names, WORKLOADS[1..], "all but transfers, which call nothing");
+    for workload in workloads {
+        assert_eq!(keys(workload), ["about", "gas", "name", "subjects"]);
+        assert!(workload["gas"].as_u64().unwrap() > 21_000, "{workload:#}");
+        let subjects = workload["subjects"].as_array().unwrap();
+        let names: Vec<_> = subjects.iter().map(|subject| subject["name"].as_str().unwrap()).collect();
+        assert_eq!(names[..3], ["ours", "ours, no instance kept", "bare wasmtime"]);
+        assert_eq!(names.len(), 7);
+        for subject in subjects {
+            assert_eq!(keys(subject), ["alone", "besideBusyThread", "name", "twoThreads"]);
+            for company in ["alone", "besideBusyThread", "twoThreads"] {
+                let figures = &subject[company];
+                assert!(figures["microseconds"].as_f64().unwrap() > 0.0, "{subject:#}");
+                assert_eq!(figures["againstBare"] == 1.0, subject["name"] == "bare wasmtime", "{subject:#}");
+            }
+        }
+    }
+    let alone = bench("--vm-only --workload erc20-uniform --rounds 1 --calls 2 --subject ours");
+    let text = String::from_utf8(alone.stdout).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("  ours ")) && !text.contains("  bare"), "{text}");
+    assert_eq!(bench("--vm-only --threads 2").status.code(), Some(2), "an option that would do nothing");
+    assert_eq!(bench("--calls 2").status.code(), Some(2), "the other way round");
+}
+
+#[test]
 fn the_seed_decides_what_is_drawn() {
     let root =
         |seed: u64| report(&format!("{SMALL} --json --workload ycsb-zipf --seed {seed}"))["workloads"][0]["root"].clone();
@@ -104,7 +137,7 @@ fn people_get_a_table_and_hear_what_is_missing() {
     let text = String::from_utf8(output.stdout).unwrap();
     let row = text.lines().find(|line| line.starts_with("native ")).unwrap();
     assert!(row.split_whitespace().any(|figure| figure == "21000"), "{text}");
-    assert!(text.contains("2 threads") && text.contains("re-exec"), "{text}");
+    assert!(["2 threads", "re-exec", "ceiling"].iter().all(|head| text.contains(head)), "{text}");
 
     let folder = tempfile::tempdir().unwrap();
     let output = bench(&format!("{SMALL} --workload amm --wasm-dir {}", folder.path().display()));

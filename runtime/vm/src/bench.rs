@@ -1,8 +1,9 @@
 //! What a benchmark of the virtual machine measures: one contract call, as this crate runs it and as wasmtime alone does.
 //!
 //! Here is what runs, nothing of how it is timed: a [`Subject`] makes runners, one for each thread, and a runner makes as many calls as
-//! asked. All subjects of a [`Workload`] run the same module on the same storage with the same input, without transactions and without
-//! a state. The host does the least that lets the contract run, the same on both sides.
+//! asked. All subjects of a [`Single`] call run the same module on the same storage with the same input, without transactions and
+//! without a state, and every call begins with that storage again. The host does the least that lets the contract run, the same on
+//! both sides.
 
 mod bare;
 
@@ -10,138 +11,94 @@ use crate::host::{
     BlockEnv, CallRequest, CallReturn, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host, HostError,
     Limits, Sum,
 };
-use crate::wasm::{
-    CONSTRUCTOR_SELECTOR, CompileError, CompiledContract, EngineConfig, Entry, NoCache, WasmEngine, instrument, validate,
-};
+use crate::wasm::{CompileError, CompiledContract, EngineConfig, Entry, NoCache, WasmEngine, instrument, validate};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use std::sync::Arc;
 
 const GAS: u64 = 10_000_000;
-const SENDER: Address = Address::repeat_byte(0x5e);
-const RECEIVER: Address = Address::repeat_byte(0xa1);
+const TIMESTAMP: u64 = 1_800_000_000;
 
-/// Makes this many calls.
-pub type Runner = Box<dyn FnMut(u32) + Send>;
+/// The subject that the others are compared with.
+pub const BARE: &str = "bare wasmtime";
 
-/// One way to run a workload.
+/// Makes this many calls. `Err`: one failed, and what it said.
+pub type Runner = Box<dyn FnMut(u32) -> Result<(), String> + Send>;
+
+/// One way to run a call.
 pub struct Subject {
     pub name: &'static str,
     /// A runner for one more thread. Runners of a subject share an engine.
     pub runner: Box<dyn Fn() -> Runner + Send + Sync>,
 }
 
-/// Which call of which contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
-    /// `contracts/counter`: one slot read and written, one event.
-    CounterIncrement,
-    /// `contracts/erc20`: two balances read and written, one event.
-    Erc20Transfer,
+/// One call of a contract, and what it finds.
+#[derive(Clone)]
+pub struct Single {
+    pub wasm: Vec<u8>,
+    pub sender: Address,
+    pub input: Bytes,
+    /// The slots it asks for; all others are zero. They are looked for one by one, so these should be a few.
+    pub storage: Vec<(B256, B256)>,
 }
 
-impl Workload {
-    pub const ALL: [Self; 2] = [Self::CounterIncrement, Self::Erc20Transfer];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CounterIncrement => "counter.increment",
-            Self::Erc20Transfer => "erc20.transfer",
-        }
-    }
-
-    /// The package whose module is to be handed to [`subjects`].
-    pub fn contract(self) -> &'static str {
-        match self {
-            Self::CounterIncrement => "counter",
-            Self::Erc20Transfer => "erc20",
-        }
-    }
-
-    fn constructor(self) -> Option<Vec<u8>> {
-        let word = |value: u64| U256::from(value).to_be_bytes::<32>();
-        let text = [word(1), B256::right_padding_from(b"T").0].concat();
-        (self == Self::Erc20Transfer)
-            .then(|| [&CONSTRUCTOR_SELECTOR[..], &word(96), &word(160), &word(1 << 60), &text, &text].concat())
-    }
-
-    fn input(self) -> Bytes {
-        let call = |signature: &str, words: &[B256]| {
-            let words = words.iter().flat_map(|word| word.0);
-            keccak256(signature)[..4].iter().copied().chain(words).collect()
-        };
-        match self {
-            Self::CounterIncrement => call("increment()", &[]),
-            Self::Erc20Transfer => call("transfer(address,uint256)", &[RECEIVER.into_word(), B256::with_last_byte(1)]),
-        }
-    }
-}
-
-/// Everything to be measured for this workload, `ours` first.
-pub fn subjects(workload: Workload, wasm: &[u8], threads: u32) -> Result<Vec<Subject>, CompileError> {
+/// Everything to be measured for this call, ours first. Fails when one of them cannot run it.
+pub fn subjects(single: &Single, threads: u32) -> Result<Vec<Subject>, CompileError> {
     let config = EngineConfig { executors: threads, callers: 0, ..EngineConfig::default() };
-    let reusing = Ours::new(workload, wasm, &config)?;
-    let fresh =
-        Ours { engine: WasmEngine::new(&EngineConfig { waiting_bytes: 0, ..config }, Arc::new(NoCache))?, ..reusing.clone() };
-    let counted = instrument::instrument(&validate::check(wasm)?)?;
+    let single = Arc::new(single.clone());
+    let ours = |name, config: &EngineConfig| Ours::new(&single, config).map(|ours| ours.subject(name));
+    let counted = instrument::instrument(&validate::check(&single.wasm)?)?;
     let bare = |name, wasm: &[u8], metering, optimise| {
-        bare::subject(name, wasm, metering, optimise, threads, reusing.storage.clone(), workload.input())
-            .map_err(|error| CompileError::Fault(format!("{error:?}")))
+        bare::subject(name, wasm, metering, optimise, threads, &single)
+            .map_err(|error| CompileError::Fault(format!("{name}: {error:?}")))
     };
     use bare::Metering::{Fuel, Ours as Counted, Without};
-    Ok(vec![
-        reusing.subject("ours"),
-        fresh.subject("ours, no instance kept"),
-        bare("bare wasmtime", wasm, Without, true)?,
-        bare("bare wasmtime, fuel", wasm, Fuel, true)?,
+    let subjects = vec![
+        ours("ours", &config)?,
+        ours("ours, no instance kept", &EngineConfig { waiting_bytes: 0, ..config })?,
+        bare(BARE, &single.wasm, Without, true)?,
+        bare("bare wasmtime, fuel", &single.wasm, Fuel, true)?,
         bare("bare wasmtime, our instrumentation", &counted, Counted, true)?,
-        bare("bare wasmtime, unoptimised", wasm, Without, false)?,
+        bare("bare wasmtime, unoptimised", &single.wasm, Without, false)?,
         bare("bare wasmtime, unoptimised, our instrumentation", &counted, Counted, false)?,
-    ])
+    ];
+    for subject in &subjects {
+        (subject.runner)()(1).map_err(|error| CompileError::Fault(format!("{}: {error}", subject.name)))?;
+    }
+    Ok(subjects)
 }
 
 #[derive(Clone)]
 struct Ours {
     engine: WasmEngine,
-    contract: Arc<(B256, Vec<u8>)>,
-    storage: Words,
-    input: Bytes,
+    contract: CompiledContract,
+    single: Arc<Single>,
 }
 
 impl Ours {
-    fn new(workload: Workload, wasm: &[u8], config: &EngineConfig) -> Result<Self, CompileError> {
+    fn new(single: &Arc<Single>, config: &EngineConfig) -> Result<Self, CompileError> {
         let engine = WasmEngine::new(config, Arc::new(NoCache))?;
-        let contract = Arc::new((keccak256(wasm), wasm.to_vec()));
-        let mut ours = Self { engine, contract, storage: Words::default(), input: workload.input() };
-        if let Some(input) = workload.constructor() {
-            let mut host = Least::new(Words::default());
-            let exit = ours.call(&ours.compiled()?, &mut host, input.into());
-            if exit.status != ExitStatus::Return {
-                return Err(CompileError::Fault(format!("the constructor failed: {:?}", exit.status)));
-            }
-            ours.storage = host.storage;
-        }
-        Ok(ours)
+        let contract = engine.contract(&keccak256(&single.wasm), &single.wasm)?;
+        Ok(Self { engine, contract, single: single.clone() })
     }
 
-    fn compiled(&self) -> Result<CompiledContract, CompileError> {
-        self.engine.contract(&self.contract.0, &self.contract.1)
+    fn call(&self, host: &mut Least) -> Exit {
+        host.storage.begin(&self.single);
+        let entry = Entry { input: self.single.input.clone(), gas: GAS, limits: Limits::TRANSACTION };
+        self.engine.run(&self.contract, host, entry)
     }
 
-    fn call(&self, contract: &CompiledContract, host: &mut Least, input: Bytes) -> Exit {
-        self.engine.run(contract, host, Entry { input, gas: GAS, limits: Limits::TRANSACTION })
-    }
-
-    fn subject(&self, name: &'static str) -> Subject {
-        let ours = self.clone();
+    fn subject(self, name: &'static str) -> Subject {
         let runner = move || {
-            let ours = ours.clone();
-            let mut host = Least::new(ours.storage.clone());
-            let contract = ours.compiled().expect("it was compiled before");
+            let ours = self.clone();
+            let mut host = Least::new(ours.single.sender);
             let runner = move |calls: u32| {
                 for _ in 0..calls {
-                    let exit = ours.call(&contract, &mut host, ours.input.clone());
-                    assert_eq!(exit.status, ExitStatus::Return, "a call of the benchmark failed");
+                    let exit = ours.call(&mut host);
+                    if exit.status != ExitStatus::Return {
+                        return Err(format!("the call ended with {:?}", exit.status));
+                    }
                 }
+                Ok(())
             };
             Box::new(runner) as Runner
         };
@@ -150,10 +107,15 @@ impl Ours {
 }
 
 /// A few words of storage.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Words(Vec<(B256, B256)>);
 
 impl Words {
+    /// What a call finds. Once there is room for it, this copies a few words.
+    fn begin(&mut self, single: &Single) {
+        self.0.clone_from(&single.storage);
+    }
+
     fn get(&self, key: &B256) -> B256 {
         self.0.iter().find(|(have, _)| have == key).map_or(B256::ZERO, |(_, value)| *value)
     }
@@ -164,6 +126,16 @@ impl Words {
             None => self.0.push((key, value)),
         }
     }
+
+    /// Whether the bound lets it be done; then it is.
+    fn count(&mut self, key: B256, change: Sum, bound: U256) -> bool {
+        let value = U256::from_be_bytes(self.get(&key).0);
+        let sum = match change {
+            Sum::Plus(amount) => value.checked_add(amount).filter(|sum| *sum <= bound),
+            Sum::Minus(amount) => value.checked_sub(amount).filter(|rest| *rest >= bound),
+        };
+        sum.inspect(|sum| self.set(key, B256::from(*sum))).is_some()
+    }
 }
 
 /// The least a contract needs.
@@ -173,11 +145,11 @@ struct Least {
 }
 
 impl Least {
-    fn new(storage: Words) -> Self {
+    fn new(sender: Address) -> Self {
         let block = BlockEnv {
             chain_id: 7,
             number: 1,
-            timestamp: 1,
+            timestamp: TIMESTAMP,
             base_fee: 1,
             coinbase: Address::ZERO,
             gas_limit: GAS,
@@ -185,16 +157,16 @@ impl Least {
         };
         let context = FrameContext {
             address: Address::repeat_byte(0xcc),
-            caller: SENDER,
+            caller: sender,
             value: U256::ZERO,
-            origin: SENDER,
+            origin: sender,
             gas_price: 1,
             is_static: false,
             reentrant: false,
             depth: 0,
             block,
         };
-        Self { context, storage }
+        Self { context, storage: Words::default() }
     }
 }
 
@@ -216,8 +188,8 @@ impl Host for Least {
         Ok(Charged::new((), 100))
     }
 
-    fn storage_count(&mut self, _: &B256, _: Sum, _: &U256, _: u64) -> Result<Charged<bool>, HostError> {
-        refused()
+    fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, _: u64) -> Result<Charged<bool>, HostError> {
+        Ok(Charged::new(self.storage.count(*key, change, *bound), 100))
     }
 
     fn transient_load(&mut self, _: &B256, _: u64) -> Result<Charged<B256>, HostError> {

@@ -4,12 +4,12 @@ use super::wasm::Wasm;
 use crate::contract::creation;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use corniche_crypto::EthereumKey;
-use corniche_executor::{BlockOutput, Candidate, serial, verify_ordered};
-use corniche_state::{Account, Changes, Snapshot, State};
+use corniche_executor::{BlockOutput, Candidate, Recorded, Recorder, serial, verify_ordered};
+use corniche_state::{Account, Changes, Snapshot, State, StateView};
 use corniche_types::{Address, B256, Bytes, Height, U256, ValidatorIndex, keccak256};
-use corniche_vm::{BlockEnv, NoCache, Vm, VmConfig};
+use corniche_vm::{BlockEnv, NoCache, Vm, VmConfig, bench::Single, wasm::unpack};
 use std::{num::NonZero, sync::Arc, thread};
 
 const CHAIN_ID: u64 = 1;
@@ -151,6 +151,26 @@ impl<'a> Chain<'a> {
 
     pub fn execute_serially(&self, candidates: &[Candidate]) -> BlockOutput {
         serial::execute_block(&self.vm, &self.latest(), &self.env(), candidates, &fee_addresses())
+    }
+
+    /// What a transaction that calls a contract asks for, without the transaction and the state, and the gas it uses. `None`: it calls none.
+    pub fn single(&mut self, draft: Draft) -> anyhow::Result<Option<(Single, u64)>> {
+        let view = self.latest();
+        let TxKind::Call(to) = draft.to else { return Ok(None) };
+        let Some(code) = view.account(&to).and_then(|account| view.code(&account.code_hash)) else { return Ok(None) };
+        let (sender, input) = (self.accounts.addresses[draft.sender], draft.input.clone());
+        let candidate = self.sign(vec![draft]).remove(0);
+        let transaction = candidate.verified.map_err(|reason| anyhow!("{reason:?}"))?;
+        let recorder = Recorder::new(&view);
+        let recorded = Recorded::run(&self.vm, &recorder, &self.env(), &transaction, fee_addresses()[0]);
+        let recorded = recorded.context("the virtual machine failed")?;
+        let receipt = recorded.outcome.map_err(|reason| anyhow!("{reason:?}"))?.receipt;
+        ensure!(receipt.success, "the call reverted: {}", String::from_utf8_lossy(&receipt.output));
+        let asked =
+            recorded.reads.predicates.iter().map(|predicate| (predicate.key, view.storage(&predicate.key.0, &predicate.key.1)));
+        let found = recorded.reads.storage.iter().copied().chain(asked);
+        let storage = found.filter(|((address, _), _)| *address == to).map(|((_, slot), value)| (slot, value)).collect();
+        Ok(Some((Single { wasm: unpack(&code)?, sender, input, storage }, receipt.gas_used)))
     }
 
     /// Makes a block's changes the newest state.

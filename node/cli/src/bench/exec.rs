@@ -5,6 +5,7 @@ use super::{
     measure::{Measured, Plan, measure},
     random::Random,
     report::Report,
+    vm_only,
     wasm::Wasm,
     workloads::{Sizes, WORKLOADS, Workload},
 };
@@ -43,6 +44,14 @@ pub struct Args {
     /// Folder of the built contracts
     #[arg(long, value_name = "DIRECTORY", env = "CONTRACTS_WASM_DIR")]
     wasm_dir: Option<PathBuf>,
+    /// Measure calls of the workloads' contracts alone, without transactions and without a state, beside the same modules on bare wasmtime
+    ///
+    /// One call of each workload, drawn by the seed, is made again and again, each time on the same few words of storage, by all subjects
+    /// in turns. Microseconds of thread CPU time.
+    #[arg(long, conflicts_with_all = ["threads", "block", "blocks", "repeats"])]
+    vm_only: bool,
+    #[command(flatten)]
+    calls: vm_only::Calls,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,17 +65,28 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn run_here(args: &Args) -> anyhow::Result<()> {
+    let wasm = Wasm::new(args.wasm_dir.as_deref());
+    let chosen = |workload: &&Workload| args.workload.is_empty() || args.workload.iter().any(|name| name == workload.name);
+    let workloads = WORKLOADS.iter().filter(chosen);
+    if args.vm_only {
+        let report = vm_only::run(&args.calls, workloads, &wasm, args.seed)?;
+        exit::result(if args.json { report.json() } else { report.text() });
+        return Ok(());
+    }
     ensure!(args.block > 0 && args.blocks > 0 && args.repeats > 0, "--block, --blocks and --repeats are at least 1");
     ensure!(args.threads.iter().all(|threads| (1..=256).contains(threads)), "--threads are 1 to 256");
     ensure!(args.sizes.accounts >= 2, "--accounts is at least 2");
     let pools = args.threads.iter().map(|count| Threads::start(*count)).collect::<Result<Vec<_>, _>>();
     let pools = pools.context("cannot start the threads of a pool")?;
-    let wasm = Wasm::new(args.wasm_dir.as_deref());
+    // Two threads on one processor would say nothing.
+    let pair = match thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        true => Some(Threads::start(2).context("cannot start two threads")?),
+        false => None,
+    };
     let accounts = Accounts::new(args.sizes.accounts);
-    let plan = Plan { block: args.block, blocks: args.blocks, repeats: args.repeats, pools: &pools };
-    let chosen = |workload: &&Workload| args.workload.is_empty() || args.workload.iter().any(|name| name == workload.name);
+    let plan = Plan { block: args.block, blocks: args.blocks, repeats: args.repeats, pools: &pools, pair: pair.as_ref() };
     let mut report = Report::new(args.seed, &plan, &args.sizes);
-    for workload in WORKLOADS.iter().filter(chosen) {
+    for workload in workloads {
         let started = Instant::now();
         let measured = run_workload(workload, args, &accounts, &wasm, &plan)?;
         report.add(workload, measured);

@@ -10,7 +10,10 @@ use corniche_executor::{BlockOutput, Candidate, Pool, Recorded, Recorder, Statis
 use corniche_state::{Snapshot, Tree};
 use corniche_types::{Address, B256};
 use corniche_vm::{BlockEnv, Vm};
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 /// What is done with every workload.
 pub struct Plan<'a> {
@@ -21,6 +24,8 @@ pub struct Plan<'a> {
     /// How often each block is executed in each way.
     pub repeats: usize,
     pub pools: &'a [Threads],
+    /// Two threads, on a machine with two processors: what both are worth beside one.
+    pub pair: Option<&'a Threads>,
 }
 
 /// What one workload led to.
@@ -34,6 +39,8 @@ pub struct Measured {
     pub gas: u64,
     /// Serial runs, in order.
     pub serial: Vec<Took>,
+    /// Two serial runs at once that have nothing to do with each other, until both have ended; run i stood beside serial run i.
+    pub twice: Vec<Took>,
     /// One for each pool.
     pub parallel: Vec<Parallel>,
     /// Root of the authenticated tree over everything the blocks changed.
@@ -95,18 +102,25 @@ fn measure_block(
         Block { name, vm: &chain.vm, view: chain.latest(), env: chain.env(), candidates, fee_addresses: fee_addresses() };
     let judge = block.serial();
     for repeat in 0..plan.repeats {
-        let mut ways: Vec<_> = std::iter::once(None).chain(plan.pools.iter().zip(&mut into.parallel).map(Some)).collect();
+        let mut ways = vec![Way::Serial];
+        ways.extend(plan.pair.map(Way::Twice));
+        ways.extend(plan.pools.iter().zip(&mut into.parallel).map(|(pool, runs)| Way::Parallel(pool, runs)));
         if repeat % 2 == 1 {
             ways.reverse();
         }
         for way in ways {
             match way {
-                None => {
+                Way::Serial => {
                     let (output, took) = timed(|| block.serial());
                     into.serial.push(took);
                     block.compare(&judge, &output, 1)?;
                 }
-                Some((pool, parallel)) => {
+                Way::Twice(pair) => {
+                    let (outputs, took) = timed(|| block.twice(pair));
+                    into.twice.push(took);
+                    outputs.iter().try_for_each(|output| block.compare(&judge, output, 1))?;
+                }
+                Way::Parallel(pool, parallel) => {
                     let ((output, statistics), took) = timed(|| block.parallel(pool, Vec::new()));
                     parallel.runs.push(took);
                     parallel.statistics += statistics;
@@ -123,6 +137,13 @@ fn measure_block(
     Ok(judge)
 }
 
+/// How a block is executed.
+enum Way<'a> {
+    Serial,
+    Twice(&'a Threads),
+    Parallel(&'a Threads, &'a mut Parallel),
+}
+
 /// One block and what it runs on.
 struct Block<'a> {
     name: &'a str,
@@ -136,6 +157,16 @@ struct Block<'a> {
 impl Block<'_> {
     fn serial(&self) -> BlockOutput {
         serial::execute_block(self.vm, &self.view, &self.env, self.candidates, &self.fee_addresses)
+    }
+
+    /// By each thread of the pool on its own.
+    fn twice(&self, pair: &Threads) -> Vec<BlockOutput> {
+        let outputs = Mutex::new(Vec::new());
+        pair.run(&|_| {
+            let output = self.serial();
+            outputs.lock().unwrap_or_else(PoisonError::into_inner).push(output);
+        });
+        outputs.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn parallel(&self, pool: &Threads, recorded: Vec<Option<Recorded>>) -> (BlockOutput, Statistics) {

@@ -6,6 +6,7 @@ mod measure;
 mod random;
 mod report;
 mod solidity;
+mod vm_only;
 mod wasm;
 mod workloads;
 

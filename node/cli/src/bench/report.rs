@@ -52,6 +52,7 @@ impl Report {
                 "transactionsPerSecond": per_second(per_block, median_of(&measured.serial, |took| seconds(took.wall))),
                 "cpuMicrosecondsPerTransaction": 1e6 * median_of(&measured.serial, |took| seconds(took.cpu)) / per_block,
             },
+            "ceiling": measured.ceiling(),
             "parallel": parallel,
             // A run in which one differs ends without a report.
             "equal": true,
@@ -76,7 +77,7 @@ impl Report {
     }
 
     pub fn text(&self) -> String {
-        let head = "workload          gas/tx   reverted   serial tx/s";
+        let head = "workload          gas/tx   reverted   serial tx/s  ceiling";
         let of_pool = "       tx/s  speedup    CPU  re-exec  suspend";
         let pools: Vec<_> = self
             .rows
@@ -98,6 +99,10 @@ impl Report {
             "speedup and CPU: medians of pairs with the serial run beside it, over {} runs; re-exec and suspend: per transaction",
             self.rows.first().map_or(0, |(_, measured)| measured.serial.len())
         ));
+        lines.push(
+            "ceiling: two independent serial runs at once against one alone, what two threads could be worth at that moment"
+                .to_owned(),
+        );
         lines.push("hits: share adopted of results recorded on the state before the block".to_owned());
         lines.push("receipts, changes and roots of all runs are equal".to_owned());
         lines.join("\n")
@@ -112,6 +117,7 @@ impl Report {
             measured.reverted,
             per_second(measured.per_run(), median_of(&measured.serial, |took| seconds(took.wall))),
         );
+        line += &measured.ceiling().map_or(format!(" {:>8}", "-"), |ceiling| format!(" {ceiling:>7.2}x"));
         for parallel in &measured.parallel {
             let figures = Figures::new(measured, parallel);
             line += &match parallel.threads <= self.cores {
@@ -166,6 +172,13 @@ impl Measured {
     fn per_run(&self) -> f64 {
         self.transactions as f64 / self.blocks.max(1) as f64
     }
+
+    /// Blocks that two serial runs at once got done in the time of one alone, median of the pairs; `None` with one processor.
+    fn ceiling(&self) -> Option<f64> {
+        let pairs = self.serial.iter().zip(&self.twice);
+        let figures = pairs.map(|(alone, both)| 2.0 * seconds(alone.wall) / seconds(both.wall).max(f64::MIN_POSITIVE));
+        (!self.twice.is_empty()).then(|| median(figures.collect()))
+    }
 }
 
 fn per_second(transactions: f64, seconds: f64) -> f64 {
@@ -181,7 +194,7 @@ fn median_of(runs: &[Took], figure: impl Fn(&Took) -> f64) -> f64 {
 }
 
 /// Zero of nothing; of an even number the mean of the two in the middle.
-fn median(mut figures: Vec<f64>) -> f64 {
+pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     match (figures.len(), figures.len() / 2) {
         (0, _) => 0.0,
@@ -210,6 +223,7 @@ mod tests {
         let parallel = Parallel { threads: 2, runs: vec![took(50, 110), took(100, 210), took(50, 120)], ..Parallel::default() };
         let measured = Measured {
             serial: vec![took(100, 100), took(200, 200), took(90, 100)],
+            twice: vec![took(100, 200), took(250, 400), took(90, 180)],
             transactions: 30,
             blocks: 3,
             ..Measured::default()
@@ -218,5 +232,7 @@ mod tests {
         assert_eq!((figures.speedup, figures.per_second), (2.0, 200.0));
         assert!((figures.cpu - 1.1).abs() < 1e-9, "{}", figures.cpu);
         assert_eq!(figures.hit_rate, None);
+        assert_eq!(measured.ceiling(), Some(2.0));
+        assert_eq!(Measured::default().ceiling(), None, "nothing ran beside the serial runs");
     }
 }

@@ -1,10 +1,12 @@
 //! The same module on wasmtime alone: a fresh instance for each call from a pool tuned like ours, an optimising compiler, and a host of
 //! a few lines.
 
-use super::{Runner, SENDER, Subject, Words};
+use super::{Runner, Single, Subject, TIMESTAMP, Words};
 use crate::wasm::instrument::{APART, RUN_EXPORT};
-use alloy_primitives::{B256, Bytes, keccak256};
-use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use corniche_abi::{CORNICHE_MODULE, ENTRYPOINT_EXPORT, MEMORY_EXPORT, VM_HOOKS_MODULE};
+use corniche_state::Sum;
+use std::sync::Arc;
 use wasmtime::{
     Caller, Config, Enabled, Engine, Extern, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, OptLevel,
     PoolingAllocationConfig, Store,
@@ -20,7 +22,7 @@ pub(super) enum Metering {
 
 struct State {
     storage: Words,
-    input: Bytes,
+    single: Arc<Single>,
     output: Bytes,
     memory: Option<Memory>,
     /// Where the contract's memory begins.
@@ -33,8 +35,7 @@ pub(super) fn subject(
     metering: Metering,
     optimise: bool,
     threads: u32,
-    storage: Words,
-    input: Bytes,
+    single: &Arc<Single>,
 ) -> wasmtime::Result<Subject> {
     let mut config = Config::new();
     config.cranelift_opt_level(if optimise { OptLevel::Speed } else { OptLevel::None });
@@ -48,24 +49,28 @@ pub(super) fn subject(
     let mut linker = linker(&engine)?;
     linker.define_unknown_imports_as_traps(&module)?;
     let pre = linker.instantiate_pre(&module)?;
+    let single = single.clone();
     let runner = move || {
-        let (pre, input) = (pre.clone(), input.clone());
-        let mut storage = Some(storage.clone());
+        let (pre, single) = (pre.clone(), single.clone());
+        let mut kept = Words::default();
         let runner = move |calls: u32| {
             for _ in 0..calls {
-                let words = storage.take().unwrap_or_default();
-                storage = Some(call(&pre, words, input.clone(), metering).expect("a call of the benchmark works"));
+                let mut storage = std::mem::take(&mut kept);
+                storage.begin(&single);
+                kept = call(&pre, storage, single.clone(), metering).map_err(|error| format!("{error:?}"))?;
             }
+            Ok(())
         };
         Box::new(runner) as Runner
     };
     Ok(Subject { name, runner: Box::new(runner) })
 }
 
-fn call(pre: &InstancePre<State>, storage: Words, input: Bytes, metering: Metering) -> wasmtime::Result<Words> {
-    let length = input.len() as i32;
+fn call(pre: &InstancePre<State>, storage: Words, single: Arc<Single>, metering: Metering) -> wasmtime::Result<Words> {
+    let length = single.input.len() as i32;
     let base = if metering == Metering::Ours { APART } else { 0 };
-    let mut store = Store::new(pre.module().engine(), State { storage, input, output: Bytes::new(), memory: None, base });
+    let state = State { storage, single, output: Bytes::new(), memory: None, base };
+    let mut store = Store::new(pre.module().engine(), state);
     if metering == Metering::Fuel {
         store.set_fuel(1 << 40)?;
     }
@@ -78,8 +83,10 @@ fn call(pre: &InstancePre<State>, storage: Words, input: Bytes, metering: Meteri
         let run = instance.get_typed_func::<i32, i32>(&mut store, ENTRYPOINT_EXPORT)?;
         run.call(&mut store, length)?
     };
-    assert_eq!(status, 0, "a call of the benchmark failed");
-    Ok(store.into_data().storage)
+    match status {
+        0 => Ok(store.into_data().storage),
+        _ => Err(wasmtime::Error::msg(format!("the call ended with status {status}"))),
+    }
 }
 
 /// The contract's memory and the host's state.
@@ -106,7 +113,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     type Of<'c> = Caller<'c, State>;
     linker.func_wrap(VM_HOOKS_MODULE, "read_args", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
         let (memory, state) = parts(&mut caller)?;
-        slice(memory, to, state.input.len())?.copy_from_slice(&state.input);
+        slice(memory, to, state.single.input.len())?.copy_from_slice(&state.single.input);
         Ok(())
     })?;
     linker.func_wrap(VM_HOOKS_MODULE, "write_result", |mut caller: Of<'_>, at: i32, length: i32| -> wasmtime::Result<()> {
@@ -146,8 +153,8 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         },
     )?;
     linker.func_wrap(VM_HOOKS_MODULE, "msg_sender", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
-        let (memory, _) = parts(&mut caller)?;
-        slice(memory, to, 20)?.copy_from_slice(SENDER.as_slice());
+        let (memory, state) = parts(&mut caller)?;
+        slice(memory, to, 20)?.copy_from_slice(state.single.sender.as_slice());
         Ok(())
     })?;
     linker.func_wrap(VM_HOOKS_MODULE, "msg_value", |mut caller: Of<'_>, to: i32| -> wasmtime::Result<()> {
@@ -156,6 +163,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         Ok(())
     })?;
     linker.func_wrap(VM_HOOKS_MODULE, "msg_reentrant", || 0i32)?;
+    linker.func_wrap(VM_HOOKS_MODULE, "block_timestamp", || TIMESTAMP as i64)?;
     linker.func_wrap(VM_HOOKS_MODULE, "pay_for_memory_grow", |_: i32| {})?;
     linker.func_wrap(
         VM_HOOKS_MODULE,
@@ -165,6 +173,17 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
             let hash = keccak256(slice(memory, at, length as u32 as usize)?);
             slice(memory, to, 32)?.copy_from_slice(hash.as_slice());
             Ok(())
+        },
+    )?;
+    linker.func_wrap(
+        CORNICHE_MODULE,
+        "counter_add",
+        |mut caller: Of<'_>, slot: i32, amount: i32, limit: i32| -> wasmtime::Result<i32> {
+            let (memory, state) = parts(&mut caller)?;
+            let mut word = |at| slice(memory, at, 32).map(|bytes| B256::from_slice(bytes));
+            let (slot, amount, limit) = (word(slot)?, word(amount)?, word(limit)?);
+            let [amount, limit] = [amount, limit].map(|word| U256::from_be_bytes(word.0));
+            Ok(i32::from(!state.storage.count(slot, Sum::Plus(amount), limit)))
         },
     )?;
     Ok(linker)

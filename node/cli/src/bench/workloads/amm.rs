@@ -18,6 +18,6 @@ pub fn swaps(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {
     chain.fill(pool, owners.map(|slot| (slot, U256::from(1_000_000_000u64))));
     Ok(Box::new(move |random, sender| {
         let (first_in, paid) = (random.percent(50), random.between(1, 10_000));
-        call(sender, pool, solidity::call("swap(bool,uint256,uint256)", &[first_in.into(), paid.into(), 0.into()]))
+        call(sender, pool, solidity::call("swap(bool,uint256,uint256)", &[first_in.into(), paid.into(), 0u64.into()]))
     }))
 }

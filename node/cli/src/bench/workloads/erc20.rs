@@ -4,7 +4,7 @@ use super::{Generator, Sizes, call};
 use crate::bench::{
     chain::Chain,
     random::Keys,
-    solidity::{self, Value, address_key, slot_of},
+    solidity::{self, address_key, slot_of},
 };
 use corniche_types::U256;
 
@@ -24,14 +24,12 @@ pub fn zipf(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {
 fn transfers(chain: &mut Chain<'_>, keys: Keys) -> anyhow::Result<Generator> {
     let addresses = chain.accounts.addresses().to_vec();
     let each = U256::from(1_000_000_000u64);
-    // Two empty texts, a name and a symbol, and the supply.
-    let supply = each * U256::from(addresses.len());
-    let arguments: [Value<'_>; 5] = [96.into(), 128.into(), supply.into(), 0.into(), 0.into()];
-    let token = chain.deploy("erc20", Some(&solidity::encode(&arguments)))?;
+    let (name, symbol, supply) = (String::new(), String::new(), each * U256::from(addresses.len()));
+    let token = chain.deploy("erc20", Some(&solidity::encode(&[name.into(), symbol.into(), supply.into()])))?;
     chain.fill(token, addresses.iter().map(|address| (slot_of(BALANCES, address_key(address)), each)));
     Ok(Box::new(move |random, _| {
         let (from, to) = keys.draw_two(random);
-        let input = solidity::call("transfer(address,uint256)", &[addresses[to as usize].into(), 1.into()]);
+        let input = solidity::call("transfer(address,uint256)", &[addresses[to as usize].into(), 1u64.into()]);
         call(from as usize, token, input)
     }))
 }

@@ -79,6 +79,20 @@ pub struct Sizes {
     pub ycsb_keys: u64,
 }
 
+impl Sizes {
+    /// For what does not depend on them.
+    pub const SMALL: Self = Self {
+        accounts: 64,
+        smallbank_customers: 100,
+        smallbank_hot: 10,
+        retwis_users: 100,
+        tpcc_warehouses: 2,
+        tpcc_items: 100,
+        tpcc_customers: 10,
+        ycsb_keys: 100,
+    };
+}
+
 /// A call of a contract without value.
 fn call(sender: usize, to: Address, input: Bytes) -> Draft {
     Draft { sender, to: TxKind::Call(to), value: 0, input, gas_limit: CALL_GAS }

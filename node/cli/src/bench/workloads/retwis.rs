@@ -5,7 +5,7 @@ use super::{Generator, Sizes, call};
 use crate::bench::{
     chain::Chain,
     random::Keys,
-    solidity::{self, slot_of},
+    solidity::{self, Value, slot_of},
 };
 use corniche_types::U256;
 
@@ -35,8 +35,8 @@ pub fn mix(chain: &mut Chain<'_>, sizes: &Sizes) -> anyhow::Result<Generator> {
                 solidity::call("post(uint256,bytes32)", &[keys.draw(random).into(), random.between(1, u64::MAX - 1).into()])
             }
             _ => {
-                let read: Vec<_> = (0..random.between(1, 10)).map(|_| U256::from(keys.draw(random))).collect();
-                solidity::call("timeline(uint256[])", &[read.as_slice().into()])
+                let read: Vec<Value> = (0..random.between(1, 10)).map(|_| keys.draw(random).into()).collect();
+                solidity::call("timeline(uint256[])", &[read.into()])
             }
         };
         call(sender, retwis, input)

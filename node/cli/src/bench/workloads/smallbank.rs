@@ -34,7 +34,7 @@ pub fn mix(chain: &mut Chain<'_>, sizes: &Sizes) -> anyhow::Result<Generator> {
             7 => with_amount("transactSavings(uint256,int256)", amount),
             8 => with_amount("writeCheck(uint256,int256)", amount),
             _ => {
-                let other: Value<'_> = customer(random).into();
+                let other: Value = customer(random).into();
                 solidity::call("amalgamate(uint256,uint256)", &[who.into(), other])
             }
         };

@@ -10,7 +10,7 @@ use super::{Generator, Sizes, call};
 use crate::bench::{
     chain::Chain,
     random::Random,
-    solidity::{self, slot_of},
+    solidity::{self, Value, slot_of},
 };
 use anyhow::ensure;
 use corniche_types::{B256, Bytes, U256};
@@ -78,23 +78,16 @@ impl Tables {
         let district = random.between(1, DISTRICTS);
         let customer = self.customer(random);
         let lines = random.between(5, 15);
-        let mut items: Vec<_> = (0..lines).map(|_| U256::from(self.item(random))).collect();
+        let mut items: Vec<Value> = (0..lines).map(|_| self.item(random).into()).collect();
         if let (true, Some(last)) = (random.percent(1), items.last_mut()) {
-            *last = U256::ZERO;
+            *last = 0u64.into();
         }
         let supplier = |random: &mut Random| if random.percent(1) { self.another(warehouse, random) } else { warehouse };
-        let suppliers: Vec<_> = (0..lines).map(|_| U256::from(supplier(random))).collect();
-        let quantities: Vec<_> = (0..lines).map(|_| U256::from(random.between(1, 10))).collect();
+        let suppliers: Vec<Value> = (0..lines).map(|_| supplier(random).into()).collect();
+        let quantities: Vec<Value> = (0..lines).map(|_| random.between(1, 10).into()).collect();
         solidity::call(
             "newOrder(uint32,uint32,uint32,uint32[],uint32[],uint32[])",
-            &[
-                warehouse.into(),
-                district.into(),
-                customer.into(),
-                items.as_slice().into(),
-                suppliers.as_slice().into(),
-                quantities.as_slice().into(),
-            ],
+            &[warehouse.into(), district.into(), customer.into(), items.into(), suppliers.into(), quantities.into()],
         )
     }
 

@@ -5,7 +5,7 @@ use super::{Generator, Sizes, call};
 use crate::bench::{
     chain::Chain,
     random::Keys,
-    solidity::{self, slot_of},
+    solidity::{self, Value, slot_of},
 };
 use anyhow::ensure;
 use corniche_types::U256;
@@ -24,8 +24,8 @@ fn transactions(chain: &mut Chain<'_>, keys: Keys, sizes: &Sizes) -> anyhow::Res
     chain.fill(table, (0..sizes.ycsb_keys).map(|key| (slot_of(0, U256::from(key)), U256::from(key + 1))));
     Ok(Box::new(move |random, sender| {
         let (first, second) = keys.draw_two(random);
-        let both = [first, second].map(U256::from);
-        let arguments = [both.as_slice().into(), both.as_slice().into(), random.between(1, 1 << 32).into()];
+        let both = || Value::Array(vec![first.into(), second.into()]);
+        let arguments = [both(), both(), random.between(1, 1 << 32).into()];
         call(sender, table, solidity::call("transact(uint256[],uint256[],uint256)", &arguments))
     }))
 }
