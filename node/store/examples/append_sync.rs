@@ -5,11 +5,14 @@
 //! time included; the index's is that of the whole process while the checkpoint is brought to the head afterwards.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
+mod support;
+
 use corniche_engine::Ticket;
 use corniche_state::{Account, Changes, CommittedBlock, Tree};
 use corniche_store::{Backend, Options, Store, genesis_block};
 use corniche_types::*;
 use std::time::{Duration, Instant};
+use support::{genesis, process_cpu, receipt, thread_cpu_ns};
 
 const KEYS_PER_TRANSACTION: u64 = 3;
 const ACCOUNTS: u64 = 100_000;
@@ -28,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in(".")?;
-    let genesis = genesis();
+    let genesis = genesis(Default::default());
     let blocks = chain(&genesis, transactions, count);
     let name = format!("{}_transactions_{transactions}_keys_{KEYS_PER_TRANSACTION}", backend.name());
     let options = Options { backend, checkpoint_interval: None, ..Options::default() };
@@ -46,9 +49,9 @@ fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dy
         latencies.push(start.elapsed());
         commit += thread_cpu_ns() - cpu;
     }
-    let index = cpu_time();
+    let index = process_cpu();
     store.checkpoint();
-    let index = cpu_time() - index;
+    let index = process_cpu() - index;
     drop(store);
     let tenth = latencies.len() / 10;
     let (first, last) = (median(&latencies[..tenth]), median(&latencies[latencies.len() - tenth..]));
@@ -106,23 +109,6 @@ fn chain(genesis: &Genesis, transactions: u64, count: u64) -> Vec<CommittedBlock
     blocks
 }
 
-fn receipt(transaction_hash: B256, index: u64) -> Receipt {
-    let topics = vec![B256::repeat_byte(1), B256::repeat_byte(2), B256::repeat_byte(3)];
-    Receipt {
-        transaction_hash,
-        type_byte: 2,
-        success: true,
-        gas_used: 30_000,
-        cumulative_gas_used: 30_000 * (index + 1),
-        effective_gas_price: 7,
-        sender: Address::ZERO,
-        to: Some(Address::ZERO),
-        contract_address: None,
-        logs: vec![Log { address: Address::ZERO, topics, data: Bytes::from(vec![0; 32]) }],
-        output: Bytes::new(),
-    }
-}
-
 fn certificate(committed: &CommittedBlock) -> Certificate {
     Certificate {
         epoch: Epoch(0),
@@ -135,26 +121,6 @@ fn certificate(committed: &CommittedBlock) -> Certificate {
     }
 }
 
-fn genesis() -> Genesis {
-    Genesis {
-        protocol_version: 1,
-        chain_id: 1,
-        currency: "COR".into(),
-        timestamp_ms: TimestampMs(0),
-        block_ms: 0,
-        block_gas_limit: 30_000_000,
-        batch_bytes: 1 << 20,
-        batch_gas: 1 << 20,
-        epoch_blocks: 1000,
-        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
-        engine: EngineConfig { name: "mahi-mahi".into(), parameters: Default::default() },
-        validators: vec![],
-        coin_shares: vec![],
-        coin_public_key: Default::default(),
-        accounts: Default::default(),
-    }
-}
-
 fn median(latencies: &[Duration]) -> Duration {
     percentile(latencies, 50)
 }
@@ -163,18 +129,4 @@ fn percentile(latencies: &[Duration], percent: usize) -> Duration {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
-}
-
-/// CPU time of this thread.
-fn thread_cpu_ns() -> u64 {
-    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
-/// User and system time of the process so far, in the kernel's ticks of 10 ms.
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
 }

@@ -6,10 +6,13 @@
 //! first two it is this thread's, of the index the whole process'.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
+mod support;
+
 use corniche_state::{Account, Changes, CommittedBlock, StateView};
 use corniche_store::{Backend, Options, Store, genesis_block};
 use corniche_types::*;
 use std::time::Duration;
+use support::{genesis, process_cpu, receipt, thread_cpu_ns};
 
 const TRANSACTIONS: u64 = 1_000;
 const BLOCKS: u64 = 100;
@@ -29,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn measure(backend: Backend, keys: u64) -> Result<(), Box<dyn std::error::Error>> {
     let name = format!("{} {keys} keys", backend.name());
     let directory = tempfile::tempdir_in(".")?;
-    let genesis = genesis(keys);
+    let rich = GenesisAccount { balance: U256::from(1_000_000), ..GenesisAccount::default() };
+    let genesis = genesis((0..keys).map(|number| (address(number), rich.clone())).collect());
     let options = Options { backend, checkpoint_interval: None, ..Options::default() };
     let start = process_cpu();
     let (mut store, recovered) = Store::open(directory.path(), &genesis, options.clone())?;
@@ -94,56 +98,4 @@ fn measure(backend: Backend, keys: u64) -> Result<(), Box<dyn std::error::Error>
 
 fn address(number: u64) -> Address {
     Address::from_word(U256::from((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).into())
-}
-
-fn receipt(transaction_hash: B256, index: u64) -> Receipt {
-    let topics = vec![B256::repeat_byte(1), B256::repeat_byte(2), B256::repeat_byte(3)];
-    Receipt {
-        transaction_hash,
-        type_byte: 2,
-        success: true,
-        gas_used: 30_000,
-        cumulative_gas_used: 30_000 * (index + 1),
-        effective_gas_price: 7,
-        sender: Address::ZERO,
-        to: Some(Address::ZERO),
-        contract_address: None,
-        logs: vec![Log { address: Address::ZERO, topics, data: Bytes::from(vec![0; 32]) }],
-        output: Bytes::new(),
-    }
-}
-
-fn genesis(keys: u64) -> Genesis {
-    let rich = GenesisAccount { balance: U256::from(1_000_000), ..GenesisAccount::default() };
-    Genesis {
-        protocol_version: 1,
-        chain_id: 1,
-        currency: "COR".into(),
-        timestamp_ms: TimestampMs(0),
-        block_ms: 0,
-        block_gas_limit: 30_000_000,
-        batch_bytes: 1 << 20,
-        batch_gas: 1 << 20,
-        epoch_blocks: 1000,
-        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
-        engine: EngineConfig { name: "mahi-mahi".into(), parameters: Default::default() },
-        validators: vec![],
-        coin_shares: vec![],
-        coin_public_key: Default::default(),
-        accounts: (0..keys).map(|number| (address(number), rich.clone())).collect(),
-    }
-}
-
-/// CPU time of this thread.
-fn thread_cpu_ns() -> u64 {
-    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
-/// User and system time of the process so far, in the kernel's ticks of 10 ms.
-fn process_cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
 }

@@ -1,15 +1,19 @@
 //! What a block costs when the state is small and when it is large, for `docs/performance.md`.
 //!
 //! `cargo run -p corniche-state --example size -- 10000 100000 1000000 10000000`: blocks of 1,000 transactions, each of which reads
-//! and writes three keys anywhere in the state; then the values, the tree and pruning. CPU time of the thread.
+//! and writes three keys anywhere in the state; then the values, the tree and pruning; and one read by itself. CPU time of the thread.
 #![allow(clippy::disallowed_types, clippy::print_stdout)] // a measurement reads files and prints
 
-use corniche_state::{Account, Changes, State, StateView, Tree};
+mod support;
+
+use corniche_state::{Account, Changes, Snapshot, State, StateView, Tree};
 use corniche_types::{Address, B256, Height, U256};
+use support::{cpu_ns, resident_bytes};
 
 const TRANSACTIONS: u64 = 1_000;
 const BLOCKS: u64 = 100;
 const KEPT: u64 = 20;
+const READS: u64 = 1_000_000;
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
@@ -30,6 +34,11 @@ fn measure(keys: u64) {
         tree.apply(&changes);
     }
     let filled = cpu_ns() - start;
+    println!(
+        "{keys} keys: one read: {} ns there, {} ns absent",
+        read_ns(&state.latest(), 0, keys),
+        read_ns(&state.latest(), keys, keys)
+    );
     let (mut reading, mut writing, mut hashing, mut pruning) = (0, 0, 0, 0);
     let mut random = 7;
     for block in 1..=BLOCKS {
@@ -69,8 +78,17 @@ fn measure(keys: u64) {
         filled as f64 / keys as f64 / 1_000.0,
         values as u64 / kept as u64,
         nodes as u64 / kept as u64,
-        resident_mib()
+        resident_bytes() >> 20
     );
+}
+
+/// Of one key, of so many from `first` on.
+fn read_ns(snapshot: &Snapshot, first: u64, keys: u64) -> u64 {
+    let mut random = 1;
+    let start = cpu_ns();
+    let sum = (0..READS).fold(0u64, |sum, _| sum.wrapping_add(read(snapshot, first + next(&mut random) % keys)));
+    std::hint::black_box(sum);
+    (cpu_ns() - start) / READS
 }
 
 fn read(view: &dyn StateView, number: u64) -> u64 {
@@ -106,16 +124,4 @@ fn address(number: u64) -> Address {
 
 fn slot(number: u64) -> B256 {
     U256::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()
-}
-
-/// CPU time of this thread.
-fn cpu_ns() -> u64 {
-    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
 }

@@ -3,8 +3,11 @@
 //! `cargo run -p corniche-state --example tree_cost -- 1000000`: CPU time of the thread.
 #![allow(clippy::disallowed_types, clippy::print_stdout)] // a measurement reads a clock and prints
 
+mod support;
+
 use corniche_state::{Changes, Tree, TreeKey};
 use corniche_types::{Address, B256, U256};
+use support::{cpu_ns, resident_bytes};
 
 fn main() {
     let keys: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
@@ -33,7 +36,7 @@ fn main() {
     let start = cpu_ns();
     let length: usize = (0..10_000u64).map(|number| tree.prove(&key(number * 7 % keys)).siblings.len()).sum();
     report("prove", "1", 10_000, start);
-    println!("mean path {:.1}, resident {} MB", length as f64 / 10_000.0, resident_mb());
+    println!("mean path {:.1}, resident {} MB", length as f64 / 10_000.0, resident_bytes() >> 20);
 }
 
 fn slots(range: std::ops::Range<u64>, value: u64) -> Changes {
@@ -57,16 +60,4 @@ fn key(number: u64) -> TreeKey {
 
 fn report(what: &str, batch: &str, keys: u64, start: u64) {
     println!("{what}, batch {batch}: {:.2} us a key", (cpu_ns() - start) as f64 / 1e3 / keys as f64);
-}
-
-/// CPU time of this thread.
-fn cpu_ns() -> u64 {
-    let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    schedule.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
-fn resident_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1024
 }

@@ -228,7 +228,8 @@ fn a_burned_token_makes_room() {
     mint.must(SENDER, &input("mint()", &[]));
 }
 
-/// Figures for `docs/performance.md`: `cargo test -p corniche-vm --test contracts -- --ignored --nocapture`.
+/// What a gas buys, instruction by instruction: `cargo test -p corniche-vm --test contracts -- --ignored --nocapture`. Whole contracts are
+/// measured by `corniche bench exec --vm-only`.
 #[test]
 #[ignore = "prints figures"]
 fn figures() {
@@ -249,23 +250,7 @@ fn figures() {
         let each = start.elapsed() / ROUNDS;
         println!("{name}: {used} gas, {each:?}, {:.1} ns per gas", each.as_nanos() as f64 / used as f64);
     };
-    for name in ["counter", "erc20", "mint"] {
-        let wasm = wasm(name);
-        let start = Instant::now();
-        corniche_vm::wasm::validate::check(&wasm).unwrap();
-        let checked = start.elapsed();
-        let start = Instant::now();
-        engine().compile(&keccak256(&wasm), &wasm).unwrap();
-        println!("{name}: {} bytes, checked in {checked:?}, compiled in {:?}", wasm.len(), start.elapsed());
-    }
     let body = std::thread::Builder::new().stack_size(corniche_vm::THREAD_STACK_BYTES * 2).spawn(move || {
-        let counter = wasm("counter");
-        let mut world = World::default();
-        time("counter.increment", &counter, &mut world, &input("increment()", &[]), GAS);
-        time("counter.number", &counter, &mut world, &input("number()", &[]), GAS);
-        let mut token = token();
-        time("erc20.transfer", &token.wasm, &mut token.world, &input("transfer(address,uint256)", &[address(ALICE), number(0)]), GAS);
-        time("erc20.balanceOf", &token.wasm, &mut token.world, &input("balanceOf(address)", &[address(ALICE)]), GAS);
         let busy = |name: &str, imports: &str, locals: &str, body: &str| {
             let wasm = common::module(imports, &format!("{locals} (loop $again {} (br $again)) i32.const 0", body.repeat(16)));
             time(name, &wasm, &mut World::default(), b"abc", 30_000);
@@ -299,6 +284,4 @@ fn figures() {
         time("empty frame", &empty, &mut World::default(), b"", GAS);
     });
     body.unwrap().join().unwrap();
-    let counter = wasm("counter");
-    time("counter.increment on a small stack", &counter, &mut World::default(), &input("increment()", &[]), GAS);
 }
