@@ -101,6 +101,7 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_SCHEDULES=$${CORNICHE_SCHEDULES:-10000} \
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
+	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
 	$(CARGO) test --locked -p corniche-executor --lib -- --ignored
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture

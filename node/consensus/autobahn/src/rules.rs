@@ -18,11 +18,13 @@ pub struct Schedule {
 
 impl Schedule {
     pub fn new(committee: &Committee, config: &Config) -> Self {
-        let size = committee.size() as u64;
-        let least = committee.faulty().max(1) as u64;
+        Self::of(committee.size() as u64, committee.faulty() as u64, config.stable_leader)
+    }
+
+    fn of(size: u64, faulty: u64, stable: bool) -> Self {
         // P13: coprime with n, or some validators would lead no first view.
-        let step = (least..).find(|&step| coprime(step, size)).unwrap_or(1);
-        Self { size, step: if config.stable_leader { 0 } else { step } }
+        let step = (faulty.max(1)..).find(|&step| coprime(step, size)).unwrap_or(1);
+        Self { size, step: if stable { 0 } else { step } }
     }
 
     /// L(s,v) = (g·s + v) mod n. A run of f faulty leaders is paid once by the slots that are open, not by each of them.
@@ -97,4 +99,72 @@ pub fn zip(lengths: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     (0..longest).flat_map(move |offset| {
         lengths.iter().enumerate().filter(move |(_, length)| offset < **length).map(move |(lane, _)| (lane, offset))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: B256 = B256::repeat_byte(1);
+    const Y: B256 = B256::repeat_byte(2);
+
+    fn report(voted: Option<(u32, B256)>, confirmed: Option<(u32, B256)>) -> Report {
+        let named = |named: Option<(u32, B256)>| named.map(|(view, value)| (View(view), value));
+        Report { confirmed: named(confirmed), voted: named(voted) }
+    }
+
+    #[test]
+    fn p1_a_value_keeps_its_votes_when_it_is_proposed_again() {
+        // Four validators. A leads view 0, all vote x, and x is committed fast; nobody hears of it. The TC of view 0 from B, C, D
+        // proposes x again. D leads view 1 and shows it to B only.
+        let nothing = report(None, None);
+        assert_eq!(select(&[report(Some((0, X)), None), report(Some((0, X)), None), nothing], 2), Some(X));
+        // View 2 must not pick y, though no pair of view and value is there twice.
+        assert_eq!(select(&[report(Some((1, X)), None), report(Some((0, X)), None), nothing], 2), Some(X));
+    }
+
+    #[test]
+    fn the_cases_of_the_rule() {
+        let (x0, x1, y0, y1) = (Some((0, X)), Some((1, X)), Some((0, Y)), Some((1, Y)));
+        let cases = [
+            // 3: nothing binds.
+            ([report(None, None), report(x0, None), report(y0, None)], None),
+            // 4: one of both.
+            ([report(None, None), report(x0, None), report(x1, None)], Some(X)),
+            ([report(y1, y1), report(x0, None), report(None, None)], Some(Y)),
+            // 5: the repeated value in later views wins, its second largest view counts, and ties go to the certificate.
+            ([report(x1, y0), report(x1, None), report(None, None)], Some(X)),
+            ([report(x1, None), report(x0, None), report(y0, y0)], Some(Y)),
+            ([report(x1, None), report(x1, None), report(y1, y1)], Some(Y)),
+            // 1: the highest certificate.
+            ([report(None, x0), report(None, y1), report(None, None)], Some(Y)),
+        ];
+        for (number, (reports, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(select(&reports, 2), expected, "case {number}");
+        }
+    }
+
+    #[test]
+    fn everybody_leads_and_faulty_neighbours_are_apart() {
+        for size in [1u64, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 20, 50, 100] {
+            let faulty = (size - 1) / 3;
+            let schedule = Schedule::of(size, faulty, false);
+            let leaders: Vec<_> = (1..=size).map(|slot| schedule.leader(Slot(slot), View(0)).0).collect();
+            let distinct: std::collections::BTreeSet<_> = leaders.iter().collect();
+            assert_eq!(distinct.len() as u64, size, "P13: {size} validators");
+            // A view's next leader is the neighbour, a slot's at least f further on.
+            let step = (u64::from(leaders[1 % leaders.len()]) + size - u64::from(leaders[0])) % size;
+            assert!(size == 1 || step >= faulty.max(1), "{size} validators, {step} apart");
+        }
+        let stable = Schedule::of(4, 1, true);
+        assert_eq!(stable.leader(Slot(5), View(0)), stable.leader(Slot(6), View(0)));
+        assert_ne!(stable.leader(Slot(5), View(0)), stable.leader(Slot(5), View(1)));
+        assert_eq!(Schedule::of(3, 0, false).leader(Slot(u64::MAX), View(u32::MAX)).0, 0);
+    }
+
+    #[test]
+    fn lanes_take_turns() {
+        assert_eq!(zip(&[2, 0, 3]).collect::<Vec<_>>(), [(0, 0), (2, 0), (0, 1), (2, 1), (2, 2)]);
+        assert_eq!(zip(&[]).count(), 0);
+    }
 }

@@ -88,7 +88,9 @@ impl AutobahnVerifier {
         match message {
             Message::Car(car) => {
                 must(car.car.lane == from, || format!("a car of lane {} from validator {from}", car.car.lane))?;
-                must(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || "D1: no certificate".into())?;
+                must(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || {
+                    "D1: no certificate".into()
+                })?;
                 Ok(Checked::Car(self.check_car(car)?))
             }
             Message::Held { tip, share } => {
@@ -118,7 +120,9 @@ impl AutobahnVerifier {
     fn check_about_slots(&self, from: ValidatorIndex, message: &Message) -> Checks {
         match message {
             Message::Prepare(prepare) => self.check_prepare(prepare),
-            Message::Prepared { vote, strong } => self.check_vote(from, vote, prepared(vote.slot, vote.view, vote.cut, !strong)),
+            Message::Prepared { vote, strong } => {
+                self.check_vote(from, vote, prepared(vote.slot, vote.view, vote.cut, !strong))
+            }
             Message::Confirm(certificate) => self.check_prepare_qc(certificate),
             Message::Confirmed(vote) => {
                 let Vote { slot, view, cut, .. } = *vote;
@@ -145,7 +149,9 @@ impl AutobahnVerifier {
         let limit = self.config.batch_bytes as usize;
         must((1..=limit).contains(&batch.len()), || format!("batch of {} bytes, at most {limit}", batch.len()))?;
         self.check_tip(&Tip { lane: *lane, position: *position, digest: *parent })?;
-        must(position.0 > 1 || *parent == self.context.lane_start(*lane), || "the first car's parent is the lane's start".into())?;
+        must(position.0 > 1 || *parent == self.context.lane_start(*lane), || {
+            "the first car's parent is the lane's start".into()
+        })?;
         if let Some(certificate) = &signed.certificate {
             let below = certificate.tip.position;
             let fits = certificate.tip.lane == *lane && below < *position && position.0 - below.0 <= self.config.cars_ahead;

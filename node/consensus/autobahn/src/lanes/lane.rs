@@ -295,7 +295,8 @@ impl Lane {
     pub fn forget(&mut self, position: Position) {
         self.forgotten = self.forgotten.max(position.min(self.executed.position));
         let executed = (self.executed.position, self.executed.digest);
-        while let Some(first) = self.cars.first_entry().filter(|first| first.key().0 <= self.forgotten && *first.key() != executed)
+        while let Some(first) =
+            self.cars.first_entry().filter(|first| first.key().0 <= self.forgotten && *first.key() != executed)
         {
             first.remove();
         }

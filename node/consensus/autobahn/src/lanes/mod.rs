@@ -107,8 +107,7 @@ impl Lanes {
         let lanes = executed.into_iter().map(Lane::new).collect();
         let fetches = Fetches::new(signer.as_ref().map(|signer| signer.index()), config.fetch_retry_ms);
         let effects = VecDeque::new();
-        let mut all =
-            Self { config, committee, context, signer, signatures, lanes, own, fetches, effects, changed: true };
+        let mut all = Self { config, committee, context, signer, signatures, lanes, own, fetches, effects, changed: true };
         records.into_iter().for_each(|record| all.recover(record));
         all.lanes.iter_mut().for_each(Lane::drop_old_forks);
         all

@@ -234,4 +234,3 @@ impl Lanes {
 fn after(now: TimestampMs, wait: u64) -> TimestampMs {
     TimestampMs(now.0.saturating_add(wait))
 }
-

@@ -123,7 +123,10 @@ impl Net {
             Message::Available(certificate) => lanes.learn(&certificate),
             Message::FetchCars { tip, above } => {
                 let cars = lanes.serve(&tip, above, bytes).iter().map(|car| car.signed().clone()).collect();
-                lanes.effects.push_back(Effect::Send { to: Recipients::One(index(from)), message: Box::new(Message::Cars { tip, cars }) });
+                lanes.effects.push_back(Effect::Send {
+                    to: Recipients::One(index(from)),
+                    message: Box::new(Message::Cars { tip, cars }),
+                });
             }
             Message::Cars { tip, cars } => {
                 let cars: Vec<_> = cars.into_iter().map(named).collect();

@@ -21,17 +21,20 @@ pub(crate) enum Proposal {
 impl SlotState {
     /// V1, in view 0: the ticket is here, and something to propose.
     pub fn arm(&mut self, desk: &Desk) {
-        if self.view == View(0) && !self.timed_out && self.timers.view.is_none() && desk.signer(self.slot).is_some() {
+        if desk.signer(self.slot).is_none() {
+            return;
+        }
+        if self.timed_out {
+            self.timers.resend.get_or_insert(desk.in_ms(desk.config.resend_ms));
+        } else if self.timers.view.is_none() {
             self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
             self.timers.remind = self.prepare.is_none().then(|| desk.in_ms(desk.config.view_timeout_ms / 4));
         }
     }
 
-    /// P10: there is nothing to propose any more.
+    /// P10, in view 0: there is nothing to propose any more. A complaint stands, but is not repeated.
     pub fn disarm(&mut self) {
-        if self.view == View(0) && !self.timed_out {
-            self.timers = Timers::default();
-        }
+        self.timers = Timers::default();
     }
 
     /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.

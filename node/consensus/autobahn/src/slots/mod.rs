@@ -182,7 +182,10 @@ impl Slots {
             is_broken: false,
         };
         for record in records {
-            slots.top = slots.top.max(record.slot);
+            // A complaint alone does not say that the slot was ever proposed.
+            if record.view > View(0) || record.proposed.is_some() || record.voted.is_some() || record.conf.is_some() {
+                slots.top = slots.top.max(record.slot);
+            }
             let digest = record.prop.as_ref().map(|(_, cut)| slots.desk.context.cut(cut));
             slots.open.insert(record.slot, SlotState::recovered(record, digest));
         }

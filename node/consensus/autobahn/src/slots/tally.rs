@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// V5: a TC of exactly n − f TIMEOUTs. With more of them two values could both be repeated often enough in [`select`](crate::rules::select).
+/// V5: a TC of exactly n − f TIMEOUTs, so that at most one value can be repeated often enough in [`select`](crate::rules::select).
 pub(crate) fn timeout_certificate(
     desk: &Desk,
     slot: Slot,

@@ -1,6 +1,10 @@
 //! The slots alone: several machines on lock-step links, with modelled lanes and modelled keys.
 
+mod byzantine;
 mod delays;
 mod keys;
 mod net;
 mod paths;
+mod puppet;
+mod recovery;
+mod view_change;

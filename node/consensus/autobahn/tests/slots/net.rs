@@ -62,6 +62,9 @@ pub struct Node {
     pub disk: Vec<SlotRecord>,
     written: BTreeMap<RecordId, SlotRecord>,
     life: usize,
+    /// Slots handed over in this life.
+    handed: BTreeSet<Slot>,
+    /// Durable at once, with the time.
     pub commits: BTreeMap<Slot, (Arc<Cut>, CommitQc, u64)>,
     pub notes: Vec<(u64, String, String)>,
     pub accused: BTreeSet<ValidatorIndex>,
@@ -148,6 +151,7 @@ impl Net {
         self.nodes[node].slots = Some(Slots::new(setup));
         self.nodes[node].life += 1;
         self.nodes[node].written.clear();
+        self.nodes[node].handed.clear();
         self.drain(node);
         // Whatever it signs next must agree with the records: the lanes are as they were.
         self.give(node, Input::Lanes);
@@ -157,7 +161,6 @@ impl Net {
         self.nodes[node].slots = None;
     }
 
-    #[expect(dead_code, reason = "its tests follow")]
     /// From now on this validator is Byzantine.
     pub fn corrupt(&mut self, node: usize, double: Double) {
         self.crash(node);
@@ -268,8 +271,8 @@ impl Net {
         if let Some(anchor) = slot.0.checked_sub(self.config.open_slots).filter(|anchor| *anchor > 0) {
             assert_eq!(cut.anchor, self.values[&Slot(anchor)], "P14: {slot:?} stands on another value");
         }
-        let again = self.nodes[node].commits.insert(slot, (cut, certificate, self.now));
-        assert!(again.is_none(), "validator {node} hands {slot:?} over twice");
+        assert!(self.nodes[node].handed.insert(slot), "validator {node} hands {slot:?} over twice");
+        self.nodes[node].commits.entry(slot).or_insert((cut, certificate, self.now));
     }
 
     fn post(&mut self) {
@@ -362,9 +365,33 @@ impl Net {
         (0..self.nodes.len()).filter(|node| self.nodes[*node].slots.is_some())
     }
 
+    /// Whether nobody waits for anything.
+    pub fn is_idle(&self) -> bool {
+        let is_quiet = |node: &Node| node.slots.as_ref().is_none_or(|slots| slots.deadline().is_none());
+        self.mail.queue.is_empty() && self.disks.is_empty() && self.nodes.iter().all(is_quiet)
+    }
+
+    /// What a double, or a test in its name, sends.
+    pub fn send(&mut self, from: usize, to: usize, message: Message) {
+        self.mail.send(index(from), index(to), message);
+        self.post();
+    }
+
     /// Whether everybody who runs has committed this slot.
     pub fn all_committed(&self, slot: u64) -> bool {
         self.running().all(|node| self.nodes[node].commits.contains_key(&Slot(slot)))
+    }
+
+    /// For failures.
+    pub fn describe(&self) -> String {
+        let node = |(number, node): (usize, &Node)| {
+            let of = |record: &SlotRecord| (record.slot.0, record.view.0, record.timed_out, record.voted.map(|it| it.0.0));
+            let records: Vec<_> = node.disk.iter().filter(|it| !node.commits.contains_key(&it.slot)).map(of).collect();
+            let through = node.slots.as_ref().map(|slots| (slots.committed().0, slots.deadline()));
+            let notes = node.notes.iter().rev().take(4).collect::<Vec<_>>();
+            format!("{number}: committed, deadline {through:?}; (slot, view, timed out, voted) {records:?}; {notes:?}\n")
+        };
+        format!("{} ms\n", self.now) + &self.nodes.iter().enumerate().map(node).collect::<String>()
     }
 
     pub fn leader(&self, slot: u64, view: u32) -> usize {

@@ -1,0 +1,133 @@
+//! From one view to the next: crashed leaders, lost certificates, joining, reordered messages.
+
+use crate::net::{DELAY, Net, index, plain};
+use corniche_autobahn::{
+    Config,
+    message::{Message, Position, Slot},
+};
+
+fn views_of(net: &Net, slot: u64) -> u32 {
+    let committed = net.running().filter_map(|node| net.nodes[node].commits.get(&Slot(slot)));
+    committed.map(|(_, certificate, _)| certificate.view.0).max().expect("it is committed")
+}
+
+#[test]
+fn a_crashed_leader_costs_one_view() {
+    for all_to_all in [false, true] {
+        let mut net = Net::new(4, Config { all_to_all, ..plain() });
+        net.crash(net.leader(1, 0));
+        net.grow();
+        assert!(net.run_until(3_000, |net| net.all_committed(1)));
+        assert_eq!(views_of(&net, 1), 1);
+        // E6: the timer, TIMEOUT, and a slow commit; all that grew meanwhile is in it.
+        let last = net.running().filter_map(|node| net.committed_at(node, 1)).max().expect("just seen");
+        assert!(last <= 1_000 + 6 * DELAY + 5, "{last} ms");
+    }
+}
+
+#[test]
+fn a_run_of_faulty_leaders_is_paid_once() {
+    // Row 16: f leaders in a row are gone and k slots are wanted. The first pays f views, the others nothing; in the order of
+    // validators they would pay f − 1, f − 2, … again.
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        let mut net = Net::new(size, Config { fast_wait_ms: 0, ..plain() });
+        let first = net.leader(1, 0);
+        (0..faulty).for_each(|node| net.crash((first + node) % size));
+        net.grow();
+        assert!(net.run_until(60_000, |net| net.all_committed(1)));
+        for _ in 0..8 {
+            net.grow();
+            net.run_for(4 * DELAY);
+        }
+        assert!(net.run_until(60_000, |net| net.all_committed(4)), "{size} validators");
+        let views: Vec<_> = (1..=4).map(|slot| views_of(&net, slot) as usize).collect();
+        assert_eq!(views, [faulty, 0, 0, 0], "{size} validators");
+    }
+}
+
+#[test]
+fn a_lost_commit_is_asked_for_by_complaining() {
+    // Row 34: one validator does not get COMMIT(1). Its complaint is answered at once.
+    let mut net = Net::new(4, plain());
+    let leader = index(net.leader(1, 0));
+    let deaf = index((leader.as_usize() + 1) % 4);
+    net.link = Box::new(move |_, from, to, message| {
+        (from != leader || to != deaf || !matches!(message, Message::Commit(_))).then_some(DELAY)
+    });
+    net.grow();
+    assert!(net.run_until(1_500, |net| net.all_committed(1)));
+    let at = net.committed_at(deaf.as_usize(), 1).expect("just seen");
+    // Its timer began with the news, at 0; one round trip after it fired.
+    assert_eq!(at, 1_000 + 2 * DELAY);
+    assert_eq!(net.sent["timeout"], 3, "nobody else complains");
+}
+
+#[test]
+fn f_plus_one_complaints_take_everybody_along() {
+    // Row 13: votes of slot 1 are lost, and only two of four know that there is news, so only their timers run.
+    let mut net = Net::new(4, plain());
+    let leader = net.leader(1, 0);
+    net.crash(leader);
+    let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
+    net.link = Box::new(|_, _, _, message| (!matches!(message, Message::Available(_))).then_some(DELAY));
+    net.certify(leader, 1, &others[..2]);
+    net.run_for(1_000 + 2 * DELAY);
+    for node in &others {
+        assert_eq!(net.noted(*node, "view").first().map(|(_, detail)| detail.clone()), Some("slot 1 view 1".to_owned()));
+    }
+    assert_eq!(net.noted(others[2], "timeout").len(), 1, "it joined");
+    assert!(net.run_until(2_000, |net| net.all_committed(1)));
+}
+
+#[test]
+fn whoever_comes_late_to_a_view_is_shown_the_way() {
+    // P12: one validator hears nothing while the others change views twice.
+    let mut net = Net::new(4, plain());
+    let (first, second) = (net.leader(1, 0), net.leader(1, 1));
+    let late = (0..4).find(|node| *node != first && *node != second && *node != net.leader(1, 2)).expect("there are four");
+    let until = 4_500;
+    net.link = Box::new(move |now, from, to, message| {
+        let cut_off = now < until && (from == index(late) || to == index(late));
+        let blocked = now < until && matches!(message, Message::Prepared { .. });
+        (!cut_off && !blocked).then_some(DELAY)
+    });
+    net.grow();
+    assert!(net.run_until(30_000, |net| net.all_committed(1)));
+    assert!(net.now < until + 5_000, "{} ms", net.now);
+}
+
+#[test]
+fn any_order_of_messages_will_do() {
+    // Row 33: links differ in length from message to message, so that everything overtakes everything.
+    for seed in 0..40u64 {
+        let mut net = Net::new(4, Config { all_to_all: seed % 2 == 0, ..plain() });
+        let mut random = corniche_testkit::Random::new(seed);
+        net.link = Box::new(move |_, _, _, _| Some(random.between(1, 120)));
+        for _ in 0..10 {
+            net.grow();
+            net.run_for(60);
+        }
+        assert!(net.run_until(60_000, Net::is_idle), "seed {seed}: somebody still waits");
+        let last = *net.values.keys().next_back().expect("something is committed");
+        for node in &net.nodes {
+            let (cut, ..) = &node.commits[&last];
+            assert!(cut.tips.iter().all(|tip| tip.position == Position(10)), "seed {seed}: {cut:?}");
+            let held = node.slots.as_ref().map_or(0, |slots| slots.footprint());
+            assert!(held < 20, "seed {seed}: {held} things are held");
+        }
+    }
+}
+
+#[test]
+fn later_views_take_twice_as_long_up_to_a_bound() {
+    // Row 41: nothing gets through but complaints.
+    let mut net = Net::new(4, Config { max_view_timeout_ms: 4_000, ..plain() });
+    net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimedOut(_)).then_some(DELAY));
+    net.grow();
+    net.run_for(16_000);
+    let times: Vec<_> =
+        net.noted(0, "timeout").into_iter().filter(|(_, detail)| detail.starts_with("slot 1 ")).map(|(at, _)| at).collect();
+    let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000).collect();
+    assert_eq!(gaps[..4], [2, 4, 4, 4], "{times:?}");
+    assert!(net.nodes[0].slots.as_ref().is_some_and(|slots| slots.footprint() < 40));
+}
