@@ -41,6 +41,8 @@ pub struct Config {
     pub availability_wait_ms: u64,
     /// What is not answered is sent again after this, ms.
     pub resend_ms: u64,
+    /// How often an idle validator tells another one how far it has come, ms.
+    pub status_ms: u64,
     /// First wait before asking somebody else for what is missing, ms.
     pub fetch_retry_ms: u64,
     /// Most bytes of cars in one answer; one car is always allowed.
@@ -77,6 +79,7 @@ impl Default for Config {
             coverage_wait_ms: 10,
             availability_wait_ms: 5,
             resend_ms: 1_000,
+            status_ms: 5_000,
             fetch_retry_ms: 300,
             fetch_bytes: 4 << 20,
             retain_slots: 1_000,
@@ -140,6 +143,7 @@ impl Config {
             "coverage_wait_ms" => self.coverage_wait_ms = within(0, DAY_MS)?,
             "availability_wait_ms" => self.availability_wait_ms = within(0, DAY_MS)?,
             "resend_ms" => self.resend_ms = within(1, DAY_MS)?,
+            "status_ms" => self.status_ms = within(1, DAY_MS)?,
             "fetch_retry_ms" => self.fetch_retry_ms = within(1, DAY_MS)?,
             "fetch_bytes" => self.fetch_bytes = narrow(16 << 20)?,
             "retain_slots" => self.retain_slots = within(1, 1_000_000)?,

@@ -3,10 +3,122 @@
 //! **For tests and simulations only.** The keys are keyed hashes that anybody can compute; inside a test they bind like the real ones
 //! and cost a thousandth. They cannot be chosen in a genesis: nothing in a node constructs them.
 
-use crate::{Share, Signature, Signatures, Signer};
-use corniche_engine::Committee;
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorIndex, ValidatorInfo};
-use std::collections::BTreeMap;
+use crate::{
+    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    journal::Record,
+    message::{Context, Message, SignedCar, Tip},
+};
+use corniche_engine::{Committee, Verifier, VertexId};
+use corniche_testkit::{Forgery, Kit, Measured, Random};
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorIndex, ValidatorInfo, wire};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+/// Autobahn under one committee, with modelled keys.
+pub struct AutobahnKit {
+    pub config: Config,
+    committee: Committee,
+}
+
+impl AutobahnKit {
+    /// A committee of this size with quick timers, so that short runs cover many slots and views.
+    pub fn quick(size: usize) -> Rc<dyn Kit> {
+        let config = Config {
+            view_timeout_ms: 400,
+            max_view_timeout_ms: 5_000,
+            fast_wait_ms: 10,
+            coverage_wait_ms: 5,
+            resend_ms: 300,
+            status_ms: 1_000,
+            retain_slots: 60,
+            ..Config::default()
+        };
+        Rc::new(Self::new(committee(size), config))
+    }
+
+    pub fn new(committee: Committee, config: Config) -> Self {
+        Self { config, committee }
+    }
+
+    fn vertex(&self, car: &SignedCar) -> VertexId {
+        let digest = Context::new(&self.committee).car(&car.car);
+        Tip { lane: car.car.lane, position: car.car.position, digest }.into()
+    }
+}
+
+impl Kit for AutobahnKit {
+    fn name(&self) -> &'static str {
+        "autobahn"
+    }
+
+    fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
+        let corniche_testkit::Setup { me, seed, records, resume, now, forgery } = setup;
+        let signer: Arc<dyn Signer> = match forgery {
+            Some(Forgery::Share) => Arc::new(BadShares(me)),
+            _ => Arc::new(FakeKeys(me)),
+        };
+        let (config, committee, signatures) = (self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures));
+        Box::new(Autobahn::new(Setup { config, committee, signer: Some(signer), signatures, seed, records, resume, now }))
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        Arc::new(AutobahnVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures)))
+    }
+
+    /// A car is what an author says by itself; the round is its position.
+    fn peek(&self, message: &Bytes) -> Option<VertexId> {
+        match wire::decode(message) {
+            Ok(Message::Car(car)) => Some(self.vertex(&car)),
+            _ => None,
+        }
+    }
+
+    fn peek_record(&self, record: &Bytes) -> Option<VertexId> {
+        match wire::decode(record) {
+            Ok(Record::Car { car, .. }) => Some(self.vertex(&car)),
+            _ => None,
+        }
+    }
+
+    fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes> {
+        let Ok(Message::Car(mut car)) = wire::decode(message) else { return None };
+        match forgery {
+            Forgery::Parents => match random.below(3) {
+                // Nobody has it, ever.
+                0 => car.car.parent = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
+                1 => car.certificate = None,
+                _ => car.car.position.0 += 1,
+            },
+            Forgery::Share => return None,
+        }
+        car.signature = FakeKeys(author).sign(&Context::new(&self.committee).car(&car.car));
+        Some(Message::Car(car).encode())
+    }
+
+    /// What is `retain_slots` below the last executed slot is gone.
+    fn most_behind(&self) -> u64 {
+        self.config.retain_slots
+    }
+
+    /// Commits that are kept and their cars, on disk at most twice; what is on its way.
+    fn most_held(&self) -> usize {
+        let (size, retained) = (self.committee.size(), self.config.retain_slots as usize);
+        8 * (size + 2) * (retained + 64)
+    }
+}
+
+impl Measured for Autobahn {
+    fn footprint(&self) -> usize {
+        Autobahn::footprint(self).iter().sum()
+    }
+
+    fn describe(&self) -> String {
+        Autobahn::describe(self)
+    }
+}
 
 /// A committee whose keys are never looked at.
 pub fn committee(size: usize) -> Committee {
@@ -61,6 +173,23 @@ impl Signer for FakeKeys {
 
     fn share(&self, digest: &B256) -> Share {
         stretch::<32>("share", self.0.0, digest.as_slice()).to_vec().into()
+    }
+}
+
+/// A Byzantine double: signs cars and proposals properly, but its shares are noise.
+pub struct BadShares(pub ValidatorIndex);
+
+impl Signer for BadShares {
+    fn index(&self) -> ValidatorIndex {
+        self.0
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        FakeKeys(self.0).sign(digest)
+    }
+
+    fn share(&self, digest: &B256) -> Share {
+        stretch::<32>("noise", self.0.0, digest.as_slice()).to_vec().into()
     }
 }
 

@@ -15,17 +15,23 @@
 //! P pitfalls) are those of this crate's README, which also lists the departures from the paper.
 
 pub mod config;
+mod engine;
+mod journal;
 pub mod keys;
 #[cfg(feature = "kit")]
 pub mod kit;
 pub mod lanes;
 pub mod message;
 pub mod order;
+mod repair;
 pub mod rules;
+mod serve;
 mod slot;
 pub mod slots;
 pub mod verify;
 
 pub use config::Config;
+pub use engine::{Autobahn, Setup};
 pub use keys::{Share, Signature, Signatures, Signer};
 pub use slots::{Lanes, Slots};
+pub use verify::AutobahnVerifier;

@@ -60,7 +60,7 @@ impl Kit for MahiKit {
     fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
         let corniche_testkit::Setup { me, seed, records, resume, now, forgery } = setup;
         let signer: Arc<dyn Signer> = match forgery {
-            Some(Forgery::CoinShare) => Arc::new(BadShares(me)),
+            Some(Forgery::Share) => Arc::new(BadShares(me)),
             _ => Arc::new(FakeKeys(me)),
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
@@ -86,9 +86,7 @@ impl Kit for MahiKit {
         let Ok(Message::Block(mut block)) = wire::decode(message) else { return None };
         let content = &mut block.content;
         match forgery {
-            Forgery::CoinShare => {
-                content.coin_share = BadShares(author).coin_share(&self.context().coin_message(content.round))
-            }
+            Forgery::Share => content.coin_share = BadShares(author).coin_share(&self.context().coin_message(content.round)),
             Forgery::Parents => {
                 let place = random.below(content.parents.len() as u64) as usize;
                 match random.below(4) {

@@ -21,8 +21,8 @@ pub enum Double {
     Equivocator,
     /// Its proposals stand on what is not there, or on too little.
     ParentForger,
-    /// Its coin shares are noise.
-    CoinShareForger,
+    /// Its shares, of coins or of certificates, are noise.
+    ShareForger,
     /// Three processes with one key, all talk to all. Where n = 3f + 1, two siblings of each Byzantine validator forge no
     /// quorum even for somebody who counts blocks instead of authors; three do.
     Triplets,
@@ -40,7 +40,7 @@ impl Double {
         Self::Twin,
         Self::Equivocator,
         Self::ParentForger,
-        Self::CoinShareForger,
+        Self::ShareForger,
         Self::Triplets,
     ];
 
@@ -54,7 +54,7 @@ impl Double {
             Self::Twin => "twin",
             Self::Equivocator => "equivocator",
             Self::ParentForger => "parent-forger",
-            Self::CoinShareForger => "coin-share-forger",
+            Self::ShareForger => "coin-share-forger",
             Self::Triplets => "triplets",
         }
     }
@@ -70,7 +70,7 @@ impl Double {
 
     /// What its engine signs falsely by itself.
     pub fn signs(self) -> Option<Forgery> {
-        (self == Self::CoinShareForger).then_some(Forgery::CoinShare)
+        (self == Self::ShareForger).then_some(Forgery::Share)
     }
 
     /// What leaves instead of `message`, and to whom. `proposal`: the message is `author`'s own proposal.

@@ -30,6 +30,11 @@ pub trait Kit {
 pub trait Measured: Engine {
     /// How many things it holds that could become too many: proposals, verdicts, requests.
     fn footprint(&self) -> usize;
+
+    /// For people who look into a failure.
+    fn describe(&self) -> String {
+        String::new()
+    }
 }
 
 /// What an engine starts from; the committee and the parameters are the kit's.
@@ -48,6 +53,6 @@ pub struct Setup {
 pub enum Forgery {
     /// References that do not exist, are doubled, or are too few.
     Parents,
-    /// A coin share that is noise.
-    CoinShare,
+    /// A share, of a coin or of a certificate, that is noise.
+    Share,
 }

@@ -122,7 +122,8 @@ impl EngineProcess {
     /// For people who look into a failure.
     pub fn describe(&self) -> String {
         let (queue, held, deadline) = (&self.queue, self.engine.footprint(), self.engine.deadline());
-        format!("at commit {}, queue {queue:?}, holds {held}, deadline {deadline:?}", self.disk.position)
+        let inside = self.engine.describe();
+        format!("at commit {}, queue {queue:?}, holds {held}, deadline {deadline:?} {inside}", self.disk.position)
     }
 
     /// A user hands in a transaction.

@@ -66,6 +66,18 @@ impl Fetches {
         self.targets.retain(|tip, _| tip.position > lanes[tip.lane.as_usize()].executed().position);
     }
 
+    /// What is missing of a tip that is being fetched.
+    fn gap(&self, tip: &Tip) -> Option<Tip> {
+        self.targets.get(tip).map(|target| target.gap)
+    }
+
+    /// The highest position below this tip's that a fetch for the same lane ends at.
+    fn below(&self, tip: &Tip) -> Position {
+        let first = Tip { position: Position(0), digest: Default::default(), ..*tip };
+        let end = Tip { digest: Default::default(), ..*tip };
+        self.targets.range(first..end).next_back().map_or(Position(0), |(lower, _)| lower.position)
+    }
+
     fn add(&mut self, now: TimestampMs, tip: Tip, gap: Tip, above: Position, sources: &[ValidatorIndex]) {
         let sources = sources.iter().copied().filter(|source| Some(*source) != self.me);
         let target = self.targets.entry(tip).or_insert(Target { gap, above, sources: Vec::new(), asked: 0, ask_at: now });
@@ -97,9 +109,14 @@ impl Fetches {
 }
 
 impl Lanes {
-    /// Y1: the history of a tip that these validators hold, down to what is held here.
-    pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
-        self.fetch(now, tip, Position(0), sources);
+    /// Y1: the history of a tip that these validators hold, above a position and above what is executed.
+    pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
+        self.fetch(now, tip, above, sources);
+    }
+
+    /// Y2: the same for a tip that is not committed yet. What is being fetched for a lower tip of the lane is most likely part of it.
+    pub fn prefetch(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
+        self.fetch(now, tip, self.fetches.below(&tip), sources);
     }
 
     /// Y4: the body of a tip that is not certified, and nothing below.
@@ -108,7 +125,8 @@ impl Lanes {
     }
 
     fn fetch(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
-        if let Some(gap) = self.lane(tip.lane).gap(tip, above) {
+        let from = self.fetches.gap(&tip).unwrap_or(tip);
+        if let Some(gap) = self.lane(tip.lane).gap(from, above) {
             self.fetches.add(now, tip, gap, above, sources);
             self.ask(now);
         }
@@ -117,7 +135,7 @@ impl Lanes {
     /// D4: the car before is certified and unknown here.
     pub(super) fn fetch_certified(&mut self, now: TimestampMs, lane: ValidatorIndex) {
         if let Some(certificate) = self.lane(lane).certified().cloned() {
-            self.fetch_history(now, certificate.tip, &certificate.proof.signers);
+            self.prefetch(now, certificate.tip, &certificate.proof.signers);
         }
     }
 

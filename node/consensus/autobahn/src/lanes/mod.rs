@@ -346,6 +346,10 @@ impl Lanes {
         self.lane(lane).highest()
     }
 
+    pub fn get(&self, tip: &Tip) -> Option<&Arc<NamedCar>> {
+        self.lane(tip.lane).get(tip)
+    }
+
     /// Whether a restart needs the record of this car.
     pub fn needs(&self, tip: &Tip) -> bool {
         self.lane(tip.lane).get(tip).is_some()
@@ -360,6 +364,12 @@ impl Lanes {
     /// How many cars and fetches are held.
     pub fn footprint(&self) -> usize {
         self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
+    }
+
+    /// Executed, certified and voted positions of a lane, for people.
+    pub fn describe(&self, lane: ValidatorIndex) -> String {
+        let lane = self.lane(lane);
+        format!("{}/{}/{}", lane.executed().position.0, lane.certified_position().0, lane.voted().position.0)
     }
 
     /// Bytes of this lane's cars above its highest certificate.

@@ -77,8 +77,9 @@ impl Desk {
         self.signer(slot).map(|signer| signer.share(&self.context.statement(statement)))
     }
 
+    /// Takes the place of what was said before.
     pub fn abstain(&mut self, through: Slot) {
-        self.abstain = self.abstain.max(through);
+        self.abstain = through;
     }
 
     pub fn leads(&self, slot: Slot, view: View) -> bool {

@@ -219,9 +219,11 @@ impl Slots {
         timers.chain(self.commits.fetch).min().filter(|_| !self.is_broken)
     }
 
-    /// R5: signs nothing about slots up to this one.
+    /// R5: from now on signs nothing about slots up to this one.
     pub fn abstain(&mut self, through: Slot) {
         self.desk.abstain(through);
+        // Views entered without a voice have no timer.
+        self.open.values_mut().for_each(|state| state.resume(&self.desk));
     }
 
     /// Every slot up to this one is committed, and its cut was handed over.
@@ -232,6 +234,15 @@ impl Slots {
     /// How many things are held that could become too many.
     pub fn footprint(&self) -> usize {
         self.open.values().map(SlotState::footprint).sum::<usize>() + self.commits.len() + self.desk.waiting()
+    }
+
+    /// The open slots, for people who look into a failure.
+    pub fn describe(&self) -> String {
+        let open = self
+            .open
+            .values()
+            .map(|state| format!("{}v{}{}", state.slot.0, state.view.0, if state.timed_out { "!" } else { "" }));
+        format!("open {}, top {}", open.collect::<Vec<_>>().join(" "), self.top.0)
     }
 
     // ---- inputs ----------------------------------------------------------------------------------------------------

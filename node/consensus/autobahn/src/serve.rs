@@ -1,0 +1,183 @@
+//! Answering peers: where we stand, cars, commits.
+//!
+//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] of bytes that refills with time. A question that
+//! comes while it is used up waits, up to [`MAX_WAITING`] of them, until it is not. So a peer that floods questions gets the same share
+//! as one that asks politely, and neither takes anything from the others.
+
+use crate::{
+    config::Config,
+    engine::Autobahn,
+    message::{Message, Position, SignedCar, Slot, Standing, Tip},
+    verify::{MAX_CARS, MAX_COMMITS},
+};
+use corniche_types::{TimestampMs, ValidatorIndex, wire};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Full answers ([`Config::fetch_bytes`]) that a peer gets in a second.
+const ANSWERS_PER_SECOND: u64 = 16;
+/// Full answers that a peer gets at once after a pause.
+const BURST_ANSWERS: u64 = 8;
+/// Bytes that even the smallest answer counts.
+const LEAST: u64 = 1_024;
+/// Questions of one peer that wait, at most; more are dropped, and asked again.
+const MAX_WAITING: usize = 64;
+
+/// What is owed to peers, and what they may still cost.
+#[derive(Default)]
+pub struct Service {
+    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
+}
+
+/// What peers ask for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    Standing { nonce: u64 },
+    Cars { tip: Tip, above: Position },
+    Commits { above: Slot },
+}
+
+/// A token bucket of bytes that may go into debt: an answer's cost is known only afterwards.
+#[derive(Clone, Copy)]
+struct Allowance {
+    left: i64,
+    at: TimestampMs,
+}
+
+impl Allowance {
+    fn full(config: &Config, now: TimestampMs) -> Self {
+        Self { left: Self::most(config), at: now }
+    }
+
+    fn most(config: &Config) -> i64 {
+        i64::try_from(BURST_ANSWERS * (u64::from(config.fetch_bytes) + LEAST)).unwrap_or(i64::MAX)
+    }
+
+    fn per_ms(config: &Config) -> u64 {
+        (ANSWERS_PER_SECOND * (u64::from(config.fetch_bytes) + LEAST) / 1_000).max(1)
+    }
+
+    fn refill(&mut self, config: &Config, now: TimestampMs) {
+        let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(Self::per_ms(config));
+        self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(Self::most(config));
+        self.at = now;
+    }
+
+    /// When something may be spent again.
+    fn ready_at(&self, config: &Config) -> TimestampMs {
+        let debt = u64::try_from(1 - self.left).unwrap_or(0);
+        TimestampMs(self.at.0 + debt.div_ceil(Self::per_ms(config)))
+    }
+}
+
+impl Service {
+    /// When the next waiting question may be answered.
+    pub fn deadline(&self, config: &Config) -> Option<TimestampMs> {
+        let waiting = self.waiting.iter().filter(|(_, questions)| !questions.is_empty());
+        waiting.filter_map(|(peer, _)| self.allowances.get(peer)).map(|allowance| allowance.ready_at(config)).min()
+    }
+
+    pub fn count(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    fn next(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> Option<Question> {
+        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(config, now));
+        allowance.refill(config, now);
+        self.waiting.get_mut(&peer).filter(|_| allowance.left > 0)?.pop_front()
+    }
+
+    fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
+        if let Some(allowance) = self.allowances.get_mut(&peer) {
+            allowance.left = allowance.left.saturating_sub(i64::try_from(LEAST + bytes as u64).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+impl Autobahn {
+    pub(crate) fn take_question(&mut self, peer: ValidatorIndex, question: Question) {
+        let waiting = self.service.waiting.entry(peer).or_default();
+        if waiting.len() < MAX_WAITING && !waiting.contains(&question) {
+            waiting.push_back(question);
+        }
+        self.serve(peer);
+    }
+
+    /// Called at every deadline.
+    pub(crate) fn serve_waiting(&mut self) {
+        let peers: Vec<_> = self.service.waiting.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.serve(peer));
+    }
+
+    fn serve(&mut self, peer: ValidatorIndex) {
+        while let Some(question) = self.service.next(peer, &self.config, self.now) {
+            let bytes = match question {
+                Question::Standing { nonce } => self.answer_standing(peer, nonce),
+                Question::Cars { tip, above } => self.answer_cars(peer, tip, above),
+                Question::Commits { above } => self.answer_commits(peer, above),
+            };
+            self.service.spend(peer, bytes);
+        }
+    }
+
+    fn answer_standing(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {
+        // Whoever forgot is no witness.
+        if !self.repair.is_witness() {
+            return 0;
+        }
+        let standing = self.standing(peer, nonce, false);
+        let bytes = standing.yours.as_ref().map_or(0, |car| car.car.batch.len());
+        self.send(peer, &Message::Standing(standing));
+        // Its records do not have it.
+        if let Some(certificate) = self.lanes.certified(peer).cloned() {
+            self.send(peer, &Message::Available(certificate));
+        }
+        bytes
+    }
+
+    /// STATUS for one peer.
+    pub(crate) fn standing(&self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
+        let highest = |lane| self.lanes.highest(lane).map_or(Position(0), |car| car.position());
+        Standing {
+            nonce,
+            answer,
+            committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
+            yours: (!answer).then(|| self.lanes.highest(peer).map(|car| car.signed().clone())).flatten(),
+            lanes: self.committee.indices().map(highest).collect(),
+        }
+    }
+
+    /// SYNC-REPLY. Certificates inside a chain say nothing that the chain does not say, so only the tip keeps its own.
+    fn answer_cars(&mut self, peer: ValidatorIndex, tip: Tip, above: Position) -> usize {
+        let mut cars = self.lanes.serve(&tip, above, self.config.fetch_bytes as usize);
+        cars.drain(..cars.len().saturating_sub(MAX_CARS));
+        let bytes = cars.iter().map(|car| car.batch().len()).sum();
+        let bare = |car: &SignedCar| SignedCar { certificate: None, ..car.clone() };
+        let mut cars: Vec<_> = cars.iter().map(|car| bare(car.signed())).collect();
+        if let (Some(last), Some(held)) = (cars.last_mut(), self.lanes.get(&tip)) {
+            last.certificate = held.certificate().cloned();
+        }
+        self.send(peer, &Message::Cars { tip, cars });
+        bytes
+    }
+
+    /// SLOT-REPLY.
+    fn answer_commits(&mut self, peer: ValidatorIndex, above: Slot) -> usize {
+        let mut room = self.config.fetch_bytes as usize;
+        let mut commits = Vec::new();
+        for (number, slot) in (above.0.saturating_add(1)..).map(Slot).enumerate() {
+            let Some(commit) = self.commits.get(&slot).filter(|_| number < MAX_COMMITS) else { break };
+            let entry = ((*commit.cut).clone(), commit.certificate.clone());
+            let bytes = wire::encode(&entry).len();
+            if bytes > room && number > 0 {
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            commits.push(entry);
+        }
+        if !commits.is_empty() {
+            self.send(peer, &Message::Commits(commits));
+        }
+        self.config.fetch_bytes as usize - room
+    }
+}
