@@ -102,6 +102,9 @@ impl Journal {
                 self.newest.remove(&subject);
             }
         }
+        if self.live.len() < before {
+            self.crowded = self.crowded.min(2 * self.live.len() + FEW);
+        }
         let first = self.live.first_key_value().map_or(self.next, |(ticket, _)| *ticket);
         (self.live.len() < before).then_some(first)
     }
