@@ -103,6 +103,8 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 		$(CARGO) test --locked -p corniche-mahi-mahi --test suite schedules -- --nocapture
 	$(CARGO) test --locked -p corniche-autobahn --test selection -- --ignored --nocapture
 	CORNICHE_BLOCKS=$${CORNICHE_BLOCKS:-10000} $(CARGO) test --locked -p corniche-executor --test parallel
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
+		$(CARGO) test --locked -p corniche-executor --test generated -- --nocapture
 	$(CARGO) test --locked -p corniche-executor --lib -- --ignored
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
