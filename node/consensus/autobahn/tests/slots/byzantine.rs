@@ -133,7 +133,7 @@ fn a_withheld_certificate_binds_all_the_same() {
     let value = puppet.context.cut(&x);
     net.link = Box::new(move |now, from, to, _| {
         let cut_off = from == index(a) || to == index(a);
-        (now > 10_000 || now < 50 || !cut_off).then_some(DELAY)
+        (!(50..=10_000).contains(&now) || !cut_off).then_some(DELAY)
     });
     net.corrupt(
         leader,
