@@ -39,9 +39,12 @@ impl SlotState {
 
     /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.
     pub fn resume(&mut self, desk: &Desk) {
-        if self.timed_out {
+        if desk.signer(self.slot).is_none() {
+            // R5: nothing to sign, nothing to wait for.
+            self.timers = Timers::default();
+        } else if self.timed_out {
             self.timers.resend = Some(desk.now);
-        } else if self.view > View(0) && desk.signer(self.slot).is_some() {
+        } else if self.view > View(0) {
             self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
         }
     }
