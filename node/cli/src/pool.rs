@@ -1,4 +1,5 @@
-//! The threads that execute blocks: started once, parked between blocks, each with the stack that the virtual machine wants.
+//! The threads that execute blocks: started once, parked between blocks, each with the stack that the virtual machine wants. Whoever
+//! has a block executed is one of them, so that nobody has to be woken for the first transaction.
 
 use corniche_executor::Pool;
 use corniche_vm::THREAD_STACK_BYTES;
@@ -12,7 +13,7 @@ use std::{
 
 type Job = dyn Fn(usize) + Sync;
 
-/// So many threads that run one job at a time, all of them at once.
+/// So many threads that run one job at a time, all of them at once; the first is the caller's.
 pub struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
@@ -42,10 +43,10 @@ struct Round {
 }
 
 impl Threads {
-    /// Starts `count` threads, at least one. Fails when the system has no room for them.
+    /// Starts `count` threads less the caller's. Fails when the system has no room for them.
     pub fn start(count: usize) -> io::Result<Self> {
         let mut pool = Self { shared: Arc::default(), handles: Vec::new(), turn: Mutex::default() };
-        for index in 0..count.max(1) {
+        for index in 1..count {
             let shared = pool.shared.clone();
             let builder = thread::Builder::new().name(format!("execute-{index}")).stack_size(THREAD_STACK_BYTES);
             // If this one fails, dropping the pool ends those before it.
@@ -57,13 +58,13 @@ impl Threads {
 
 impl Pool for Threads {
     fn threads(&self) -> usize {
-        self.handles.len()
+        self.handles.len() + 1
     }
 
     /// A job that needs the pool itself waits for ever.
     ///
     /// # Panics
-    /// With what the first job that panicked did, after all have ended. A job that waits for one that panicked must be let go by
+    /// With what the caller's job did, or else the first one that panicked, after all have ended. A job that waits for one that panicked must be let go by
     /// whoever wrote them.
     fn run(&self, job: &(dyn Fn(usize) + Sync)) {
         let turn = lock(&self.turn);
@@ -75,14 +76,17 @@ impl Pool for Threads {
         round.number += 1;
         round.job = Some(job);
         round.running = self.handles.len();
+        drop(round);
         self.shared.begin.notify_all();
+        let own = panic::catch_unwind(AssertUnwindSafe(|| job(0)));
+        let mut round = lock(&self.shared.round);
         while round.running > 0 {
             round = wait(&self.shared.done, round);
         }
         round.job = None;
         let panic = round.panic.take();
         drop((round, turn));
-        if let Some(panic) = panic {
+        if let Some(panic) = own.err().or(panic) {
             panic::resume_unwind(panic);
         }
     }
@@ -231,8 +235,10 @@ mod tests {
             if bytes < here.len() { here[0] } else { deep(bytes - here.len()).wrapping_add(here[7]) }
         }
         // Far above the 2 MiB that a thread has by itself; with those the process would end here.
-        pool(1).run(&|_| {
-            std::hint::black_box(deep(THREAD_STACK_BYTES / 2));
+        pool(2).run(&|index| {
+            if index > 0 {
+                std::hint::black_box(deep(THREAD_STACK_BYTES / 2));
+            }
         });
     }
 }

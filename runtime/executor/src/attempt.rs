@@ -72,7 +72,7 @@ impl<'c> Attempt<'c> {
             Answer::Estimate(writer) => Halt::For(writer),
             Answer::Unsettled => Halt::ForFrontier,
         };
-        self.core.foresight.conflict(position, cells.hash(key));
+        self.core.conflict(position, cells.hash(key));
         self.seen().halt.get_or_insert(halt);
         self.halted.store(true, Ordering::Release);
         K::Content::default()

@@ -3,13 +3,14 @@
 use crate::foresight::Foresight;
 use crate::mvstore::{CellId, Cells};
 use crate::schedule::{Position, Reader, Schedule, Settled};
-use crate::sync::{Mutex, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::validate;
-use crate::{Predicate, Recorded};
+use crate::{Candidate, Predicate, Recorded};
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Bytes, Receipt, SkipReason};
 use foldhash::SharedSeed;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 pub(crate) struct Core<'c> {
     /// The state before the block.
@@ -19,7 +20,9 @@ pub(crate) struct Core<'c> {
     /// Code deployed in this block, also by attempts that came to nothing: an account names it by its hash, so it needs no versions.
     code: Mutex<BTreeMap<B256, Bytes>>,
     pub schedule: Schedule<Work>,
-    pub foresight: Foresight,
+    /// Made while the block already runs: what is not foreseen costs time only.
+    foresight: OnceLock<Foresight>,
+    ended: Mutex<Ended>,
     /// The lowest transaction whose fault turned out real (D5).
     fault: Mutex<Option<(Position, String)>>,
 }
@@ -34,6 +37,15 @@ pub(crate) struct Work {
     pub published: Published,
     /// To be asked again when all below is final.
     pub predicates: Vec<Predicate>,
+}
+
+/// What the final transactions came to together, in order.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub gas_used: u64,
+    pub executed: Vec<Position>,
+    pub skipped: Vec<(Position, SkipReason)>,
+    pub code: BTreeMap<B256, Bytes>,
 }
 
 #[derive(Clone, Default)]
@@ -52,20 +64,37 @@ impl<'c> Core<'c> {
     /// `results` gives each transaction what it starts with.
     pub fn new(
         base: &'c dyn StateView,
-        results: impl Iterator<Item = Work>,
-        foresight: Foresight,
+        results: impl ExactSizeIterator<Item = Work>,
         shards: usize,
         seed: &SharedSeed,
     ) -> Self {
-        let keys = foresight.positions();
+        let keys = results.len();
         Self {
             base,
             accounts: Cells::new(shards, 2 * keys, seed.clone()),
             storage: Cells::new(shards, keys, seed.clone()),
             code: Mutex::default(),
             schedule: Schedule::new(results),
-            foresight,
+            foresight: OnceLock::new(),
+            ended: Mutex::default(),
             fault: Mutex::default(),
+        }
+    }
+
+    /// Looks for conflicts to come. To be called once.
+    pub fn foresee(&self, candidates: &[Candidate]) {
+        self.foresight.get_or_init(|| Foresight::new(candidates, self.accounts.seed()));
+    }
+
+    /// Lower positions that should be final before `position` runs.
+    pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
+        self.foresight.get().into_iter().flat_map(move |foresight| foresight.awaited(position))
+    }
+
+    /// To be told of a conflict of `position` with a lower one over the key of this hash.
+    pub fn conflict(&self, position: Position, key: u64) {
+        if let Some(foresight) = self.foresight.get() {
+            foresight.conflict(position, key);
         }
     }
 
@@ -105,13 +134,45 @@ impl<'c> Core<'c> {
                 self.take_back(position, work);
                 return false;
             }
-            if let Some(Outcome::Fault(text)) = &work.outcome {
-                let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-                fault.get_or_insert_with(|| (position, text.clone()));
-                self.schedule.close();
+            let mut ended = self.ended();
+            match &mut work.outcome {
+                Some(Outcome::Executed { receipt, code }) => {
+                    ended.gas_used = ended.gas_used.saturating_add(receipt.gas_used);
+                    receipt.cumulative_gas_used = ended.gas_used;
+                    ended.executed.push(position);
+                    ended.code.append(code);
+                }
+                Some(Outcome::Skipped(reason)) => ended.skipped.push((position, *reason)),
+                Some(Outcome::Fault(text)) => {
+                    let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+                    fault.get_or_insert_with(|| (position, text.clone()));
+                    self.schedule.close();
+                }
+                None => unreachable!("it has executed"),
             }
             true
         })
+    }
+
+    /// Whether all is final and nothing was at fault.
+    pub fn is_complete(&self) -> bool {
+        self.schedule.all_final() && self.fault().is_none()
+    }
+
+    pub fn take_ended(&self) -> Ended {
+        std::mem::take(&mut *self.ended())
+    }
+
+    /// What an executed transaction's receipt is, when all is final. Takes everything that is known of it away.
+    pub fn take_receipt(&self, position: Position) -> Receipt {
+        match self.schedule.with_result(position, std::mem::take).outcome {
+            Some(Outcome::Executed { receipt, .. }) => *receipt,
+            _ => unreachable!("only the executed are asked for, once"),
+        }
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn fault(&self) -> Option<(Position, String)> {

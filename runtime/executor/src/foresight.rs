@@ -60,8 +60,8 @@ enum Name {
 
 impl Foresight {
     pub fn new(candidates: &[Candidate], seed: &SharedSeed) -> Self {
+        /// By its hash alone: two names with the same one are foreseen to conflict in vain.
         struct Known {
-            name: Name,
             hash: u64,
             /// Given when the second joins.
             class: Option<u32>,
@@ -80,7 +80,7 @@ impl Foresight {
             let Ok(transaction) = &candidate.verified else { continue };
             let mut join = |name: Name| {
                 let hash = hash_of(&name);
-                match known.entry(hash, |other| other.name == name, |other| other.hash) {
+                match known.entry(hash, |other| other.hash == hash, |other| other.hash) {
                     // A list may say the same twice; nobody waits for itself.
                     Entry::Occupied(entry) if entry.get().last == position as Position => {}
                     Entry::Occupied(mut entry) => {
@@ -95,7 +95,7 @@ impl Foresight {
                         of.last = position as Position;
                     }
                     Entry::Vacant(entry) => {
-                        entry.insert(Known { name, hash, class: None, members: 1, last: position as Position });
+                        entry.insert(Known { hash, class: None, members: 1, last: position as Position });
                     }
                 }
             };
@@ -114,12 +114,7 @@ impl Foresight {
         foresight
     }
 
-    /// Nothing is foreseen.
-    pub fn none(positions: usize) -> Self {
-        Self { starts: vec![0; positions + 1], links: Vec::new(), classes: Vec::new() }
-    }
-
-    /// Lower positions that `position` should see executed before it runs.
+    /// Lower positions that should be final before `position` runs.
     pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
         let conflicting = |link: &&Link| self.classes[link.class as usize].conflicts.load(Ordering::Relaxed);
         self.links(position).iter().filter(conflicting).map(|link| link.previous)
@@ -137,10 +132,6 @@ impl Foresight {
                 class.conflicts.store(true, Ordering::Relaxed);
             }
         }
-    }
-
-    pub fn positions(&self) -> usize {
-        self.starts.len() - 1
     }
 
     fn links(&self, position: Position) -> &[Link] {

@@ -16,6 +16,7 @@ mod candidate;
 mod commit;
 mod core;
 pub mod fees;
+mod few;
 mod foresight;
 mod mvstore;
 mod output;

@@ -16,13 +16,14 @@
 //! What always holds: at every moment, what a reader in an index saw is what its key resolves to at its position, estimates
 //! taken for what they last were; the others have been handed to whoever changed it.
 
+use crate::few::Few;
 use crate::schedule::{Position, Reader};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use corniche_state::{Account, StateView, Sum};
 use corniche_types::{Address, B256, U256};
 use foldhash::{SharedSeed, quality::FoldHasher};
 use hashbrown::HashTable;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// A key with more versions, or more readers, than this gets rid of what is final.
@@ -109,9 +110,9 @@ struct Cell<K: Key> {
     /// Whether a final transaction has written the base.
     written: bool,
     /// By ascending position.
-    versions: VecDeque<Version<K>>,
+    versions: Few<Version<K>>,
     /// By ascending position.
-    readers: VecDeque<Reader>,
+    readers: Few<Reader>,
 }
 
 struct Version<K: Key> {
@@ -154,7 +155,7 @@ impl<K: Key> Cells<K> {
             cell.tidy(frontier);
             let end = cell.below(position);
             let start = end.saturating_sub(ADDITIONS_READ_THROUGH);
-            let from = (start..end).rev().find(|index| matches!(cell.versions[*index].write, Write::Value(_)));
+            let from = (start..end).rev().find(|index| cell.is_value(*index));
             cell.apply(from.unwrap_or(start), end)
         })
     }
@@ -215,6 +216,10 @@ impl<K: Key> Cells<K> {
             .collect()
     }
 
+    pub fn seed(&self) -> &SharedSeed {
+        &self.seed
+    }
+
     fn with<T>(&self, key: &K, base: &dyn StateView, act: impl FnOnce(&mut Cell<K>) -> T) -> T {
         let (mut shard, _, index) = self.locate(key, base);
         act(&mut shard.cells[index])
@@ -242,8 +247,8 @@ impl<K: Key> Cells<K> {
             hash,
             base: key.read(base),
             written: false,
-            versions: VecDeque::new(),
-            readers: VecDeque::new(),
+            versions: Few::default(),
+            readers: Few::default(),
         });
         shard.table.insert_unique(hash, index as u32, |index| cells[*index as usize].hash);
         (guard, shard_index, index)
@@ -268,15 +273,19 @@ impl<K: Key> Cell<K> {
         }
     }
 
+    fn is_value(&self, index: usize) -> bool {
+        self.versions.get(index).is_some_and(|version| matches!(version.write, Write::Value(_)))
+    }
+
     /// Where the content before version `end` starts: at the highest value, or below all of them.
     fn last_value(&self, end: usize) -> usize {
-        (0..end).rev().find(|index| matches!(self.versions[*index].write, Write::Value(_))).unwrap_or(0)
+        (0..end).rev().find(|index| self.is_value(*index)).unwrap_or(0)
     }
 
     /// What versions `start` to `end` make of the base.
     fn apply(&self, start: usize, end: usize) -> K::Content {
         let mut content = None;
-        for version in self.versions.range(start..end) {
+        for version in self.versions.iter_from(start).take(end - start) {
             content = Some(match &version.write {
                 Write::Value(value) => value.clone(),
                 Write::Addition(addition) => K::add(content.as_ref().unwrap_or(&self.base), *addition),
@@ -290,7 +299,7 @@ impl<K: Key> Cell<K> {
         let mut start = end;
         while start > 0 {
             start -= 1;
-            let version = &self.versions[start];
+            let Some(version) = self.versions.get(start) else { break };
             if version.estimate {
                 return Answer::Estimate(version.position);
             }
@@ -328,7 +337,7 @@ impl<K: Key> Cell<K> {
         };
         let mut affected = first..first;
         if first < self.readers.len() {
-            let shadow = self.versions.range(self.below(position + 1)..).find(|v| matches!(v.write, Write::Value(_)));
+            let shadow = self.versions.iter_from(self.below(position + 1)).find(|v| matches!(v.write, Write::Value(_)));
             let limit = shadow.map_or(Position::MAX, |version| version.position);
             affected.end = self.readers.partition_point(|reader| reader.position <= limit);
         }
@@ -348,16 +357,19 @@ impl<K: Key> Cell<K> {
             }
         } else {
             match write {
-                Some(write) if known => {
-                    self.versions[index] = Version { position, write, estimate: false };
+                Some(write) => {
+                    let version = Version { position, write, estimate: false };
+                    match self.versions.get_mut(index) {
+                        Some(before) if known => *before = version,
+                        _ => self.versions.insert(index, version),
+                    }
                 }
-                Some(write) => self.versions.insert(index, Version { position, write, estimate: false }),
                 None if known => drop(self.versions.remove(index)),
                 None => {}
             }
         }
         if before.is_some_and(|before| before != self.content_after(position)) {
-            invalidated.extend(self.readers.drain(affected));
+            invalidated.extend(self.readers.take(affected.start, affected.len()));
         }
     }
 

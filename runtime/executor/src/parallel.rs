@@ -8,9 +8,8 @@
 //! by a pool; [`execute_block_stepped`] runs them on one thread, every step in an order that a seed decides.
 
 use crate::attempt::Attempt;
-use crate::commit;
+use crate::commit::Assembly;
 use crate::core::{Core, Work};
-use crate::foresight::Foresight;
 use crate::schedule::Schedule;
 use crate::sync::{Mutex, PoisonError};
 use crate::worker::{Ended, Step, Worker};
@@ -43,16 +42,24 @@ pub fn execute_block(
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, pool.threads());
     let total = Mutex::new(Statistics::default());
-    pool.run(&|_| {
+    let assembly = Assembly::new(candidates);
+    pool.run(&|index| {
         let _guard = CloseOnPanic(&core.schedule);
+        // The others begin meanwhile. A single worker takes them in order, and so meets no conflict.
+        if index == 0 && pool.threads() > 1 {
+            core.foresee(candidates);
+        }
         let mut worker = Worker::new();
         let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
         while worker.step(&core, &mut run) == Step::Done || core.schedule.sleep() {}
         *total.lock().unwrap_or_else(PoisonError::into_inner) += worker.statistics;
+        if core.is_complete() {
+            assembly.work(&core);
+        }
     });
     statistics += total.into_inner().unwrap_or_else(PoisonError::into_inner);
     block.stop_at_fault(&core);
-    (commit::assemble(core, candidates, pool), statistics)
+    (assembly.output(), statistics)
 }
 
 /// The same on the calling thread, with so many workers that take turns as `seed` says: the same seed, the same run.
@@ -69,6 +76,9 @@ pub fn execute_block_stepped(
 ) -> (BlockOutput, Statistics) {
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, workers);
+    if workers > 1 {
+        core.foresee(candidates);
+    }
     let mut workers: Vec<Worker<'_>> = (0..workers.max(1)).map(|_| Worker::new()).collect();
     let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
     let mut random = seed;
@@ -84,7 +94,9 @@ pub fn execute_block_stepped(
     );
     workers.into_iter().for_each(|worker| statistics += worker.statistics);
     block.stop_at_fault(&core);
-    (commit::assemble(core, candidates, &Alone), statistics)
+    let assembly = Assembly::new(candidates);
+    assembly.work(&core);
+    (assembly.output(), statistics)
 }
 
 /// What a block is made of, and how one of its transactions is run.
@@ -105,15 +117,10 @@ impl Block<'_> {
         let transactions = self.candidates.iter().filter(|candidate| candidate.verified.is_ok()).count() as u64;
         let offered = recorded.iter().flatten().count() as u64;
         let statistics = Statistics { transactions, offered, ..Statistics::default() };
-        let recorded = recorded.into_iter().chain(std::iter::repeat_with(|| None));
-        let works = self.candidates.iter().zip(recorded);
-        let works = works.map(|(_, recorded)| Work { recorded: recorded.map(Box::new), ..Work::default() });
-        // A single worker takes them in order, and so meets no conflict.
-        let foresight = match threads {
-            1 => Foresight::none(self.candidates.len()),
-            _ => Foresight::new(self.candidates, &seed),
-        };
-        (Core::new(view, works, foresight, SHARDS_PER_THREAD * threads, &seed), statistics)
+        let mut recorded = recorded.into_iter();
+        let work = |_| Work { recorded: recorded.next().flatten().map(Box::new), ..Work::default() };
+        let works = self.candidates.iter().map(work);
+        (Core::new(view, works, SHARDS_PER_THREAD * threads, &seed), statistics)
     }
 
     fn run(&self, core: &Core<'_>, attempt: &Attempt<'_>) -> Ended {

@@ -4,7 +4,7 @@
 //!             start               finish               settle, in order
 //!   Ready ───────────▶ Running ───────────▶ Executed ───────────▶ Final
 //!     ▲                 │  │ ▲                  │
-//!     │  its writer     │  └─┼── stale ◀────────┘ a write below it changed what it had read
+//!     │  the other one  │  └─┼── stale ◀────────┘ a write below it changed what it had read
 //!     └───────────── Waiting └── Parked: when all below is final
 //! ```
 //!
@@ -59,6 +59,8 @@ struct State<T> {
     attempt: u32,
     /// Positions that go on when this one has executed.
     waiting: Vec<Position>,
+    /// Positions that go on when this one is final.
+    until_final: Vec<Position>,
     result: T,
 }
 
@@ -66,7 +68,7 @@ struct State<T> {
 enum Status {
     Ready,
     Running,
-    /// For a lower position to execute.
+    /// For a lower position to execute, or to be final.
     Waiting,
     /// For all lower positions to be final.
     Parked,
@@ -81,11 +83,20 @@ struct Queue {
     done: bool,
 }
 
+/// Until when to wait for a lower position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Executed,
+    /// What has executed may have read something wrong. Whoever is sure to depend on it would go on from there, and whoever comes next
+    /// from that: a wave of wrong results just ahead of the right ones.
+    Final,
+}
+
 /// What became of a position that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     Yes,
-    /// It has executed meanwhile.
+    /// It has come so far meanwhile.
     Over,
 }
 
@@ -99,10 +110,10 @@ pub(crate) enum Finished {
 }
 
 /// What became of the transaction at the frontier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Go on with the next.
-    Final,
+    /// Go on with the next; these waited for it, and are to be run.
+    Final(Vec<Position>),
     /// It is to be run by whoever asked, on what is final.
     Run,
     /// Somebody else will.
@@ -111,7 +122,7 @@ pub(crate) enum Settled {
 
 impl<T> Schedule<T> {
     pub fn new(results: impl Iterator<Item = T>) -> Self {
-        let state = |result| State { status: Status::Ready, attempt: 0, waiting: Vec::new(), result };
+        let state = |result| State { status: Status::Ready, attempt: 0, waiting: Vec::new(), until_final: Vec::new(), result };
         let slots: Vec<_> =
             results.map(|result| Slot { state: Mutex::new(state(result)), stale: AtomicUsize::new(0) }).collect();
         let queue = Queue { done: slots.is_empty(), ..Queue::default() };
@@ -173,6 +184,10 @@ impl<T> Schedule<T> {
         lock(&self.queue).done
     }
 
+    pub fn all_final(&self) -> bool {
+        self.frontier() as usize == self.slots.len()
+    }
+
     /// Whether [`next`](Self::next) has something.
     #[cfg(test)]
     pub fn has_next(&self) -> bool {
@@ -192,16 +207,17 @@ impl<T> Schedule<T> {
         (Reader { position, incarnation: state.attempt }, self.frontier() == position)
     }
 
-    /// D1: lets `position` wait until `writer`, a lower one, has executed. `Over` when it has: then nothing changed.
-    pub fn wait(&self, position: Position, writer: Position) -> Waits {
-        debug_assert!(writer < position, "waiting goes downwards");
-        let mut of_writer = self.state(writer);
-        if matches!(of_writer.status, Status::Executed | Status::Final) {
-            return Waits::Over;
-        }
-        let mut state = self.state(position);
-        state.status = Status::Waiting;
-        of_writer.waiting.push(position);
+    /// D1: lets `position` wait for `earlier`, a lower one. `Over` when it has come so far: then nothing changed.
+    pub fn wait(&self, position: Position, earlier: Position, until: Until) -> Waits {
+        debug_assert!(earlier < position, "waiting goes downwards");
+        let of_earlier = &mut *self.state(earlier);
+        let queue = match (until, of_earlier.status) {
+            (_, Status::Final) | (Until::Executed, Status::Executed) => return Waits::Over,
+            (Until::Executed, _) => &mut of_earlier.waiting,
+            (Until::Final, _) => &mut of_earlier.until_final,
+        };
+        self.state(position).status = Status::Waiting;
+        queue.push(position);
         Waits::Yes
     }
 
@@ -254,10 +270,14 @@ impl<T> Schedule<T> {
         state.status = Status::Executed;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
+        Finished::Executed(self.ready(waiting))
+    }
+
+    fn ready(&self, waiting: Vec<Position>) -> Vec<Position> {
         for position in &waiting {
             self.state(*position).status = Status::Ready;
         }
-        Finished::Executed(waiting)
+        waiting
     }
 
     /// D4: makes `position` final when it is the lowest that is not, has executed, and `holds` says yes to its result.
@@ -266,7 +286,8 @@ impl<T> Schedule<T> {
             self.close();
             return Settled::Later;
         };
-        let state = &mut *lock(&slot.state);
+        let mut guard = lock(&slot.state);
+        let state = &mut *guard;
         if self.frontier() != position {
             return Settled::Later;
         }
@@ -274,7 +295,9 @@ impl<T> Schedule<T> {
             Status::Executed if holds(&mut state.result) => {
                 state.status = Status::Final;
                 self.frontier.store(position as usize + 1, Ordering::Release);
-                Settled::Final
+                let waiting = std::mem::take(&mut state.until_final);
+                drop(guard);
+                Settled::Final(self.ready(waiting))
             }
             Status::Executed | Status::Parked => {
                 state.status = Status::Ready;
@@ -287,11 +310,6 @@ impl<T> Schedule<T> {
     /// Looks at what `position` has come to.
     pub fn with_result<R>(&self, position: Position, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.state(position).result)
-    }
-
-    /// What all have come to, in order.
-    pub fn into_results(self) -> impl Iterator<Item = T> {
-        self.slots.into_iter().map(|slot| slot.state.into_inner().unwrap_or_else(PoisonError::into_inner).result)
     }
 
     fn state(&self, position: Position) -> MutexGuard<'_, State<T>> {

@@ -80,7 +80,7 @@ impl Publication {
         if let Some(reader) = self.invalidated.pop() {
             if core.invalidate(reader) {
                 self.invalidations += 1;
-                core.foresight.conflict(reader.position, self.key);
+                core.conflict(reader.position, self.key);
             }
             return true;
         }

@@ -4,7 +4,7 @@
 use crate::Statistics;
 use crate::attempt::{Attempt, Halt};
 use crate::core::{Core, Outcome};
-use crate::schedule::{ATTEMPTS, Finished, Position, Settled, Waits};
+use crate::schedule::{ATTEMPTS, Finished, Position, Settled, Until, Waits};
 use crate::validate::Publication;
 use corniche_types::SkipReason;
 use corniche_vm::{Executed, NotExecuted};
@@ -68,7 +68,10 @@ impl<'c> Worker<'c> {
                 }
             }
             Stage::Settling(position) => match core.settle(position, &mut self.statistics.bounds_violated) {
-                Settled::Final => self.stage = Stage::Settling(position + 1),
+                Settled::Final(waiting) => {
+                    self.stage = Stage::Settling(position + 1);
+                    waiting.into_iter().for_each(|position| self.take(core, position));
+                }
                 Settled::Run => self.take(core, position),
                 Settled::Later => {}
             },
@@ -84,8 +87,8 @@ impl<'c> Worker<'c> {
 
     fn begin(&mut self, core: &'c Core<'c>, position: Position) {
         if core.schedule.frontier() < position {
-            for earlier in core.foresight.awaited(position) {
-                if core.schedule.wait(position, earlier) == Waits::Yes {
+            for earlier in core.awaited(position) {
+                if core.schedule.wait(position, earlier, Until::Final) == Waits::Yes {
                     self.statistics.foreseen += 1;
                     return;
                 }
@@ -127,7 +130,7 @@ impl<'c> Worker<'c> {
         self.statistics.suspensions += 1;
         match halt {
             Halt::For(writer) if incarnation < ATTEMPTS => {
-                if core.schedule.wait(position, writer) == Waits::Over {
+                if core.schedule.wait(position, writer, Until::Executed) == Waits::Over {
                     self.retry(core, position, false);
                 }
             }

@@ -13,7 +13,7 @@ mod sync {
 mod schedule;
 
 use loom::sync::{Arc, Mutex};
-use schedule::{Finished, Position, Reader, Schedule, Settled, Waits};
+use schedule::{Finished, Position, Reader, Schedule, Settled, Until, Waits};
 
 /// One key: its value, and who has read it. What it takes of the store for the rest to be put to the test.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Block {
             let below = position.checked_sub(1);
             if self.foreseen
                 && let Some(below) = below
-                && self.schedule.wait(position, below) == Waits::Yes
+                && self.schedule.wait(position, below, Until::Final) == Waits::Yes
             {
                 continue;
             }
@@ -72,17 +72,16 @@ impl Block {
             match self.schedule.finish(reader, read + 1, |_| {}) {
                 Finished::Stale(again) => hand = again.then_some(position),
                 Finished::Executed(waiting) => {
-                    let mut waiting = waiting.into_iter();
-                    hand = waiting.next();
-                    waiting.for_each(|position| self.schedule.push(position));
+                    waiting.into_iter().for_each(|position| self.take(&mut hand, position));
                     let mut next = position;
                     loop {
                         match self.schedule.settle(next, |_| true) {
-                            Settled::Final => next += 1,
+                            Settled::Final(waiting) => {
+                                next += 1;
+                                waiting.into_iter().for_each(|position| self.take(&mut hand, position));
+                            }
                             Settled::Run => {
-                                if let Some(held) = hand.replace(next) {
-                                    self.schedule.push(held);
-                                }
+                                self.take(&mut hand, next);
                                 break;
                             }
                             Settled::Later => break,
@@ -90,6 +89,14 @@ impl Block {
                     }
                 }
             }
+        }
+    }
+}
+
+impl Block {
+    fn take(&self, hand: &mut Option<Position>, position: Position) {
+        if let Some(held) = hand.replace(position) {
+            self.schedule.push(held);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::attempt::Attempt;
 use crate::core::{Core, Outcome, Work};
-use crate::foresight::Foresight;
 use crate::worker::{Ended, Step, Worker};
 use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
@@ -166,7 +165,7 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
 pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
     let seed = SharedSeed::from_u64(1);
     let works = scripts.iter().map(|_| Work::default());
-    let core = Core::new(&EmptyState, works, Foresight::none(scripts.len()), 2, &seed);
+    let core = Core::new(&EmptyState, works, 2, &seed);
     let mut runs = vec![Run::default(); scripts.len()];
     let mut run = |attempt: &Attempt<'_>| {
         let position = attempt.reader.position as usize;
@@ -196,11 +195,10 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
     }
     assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
     let (storage, accounts) = (core.storage.take_written(), core.accounts.take_written());
-    let numbers = core.schedule.into_results().map(|work| match work.outcome {
-        Some(Outcome::Executed { receipt, .. }) => Some(receipt.gas_used),
-        Some(Outcome::Skipped(_)) => None,
-        Some(Outcome::Fault(_)) | None => panic!("final without a result"),
-    });
+    let mut numbers = vec![None; scripts.len()];
+    for position in core.take_ended().executed {
+        numbers[position as usize] = Some(core.take_receipt(position).gas_used);
+    }
     let fees = accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;
-    Outcomes { numbers: numbers.collect(), fault, storage, fees }
+    Outcomes { numbers, fault, storage, fees }
 }

@@ -1,0 +1,131 @@
+//! A queue that usually holds one item, and then needs no memory of its own: most keys of a block have one version and one reader.
+
+use std::collections::VecDeque;
+
+pub(crate) struct Few<T> {
+    /// There unless the queue is empty.
+    first: Option<T>,
+    rest: VecDeque<T>,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, rest: VecDeque::new() }
+    }
+}
+
+impl<T> Few<T> {
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&T> {
+        match index {
+            0 => self.first.as_ref(),
+            _ => self.rest.get(index - 1),
+        }
+    }
+
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        match index {
+            0 => self.first.as_mut(),
+            _ => self.rest.get_mut(index - 1),
+        }
+    }
+
+    pub fn front(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
+    pub fn back(&self) -> Option<&T> {
+        self.rest.back().or(self.first.as_ref())
+    }
+
+    /// The items from `index` on.
+    pub fn iter_from(&self, index: usize) -> impl Iterator<Item = &T> {
+        let first = if index == 0 { self.first.as_ref() } else { None };
+        first.into_iter().chain(self.rest.range(index.saturating_sub(1).min(self.rest.len())..))
+    }
+
+    /// How many items, from the front, `is_before` says yes to; it says yes to no item after one that it said no to.
+    pub fn partition_point(&self, mut is_before: impl FnMut(&T) -> bool) -> usize {
+        match &self.first {
+            Some(first) if is_before(first) => 1 + self.rest.partition_point(is_before),
+            _ => 0,
+        }
+    }
+
+    /// `index` is at most the length.
+    pub fn insert(&mut self, index: usize, item: T) {
+        if index > 0 {
+            self.rest.insert(index - 1, item);
+        } else if let Some(second) = self.first.replace(item) {
+            self.rest.push_front(second);
+        }
+    }
+
+    pub fn pop_front(&mut self) -> Option<T> {
+        let first = self.first.take();
+        self.first = self.rest.pop_front();
+        first
+    }
+
+    pub fn remove(&mut self, index: usize) -> Option<T> {
+        match index {
+            0 => self.pop_front(),
+            _ => self.rest.remove(index - 1),
+        }
+    }
+
+    /// Takes out `count` items from `index` on.
+    pub fn take(&mut self, index: usize, count: usize) -> impl Iterator<Item = T> {
+        (0..count).map_while(move |_| self.remove(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_answers_like_a_vector(steps in prop::collection::vec((0usize..5, any::<usize>()), 0..60)) {
+            let mut few = Few::default();
+            let mut vector: Vec<usize> = Vec::new();
+            for (step, (what, number)) in steps.into_iter().enumerate() {
+                let index = number % (vector.len() + 1);
+                match what {
+                    0 | 1 => {
+                        few.insert(index, step);
+                        vector.insert(index, step);
+                    }
+                    2 => {
+                        let expected = (index < vector.len()).then(|| vector.remove(index));
+                        prop_assert_eq!(few.remove(index), expected);
+                    }
+                    3 => {
+                        let expected = (!vector.is_empty()).then(|| vector.remove(0));
+                        prop_assert_eq!(few.pop_front(), expected);
+                    }
+                    _ => {
+                        let count = number / 7 % (vector.len() - index + 1);
+                        let expected: Vec<_> = vector.drain(index..index + count).collect();
+                        prop_assert_eq!(few.take(index, count).collect::<Vec<_>>(), expected);
+                    }
+                }
+                prop_assert_eq!((few.len(), few.is_empty()), (vector.len(), vector.is_empty()));
+                prop_assert_eq!((few.front(), few.back()), (vector.first(), vector.last()));
+                prop_assert_eq!(few.iter_from(index).collect::<Vec<_>>(), vector.iter().skip(index).collect::<Vec<_>>());
+                prop_assert_eq!(few.get(index), vector.get(index));
+                prop_assert_eq!(few.get_mut(index).copied(), vector.get(index).copied());
+                let mut seen = 0;
+                prop_assert_eq!(few.partition_point(|_| { seen += 1; seen <= 1 }), vector.len().min(1));
+            }
+        }
+    }
+}
