@@ -13,6 +13,8 @@ pub(crate) struct Attempt<'c> {
     pub reader: Reader,
     /// Everything below is final: what is read is what is, and nobody will change it.
     pub exact: bool,
+    /// Everything below this was final when the attempt began.
+    frontier: Position,
     core: &'c Core<'c>,
     seen: Mutex<Seen>,
     halted: AtomicBool,
@@ -34,8 +36,15 @@ pub(crate) enum Halt {
 }
 
 impl<'c> Attempt<'c> {
-    pub fn new(core: &'c Core<'c>, reader: Reader, exact: bool) -> Self {
-        Self { reader, exact, core, seen: Mutex::default(), halted: AtomicBool::new(false) }
+    pub fn new(core: &'c Core<'c>, reader: Reader, frontier: Position) -> Self {
+        Self {
+            reader,
+            exact: frontier == reader.position,
+            frontier,
+            core,
+            seen: Mutex::default(),
+            halted: AtomicBool::new(false),
+        }
     }
 
     pub fn halt(&self) -> Option<Halt> {
@@ -66,16 +75,20 @@ impl<'c> Attempt<'c> {
 
     fn read<K: Key<Content: Default>>(&self, cells: &Cells<K>, key: &K) -> K::Content {
         let position = self.reader.position;
-        let (reader, frontier) = if self.exact { (None, position) } else { (Some(self.reader), self.core.schedule.frontier()) };
-        let halt = match cells.read(key, position, reader, frontier, self.core.base) {
+        let reader = (!self.exact).then_some(self.reader);
+        let halt = match cells.read(key, position, reader, self.frontier, self.core.base) {
             Answer::Found(content) => return content,
             Answer::Estimate(writer) => Halt::For(writer),
             Answer::Unsettled => Halt::ForFrontier,
         };
         self.core.conflict(position, cells.hash(key));
+        self.stop(halt);
+        K::Content::default()
+    }
+
+    fn stop(&self, halt: Halt) {
         self.seen().halt.get_or_insert(halt);
         self.halted.store(true, Ordering::Release);
-        K::Content::default()
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -85,6 +98,13 @@ impl<'c> Attempt<'c> {
 
 impl StateView for Attempt<'_> {
     fn account(&self, address: &Address) -> Option<Account> {
+        if let Some(recipient) = self.core.recipient(address) {
+            if !self.exact {
+                self.stop(Halt::ForFrontier);
+                return None;
+            }
+            self.core.pay_out(recipient, self.reader.position);
+        }
         self.read(&self.core.accounts, address)
     }
 
@@ -104,7 +124,7 @@ impl StateView for Attempt<'_> {
         if self.exact {
             return predicate.ask(&storage.settled(&key, position, self.core.base));
         }
-        predicate.answer = predicate.ask(&storage.guess(&key, position, self.core.schedule.frontier(), self.core.base));
+        predicate.answer = predicate.ask(&storage.guess(&key, position, self.frontier, self.core.base));
         let answer = predicate.answer;
         self.seen().predicates.push(predicate);
         answer

@@ -59,7 +59,7 @@ impl<'b> Assembly<'b> {
 
     /// The output, when everybody has returned from [`work`](Self::work) (D6: only the last incarnations count).
     pub fn output(self) -> BlockOutput {
-        let Ended { gas_used, executed, skipped, code } = self.ended.into_inner().unwrap_or_default();
+        let Ended { gas_used, executed, skipped, code, .. } = self.ended.into_inner().unwrap_or_default();
         let mut made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);
         made.changes.code = code;
         let mut receipts = Vec::with_capacity(executed.len());

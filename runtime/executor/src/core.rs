@@ -1,21 +1,31 @@
 //! One block while it is executed: everything its workers share.
 
+use crate::few::Few;
 use crate::foresight::Foresight;
-use crate::mvstore::{CellId, Cells};
+use crate::mvstore::{CellId, Cells, Write};
 use crate::schedule::{Position, Reader, Schedule, Settled};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::validate;
 use crate::{Candidate, Predicate, Recorded};
 use corniche_state::StateView;
-use corniche_types::{Address, B256, Bytes, Receipt, SkipReason};
+use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, U256};
 use foldhash::SharedSeed;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+
+/// Shards of the store for each thread: two seldom want the same one.
+const SHARDS_PER_THREAD: usize = 16;
+/// Positions are handed out so many at a time, unless the block is so small that a thread would get few batches.
+const BATCH: usize = 8;
+const BATCHES_PER_THREAD: usize = 32;
 
 pub(crate) struct Core<'c> {
     /// The state before the block.
     pub base: &'c dyn StateView,
     pub accounts: Cells<Address>,
+    /// D8: those who are paid for the block, in order. Every transaction adds to one of them, so what comes in is counted when it is final,
+    /// beside the store; whoever reads such an account waits for the frontier.
+    recipients: Vec<Address>,
     pub storage: Cells<(Address, B256)>,
     /// Code deployed in this block, also by attempts that came to nothing: an account names it by its hash, so it needs no versions.
     code: Mutex<BTreeMap<B256, Bytes>>,
@@ -37,6 +47,8 @@ pub(crate) struct Work {
     pub published: Published,
     /// To be asked again when all below is final.
     pub predicates: Vec<Predicate>,
+    /// Wei for recipients, by index.
+    pub payments: Few<(usize, U256)>,
 }
 
 /// What the final transactions came to together, in order.
@@ -46,6 +58,8 @@ pub(crate) struct Ended {
     pub executed: Vec<Position>,
     pub skipped: Vec<(Position, SkipReason)>,
     pub code: BTreeMap<B256, Bytes>,
+    /// Wei that came in for each recipient and is not in the store yet.
+    payments: Vec<U256>,
 }
 
 #[derive(Clone, Default)]
@@ -61,23 +75,44 @@ pub(crate) enum Outcome {
 }
 
 impl<'c> Core<'c> {
-    /// `results` gives each transaction what it starts with.
+    /// `results` gives each transaction what it starts with; `recipients` are the accounts that nearly all add to.
     pub fn new(
         base: &'c dyn StateView,
         results: impl ExactSizeIterator<Item = Work>,
-        shards: usize,
+        mut recipients: Vec<Address>,
+        threads: usize,
         seed: &SharedSeed,
     ) -> Self {
         let keys = results.len();
+        let shards = SHARDS_PER_THREAD * threads;
+        let batch = (keys / (BATCHES_PER_THREAD * threads.max(1))).clamp(1, BATCH);
+        recipients.sort_unstable();
+        recipients.dedup();
+        let ended = Ended { payments: vec![U256::ZERO; recipients.len()], ..Ended::default() };
         Self {
             base,
             accounts: Cells::new(shards, 2 * keys, seed.clone()),
             storage: Cells::new(shards, keys, seed.clone()),
             code: Mutex::default(),
-            schedule: Schedule::new(results),
+            recipients,
+            schedule: Schedule::new(results, batch),
             foresight: OnceLock::new(),
-            ended: Mutex::default(),
+            ended: Mutex::new(ended),
             fault: Mutex::default(),
+        }
+    }
+
+    /// Which of the recipients this is.
+    pub fn recipient(&self, address: &Address) -> Option<usize> {
+        self.recipients.binary_search(address).ok()
+    }
+
+    /// Adds to the recipient's account what came in below `position`, all of which is final.
+    pub fn pay_out(&self, recipient: usize, position: Position) {
+        let wei = std::mem::take(&mut self.ended().payments[recipient]);
+        if !wei.is_zero() {
+            let write = Some(Write::Addition(wei));
+            self.accounts.publish(&self.recipients[recipient], position, write, true, self.base, &mut Vec::new());
         }
     }
 
@@ -134,7 +169,10 @@ impl<'c> Core<'c> {
                 self.take_back(position, work);
                 return false;
             }
-            let mut ended = self.ended();
+            let ended = &mut *self.ended();
+            while let Some((recipient, wei)) = work.payments.pop_front() {
+                ended.payments[recipient] = ended.payments[recipient].saturating_add(wei);
+            }
             match &mut work.outcome {
                 Some(Outcome::Executed { receipt, code }) => {
                     ended.gas_used = ended.gas_used.saturating_add(receipt.gas_used);
@@ -159,7 +197,11 @@ impl<'c> Core<'c> {
         self.schedule.all_final() && self.fault().is_none()
     }
 
+    /// When all is final.
     pub fn take_ended(&self) -> Ended {
+        for recipient in 0..self.recipients.len() {
+            self.pay_out(recipient, self.schedule.frontier());
+        }
         std::mem::take(&mut *self.ended())
     }
 

@@ -93,9 +93,13 @@ pub(crate) struct CellId {
 }
 
 pub(crate) struct Cells<K: Key> {
-    shards: Vec<Mutex<Shard<K>>>,
+    shards: Vec<Apart<Mutex<Shard<K>>>>,
     seed: SharedSeed,
 }
+
+/// On cache lines of its own: whoever takes one lock does not take its neighbours' line away.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 struct Shard<K: Key> {
     /// Indices into `cells`.
@@ -125,8 +129,8 @@ impl<K: Key> Cells<K> {
     /// For about so many `keys`. `seed` spreads them; who chooses keys should not know it beforehand, or could make all of them fall together.
     pub fn new(shards: usize, keys: usize, seed: SharedSeed) -> Self {
         let each = keys.div_ceil(shards);
-        let shard = || Mutex::new(Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) });
-        Self { shards: (0..shards.next_power_of_two()).map(|_| shard()).collect(), seed }
+        let shard = || Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) };
+        Self { shards: (0..shards.next_power_of_two()).map(|_| Apart(Mutex::new(shard()))).collect(), seed }
     }
 
     /// D1. Everything below `frontier` is final. A reader that is not `None` is entered in the index, unless the answer is to wait.
@@ -226,7 +230,7 @@ impl<K: Key> Cells<K> {
     }
 
     fn shard(&self, index: u32) -> MutexGuard<'_, Shard<K>> {
-        self.shards[index as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index as usize].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds the key's cell or makes one; the state before the block is asked once for each key.

@@ -19,8 +19,6 @@ use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
 use foldhash::SharedSeed;
 
-/// Shards of the store for each thread: two seldom want the same one.
-const SHARDS_PER_THREAD: usize = 16;
 /// Blocks smaller than this are not worth waking anybody.
 const SMALL: usize = 4;
 
@@ -120,7 +118,12 @@ impl Block<'_> {
         let mut recorded = recorded.into_iter();
         let work = |_| Work { recorded: recorded.next().flatten().map(Box::new), ..Work::default() };
         let works = self.candidates.iter().map(work);
-        (Core::new(view, works, SHARDS_PER_THREAD * threads, &seed), statistics)
+        // Only who is paid in this block: reading another one's account makes nobody wait.
+        let mut paid = vec![false; self.fee_addresses.len() + 1];
+        self.candidates.iter().for_each(|candidate| paid[candidate.author.as_usize().min(self.fee_addresses.len())] = true);
+        let recipients = self.fee_addresses.iter().copied().chain([self.env.coinbase]).zip(paid);
+        let recipients = recipients.filter_map(|(address, paid)| paid.then_some(address)).collect();
+        (Core::new(view, works, recipients, threads, &seed), statistics)
     }
 
     fn run(&self, core: &Core<'_>, attempt: &Attempt<'_>) -> Ended {

@@ -8,7 +8,7 @@
 //!     └───────────── Waiting └── Parked: when all below is final
 //! ```
 //!
-//! Positions are handed out in order by a counter; what comes back to be run again goes through a queue, lowest first, and
+//! Positions are handed out in order by a counter, several at a time; what comes back to be run again goes through a queue, lowest first, and
 //! whoever finishes a transaction goes on with one that waited for it. A worker with nothing to do sleeps.
 //!
 //! What always holds:
@@ -21,6 +21,7 @@
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// A transaction's place in its block.
 pub(crate) type Position = u32;
@@ -40,6 +41,8 @@ pub(crate) struct Schedule<T> {
     slots: Vec<Slot<T>>,
     /// The lowest position never handed out.
     fresh: AtomicUsize,
+    /// How many are handed out at a time: neighbours share memory, and so better a thread.
+    batch: usize,
     /// Everything below is final.
     frontier: AtomicUsize,
     queue: Mutex<Queue>,
@@ -121,7 +124,7 @@ pub(crate) enum Settled {
 }
 
 impl<T> Schedule<T> {
-    pub fn new(results: impl Iterator<Item = T>) -> Self {
+    pub fn new(results: impl Iterator<Item = T>, batch: usize) -> Self {
         let state = |result| State { status: Status::Ready, attempt: 0, waiting: Vec::new(), until_final: Vec::new(), result };
         let slots: Vec<_> =
             results.map(|result| Slot { state: Mutex::new(state(result)), stale: AtomicUsize::new(0) }).collect();
@@ -129,6 +132,7 @@ impl<T> Schedule<T> {
         Self {
             slots,
             fresh: AtomicUsize::new(0),
+            batch,
             frontier: AtomicUsize::new(0),
             queue: Mutex::new(queue),
             queued: AtomicUsize::new(0),
@@ -136,8 +140,8 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// A position to run: the lowest that came back, otherwise the next new one.
-    pub fn next(&self) -> Option<Position> {
+    /// A position to run: the lowest that came back, otherwise the next of `fresh`, which the caller keeps: new ones that are its own.
+    pub fn next(&self, fresh: &mut Range<Position>) -> Option<Position> {
         if self.queued.load(Ordering::Acquire) > 0 {
             let mut queue = lock(&self.queue);
             if let Some(Reverse(position)) = queue.ready.pop() {
@@ -145,11 +149,12 @@ impl<T> Schedule<T> {
                 return Some(position);
             }
         }
-        if self.fresh.load(Ordering::Relaxed) >= self.slots.len() {
-            return None;
+        if fresh.start >= fresh.end && self.fresh.load(Ordering::Relaxed) < self.slots.len() {
+            let first = self.fresh.fetch_add(self.batch, Ordering::Relaxed);
+            let end = (first + self.batch).min(self.slots.len());
+            *fresh = first.min(end) as Position..end as Position;
         }
-        let position = self.fresh.fetch_add(1, Ordering::Relaxed);
-        (position < self.slots.len()).then_some(position as Position)
+        fresh.next()
     }
 
     /// Gives a position to whoever is free.
@@ -198,13 +203,13 @@ impl<T> Schedule<T> {
         self.frontier.load(Ordering::Acquire) as Position
     }
 
-    /// Begins an attempt. Also says whether all before it is final.
-    pub fn start(&self, position: Position) -> (Reader, bool) {
+    /// Begins an attempt. Also says below which position everything was final then.
+    pub fn start(&self, position: Position) -> (Reader, Position) {
         let mut state = self.state(position);
         debug_assert_eq!(state.status, Status::Ready, "{position}");
         state.status = Status::Running;
         state.attempt += 1;
-        (Reader { position, incarnation: state.attempt }, self.frontier() == position)
+        (Reader { position, incarnation: state.attempt }, self.frontier())
     }
 
     /// D1: lets `position` wait for `earlier`, a lower one. `Over` when it has come so far: then nothing changed.

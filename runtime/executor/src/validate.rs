@@ -87,7 +87,10 @@ impl Publication {
         if let Some((key, account)) = self.accounts.next() {
             self.account(core, key, Write::Value(account));
         } else if let Some((key, wei)) = self.balances.next() {
-            self.account(core, key, Write::Addition(wei));
+            match core.recipient(&key) {
+                Some(recipient) => self.work.payments.insert(0, (recipient, wei)),
+                None => self.account(core, key, Write::Addition(wei)),
+            }
         } else if let Some((key, value)) = self.storage.next() {
             self.slot(core, key, Write::Value(value));
         } else if let Some((key, sum)) = self.counters.next() {

@@ -8,11 +8,14 @@ use crate::schedule::{ATTEMPTS, Finished, Position, Settled, Until, Waits};
 use crate::validate::Publication;
 use corniche_types::SkipReason;
 use corniche_vm::{Executed, NotExecuted};
+use std::ops::Range;
 
 pub(crate) struct Worker<'c> {
     stage: Stage<'c>,
     /// To be run next.
     hand: Option<Position>,
+    /// Handed out to this worker and not begun yet.
+    fresh: Range<Position>,
     pub statistics: Statistics,
 }
 
@@ -46,14 +49,16 @@ pub(crate) enum Step {
 
 impl<'c> Worker<'c> {
     pub fn new() -> Self {
-        Self { stage: Stage::Idle, hand: None, statistics: Statistics::default() }
+        Self { stage: Stage::Idle, hand: None, fresh: 0..0, statistics: Statistics::default() }
     }
 
     /// Does one thing. `run` takes a run further; `None`: it has not ended.
     pub fn step(&mut self, core: &'c Core<'c>, run: &mut dyn FnMut(&Attempt<'c>) -> Option<Ended>) -> Step {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {
-                let Some(position) = self.hand.take().or_else(|| core.schedule.next()) else { return Step::Nothing };
+                let Some(position) = self.hand.take().or_else(|| core.schedule.next(&mut self.fresh)) else {
+                    return Step::Nothing;
+                };
                 self.begin(core, position);
             }
             Stage::Running(attempt) => match run(&attempt) {
@@ -82,7 +87,7 @@ impl<'c> Worker<'c> {
     /// Whether [`step`](Self::step) has something to do.
     #[cfg(test)]
     pub fn is_able(&self, core: &Core<'_>) -> bool {
-        !matches!(self.stage, Stage::Idle) || self.hand.is_some() || core.schedule.has_next()
+        !matches!(self.stage, Stage::Idle) || self.hand.is_some() || !self.fresh.is_empty() || core.schedule.has_next()
     }
 
     fn begin(&mut self, core: &'c Core<'c>, position: Position) {
@@ -94,8 +99,8 @@ impl<'c> Worker<'c> {
                 }
             }
         }
-        let (reader, exact) = core.schedule.start(position);
-        self.stage = Stage::Running(Attempt::new(core, reader, exact));
+        let (reader, frontier) = core.schedule.start(position);
+        self.stage = Stage::Running(Attempt::new(core, reader, frontier));
     }
 
     fn end(&mut self, core: &'c Core<'c>, attempt: Attempt<'c>, ended: Ended) {

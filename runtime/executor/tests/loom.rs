@@ -33,13 +33,14 @@ struct Block {
 impl Block {
     fn new(transactions: usize, foreseen: bool) -> Self {
         let cells = (0..transactions).map(|_| Mutex::new(Cell::default())).collect();
-        Self { schedule: Schedule::new(vec![0; transactions].into_iter()), cells, foreseen }
+        Self { schedule: Schedule::new(vec![0; transactions].into_iter(), 1), cells, foreseen }
     }
 
     fn work(&self) {
         let mut hand: Option<Position> = None;
+        let mut fresh = 0..0;
         loop {
-            let Some(position) = hand.take().or_else(|| self.schedule.next()) else {
+            let Some(position) = hand.take().or_else(|| self.schedule.next(&mut fresh)) else {
                 if self.schedule.sleep() {
                     continue;
                 }
@@ -52,10 +53,10 @@ impl Block {
             {
                 continue;
             }
-            let (reader, exact) = self.schedule.start(position);
+            let (reader, frontier) = self.schedule.start(position);
             let read = below.map_or(0, |below| {
                 let mut cell = self.cells[below as usize].lock().unwrap();
-                if !exact {
+                if frontier != position {
                     cell.readers.push(reader);
                 }
                 cell.value

@@ -1,7 +1,7 @@
 //! Scripts in place of transactions: a few steps on a few keys, each of which can be taken by itself.
 
 use crate::attempt::Attempt;
-use crate::core::{Core, Outcome, Work};
+use crate::core::{Core, Work};
 use crate::worker::{Ended, Step, Worker};
 use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
@@ -165,7 +165,7 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
 pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
     let seed = SharedSeed::from_u64(1);
     let works = scripts.iter().map(|_| Work::default());
-    let core = Core::new(&EmptyState, works, 2, &seed);
+    let core = Core::new(&EmptyState, works, vec![FEES], 2, &seed);
     let mut runs = vec![Run::default(); scripts.len()];
     let mut run = |attempt: &Attempt<'_>| {
         let position = attempt.reader.position as usize;
@@ -194,9 +194,10 @@ pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize
         return Outcomes { numbers: Vec::new(), fault, storage: BTreeMap::new(), fees: U256::ZERO };
     }
     assert!(core.schedule.closed(), "nobody can go on, and {} is not final", core.schedule.frontier());
+    let ended = core.take_ended();
     let (storage, accounts) = (core.storage.take_written(), core.accounts.take_written());
     let mut numbers = vec![None; scripts.len()];
-    for position in core.take_ended().executed {
+    for position in ended.executed {
         numbers[position as usize] = Some(core.take_receipt(position).gas_used);
     }
     let fees = accounts.get(&FEES).cloned().flatten().unwrap_or_default().balance;

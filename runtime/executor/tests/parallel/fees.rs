@@ -35,8 +35,7 @@ fn fees_alone_are_no_conflict() {
     let court = Court::new();
     let raws: Vec<_> =
         (2..KEYS).map(|who| key(who).sign(TxEip1559 { value: U256::ONE, ..draft(0, Address::repeat_byte(who)) })).collect();
-    let mut candidates = block(&raws);
-    candidates.iter_mut().for_each(|candidate| candidate.author = corniche_types::ValidatorIndex(0));
+    let candidates = by_one_author(block(&raws));
     let (output, statistics) = court.judge(&candidates, 0..10);
     assert_eq!(statistics.re_executions + statistics.suspensions + statistics.invalidations, 0, "{statistics:?}");
     assert_eq!(output.receipts.len(), candidates.len());
