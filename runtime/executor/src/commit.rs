@@ -3,10 +3,10 @@
 
 use crate::core::{Core, Ended};
 use crate::roots::{self, Piece};
-use crate::sync::{AtomicUsize, Mutex, Ordering, PoisonError};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
 use crate::{BlockOutput, Candidate};
-use corniche_state::{Account, Changes};
-use corniche_types::{Address, B256, Bloom, Receipt};
+use corniche_state::Changes;
+use corniche_types::{Bloom, Receipt};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -27,13 +27,6 @@ struct Made {
     logs_bloom: Bloom,
 }
 
-enum Part {
-    Storage(BTreeMap<(Address, B256), B256>),
-    Accounts(BTreeMap<Address, Option<Account>>),
-    Receipts(usize, Piece, Vec<Receipt>, Bloom),
-    Transactions(usize, Piece),
-}
-
 impl<'b> Assembly<'b> {
     pub fn new(candidates: &'b [Candidate]) -> Self {
         Self { candidates, ended: OnceLock::new(), next: AtomicUsize::new(0), made: Mutex::default() }
@@ -47,13 +40,18 @@ impl<'b> Assembly<'b> {
             && index < 2 + 2 * pieces
         {
             // The largest parts first.
-            let part = match index {
-                0 => Part::Storage(core.storage.take_written()),
-                1 => Part::Accounts(core.accounts.take_written()),
-                _ if index < 2 + pieces => receipts(core, ended, index - 2),
+            match index {
+                0 => {
+                    let written = core.storage.take_written();
+                    self.made().changes.storage = written;
+                }
+                1 => {
+                    let written = core.accounts.take_written();
+                    self.made().changes.accounts = written;
+                }
+                _ if index < 2 + pieces => self.receipts(core, ended, index - 2),
                 _ => self.transactions(ended, index - 2 - pieces),
-            };
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).add(part);
+            }
         }
     }
 
@@ -83,37 +81,28 @@ impl<'b> Assembly<'b> {
         }
     }
 
-    fn transactions(&self, ended: &Ended, piece: usize) -> Part {
-        let items = roots::items_of(piece, ended.executed.len());
-        let raw = |item: usize| &self.candidates[ended.executed[item] as usize].raw;
-        Part::Transactions(piece, Piece::new(items, |item, out| out.extend_from_slice(raw(item))))
+    /// Takes the receipts of a piece out of the schedule.
+    fn receipts(&self, core: &Core<'_>, ended: &Ended, index: usize) {
+        let mut receipts = Vec::new();
+        let mut bloom = Bloom::ZERO;
+        let piece = Piece::new(roots::items_of(index, ended.executed.len()), |item, out| {
+            let receipt = core.take_receipt(ended.executed[item]);
+            bloom |= receipt.encode_hashed(out);
+            receipts.push(receipt);
+        });
+        let mut made = self.made();
+        made.receipts.insert(index, (piece, receipts));
+        made.logs_bloom |= bloom;
     }
-}
 
-/// Takes the receipts of a piece out of the schedule.
-fn receipts(core: &Core<'_>, ended: &Ended, piece: usize) -> Part {
-    let mut receipts = Vec::new();
-    let mut bloom = Bloom::ZERO;
-    let piece_of = Piece::new(roots::items_of(piece, ended.executed.len()), |item, out| {
-        let receipt = core.take_receipt(ended.executed[item]);
-        bloom |= receipt.encode_hashed(out);
-        receipts.push(receipt);
-    });
-    Part::Receipts(piece, piece_of, receipts, bloom)
-}
+    fn transactions(&self, ended: &Ended, index: usize) {
+        let raw = |item: usize| &self.candidates[ended.executed[item] as usize].raw;
+        let items = roots::items_of(index, ended.executed.len());
+        let piece = Piece::new(items, |item, out| out.extend_from_slice(raw(item)));
+        self.made().transactions.insert(index, piece);
+    }
 
-impl Made {
-    fn add(&mut self, part: Part) {
-        match part {
-            Part::Storage(written) => self.changes.storage = written,
-            Part::Accounts(written) => self.changes.accounts = written,
-            Part::Receipts(index, piece, receipts, bloom) => {
-                self.receipts.insert(index, (piece, receipts));
-                self.logs_bloom |= bloom;
-            }
-            Part::Transactions(index, piece) => {
-                self.transactions.insert(index, piece);
-            }
-        }
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

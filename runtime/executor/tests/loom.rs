@@ -150,14 +150,14 @@ fn a_sleeper_is_woken() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let schedule = Arc::new(Schedule::new([(), ()].into_iter()));
-        let given: Vec<Position> = std::iter::from_fn(|| schedule.next()).collect();
+        let schedule = Arc::new(Schedule::new([(), ()].into_iter(), 1));
+        let given: Vec<Position> = std::iter::from_fn(|| schedule.next(&mut (0..0))).collect();
         let (taken, sleepers) = (Arc::new(loom::sync::Notify::new()), [schedule.clone(), schedule.clone()]);
         let sleepers = sleepers.map(|schedule| {
             let taken = taken.clone();
             loom::thread::spawn(move || {
                 while schedule.sleep() {
-                    if schedule.next().is_some() {
+                    if schedule.next(&mut (0..0)).is_some() {
                         taken.notify();
                     }
                 }
