@@ -7,4 +7,5 @@ mod net;
 mod paths;
 mod puppet;
 mod recovery;
+mod schedules;
 mod view_change;

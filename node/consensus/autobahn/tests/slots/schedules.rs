@@ -1,0 +1,311 @@
+//! Random schedules: a Byzantine validator that does a bit of everything, links that lose and reorder, validators that lose power. No
+//! slot may split, ever, which [`Net`] checks at each commit; and once the links are sound everything is committed, whatever the
+//! double goes on doing.
+
+use crate::{
+    net::{DELAY, Mail, Net, index, plain},
+    puppet::{Puppet, Shares},
+};
+use corniche_autobahn::{
+    Config,
+    message::{CommitKind, CommitQc, Cut, Message, PrepareQc, Slot, Timeout, View},
+    rules::{Schedule, select},
+};
+use corniche_testkit::Random;
+use corniche_types::{B256, ValidatorIndex};
+use std::collections::BTreeMap;
+
+/// Knows everything it was ever sent, votes for everything, reports what it likes, and as a leader shows different things to
+/// different validators.
+struct Chaos {
+    puppet: Puppet,
+    schedule: Schedule,
+    random: Random,
+    open_slots: u64,
+    overlap: usize,
+    quorum: usize,
+    cuts: BTreeMap<(Slot, B256), Cut>,
+    votes: BTreeMap<(Slot, View, B256), Shares>,
+    acks: BTreeMap<(Slot, View, B256), Shares>,
+    certificates: BTreeMap<(Slot, View), PrepareQc>,
+    commits: BTreeMap<Slot, CommitQc>,
+    timeouts: BTreeMap<(Slot, View), BTreeMap<ValidatorIndex, Timeout>>,
+    proposed: BTreeMap<Slot, usize>,
+}
+
+impl Chaos {
+    fn new(net: &Net, node: usize, random: Random) -> Self {
+        Self {
+            puppet: Puppet::of(net, node),
+            schedule: Schedule::new(&net.verifier.committee, &net.config),
+            random,
+            open_slots: net.config.open_slots,
+            overlap: net.verifier.committee.overlap(),
+            quorum: net.verifier.committee.quorum(),
+            cuts: BTreeMap::new(),
+            votes: BTreeMap::new(),
+            acks: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            timeouts: BTreeMap::new(),
+            proposed: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, mail: &mut Mail, from: ValidatorIndex, message: &Message) {
+        match message {
+            Message::Prepare(prepare) => {
+                let (slot, value) = (prepare.cut.slot, self.puppet.context.cut(&prepare.cut));
+                self.cuts.insert((slot, value), prepare.cut.clone());
+                self.commits.extend(prepare.previous.iter().map(|certificate| (certificate.slot, certificate.clone())));
+                self.vote(mail, slot, prepare.view, value);
+                self.propose_first(mail, Slot(slot.0 + 1));
+            }
+            Message::Prepared { vote, .. } => {
+                self.votes.entry((vote.slot, vote.view, vote.cut)).or_default().insert(from, vote.share.clone());
+                self.certify(mail, vote.slot, vote.view, vote.cut);
+            }
+            Message::Confirm(certificate) => {
+                self.certificates.insert((certificate.slot, certificate.view), certificate.clone());
+                let ack = self.puppet.ack(certificate.slot, certificate.view, certificate.cut);
+                self.to_some(mail, &ack, 3);
+            }
+            Message::Confirmed(vote) => {
+                self.acks.entry((vote.slot, vote.view, vote.cut)).or_default().insert(from, vote.share.clone());
+                self.certify(mail, vote.slot, vote.view, vote.cut);
+            }
+            Message::Commit(certificate) => {
+                self.commits.insert(certificate.slot, certificate.clone());
+                self.propose_first(mail, Slot(certificate.slot.0 + 1));
+            }
+            Message::Timeout(timeout) => self.complain(mail, from, timeout),
+            Message::FetchCut { slot, cut } => {
+                if let Some(cut) = self.cuts.get(&(*slot, *cut)).filter(|_| self.random.once_in(2)) {
+                    mail.send(self.puppet.me, from, Message::Cut(cut.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// To each other validator, once in `times` not.
+    fn to_some(&mut self, mail: &mut Mail, message: &Message, times: u64) {
+        for to in self.others() {
+            if !self.random.once_in(times) {
+                mail.send(self.puppet.me, to, message.clone());
+            }
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = ValidatorIndex> + use<> {
+        let me = self.puppet.me;
+        (0..self.puppet.size).map(index).filter(move |to| *to != me)
+    }
+
+    fn vote(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
+        let vote = self.puppet.vote(slot, view, value);
+        self.to_some(mail, &vote, 3);
+    }
+
+    /// Two cuts at most of its own in the first view of a slot, each to some.
+    fn propose_first(&mut self, mail: &mut Mail, slot: Slot) {
+        let proposed = self.proposed.entry(slot).or_default();
+        if self.schedule.leader(slot, View(0)) != self.puppet.me || *proposed >= 2 {
+            return;
+        }
+        *proposed += 1;
+        let Ok(previous) = self.ticket(slot) else { return };
+        for _ in 0..2 {
+            let cut = self.fresh(mail, slot, previous.as_ref());
+            let prepare = self.puppet.prepare(View(0), cut, previous.clone(), None);
+            self.to_some(mail, &prepare, 2);
+        }
+    }
+
+    fn ticket(&self, slot: Slot) -> Result<Option<CommitQc>, ()> {
+        match slot.0.checked_sub(self.open_slots) {
+            None | Some(0) => Ok(None),
+            Some(anchor) => self.commits.get(&Slot(anchor)).cloned().map(Some).ok_or(()),
+        }
+    }
+
+    fn fresh(&mut self, mail: &Mail, slot: Slot, previous: Option<&CommitQc>) -> Cut {
+        let anchor = previous.map(|certificate| certificate.cut).unwrap_or_default();
+        let cut = self.puppet.cut(slot.0, anchor, mail.now.saturating_sub(self.random.below(3)));
+        let value = self.puppet.context.cut(&cut);
+        self.cuts.insert((slot, value), cut.clone());
+        cut
+    }
+
+    /// As a leader: certificates for whoever it likes. Its own shares are always there.
+    fn certify(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
+        if let Message::Prepared { vote, .. } = self.puppet.vote(slot, view, value) {
+            self.votes.entry((slot, view, value)).or_default().insert(self.puppet.me, vote.share);
+        }
+        if let Message::Confirmed(vote) = self.puppet.ack(slot, view, value) {
+            self.acks.entry((slot, view, value)).or_default().insert(self.puppet.me, vote.share);
+        }
+        let (votes, acks) = (&self.votes[&(slot, view, value)], &self.acks[&(slot, view, value)]);
+        let mut shown = Vec::new();
+        if votes.len() >= self.quorum {
+            let certificate = Puppet::prepare_certificate(slot, view, value, votes);
+            self.certificates.insert((slot, view), certificate.clone());
+            shown.push(Message::Confirm(certificate));
+            // Not one, and refused.
+            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, votes)));
+        }
+        if votes.len() == self.puppet.size {
+            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Fast, slot, view, value, votes)));
+        }
+        if acks.len() >= self.quorum {
+            shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, acks)));
+        }
+        shown.iter().for_each(|message| self.to_some(mail, message, 2));
+    }
+
+    /// Its own complaints lie in any way that would be accepted, to everybody differently; as the next leader it picks its TC.
+    fn complain(&mut self, mail: &mut Mail, from: ValidatorIndex, timeout: &Timeout) {
+        let (slot, view) = (timeout.slot, timeout.view);
+        for cut in &timeout.cuts {
+            self.cuts.insert((slot, self.puppet.context.cut(cut)), cut.clone());
+        }
+        self.certificates.extend(timeout.confirmed.iter().map(|it| ((slot, it.view), it.clone())));
+        self.timeouts.entry((slot, view)).or_default().insert(from, timeout.clone());
+        for to in self.others() {
+            let lie = self.lie(slot, view);
+            mail.send(self.puppet.me, to, Message::Timeout(lie));
+        }
+        let next = View(view.0 + 1);
+        if self.schedule.leader(slot, next) != self.puppet.me {
+            return;
+        }
+        for to in self.others() {
+            let Some(reason) = self.reason(slot, view) else { return };
+            let Ok(previous) = self.ticket(slot) else { return };
+            let cut = match select(&reason.reports, self.overlap) {
+                Some(winner) => match self.cuts.get(&(slot, winner)) {
+                    Some(cut) => cut.clone(),
+                    None => continue,
+                },
+                None => self.fresh(mail, slot, previous.as_ref()),
+            };
+            if self.random.once_in(2) {
+                mail.send(self.puppet.me, to, self.puppet.prepare(next, cut, previous, Some(reason)));
+            }
+        }
+    }
+
+    fn lie(&mut self, slot: Slot, view: View) -> Timeout {
+        let known: Vec<_> = self.cuts.keys().filter(|(of, _)| *of == slot).map(|(_, value)| *value).collect();
+        let voted = (!known.is_empty() && !self.random.once_in(3)).then(|| {
+            let value = known[self.random.below(known.len() as u64) as usize];
+            (View(self.random.below(u64::from(view.0) + 1) as u32), value)
+        });
+        let certificates: Vec<_> = self.certificates.range((slot, View(0))..=(slot, view)).map(|(_, it)| it.clone()).collect();
+        let confirmed = (!certificates.is_empty() && self.random.once_in(2))
+            .then(|| certificates[self.random.below(certificates.len() as u64) as usize].clone());
+        self.puppet.timeout(slot, view, voted, confirmed)
+    }
+
+    /// Any quorum that was complained to it, with or without a lie of its own.
+    fn reason(&mut self, slot: Slot, view: View) -> Option<corniche_autobahn::message::TimeoutQc> {
+        let mut all = self.timeouts[&(slot, view)].clone();
+        let lie = self.lie(slot, view);
+        all.insert(self.puppet.me, lie);
+        while all.len() > self.quorum {
+            let place = self.random.below(all.len() as u64) as usize;
+            let left_out = *all.keys().nth(place)?;
+            all.remove(&left_out);
+        }
+        (all.len() == self.quorum).then(|| Puppet::timeouts(slot, view, &all))
+    }
+}
+
+/// One schedule. What it did: slots committed, and the highest view one was committed in.
+fn run(seed: u64) -> (usize, u32) {
+    let mut random = Random::new(seed);
+    let size = [4, 4, 4, 5, 6, 7][random.below(6) as usize];
+    let config = Config {
+        all_to_all: random.once_in(3),
+        fast_path: !random.once_in(4),
+        stable_leader: random.once_in(6),
+        open_slots: random.between(1, 4),
+        view_timeout_ms: 200,
+        max_view_timeout_ms: 2_000,
+        resend_ms: 150,
+        fetch_retry_ms: 50,
+        fast_wait_ms: random.between(0, 20),
+        ..plain()
+    };
+    let mut net = Net::new(size, config);
+    net.disk = random.below(6);
+    let faulty = net.verifier.committee.faulty();
+    let doubles = random.subset(size, faulty);
+    for node in &doubles {
+        let mut chaos = Chaos::new(&net, *node, random.fork(&format!("double {node}")));
+        net.corrupt(*node, Box::new(move |mail, from, message| chaos.take(mail, from, message)));
+    }
+    // Some kinds of messages are lost more often than others, and some links for a while.
+    let loss: Vec<u64> = (0..9).map(|_| [2, 3, 6, 40][random.below(4) as usize]).collect();
+    let (mut links, cut_off) = (random.fork("links"), index(random.below(size as u64) as usize));
+    let (from_ms, to_ms) = (random.below(1_500), random.between(300, 2_500));
+    net.link = Box::new(move |now, from, to, message| {
+        let is_cut = (from == cut_off || to == cut_off) && (from_ms..to_ms).contains(&now);
+        let kind = ["prepare", "prepared", "confirm", "confirmed", "commit", "timeout", "timed-out", "fetch-cut", "cut"]
+            .iter()
+            .position(|kind| *kind == crate::net::kind(message));
+        let lost = is_cut || kind.is_some_and(|kind| links.once_in(loss[kind]));
+        (!lost).then(|| links.between(1, 40))
+    });
+    let correct: Vec<_> = (0..size).filter(|node| net.is_correct(*node)).collect();
+    for _ in 0..20 {
+        net.grow();
+        net.run_for(random.between(20, 250));
+        let node = correct[random.below(correct.len() as u64) as usize];
+        if random.once_in(4) {
+            net.crash(node);
+            net.start(node);
+        }
+    }
+    net.link = Box::new(|_, _, _, _| Some(DELAY));
+    net.grow();
+    let height = net.nodes[correct[0]].lanes.certified[&index(0)].tip.position;
+    let is_whole = |net: &Net| {
+        let has_all = |cut: &Cut| cut.tips.iter().all(|tip| tip.position == height);
+        correct.iter().all(|node| net.nodes[*node].commits.values().any(|(cut, ..)| has_all(cut)))
+    };
+    assert!(
+        net.run_until(120_000, is_whole),
+        "seed {seed}, {size} validators, doubles {doubles:?}: no end\n{}",
+        net.describe()
+    );
+    let highest =
+        correct.iter().flat_map(|node| net.nodes[*node].commits.values()).map(|(_, certificate, _)| certificate.view.0);
+    (net.values.len(), highest.max().unwrap_or(0))
+}
+
+#[test]
+fn random_schedules_with_doubles() {
+    let (mut slots, mut views) = (0, 0);
+    for seed in seeds(400) {
+        let (committed, view) = run(seed);
+        slots += committed;
+        views = views.max(view);
+    }
+    println!("{slots} slots, up to view {views}");
+    assert!(views > 2, "the doubles did nothing");
+}
+
+/// `CORNICHE_SEED` alone, or so many fixed ones; `CORNICHE_SCHEDULES` for more of them.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    match number("CORNICHE_SEED") {
+        Some(seed) => seed..seed + number("CORNICHE_SCHEDULES").unwrap_or(1),
+        None => 0..number("CORNICHE_SCHEDULES").unwrap_or(count),
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    #[allow(clippy::disallowed_methods)] // Which seeds run changes nothing in any of them.
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, not a number")))
+}
