@@ -8,4 +8,5 @@ mod paths;
 mod puppet;
 mod recovery;
 mod schedules;
+mod tips;
 mod view_change;

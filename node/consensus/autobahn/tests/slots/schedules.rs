@@ -68,7 +68,7 @@ impl Chaos {
             Message::Confirm(certificate) => {
                 self.certificates.insert((certificate.slot, certificate.view), certificate.clone());
                 let ack = self.puppet.ack(certificate.slot, certificate.view, certificate.cut);
-                self.to_some(mail, &ack, 3);
+                self.send_to_some(mail, &ack, 3);
             }
             Message::Confirmed(vote) => {
                 self.acks.entry((vote.slot, vote.view, vote.cut)).or_default().insert(from, vote.share.clone());
@@ -89,7 +89,7 @@ impl Chaos {
     }
 
     /// To each other validator, once in `times` not.
-    fn to_some(&mut self, mail: &mut Mail, message: &Message, times: u64) {
+    fn send_to_some(&mut self, mail: &mut Mail, message: &Message, times: u64) {
         for to in self.others() {
             if !self.random.once_in(times) {
                 mail.send(self.puppet.me, to, message.clone());
@@ -104,7 +104,7 @@ impl Chaos {
 
     fn vote(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
         let vote = self.puppet.vote(slot, view, value);
-        self.to_some(mail, &vote, 3);
+        self.send_to_some(mail, &vote, 3);
     }
 
     /// Two cuts at most of its own in the first view of a slot, each to some.
@@ -118,7 +118,7 @@ impl Chaos {
         for _ in 0..2 {
             let cut = self.fresh(mail, slot, previous.as_ref());
             let prepare = self.puppet.prepare(View(0), cut, previous.clone(), None);
-            self.to_some(mail, &prepare, 2);
+            self.send_to_some(mail, &prepare, 2);
         }
     }
 
@@ -160,7 +160,7 @@ impl Chaos {
         if acks.len() >= self.quorum {
             shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, acks)));
         }
-        shown.iter().for_each(|message| self.to_some(mail, message, 2));
+        shown.iter().for_each(|message| self.send_to_some(mail, message, 2));
     }
 
     /// Its own complaints lie in any way that would be accepted, to everybody differently; as the next leader it picks its TC.

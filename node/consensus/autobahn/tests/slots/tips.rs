@@ -1,0 +1,176 @@
+//! Tips that are not certified yet: the leader's own, others', strong and weak votes for them (C3, rows 19 to 21, P5).
+
+use crate::{
+    net::{DELAY, Net, index, plain},
+    puppet::Puppet,
+};
+use corniche_autobahn::{
+    Config,
+    message::{CommitKind, Slot, Tip, View},
+    slots::Input,
+};
+use corniche_types::{B256, TimestampMs};
+
+/// The first car of a lane, not certified, with these validators.
+fn show(net: &mut Net, lane: usize, holders: &[usize]) -> Tip {
+    let tip = net.tip(lane, 1);
+    for node in holders {
+        net.nodes[*node].lanes.optimistic.insert(index(lane), (tip, None));
+        net.nodes[*node].lanes.held.insert(tip);
+    }
+    holders.iter().for_each(|node| net.give(*node, Input::Lanes));
+    tip
+}
+
+fn leader_tips() -> Config {
+    Config { leader_tips: true, ..plain() }
+}
+
+fn committed_tip(net: &Net, slot: u64, lane: usize) -> Tip {
+    net.running().find_map(|node| net.nodes[node].commits.get(&Slot(slot))).expect("it is committed").0.tips[lane]
+}
+
+#[test]
+fn a_leaders_own_car_commits_three_delays_after_its_prepare() {
+    // Row 19. The car leaves with PREPARE, so that it is there when PREPARE is.
+    let mut net = Net::new(4, leader_tips());
+    let leader = net.leader(1, 0);
+    let tip = show(&mut net, leader, &[leader]);
+    assert_eq!(net.proposed_at(1, 0), Some(0));
+    net.run_for(DELAY - 1);
+    let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
+    show(&mut net, leader, &others);
+    assert!(net.run_until(100, |net| net.all_committed(1)));
+    assert_eq!((committed_tip(&net, 1, leader), net.now), (tip, 3 * DELAY));
+}
+
+#[test]
+fn a_missing_body_is_asked_for_once_and_holds_one_vote_only() {
+    // Row 20. One validator lacks the body: no fast commit until it comes, and a slow one without it.
+    for comes in [true, false] {
+        let mut net = Net::new(4, Config { fast_wait_ms: 30, ..leader_tips() });
+        let leader = net.leader(1, 0);
+        let late = (leader + 1) % 4;
+        let others: Vec<_> = (0..4).filter(|node| *node != late).collect();
+        let tip = show(&mut net, leader, &others);
+        net.run_for(DELAY + 5);
+        assert_eq!(net.nodes[late].fetched, [tip]);
+        if comes {
+            show(&mut net, leader, &[late]);
+        }
+        assert!(net.run_until(200, |net| net.all_committed(1)));
+        let kind = net.nodes[late].commits[&Slot(1)].1.kind;
+        assert_eq!(kind, if comes { CommitKind::Fast } else { CommitKind::Slow });
+        assert_eq!(net.nodes[late].fetched, [tip]);
+    }
+}
+
+#[test]
+fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
+    // C3: later views name certified tips only.
+    let mut net = Net::new(4, Config { optimistic_tips: true, ..plain() });
+    let leader = net.leader(1, 0);
+    let lane = (leader + 1) % 4;
+    let ghost = show(&mut net, lane, &[leader]);
+    net.certify((leader + 2) % 4, 1, &[0, 1, 2, 3]);
+    assert!(net.run_until(5_000, |net| net.all_committed(1)));
+    assert_eq!(net.nodes[lane].commits[&Slot(1)].1.view, View(1));
+    assert_ne!(committed_tip(&net, 1, lane), ghost);
+    assert_eq!(committed_tip(&net, 1, (leader + 2) % 4).position.0, 1);
+}
+
+/// A Byzantine leader proposes, all-to-all, a cut that names this tip; what is committed in slot 1 in the end.
+fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, time: u64) -> (Net, Tip) {
+    let mut net = Net::new(4, Config { all_to_all: true, ..config });
+    let leader = net.leader(1, 0);
+    let puppet = Puppet::of(&net, leader);
+    net.corrupt(leader, Box::new(|_, _, _| {}));
+    let tip = tip_of(&net, leader);
+    let mut cut = puppet.cut(1, B256::ZERO, time);
+    cut.tips[tip.lane.as_usize()] = tip;
+    let value = puppet.context.cut(&cut);
+    for to in (0..4).filter(|to| *to != leader) {
+        net.send(leader, to, puppet.prepare(View(0), cut.clone(), None, None));
+        net.send(leader, to, puppet.vote(Slot(1), View(0), value));
+        net.send(leader, to, puppet.ack(Slot(1), View(0), value));
+    }
+    assert!(net.run_until(20_000, |net| net.all_committed(1)));
+    (net, tip)
+}
+
+#[test]
+fn a_tip_that_nobody_has_is_not_committed() {
+    // N6, and with weak votes P5: the votes of those who lack it bind nobody.
+    for weak_votes in [false, true] {
+        let config = Config { weak_votes, ..leader_tips() };
+        let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 7), 0);
+        assert_ne!(committed_tip(&net, 1, ghost.lane.as_usize()), ghost, "weak votes: {weak_votes}");
+    }
+}
+
+#[test]
+fn only_the_leaders_own_lane_may_be_ahead_of_its_certificate() {
+    // Row 19 without row 20: everybody holds the car, and still nobody votes.
+    let config = || Config { all_to_all: true, ..leader_tips() };
+    for own in [true, false] {
+        let mut net = Net::new(4, config());
+        let leader = net.leader(1, 0);
+        let puppet = Puppet::of(&net, leader);
+        net.corrupt(leader, Box::new(|_, _, _| {}));
+        let lane = if own { leader } else { (leader + 1) % 4 };
+        let tip = net.tip(lane, 1);
+        let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
+        others.iter().for_each(|node| net.nodes[*node].lanes.held.extend([tip]));
+        let mut cut = puppet.cut(1, B256::ZERO, 0);
+        cut.tips[lane] = tip;
+        for to in &others {
+            net.send(leader, *to, puppet.prepare(View(0), cut.clone(), None, None));
+            net.send(leader, *to, puppet.vote(Slot(1), View(0), puppet.context.cut(&cut)));
+        }
+        assert!(net.run_until(5_000, |net| net.all_committed(1)));
+        assert_eq!(net.nodes[others[0]].commits[&Slot(1)].1.view, View(u32::from(!own)));
+    }
+}
+
+#[test]
+fn weak_votes_make_a_quorum_with_f_plus_one_strong_ones() {
+    // Row 21: two of four hold the body, a QC forms and commits slowly; one alone does not do.
+    for (holders, view) in [(2, 0), (1, 1)] {
+        let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
+        let leader = net.leader(1, 0);
+        let holding: Vec<_> = (0..holders).map(|offset| (leader + offset) % 4).collect();
+        let tip = show(&mut net, leader, &holding);
+        net.certify((leader + 3) % 4, 1, &[0, 1, 2, 3]);
+        assert!(net.run_until(5_000, |net| net.all_committed(1)));
+        let (_, certificate, at) = &net.nodes[leader].commits[&Slot(1)];
+        assert_eq!(
+            (certificate.kind, certificate.view),
+            (if view == 0 { CommitKind::Slow } else { CommitKind::Fast }, View(view))
+        );
+        assert_eq!(committed_tip(&net, 1, leader) == tip, view == 0);
+        assert!(view > 0 || *at <= 4 * DELAY + 5, "the quorum was not delayed: {at} ms");
+    }
+}
+
+#[test]
+fn a_weak_vote_becomes_strong_when_the_body_comes() {
+    let mut net = Net::new(4, Config { weak_votes: true, fast_wait_ms: 40, ..leader_tips() });
+    let leader = net.leader(1, 0);
+    let late = (leader + 1) % 4;
+    let others: Vec<_> = (0..4).filter(|node| *node != late).collect();
+    show(&mut net, leader, &others);
+    net.run_for(3 * DELAY);
+    show(&mut net, leader, &[late]);
+    assert!(net.run_until(200, |net| net.all_committed(1)));
+    assert_eq!(net.nodes[late].commits[&Slot(1)].1.kind, CommitKind::Fast);
+    assert_eq!(net.sent["prepared"], 4, "three others voted, one of them twice");
+}
+
+#[test]
+fn votes_wait_for_a_cut_from_the_future() {
+    // Its time is 700 ms ahead, 500 are allowed: voted after 200.
+    let (net, _) = proposed_by_a_double(plain(), |net, leader| net.tip(leader, 0), 700);
+    let (cut, certificate, at) = &net.nodes[net.running().next().expect("three run")].commits[&Slot(1)];
+    assert_eq!((cut.time, certificate.view), (TimestampMs(700), View(0)));
+    assert_eq!(*at, 200 + DELAY);
+}
