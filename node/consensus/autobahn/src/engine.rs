@@ -452,6 +452,16 @@ impl Autobahn {
         self.outputs.push_back(Output::Trace(event));
     }
 
+    /// How far a lane is executed, certified and supported here.
+    pub fn positions(&self, lane: ValidatorIndex) -> [Position; 3] {
+        self.lanes.positions(lane)
+    }
+
+    /// Bytes of a lane's cars above its highest certificate.
+    pub fn uncertified_bytes(&self, lane: ValidatorIndex) -> usize {
+        self.lanes.uncertified_bytes(lane)
+    }
+
     /// How many things are held that could become too many: in lanes, in slots, commits, records, questions.
     pub fn footprint(&self) -> [usize; 5] {
         [self.lanes.footprint(), self.slots.footprint(), self.commits.len(), self.journal.count(), self.service.count()]
@@ -460,11 +470,11 @@ impl Autobahn {
     /// For people who look into a failure.
     pub fn describe(&self) -> String {
         let (committed, executed) = (self.slots.committed().0, self.order.slot().0);
-        let lanes: Vec<_> = self.committee.indices().map(|lane| self.lanes.describe(lane)).collect();
+        let lanes: Vec<_> = self.committee.indices().map(|lane| self.positions(lane).map(|position| position.0)).collect();
         format!(
-            "committed {committed}, executed {executed}, {}; lanes {}; {}",
+            "committed {committed}, executed {executed}, {}; lanes {:?}; {}",
             self.repair.describe(),
-            lanes.join(" "),
+            lanes,
             self.slots.describe()
         )
     }

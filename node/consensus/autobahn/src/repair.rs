@@ -31,6 +31,8 @@ pub struct Repair {
     blank: bool,
     /// Nothing is signed about slots up to this one while the network moves without us: a life that we do not remember may have voted.
     doubtful: Slot,
+    /// The highest own car that somebody knows, until it may be taken in.
+    remembered: Option<Arc<NamedCar>>,
     /// When something was last committed or executed.
     progress_at: TimestampMs,
     /// When somebody was last told where we stand, if that is later, and how often since.
@@ -55,6 +57,7 @@ impl Repair {
             forgot,
             blank,
             doubtful: Slot(0),
+            remembered: None,
             progress_at: now,
             told_at: now,
             attempts: 0,
@@ -112,6 +115,9 @@ fn hasty(config: &Config) -> u64 {
 
 impl Autobahn {
     pub(crate) fn start_greeting(&mut self) {
+        if !self.repair.may_act() {
+            self.slots.abstain(Slot(u64::MAX));
+        }
         self.check_standing();
         self.greet_all();
     }
@@ -127,10 +133,8 @@ impl Autobahn {
     }
 
     pub(crate) fn take_standing(&mut self, from: ValidatorIndex, standing: &Standing, yours: Option<&Arc<NamedCar>>) {
-        if let Some(car) = yours.filter(|car| Some(car.lane()) == self.me())
-            && self.lanes.adopt_own(car)
-        {
-            self.learn_of_lost_life(car);
+        if let Some(car) = yours.filter(|car| Some(car.lane()) == self.me()) {
+            self.remember(car);
         }
         let committed = standing.committed.as_ref().map_or(Slot(0), |certificate| certificate.slot);
         if !standing.answer && standing.nonce == self.repair.nonce {
@@ -162,17 +166,18 @@ impl Autobahn {
         // answered. Up to k more may be missing to what it knows without gaps.
         let reached = Slot(highest.0.saturating_add(3 * self.config.open_slots));
         // Without Byzantine validators everybody's vote is needed for everything, so nobody can vote twice to an effect.
-        if self.committee.faulty() > 0 {
-            if self.repair.forgot {
-                self.slots.abstain(reached);
-                self.lanes.abstain(&self.reported_positions());
-            } else if highest > Slot(0) {
-                self.repair.doubtful = reached;
-                self.slots.abstain(reached);
-            }
+        let trusts_others = self.committee.faulty() > 0 && highest > Slot(0);
+        self.slots.abstain(if trusts_others { reached } else { Slot(0) });
+        if trusts_others && self.repair.forgot {
+            self.lanes.abstain(&self.reported_positions());
+        } else if trusts_others {
+            self.repair.doubtful = reached;
         }
         if self.repair.blank {
             self.record_birth();
+        }
+        if let Some(car) = self.repair.remembered.take() {
+            self.lanes.adopt_own(&car);
         }
         self.lanes.open_own(self.now);
     }
@@ -190,6 +195,22 @@ impl Autobahn {
         self.committee.indices().map(reported).collect()
     }
 
+    /// A car of ours that somebody knows. It is taken in once nothing worse can come: if power fails before, we must look as we do now.
+    fn remember(&mut self, car: &Arc<NamedCar>) {
+        if self.repair.may_act() {
+            if self.lanes.adopt_own(car) {
+                self.learn_of_lost_life(car);
+            }
+            return;
+        }
+        // There was a life before this one.
+        self.repair.forgot = true;
+        let is_higher = |known: &Arc<NamedCar>| known.position() < car.position();
+        if self.repair.remembered.as_ref().is_none_or(is_higher) {
+            self.repair.remembered = Some(car.clone());
+        }
+    }
+
     /// A car of ours that our records lack: they are not the newest. What we sent was durable before.
     fn learn_of_lost_life(&mut self, car: &NamedCar) {
         if !self.repair.forgot {
@@ -198,6 +219,7 @@ impl Autobahn {
         }
         (self.repair.forgot, self.repair.standing_since) = (true, None);
         self.lanes.close_own();
+        self.slots.abstain(Slot(u64::MAX));
         self.check_standing();
     }
 

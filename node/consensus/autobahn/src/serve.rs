@@ -165,8 +165,9 @@ impl Autobahn {
     fn answer_commits(&mut self, peer: ValidatorIndex, above: Slot) -> usize {
         let mut room = self.config.fetch_bytes as usize;
         let mut commits = Vec::new();
-        for (number, slot) in (above.0.saturating_add(1)..).map(Slot).enumerate() {
-            let Some(commit) = self.commits.get(&slot).filter(|_| number < MAX_COMMITS) else { break };
+        let wanted = (above.0.saturating_add(1)..=self.slots.committed().0).map(Slot);
+        for (number, slot) in wanted.take(MAX_COMMITS).enumerate() {
+            let Some(commit) = self.commits.get(&slot) else { break };
             let entry = ((*commit.cut).clone(), commit.certificate.clone());
             let bytes = wire::encode(&entry).len();
             if bytes > room && number > 0 {

@@ -1,6 +1,6 @@
 //! Histories and bodies that others hold (Y1–Y5). One holder is asked; when nothing comes, another one too (P15).
 
-use super::{Effect, Lanes, Write, lane::Lane};
+use super::{Effect, Lanes, lane::Lane};
 use crate::message::{Message, NamedCar, Position, Tip};
 use corniche_engine::Recipients;
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -159,9 +159,7 @@ impl Lanes {
         wanted.for_each(|target| target.answered(now, from, !cars.is_empty()));
         for car in cars.iter().rev() {
             self.report_fork(car);
-            if self.lane_mut(tip.lane).insert(car.clone()) {
-                self.taken(car.clone(), Write::Kept(car.clone()));
-            }
+            self.insert(car.clone());
         }
         self.advance(tip.lane);
         self.ask(now);

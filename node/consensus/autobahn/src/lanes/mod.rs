@@ -302,6 +302,18 @@ impl Lanes {
         self.lane(tip.lane).chain(tip)
     }
 
+    /// The highest executed car of a lane.
+    pub fn executed(&self, lane: ValidatorIndex) -> Tip {
+        self.lane(lane).executed()
+    }
+
+    /// Takes in a car as it is, without voting for it.
+    pub fn insert(&mut self, car: Arc<NamedCar>) {
+        if self.lane_mut(car.lane()).insert(car.clone()) {
+            self.taken(car.clone(), Write::Kept(car));
+        }
+    }
+
     /// A cut was executed (G2, D5).
     pub fn execute(&mut self, tips: &[Tip]) {
         for tip in tips {
@@ -366,10 +378,10 @@ impl Lanes {
         self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
     }
 
-    /// Executed, certified and voted positions of a lane, for people.
-    pub fn describe(&self, lane: ValidatorIndex) -> String {
+    /// How far a lane is executed, certified and supported here.
+    pub fn positions(&self, lane: ValidatorIndex) -> [Position; 3] {
         let lane = self.lane(lane);
-        format!("{}/{}/{}", lane.executed().position.0, lane.certified_position().0, lane.voted().position.0)
+        [lane.executed().position, lane.certified_position(), lane.voted().position]
     }
 
     /// Bytes of this lane's cars above its highest certificate.

@@ -1,0 +1,313 @@
+//! A committee of engines on virtual time, with a network that a test can bend and ears at everything that happens.
+
+use corniche_autobahn::{
+    Autobahn, AutobahnVerifier, Config, Setup,
+    kit::{FakeKeys, FakeSignatures, committee},
+    message::{Message, Position},
+};
+use corniche_engine::{
+    Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
+};
+use corniche_testkit::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Process, View, World};
+use corniche_types::{Bytes, ValidatorIndex, wire};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// One message delay, ms.
+pub const DELAY: u64 = 10;
+
+/// What survives a power cut.
+#[derive(Clone, Default)]
+pub struct Disk {
+    pub records: BTreeMap<Ticket, Bytes>,
+    pub resume: Resume,
+}
+
+/// One validator, and everything it did.
+pub struct Node {
+    me: ValidatorIndex,
+    size: usize,
+    pub engine: Autobahn,
+    verifier: Arc<AutobahnVerifier>,
+    pub disk: Disk,
+    unsynced: BTreeMap<Ticket, Bytes>,
+    actions: VecDeque<Action<Bytes>>,
+    wants: bool,
+    queue: VecDeque<String>,
+    /// A batch is always ready.
+    pub endless: bool,
+    batches: usize,
+    pub log: Vec<(Micros, Ordered)>,
+    pub sent: Vec<(Micros, Recipients, Message)>,
+    pub traced: Vec<TraceEvent>,
+    pub available: Vec<(ValidatorIndex, Batch)>,
+    pub accused: Vec<(ValidatorIndex, Offence)>,
+    pub requeued: Vec<Batch>,
+    pub refused: Vec<String>,
+}
+
+impl Node {
+    fn drain(&mut self, now: Micros) {
+        loop {
+            while let Some(output) = self.engine.poll() {
+                self.perform(now, output);
+            }
+            if !self.wants || self.queue.is_empty() && !self.endless {
+                return;
+            }
+            self.wants = false;
+            self.batches += 1;
+            let ready: Vec<_> = self.queue.drain(..).collect();
+            let text = if ready.is_empty() { format!("v{}b{}", self.me, self.batches) } else { ready.join(" ") };
+            self.engine.handle(now.timestamp(), Input::Batch(Batch { bytes: text.into_bytes().into() }));
+        }
+    }
+
+    fn perform(&mut self, now: Micros, output: Output) {
+        match output {
+            Output::WantBatch { .. } => self.wants = true,
+            Output::Send { to, message } => {
+                self.sent.push((now, to, wire::decode(&message).unwrap()));
+                let all: Vec<_> = match to {
+                    Recipients::All => (0..self.size).filter(|peer| *peer != self.me.as_usize()).collect(),
+                    Recipients::One(peer) => vec![peer.as_usize()],
+                };
+                let bytes = message.len();
+                self.actions.extend(all.into_iter().map(|to| Action::Send { to, message: message.clone(), bytes }));
+            }
+            Output::Persist(ticket, record) => {
+                self.actions.push_back(Action::Write { id: ticket.0, bytes: record.len() });
+                self.unsynced.insert(ticket, record);
+            }
+            Output::ReleaseBelow(ticket) => self.disk.records = self.disk.records.split_off(&ticket),
+            Output::Deliver(ordered) => {
+                self.disk.resume = Resume { index: ordered.index, checkpoint: ordered.checkpoint.clone() };
+                self.log.push((now, ordered));
+            }
+            Output::Available { author, batch } => self.available.push((author, batch)),
+            Output::Requeue(batch) => self.requeued.push(batch),
+            Output::Accuse { validator, offence, .. } => self.accused.push((validator, offence)),
+            Output::Trace(event) => self.traced.push(event),
+        }
+    }
+
+    /// When this text came out.
+    pub fn delivered_at(&self, text: &str) -> Option<Micros> {
+        let holds = |ordered: &Ordered| texts(ordered).iter().any(|delivered| delivered == text);
+        self.log.iter().find(|(_, ordered)| holds(ordered)).map(|(at, _)| *at)
+    }
+
+    pub fn position(&self, lane: usize) -> [u64; 3] {
+        self.engine.positions(index(lane)).map(|Position(position)| position)
+    }
+
+    /// How many messages of a kind it sent.
+    pub fn count(&self, wanted: impl Fn(&Message) -> bool) -> usize {
+        self.sent.iter().filter(|(_, _, message)| wanted(message)).count()
+    }
+}
+
+/// Everything in a commit, in order.
+pub fn texts(ordered: &Ordered) -> Vec<String> {
+    let all = ordered.batches.iter().map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
+    all.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+impl Process for Node {
+    type Message = Bytes;
+    type Disk = Disk;
+
+    fn handle(&mut self, now: Micros, event: Event<Bytes>) {
+        let input = match event {
+            Event::Up(peer) => Input::PeerUp(index(peer)),
+            Event::Down(peer) => Input::PeerDown(index(peer)),
+            Event::Message { from, message } => match self.verifier.verify(index(from), &message) {
+                Ok(message) => Input::Message { from: index(from), message },
+                Err(fault) => return self.refused.push(fault.0),
+            },
+            Event::Written(id) => {
+                let record = self.unsynced.remove(&Ticket(id)).unwrap();
+                self.disk.records.insert(Ticket(id), record);
+                Input::Durable(Ticket(id))
+            }
+            Event::Deadline => Input::Deadline,
+        };
+        self.engine.handle(now.timestamp(), input);
+        self.drain(now);
+    }
+
+    fn poll(&mut self) -> Option<Action<Bytes>> {
+        self.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Micros> {
+        self.engine.deadline().map(Micros::from_timestamp)
+    }
+
+    fn power_off(self) -> Disk {
+        self.disk
+    }
+}
+
+pub fn index(node: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(node).unwrap())
+}
+
+/// Decides what arrives: `(now, from, to, message)`.
+pub type Rule = Box<dyn FnMut(Micros, usize, usize, &Message) -> Fate>;
+
+struct Bent(Rule);
+
+impl Adversary<Bytes> for Bent {
+    fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &Bytes) -> Fate {
+        (self.0)(view.now, from, to, &wire::decode(message).unwrap())
+    }
+}
+
+/// It never arrives.
+pub const LOST: Fate = Fate::Hold(u64::MAX);
+
+pub struct Cluster {
+    pub world: World<Node>,
+    pub committee: Committee,
+}
+
+/// Long timers, no waiting for others: what happens is what the network does.
+pub fn plain() -> Config {
+    Config { coverage: 1, view_timeout_ms: 2_000, fast_wait_ms: 2 * DELAY, status_ms: 60_000, ..Config::default() }
+}
+
+impl Cluster {
+    /// All running, and past their first greetings.
+    pub fn new(size: usize, config: Config) -> Self {
+        let links = Links::uniform(size, Micros::from_millis(DELAY));
+        let mut cluster = Self::on(links, config);
+        cluster.world.start_all();
+        cluster.run_for(5 * DELAY);
+        cluster
+    }
+
+    /// All off.
+    pub fn on(links: Links, config: Config) -> Self {
+        let committee = committee(links.size());
+        let (members, size) = (committee.clone(), links.size());
+        let start = move |node: usize, disk: Disk, now: Micros, seed: u64| {
+            let mut node = Node {
+                me: index(node),
+                size,
+                engine: Autobahn::new(Setup {
+                    config: config.clone(),
+                    committee: members.clone(),
+                    signer: Some(Arc::new(FakeKeys(index(node)))),
+                    signatures: Arc::new(FakeSignatures),
+                    seed,
+                    records: disk.records.clone().into_iter().collect(),
+                    resume: disk.resume.clone(),
+                    now: now.timestamp(),
+                }),
+                verifier: Arc::new(AutobahnVerifier::new(config.clone(), members.clone(), Arc::new(FakeSignatures))),
+                disk,
+                unsynced: BTreeMap::new(),
+                actions: VecDeque::new(),
+                wants: false,
+                queue: VecDeque::new(),
+                endless: false,
+                batches: 0,
+                log: Vec::new(),
+                sent: Vec::new(),
+                traced: Vec::new(),
+                available: Vec::new(),
+                accused: Vec::new(),
+                requeued: Vec::new(),
+                refused: Vec::new(),
+            };
+            node.drain(now);
+            node
+        };
+        let disks = DiskModel { sync: Micros::ZERO, rate: None };
+        Self { world: World::new(links, disks, 1, Box::new(start)), committee }
+    }
+
+    pub fn size(&self) -> usize {
+        self.committee.size()
+    }
+
+    pub fn node(&self, node: usize) -> &Node {
+        self.world.process(node).unwrap()
+    }
+
+    pub fn submit(&mut self, node: usize, text: &str) {
+        let now = self.world.now();
+        self.world.with(node, |node| {
+            node.queue.push_back(text.to_owned());
+            node.drain(now);
+        });
+    }
+
+    /// From now on a batch is always ready, or no more.
+    pub fn load(&mut self, nodes: impl IntoIterator<Item = usize>, endless: bool) {
+        let now = self.world.now();
+        for node in nodes {
+            self.world.with(node, |node| {
+                node.endless = endless;
+                node.drain(now);
+            });
+        }
+    }
+
+    pub fn bend(&mut self, rule: impl FnMut(Micros, usize, usize, &Message) -> Fate + 'static) {
+        self.world.set_adversary(Some(Box::new(Bent(Box::new(rule)))));
+    }
+
+    /// What was held back arrives now, what was lost too.
+    pub fn straighten(&mut self) {
+        self.world.set_adversary(None);
+    }
+
+    pub fn run_for(&mut self, ms: u64) {
+        self.world.run_for(Micros::from_millis(ms));
+    }
+
+    /// Runs until this came out at all of them; how many delays after `since`. At most ten seconds.
+    pub fn delays_until(&mut self, since: Micros, text: &str, nodes: &[usize]) -> u64 {
+        let end = self.world.now() + Micros::from_seconds(10);
+        let done = |world: &World<Node>| nodes.iter().all(|node| world.process(*node).unwrap().delivered_at(text).is_some());
+        assert!(self.world.run_until_done(end, done), "{text} was not delivered");
+        let last = nodes.iter().map(|node| self.node(*node).delivered_at(text).unwrap()).max().unwrap();
+        let took = (last - since).0;
+        assert_eq!(took % (DELAY * 1_000), 0, "{took} µs are no whole delays");
+        took / (DELAY * 1_000)
+    }
+
+    /// Safety, whatever a scenario did: equal logs, as far as both go, and nobody refused or accused a correct validator.
+    pub fn check(&self) {
+        let logs: Vec<BTreeMap<u64, &Ordered>> = (0..self.size())
+            .filter_map(|node| self.world.process(node))
+            .map(|node| node.log.iter().map(|(_, ordered)| (ordered.index.0, ordered)).collect())
+            .collect();
+        for log in &logs {
+            for (at, ordered) in log {
+                logs.iter().filter_map(|other| other.get(at)).for_each(|other| assert_eq!(other, ordered));
+            }
+        }
+        for node in (0..self.size()).filter_map(|node| self.world.process(node)) {
+            assert!(node.refused.is_empty() && node.accused.is_empty(), "{:?} {:?}", node.refused, node.accused);
+        }
+    }
+}
+
+/// A message of the slots, not of the lanes.
+pub fn is_about_slots(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Prepare(_)
+            | Message::Prepared { .. }
+            | Message::Confirm(_)
+            | Message::Confirmed(_)
+            | Message::Commit(_)
+            | Message::Timeout(_)
+            | Message::TimedOut(_)
+    )
+}

@@ -1,0 +1,128 @@
+//! Rows 31 and 32, P9, P21, P22: a lane's owner that tells everybody something else.
+
+use crate::cluster::{Cluster, index, plain};
+use corniche_autobahn::{
+    Config, Signatures, Signer,
+    kit::{FakeKeys, FakeSignatures},
+    message::{Availability, Car, Context, Message, Proof, SignedCar, Statement, Tip},
+};
+use corniche_engine::Offence;
+use corniche_testkit::{Event, Process};
+use corniche_types::{B256, ValidatorIndex};
+
+const FORKER: ValidatorIndex = ValidatorIndex(0);
+
+/// Plays the owner of lane 0, whose node is off.
+struct Puppet {
+    context: Context,
+    nonce: u64,
+}
+
+impl Puppet {
+    fn car(&mut self, parent: Tip, certificate: Option<Availability>, bytes: usize) -> SignedCar {
+        self.nonce += 1;
+        let batch = format!("{:0>bytes$}", self.nonce).into_bytes().into();
+        let car = Car { lane: FORKER, position: parent.position.next(), parent: parent.digest, batch };
+        let signature = FakeKeys(FORKER).sign(&self.context.car(&car));
+        SignedCar { car, signature, certificate }
+    }
+
+    fn tip(&self, car: &SignedCar) -> Tip {
+        Tip { lane: FORKER, position: car.car.position, digest: self.context.car(&car.car) }
+    }
+
+    /// What the votes of these make; they must have voted.
+    fn certificate(&self, cluster: &Cluster, tip: Tip, voters: &[usize]) -> Availability {
+        let digest = self.context.statement(&Statement::Held(tip));
+        let mut shares = vec![(FORKER, FakeKeys(FORKER).share(&digest))];
+        for voter in voters {
+            let voted = |message: &Message| matches!(message, Message::Held { tip: voted, .. } if *voted == tip);
+            assert!(cluster.node(*voter).count(voted) > 0, "{voter} voted for {tip:?}");
+            shares.push((index(*voter), FakeKeys(index(*voter)).share(&digest)));
+        }
+        let seal = FakeSignatures.combine(&shares).unwrap();
+        Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
+    }
+}
+
+fn tell(cluster: &mut Cluster, to: usize, message: &Message) {
+    let now = cluster.world.now();
+    cluster.world.with(to, |node| node.handle(now, Event::Message { from: FORKER.as_usize(), message: message.encode() }));
+}
+
+/// Everything but the forker's own node, and what it plays.
+fn without_owner(config: Config) -> (Cluster, Puppet) {
+    let mut cluster = Cluster::new(4, config);
+    cluster.world.crash(0);
+    let context = Context::new(&cluster.committee);
+    (cluster, Puppet { context, nonce: 0 })
+}
+
+#[test]
+fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {
+    let (mut cluster, mut puppet) = without_owner(Config { view_timeout_ms: 300, retain_slots: 10, ..plain() });
+    let start = puppet.context.start(FORKER);
+    // f + 1 with the forker's own vote are two: each of its stories needs one believer only.
+    let mut stories = [(vec![1], start, None), (vec![2, 3], start, None)];
+    let mut believed = true;
+    for round in 0..60 {
+        for (believers, tip, certificate) in &mut stories {
+            let car = puppet.car(*tip, certificate.clone(), 100);
+            let next = puppet.tip(&car);
+            believers.iter().for_each(|to| tell(&mut cluster, *to, &Message::Car(car.clone())));
+            cluster.run_for(1);
+            let voted = |message: &Message| matches!(message, Message::Held { tip, .. } if *tip == next);
+            if cluster.node(believers[0]).count(voted) > 0 {
+                *certificate = Some(puppet.certificate(&cluster, next, &believers[..1]));
+                *tip = next;
+            } else {
+                // What was committed is on the other story: this one has lost its believers.
+                believed = false;
+            }
+        }
+        cluster.submit(1 + round % 3, &format!("t{round}"));
+        cluster.run_for(150);
+    }
+    cluster.run_for(10_000);
+    assert!(!believed, "D5: no two stories go on for ever");
+    let logs: Vec<Vec<_>> =
+        (1..4).map(|node| cluster.node(node).log.iter().map(|(_, ordered)| ordered.clone()).collect()).collect();
+    assert!(logs[0].len() > 10 && logs.iter().all(|log| log == &logs[0]));
+    for node in 1..4 {
+        let node = cluster.node(node);
+        assert!((0..60).all(|round| node.delivered_at(&format!("t{round}")).is_some()));
+        let [lanes, ..] = node.engine.footprint();
+        assert!(lanes < 4 * 40, "memory is flat: {lanes} cars and fetches");
+        assert!(node.accused.iter().all(|accused| *accused == (FORKER, Offence::Equivocation)));
+    }
+}
+
+#[test]
+fn row_32_a_flood_of_cars_that_nobody_certifies_stays_one_car() {
+    for ahead in [1, 4] {
+        let (mut cluster, mut puppet) = without_owner(Config { cars_ahead: ahead, view_timeout_ms: 300, ..plain() });
+        let start = puppet.context.start(FORKER);
+        let mut parents = vec![start];
+        for flood in 0..300 {
+            let parent = match flood % 3 {
+                0 => start,
+                1 => *parents.last().unwrap(),
+                _ => Tip { digest: B256::with_last_byte(flood as u8), ..parents[flood % parents.len()] },
+            };
+            let mut parent = parent;
+            if parent.position.0 >= ahead {
+                parent = start;
+            }
+            let car = puppet.car(parent, None, 1_000);
+            parents.push(puppet.tip(&car));
+            (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(car.clone())));
+        }
+        for node in 1..4 {
+            let held = cluster.node(node).engine.uncertified_bytes(FORKER);
+            assert!((1..=1_000 * ahead as usize).contains(&held), "{ahead} ahead: {held} bytes");
+        }
+        cluster.submit(1, "through");
+        cluster.run_for(3_000);
+        assert!((1..4).all(|node| cluster.node(node).delivered_at("through").is_some()));
+    }
+}

@@ -1,0 +1,65 @@
+//! Rows 6 and 36: histories arrive beside the agreement on them, and are executed as they come.
+
+use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
+use corniche_autobahn::{Config, message::Message};
+use corniche_testkit::{Fate, Links, Micros};
+use std::{cell::Cell, rc::Rc};
+
+#[test]
+fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
+    let config = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 60_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    // Slots stand still, and the last validator hears of no car, until 1,000 of lane 0 are certified.
+    let open = Rc::new(Cell::new(false));
+    let is_open = open.clone();
+    cluster.bend(move |_, _, to, message| {
+        let of_lanes = to == 3 && matches!(message, Message::Car(_) | Message::Available(_));
+        if of_lanes || is_about_slots(message) && !is_open.get() { LOST } else { Fate::Normal }
+    });
+    cluster.load([0], true);
+    cluster.run_for(1_000 * 2 * DELAY);
+    cluster.load([0], false);
+    cluster.run_for(10 * DELAY);
+    let cars = cluster.node(0).position(0)[1];
+    assert!(cars >= 1_000 && cluster.node(3).position(0) == [0, 0, 0]);
+    // From now on only cars stay away from it, and another car gives the leader something to propose.
+    open.set(true);
+    cluster.submit(0, "last");
+    cluster.run_for(3_000);
+    let covering =
+        |node: usize| cluster.node(node).log.iter().find(|(_, ordered)| ordered.batches.len() >= 900).map(|(at, _)| *at);
+    let (elsewhere, here) = (covering(1).expect("one cut covers them"), covering(3).expect("it has them"));
+    // Y2: the question leaves with the arrival of the PREPARE; the commit arrives two delays later, and so does the answer.
+    assert!(here <= elsewhere.max(here) && here - elsewhere <= Micros(1_000), "{here} against {elsewhere}");
+    let long = |message: &Message| matches!(message, Message::FetchCars { tip, above } if tip.position.0 - above.0 >= 900);
+    assert_eq!(cluster.node(3).count(long), 1);
+    cluster.check();
+}
+
+#[test]
+fn row_36_output_follows_the_link_from_the_first_body_on() {
+    // 1 MB/s leaves each node; the one that was away lacks 60 slots of one car of 10 kB.
+    let mut links = Links::uniform(4, Micros::from_millis(DELAY));
+    links.egress = Some(1_000_000);
+    let mut cluster = Cluster::on(links, Config { view_timeout_ms: 150, ..plain() });
+    (0..3).for_each(|node| cluster.world.restart(node));
+    cluster.run_for(10 * DELAY);
+    let body = "x".repeat(10_000);
+    for round in 0..60 {
+        cluster.submit(0, &format!("{round}{body}"));
+        cluster.run_for(600);
+    }
+    let slots = cluster.node(0).log.len();
+    assert!(slots >= 60);
+    cluster.world.restart(3);
+    let since = cluster.world.now();
+    cluster.run_for(5_000);
+    let times: Vec<_> = cluster.node(3).log.iter().map(|(at, _)| (*at - since).0 / 1_000).collect();
+    assert_eq!(times.len(), slots);
+    let (first, last) = (times[0], times[slots - 1]);
+    // One body takes 10 ms on the line, all of them 600; the first is executed long before the last arrives.
+    assert!(first < 150 && (550..1_200).contains(&last), "from {first} to {last} ms");
+    let halfway = times[slots / 2];
+    assert!(halfway < (first + last) * 2 / 3, "steadily: {times:?}");
+    cluster.check();
+}

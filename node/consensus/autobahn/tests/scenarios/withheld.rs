@@ -1,0 +1,39 @@
+//! Row 5: nobody waits for the data of a certified tip (N9).
+
+use crate::cluster::{Cluster, DELAY, LOST, plain};
+use corniche_autobahn::{
+    Config,
+    message::{CommitKind, Message},
+};
+use corniche_testkit::{Fate, Micros};
+
+/// When each of these came out at the first three, with or without bodies for the last validator.
+fn times(withhold: bool) -> Vec<Micros> {
+    let config = Config { optimistic_tips: false, leader_tips: false, availability_wait_ms: 0, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.bend(move |_, _, to, message| {
+        let body = matches!(message, Message::Car(_) | Message::Cars { .. });
+        if withhold && body && to == 3 { LOST } else { Fate::Normal }
+    });
+    let mut times = Vec::new();
+    for round in 0..10 {
+        let text = format!("t{round}");
+        cluster.submit(round % 3, &text);
+        cluster.run_for(20 * DELAY);
+        times.extend((0..3).map(|node| cluster.node(node).delivered_at(&text).unwrap()));
+    }
+    let commits = (0..4).flat_map(|node| cluster.node(node).sent.iter());
+    let fast = commits.filter(|(_, _, message)| matches!(message, Message::Commit(commit) if commit.kind == CommitKind::Fast));
+    assert!(fast.count() >= 10, "the last validator's votes are in time");
+    assert_eq!(cluster.node(3).log.is_empty(), withhold, "it executes nothing that it does not hold");
+    cluster.straighten();
+    cluster.run_for(2_000);
+    assert!(cluster.node(3).delivered_at("t9").is_some());
+    cluster.check();
+    times
+}
+
+#[test]
+fn row_5_votes_do_not_wait_for_data_of_certified_tips() {
+    assert_eq!(times(true), times(false));
+}
