@@ -2,7 +2,7 @@
 //! one is BLS ([`Keys::bls`]).
 
 use corniche_crypto::{
-    BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify, bls_verify_aggregate,
+    BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_combine, bls_verify, bls_verify_aggregate,
 };
 use corniche_engine::Committee;
 use corniche_types::ValidatorIndex;
@@ -80,8 +80,7 @@ impl Signatures for BlsSignatures {
     }
 
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
-        let points: Option<Vec<_>> = shares.iter().map(|(_, share)| BlsSignature::from_bytes(share)).collect();
-        let sum = bls_aggregate(&points?)?;
+        let sum = bls_combine(&shares.iter().map(|(_, share)| *share).collect::<Vec<_>>())?;
         self.verify_sum(message, shares.iter().map(|(signer, _)| *signer), &sum).then(|| sum.to_bytes())
     }
 

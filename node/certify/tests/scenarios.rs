@@ -83,20 +83,27 @@ fn a_later_certificate_covers_the_ones_before() {
 
 #[test]
 fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
-    let mut certifier = validator(4, 0);
-    certifier.executed(Height(1), header(1));
-    let lie = false_share(4, 1, 1, header(1));
-    certifier.share(V1, lie.clone());
-    drain(&mut certifier);
-    certifier.share(V2, share(4, 2, 1, header(1)));
-    assert_eq!(
-        drain(&mut certifier),
-        [Output::Accuse { validator: V1, evidence: lie }],
-        "the aggregate failed, so each was looked at"
-    );
-    certifier.share(V3, share(4, 3, 1, header(1)));
-    let certificates = certified(4, &drain(&mut certifier));
-    assert_eq!(certificates[0].signers.signers(4).unwrap(), [ValidatorIndex(0), V2, V3]);
+    let no_point = [0xab; 48];
+    // On the curve, but not in the group of signatures: shares are only added up before the sum is judged.
+    let mut outside = [0; 48];
+    (outside[0], outside[47]) = (0x80, 4);
+    let identity = std::array::from_fn(|byte| if byte == 0 { 0xc0 } else { 0 });
+    let with = |signature| forged_share(4, 1, 1, header(1), signature);
+    for lie in [false_share(4, 1, 1, header(1)), with(no_point), with(outside), with(identity)] {
+        let mut certifier = validator(4, 0);
+        certifier.executed(Height(1), header(1));
+        certifier.share(V1, lie.clone());
+        drain(&mut certifier);
+        certifier.share(V2, share(4, 2, 1, header(1)));
+        assert_eq!(
+            drain(&mut certifier),
+            [Output::Accuse { validator: V1, evidence: lie }],
+            "the aggregate failed, so each was looked at"
+        );
+        certifier.share(V3, share(4, 3, 1, header(1)));
+        let certificates = certified(4, &drain(&mut certifier));
+        assert_eq!(certificates[0].signers.signers(4).unwrap(), [ValidatorIndex(0), V2, V3]);
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 //! The ciphersuites are the draft's proof-of-possession ones, so any BLS library checks our certificates. Aggregation over
 //! one message is safe only among keys whose possession was proved ([`verify_possession`], checked at genesis and join).
 
-use crate::secret::{self, SecretError};
-use blst::{
-    BLST_ERROR,
-    min_sig::{AggregateSignature, PublicKey, SecretKey, Signature},
+use crate::{
+    pairing,
+    secret::{self, SecretError},
 };
+use blst::min_sig::{AggregatePublicKey, AggregateSignature, PublicKey, SecretKey, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
 
 /// Bytes of a compressed public key.
@@ -118,13 +118,25 @@ impl BorshDeserialize for BlsSignature {
 
 /// The sum of signatures; `None` for none, or for ones that cancel out.
 pub fn bls_aggregate(signatures: &[BlsSignature]) -> Option<BlsSignature> {
-    let points: Vec<&Signature> = signatures.iter().map(|signature| &signature.0).collect();
+    sum(&signatures.iter().map(|signature| signature.0).collect::<Vec<_>>())
+}
+
+/// The sum of signatures as they travel. Their group is checked once, on the sum, so it says nothing of single ones: a sum that
+/// verifies is a sum of all signers' signatures whatever its parts were, and when it does not, they are looked at one by one.
+/// `None` as for [`bls_aggregate`], and when one is no point at all.
+pub fn bls_combine(signatures: &[[u8; BLS_SIGNATURE_BYTES]]) -> Option<BlsSignature> {
+    let point = |bytes: &[u8; BLS_SIGNATURE_BYTES]| Signature::uncompress(bytes).ok();
+    sum(&signatures.iter().map(point).collect::<Option<Vec<_>>>()?)
+}
+
+fn sum(points: &[Signature]) -> Option<BlsSignature> {
+    let points: Vec<&Signature> = points.iter().collect();
     let sum = AggregateSignature::aggregate(&points, false).ok()?.to_signature();
     sum.validate(true).ok()?;
     Some(BlsSignature(sum))
 }
 
-/// About 1 ms.
+/// About 0.9 ms.
 pub fn bls_verify(key: &BlsPublicKey, message: &[u8], signature: &BlsSignature) -> bool {
     verify_under(SIGNATURE_SUITE, key, message, signature)
 }
@@ -132,8 +144,9 @@ pub fn bls_verify(key: &BlsPublicKey, message: &[u8], signature: &BlsSignature) 
 /// Whether `signature` is the aggregate of all `keys` over the one message. Only for keys whose possession was proved.
 pub fn bls_verify_aggregate(keys: &[&BlsPublicKey], message: &[u8], signature: &BlsSignature) -> bool {
     let points: Vec<&PublicKey> = keys.iter().map(|key| &key.0).collect();
-    // No keys, and keys that cancel out, are errors inside.
-    signature.0.fast_aggregate_verify(false, message, SIGNATURE_SUITE, &points) == BLST_ERROR::BLST_SUCCESS
+    // No keys are an error; keys that cancel out signed nothing.
+    AggregatePublicKey::aggregate(&points, false)
+        .is_ok_and(|sum| pairing::verify(SIGNATURE_SUITE, &sum.to_public_key(), message, &signature.0))
 }
 
 /// Whether whoever published `key` knows its secret.
@@ -141,7 +154,7 @@ pub fn verify_possession(key: &BlsPublicKey, proof: &BlsSignature) -> bool {
     verify_under(POSSESSION_SUITE, key, &key.to_bytes(), proof)
 }
 
-/// Both points are in their groups by construction, so the checks inside are off.
+/// Both points are in their groups by construction.
 pub(crate) fn verify_under(suite: &[u8], key: &BlsPublicKey, message: &[u8], signature: &BlsSignature) -> bool {
-    signature.0.verify(false, message, suite, &[], &key.0, false) == BLST_ERROR::BLST_SUCCESS
+    pairing::verify(suite, &key.0, message, &signature.0)
 }

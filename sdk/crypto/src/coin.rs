@@ -10,7 +10,8 @@
 
 use crate::{
     bls::{BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, verify_under},
-    scalar::{Scalar, evaluate, lagrange_at_zero},
+    pairing::{self, Lines},
+    scalar::{Scalar, ShortCoefficients, evaluate, lagrange_at_zero},
     secret::{self, SecretError},
 };
 use blst::{
@@ -45,10 +46,8 @@ pub fn deal_coin(n: usize, threshold: usize, seed: [u8; 32]) -> CoinDeal {
     };
     let shares: Vec<CoinSecretShare> =
         (0..n).map(|i| CoinSecretShare { index: index(i), secret: secret_at(evaluation_point(index(i))) }).collect();
-    let public = CoinPublicKeys {
-        whole: BlsPublicKey(secret_at(0).sk_to_pk()),
-        shares: shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect(),
-    };
+    let whole = BlsPublicKey(secret_at(0).sk_to_pk());
+    let public = CoinPublicKeys::new(whole, shares.iter().map(|share| BlsPublicKey(share.secret.sk_to_pk())).collect());
     CoinDeal { public, shares }
 }
 
@@ -115,19 +114,23 @@ impl std::fmt::Debug for CoinShare {
 }
 
 /// The coin's keys as the genesis lists them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct CoinPublicKeys {
     whole: BlsPublicKey,
+    /// Of `whole`, under which every coin is checked.
+    lines: Lines,
     shares: Vec<BlsPublicKey>,
 }
 
 impl CoinPublicKeys {
+    fn new(whole: BlsPublicKey, shares: Vec<BlsPublicKey>) -> Self {
+        Self { lines: Lines::of(&whole.0), whole, shares }
+    }
+
     /// `None` when a key is not one. That they belong together is checked by [`crate::verify_genesis`].
     pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
-        Some(Self {
-            whole: BlsPublicKey::from_bytes(&genesis.coin_public_key)?,
-            shares: genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?,
-        })
+        let whole = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
+        Some(Self::new(whole, genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?))
     }
 
     /// [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
@@ -162,16 +165,17 @@ impl CoinPublicKeys {
             return None;
         }
         let positions: Vec<u64> = chosen.keys().copied().map(evaluation_point).collect();
-        let scalars: Vec<u8> = lagrange_at_zero(&positions).into_iter().flat_map(Scalar::to_le_bytes).collect();
         let points: Vec<Signature> = chosen.into_values().collect();
-        let sum = points.as_slice().mult(&scalars, SCALAR_BITS).to_signature();
-        sum.validate(true).ok()?;
+        let sum = match ShortCoefficients::at_zero(&positions) {
+            Some(short) => short_sum(points, &short)?,
+            None => sum_of(&points, lagrange_at_zero(&positions).into_iter().flat_map(Scalar::to_le_bytes), SCALAR_BITS)?,
+        };
         Some(BlsSignature(sum))
     }
 
-    /// Whether `signature` is the coin for this message. About 1 ms.
+    /// Whether `signature` is the coin for this message. About 0.8 ms.
     pub fn verify(&self, message: &[u8], signature: &BlsSignature) -> bool {
-        verify_under(COIN_SUITE, &self.whole, message, signature)
+        pairing::verify_kept(COIN_SUITE, &self.lines, message, &signature.0)
     }
 
     /// Whether all keys lie on one polynomial of degree exactly `threshold` − 1, with the whole key at 0: that is, whether
@@ -215,4 +219,40 @@ impl CoinPublicKeys {
         // `validate` names the identity before anything else.
         sum.validate() == Err(blst::BLST_ERROR::BLST_PK_IS_INFINITY)
     }
+}
+
+impl PartialEq for CoinPublicKeys {
+    /// The lines follow from the key.
+    fn eq(&self, other: &Self) -> bool {
+        self.whole == other.whole && self.shares == other.shares
+    }
+}
+
+impl Eq for CoinPublicKeys {}
+
+impl std::fmt::Debug for CoinPublicKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoinPublicKeys").field("whole", &self.whole).field("shares", &self.shares).finish()
+    }
+}
+
+/// The sum of points times scalars of so many bits, little endian one after the other; `None` when it is outside of the group, or
+/// its identity.
+fn sum_of(points: &[Signature], scalars: impl Iterator<Item = u8>, bits: usize) -> Option<Signature> {
+    let sum = points.mult(&scalars.collect::<Vec<u8>>(), bits).to_signature();
+    sum.validate(true).ok().map(|()| sum)
+}
+
+/// The same interpolation in a tenth of the time, for most choices of four validators without a division.
+fn short_sum(mut points: Vec<Signature>, short: &ShortCoefficients) -> Option<Signature> {
+    for (point, _) in points.iter_mut().zip(&short.numerators).filter(|(_, numerator)| **numerator < 0) {
+        *point = pairing::negated(point);
+    }
+    let sizes = short.numerators.iter().map(|numerator| numerator.unsigned_abs());
+    let bytes = sizes.clone().max().map_or(1, |largest| (8 - largest.leading_zeros() as usize / 8).max(1));
+    let sum = sum_of(&points, sizes.flat_map(|size| size.to_le_bytes().into_iter().take(bytes)), 8 * bytes)?;
+    if short.denominator == 1 {
+        return Some(sum);
+    }
+    sum_of(&[sum], Scalar::from_u64(short.denominator).inverse().to_le_bytes().into_iter(), SCALAR_BITS)
 }

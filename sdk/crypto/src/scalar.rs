@@ -98,8 +98,87 @@ pub(crate) fn lagrange_at_zero(points: &[u64]) -> Vec<Scalar> {
     (0..points.len()).map(coefficient).collect()
 }
 
+/// [`lagrange_at_zero`] as integers: the sum of the values times `numerators` is `denominator` times the value at zero. Among
+/// neighbours these are a few bits long, where the same modulo the order has 255.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShortCoefficients {
+    pub numerators: Vec<i64>,
+    pub denominator: u64,
+}
+
+impl ShortCoefficients {
+    /// `None` when one of the numbers would not fit, as for large committees.
+    pub(crate) fn at_zero(points: &[u64]) -> Option<Self> {
+        let points: Vec<i128> = points.iter().map(|&point| i128::from(point)).collect();
+        let fraction = |i: usize| {
+            let others = points.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, &other)| (other, other - points[i]));
+            others.into_iter().try_fold((1i128, 1i128), |(numerator, denominator), (above, below)| {
+                let (numerator, denominator) = (numerator.checked_mul(above)?, denominator.checked_mul(below)?);
+                let common = greatest_divisor(numerator, denominator) * denominator.signum();
+                Some((numerator / common, denominator / common))
+            })
+        };
+        let fractions: Vec<(i128, i128)> = (0..points.len()).map(fraction).collect::<Option<_>>()?;
+        let multiple = |all: i128, (_, one): &(i128, i128)| (all / greatest_divisor(all, *one)).checked_mul(*one);
+        let denominator = fractions.iter().try_fold(1i128, multiple)?;
+        let numerator = |(above, below): &(i128, i128)| i64::try_from(above.checked_mul(denominator / below)?).ok();
+        let numerators = fractions.iter().map(numerator).collect::<Option<_>>()?;
+        Some(Self { numerators, denominator: u64::try_from(denominator).ok()? })
+    }
+}
+
+/// Of two numbers, not both zero.
+fn greatest_divisor(a: i128, b: i128) -> i128 {
+    let (mut a, mut b) = (a.abs(), b.abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The polynomial's value at `x`, lowest coefficient first.
 pub(crate) fn evaluate(coefficients: &[Scalar], x: u64) -> Scalar {
     let x = Scalar::from_u64(x);
     coefficients.iter().rev().fold(Scalar::from_u64(0), |value, &coefficient| value.mul(x).add(coefficient))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scalar_of(number: i64) -> Scalar {
+        let magnitude = Scalar::from_u64(number.unsigned_abs());
+        if number < 0 { Scalar::from_u64(0).sub(magnitude) } else { magnitude }
+    }
+
+    fn assert_same(points: &[u64]) {
+        let short = ShortCoefficients::at_zero(points).unwrap();
+        let over = Scalar::from_u64(short.denominator).inverse();
+        let as_scalars: Vec<_> = short.numerators.iter().map(|&numerator| scalar_of(numerator).mul(over)).collect();
+        assert_eq!(as_scalars, lagrange_at_zero(points), "{points:?}");
+    }
+
+    #[test]
+    fn short_coefficients_are_the_same_numbers() {
+        for subset in 1u32..1 << 10 {
+            assert_same(&(1..=10).filter(|point| subset >> (point - 1) & 1 == 1).collect::<Vec<u64>>());
+        }
+        assert_same(&[1, 65_536]);
+        assert_same(&[9, 2, 5]);
+    }
+
+    #[test]
+    fn those_of_four_validators_are_tiny() {
+        let short = |points: &[u64]| ShortCoefficients::at_zero(points).unwrap();
+        assert_eq!(short(&[1, 2, 3]), ShortCoefficients { numerators: vec![3, -3, 1], denominator: 1 });
+        assert_eq!(short(&[1, 2, 4]), ShortCoefficients { numerators: vec![8, -6, 1], denominator: 3 });
+        assert_eq!(short(&[2, 3, 4]), ShortCoefficients { numerators: vec![6, -8, 3], denominator: 1 });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_cut_short() {
+        assert_eq!(ShortCoefficients::at_zero(&(1..=67).collect::<Vec<_>>()), None);
+        assert_eq!(ShortCoefficients::at_zero(&(1..200).step_by(3).collect::<Vec<_>>()), None);
+        assert_eq!(ShortCoefficients::at_zero(&[1 << 40, (1 << 40) + 1, (1 << 40) + 3, 1 << 50]), None);
+    }
 }

@@ -1,9 +1,13 @@
 //! BLS: encodings, aggregation, and the attack that proofs of possession are for.
 
+#[path = "common/points.rs"]
+mod points;
+
 use blst::min_sig::{AggregatePublicKey, PublicKey};
 use corniche_crypto::{
-    BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_verify, bls_verify_aggregate, verify_possession,
+    BlsPublicKey, BlsSecretKey, BlsSignature, bls_aggregate, bls_combine, bls_verify, bls_verify_aggregate, verify_possession,
 };
+use points::{off_group, plus, torsion};
 
 fn key(seed: u8) -> BlsSecretKey {
     BlsSecretKey::from_seed([seed; 32])
@@ -41,6 +45,30 @@ fn signatures_that_cancel_out_are_no_signature() {
 }
 
 #[test]
+fn what_is_combined_unchecked_verifies_only_as_the_sum_of_all_signatures() {
+    let keys: Vec<_> = (1..=3).map(|i| key(i).public()).collect();
+    let keys: Vec<_> = keys.iter().collect();
+    let holds = |shares: &[[u8; 48]]| bls_combine(shares).filter(|sum| bls_verify_aggregate(&keys, b"header", sum));
+    let good: [[u8; 48]; 3] = [1, 2, 3].map(|i| key(i).sign(b"header").to_bytes());
+    let sum = bls_aggregate(&[1, 2, 3].map(|i| key(i).sign(b"header")));
+    assert_eq!(holds(&good), sum);
+    let of_another = key(3).sign(b"another").to_bytes();
+    let identity = std::array::from_fn(|byte| if byte == 0 { 0xc0 } else { 0 });
+    // A pairing does not see what `torsion` adds, and the bytes would be another signature of the same.
+    let twisted = plus(&good[2], &torsion());
+    for bad in [of_another, good[1], off_group(), twisted, [0xab; 48], identity] {
+        assert_eq!(holds(&[good[0], good[1], bad]), None, "{bad:?}");
+    }
+    // Two that lie in opposite directions, even outside of the group, have made together what they owed.
+    let mut back = off_group();
+    back[0] ^= 0x20; // the sign of y
+    let liars = [plus(&good[0], &off_group()), plus(&good[1], &back)];
+    assert!(liars.iter().all(|liar| BlsSignature::from_bytes(liar).is_none()), "neither is a signature by itself");
+    assert_eq!(holds(&[liars[0], liars[1], good[2]]), sum);
+    assert_eq!(bls_combine(&[]), None);
+}
+
+#[test]
 fn a_rogue_key_would_forge_and_cannot_prove_possession() {
     // key(1) − victim: an aggregate with the victim's key is key(1), whatever the victim signs.
     let victim = key(2).public();
@@ -73,14 +101,7 @@ fn only_compressed_points_of_the_group_that_are_not_the_identity_parse() {
     let mut identity = [0u8; 96];
     identity[0] = 0xc0;
     assert_eq!(BlsPublicKey::from_bytes(&identity), None);
-    // On the curve, outside of the group: x = 4 has a y, and the curve has a cofactor.
-    let off_group = (0u8..=255).find_map(|x| {
-        let mut bytes = [0u8; 48];
-        (bytes[0], bytes[47]) = (0x80, x);
-        let point = blst::min_sig::Signature::uncompress(&bytes).ok()?;
-        point.validate(true).is_err().then_some(bytes)
-    });
-    assert_eq!(BlsSignature::from_bytes(&off_group.expect("most points are outside")), None);
+    assert_eq!(BlsSignature::from_bytes(&off_group()), None);
     let signature = key(1).sign(b"x").to_bytes();
     assert_eq!(BlsSignature::from_bytes(&signature[..47]), None);
     assert_eq!(BlsSignature::from_bytes(&[]), None);

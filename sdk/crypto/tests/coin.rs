@@ -1,7 +1,11 @@
 //! The threshold coin: who can toss it, and that everyone sees the same side.
 
+#[path = "common/points.rs"]
+mod points;
+
 use corniche_crypto::{CoinDeal, CoinSecretShare, CoinShare, deal_coin};
 use corniche_types::ValidatorIndex;
+use points::{off_group, plus, torsion};
 use proptest::{prelude::*, sample::subsequence};
 
 fn shares_of(deal: &CoinDeal, signers: &[usize], message: &[u8]) -> Vec<(ValidatorIndex, CoinShare)> {
@@ -70,19 +74,15 @@ fn bytes_that_are_no_point_are_passed_over() {
 
 #[test]
 fn shares_that_are_points_outside_of_the_group_make_no_coin() {
-    let off_group = (0u8..=255)
-        .find_map(|x| {
-            let mut bytes = [0u8; 48];
-            (bytes[0], bytes[47]) = (0x80, x);
-            let point = blst::min_sig::Signature::uncompress(&bytes).ok()?;
-            point.validate(true).is_err().then_some(bytes)
-        })
-        .expect("most points are outside");
     let deal = deal_coin(4, 3, [1; 32]);
-    let mut shares = shares_of(&deal, &[0, 1], b"round");
-    shares.push((ValidatorIndex(2), CoinShare(off_group)));
-    assert!(deal.public.combine(3, &shares).is_none_or(|coin| !deal.public.verify(b"round", &coin)));
-    assert!(!deal.public.verify_share(ValidatorIndex(2), b"round", &shares[2].1));
+    // The last one's coefficient is one, so that nothing of what is added goes away by itself. A pairing does not see `torsion`.
+    let true_share = deal.shares[2].sign(b"round").0;
+    for bad in [off_group(), plus(&true_share, &off_group()), plus(&true_share, &torsion())] {
+        let mut shares = shares_of(&deal, &[0, 1], b"round");
+        shares.push((ValidatorIndex(2), CoinShare(bad)));
+        assert!(deal.public.combine(3, &shares).is_none_or(|coin| !deal.public.verify(b"round", &coin)));
+        assert!(!deal.public.verify_share(ValidatorIndex(2), b"round", &shares[2].1));
+    }
 }
 
 #[test]

@@ -69,9 +69,13 @@ pub fn share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
 
 /// A share with a signature of something else.
 pub fn false_share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
-    let mut share = Share::decode(&share(n, signer, height, header_hash)).expect("just encoded");
-    share.signature = key(signer).sign(b"something else").to_bytes();
-    share.encode()
+    forged_share(n, signer, height, header_hash, key(signer).sign(b"something else").to_bytes())
+}
+
+/// A share with these bytes for a signature.
+pub fn forged_share(n: u16, signer: u16, height: u64, header_hash: B256, signature: [u8; 48]) -> Bytes {
+    let share = Share::decode(&share(n, signer, height, header_hash)).expect("just encoded");
+    Share { signature, ..share }.encode()
 }
 
 pub fn drain(certifier: &mut Certifier) -> Vec<Output> {
