@@ -194,8 +194,5 @@ impl BlockBuilder {
 /// The gas limit a transaction declares; 0 for one that will be skipped because it does not decode or asks for more than a
 /// whole block.
 fn declared_gas(raw: &Bytes, block_gas_limit: u64) -> u64 {
-    match Transaction::decode(raw.clone()) {
-        Ok(transaction) if transaction.gas_limit() <= block_gas_limit => transaction.gas_limit(),
-        _ => 0,
-    }
+    Transaction::declared_gas(raw).ok().filter(|gas| *gas <= block_gas_limit).unwrap_or(0)
 }

@@ -1,7 +1,9 @@
 //! Ethereum transactions: types 0 (EIP-155), 1 (EIP-2930) and 2 (EIP-1559).
 
-use alloy_consensus::{Transaction as _, TxEnvelope, transaction::SignableTransaction};
-use alloy_eips::eip2718::Decodable2718;
+use alloy_consensus::{
+    Signed, Transaction as _, TxEip1559, TxEip2930, TxEnvelope, TxLegacy,
+    transaction::{RlpEcdsaDecodableTx, SignableTransaction},
+};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 
 /// The most bytes one transaction may have: 128 KiB.
@@ -33,24 +35,14 @@ pub struct Transaction {
 impl Transaction {
     /// Decodes the EIP-2718 bytes of one transaction; non-canonical RLP and trailing bytes are errors.
     pub fn decode(raw: Bytes) -> Result<Self, DecodeError> {
-        if raw.len() > MAX_TRANSACTION_BYTES {
-            return Err(DecodeError::Oversized { size: raw.len() });
-        }
-        match raw.first() {
-            None => return Err(DecodeError::Malformed("empty transaction".into())),
-            Some(&byte) if byte < 0xc0 && byte != 1 && byte != 2 => {
-                return Err(DecodeError::TypeNotSupported { type_byte: byte });
-            }
-            Some(_) => {}
-        }
-        let malformed = |text: String| DecodeError::Malformed(text);
-        let mut rest: &[u8] = &raw;
-        let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| malformed(error.to_string()))?;
-        if !rest.is_empty() {
-            return Err(malformed(format!("{} bytes after the transaction", rest.len())));
-        }
-        let hash = keccak256(&raw);
-        Ok(Self { envelope, raw, hash })
+        // Hashed once, here: alloy's own way in would do it again.
+        let envelope = read(&raw, || keccak256(&raw))?;
+        Ok(Self { hash: *envelope.tx_hash(), envelope, raw })
+    }
+
+    /// The gas limit that these bytes declare, for whom nothing else matters: the same as after [`Self::decode`], without a hash.
+    pub fn declared_gas(raw: &[u8]) -> Result<u64, DecodeError> {
+        read(raw, || B256::ZERO).map(|envelope| envelope.gas_limit())
     }
 
     /// keccak-256 of the raw bytes.
@@ -142,5 +134,28 @@ impl Transaction {
     /// Most wei the sender can lose: gas limit × max fee + value; `None` when that exceeds 256 bits.
     pub fn max_cost(&self) -> Option<U256> {
         U256::from(self.gas_limit()).checked_mul(U256::from(self.max_fee_per_gas()))?.checked_add(self.value())
+    }
+}
+
+/// The envelope in these bytes, which will say of itself that it has this hash.
+fn read(raw: &[u8], hash: impl FnOnce() -> B256) -> Result<TxEnvelope, DecodeError> {
+    if raw.len() > MAX_TRANSACTION_BYTES {
+        return Err(DecodeError::Oversized { size: raw.len() });
+    }
+    match raw {
+        [] => Err(DecodeError::Malformed("empty transaction".into())),
+        [1, rest @ ..] => signed::<TxEip2930>(rest, hash).map(TxEnvelope::Eip2930),
+        [2, rest @ ..] => signed::<TxEip1559>(rest, hash).map(TxEnvelope::Eip1559),
+        [0xc0..=0xff, ..] => signed::<TxLegacy>(raw, hash).map(TxEnvelope::Legacy),
+        [byte, ..] => Err(DecodeError::TypeNotSupported { type_byte: *byte }),
+    }
+}
+
+fn signed<T: RlpEcdsaDecodableTx>(mut rest: &[u8], hash: impl FnOnce() -> B256) -> Result<Signed<T>, DecodeError> {
+    let malformed = |error: alloy_rlp::Error| DecodeError::Malformed(error.to_string());
+    let (transaction, signature) = T::rlp_decode_with_signature(&mut rest).map_err(malformed)?;
+    match rest.len() {
+        0 => Ok(Signed::new_unchecked(transaction, signature, hash())),
+        more => Err(DecodeError::Malformed(format!("{more} bytes after the transaction"))),
     }
 }
