@@ -1,0 +1,126 @@
+//! Keeping up with accounts, blocks and fees, and the indices with the queues.
+
+use super::{Indexed, Pool};
+use crate::{
+    DropReason, Event,
+    order::{CutKey, EvictKey, Worth},
+    sender::{Entry, SenderQueue},
+};
+use corniche_state::{Account, StateView};
+use corniche_types::Address;
+use std::{cell::OnceCell, cmp::Reverse};
+
+/// A transaction that was cut this many blocks ago and neither executed nor returned waits again: its batch was lost.
+const IN_FLIGHT_BLOCKS: u64 = 256;
+/// A transaction whose batches were lost so many times is dropped.
+const MOST_LOST: u32 = 3;
+
+impl Pool {
+    /// Brings one sender's queue up to date with its account, and the indices if that changed anything.
+    pub(super) fn refresh(&mut self, sender: Address, account: &Account) {
+        let Some(queue) = self.senders.get_mut(&sender) else { return };
+        let mut changed = queue.set_nonce(account.nonce);
+        changed |= self.blocks.checked_sub(IN_FLIGHT_BLOCKS).is_some_and(|cut_by| queue.give_up(cut_by));
+        queue.fresh = Some((self.blocks, account.clone()));
+        let leaving = self.leaving(&self.senders[&sender], account);
+        changed |= !leaving.is_empty();
+        for (nonce, reason) in leaving {
+            self.drop_entry(sender, nonce, reason);
+        }
+        if changed {
+            self.reindex(sender);
+        }
+    }
+
+    /// Whether looking at this sender again would find nothing: same account, no block since, and nothing behind a gap, which
+    /// only time takes out.
+    pub(super) fn is_fresh(&self, sender: &Address, account: &Account) -> bool {
+        self.senders.get(sender).is_some_and(|queue| {
+            let same = queue.fresh.as_ref().is_some_and(|(blocks, as_of)| *blocks == self.blocks && as_of == account);
+            same && queue.ready_len() == queue.entries().len()
+        })
+    }
+
+    /// Which of a sender's transactions have no place in the pool any more.
+    fn leaving(&self, queue: &SenderQueue, account: &Account) -> Vec<(u64, DropReason)> {
+        let next_nonce = OnceCell::new();
+        let is_behind_gap = |nonce| nonce > *next_nonce.get_or_init(|| queue.next_nonce());
+        let is_old = |entry: &Entry| self.now.0 >= entry.arrived_at.0.saturating_add(self.config.queued_lifetime_ms);
+        let reason = |nonce: u64, entry: &Entry| match entry {
+            _ if nonce < account.nonce => Some(DropReason::Superseded { nonce }),
+            entry if !entry.waits() => None,
+            _ if account.has_code() => Some(DropReason::SenderNotEoa),
+            entry if entry.cost > account.balance => Some(DropReason::InsufficientFunds),
+            entry if entry.lost >= MOST_LOST => Some(DropReason::Lost),
+            entry if is_old(entry) && is_behind_gap(nonce) => Some(DropReason::Expired),
+            _ => None,
+        };
+        queue.entries().iter().filter_map(|(&nonce, entry)| Some((nonce, reason(nonce, entry)?))).collect()
+    }
+
+    /// Looks at the accounts of the next few senders, in turn.
+    pub(super) fn sweep(&mut self, senders: usize, view: &dyn StateView) {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let after = self.senders.range((Excluded(self.sweep_cursor), Unbounded));
+        let before = self.senders.range((Unbounded, Included(self.sweep_cursor)));
+        let turn: Vec<Address> = after.chain(before).map(|(sender, _)| *sender).take(senders).collect();
+        self.sweep_cursor = turn.last().copied().unwrap_or(self.sweep_cursor);
+        for sender in turn {
+            self.refresh(sender, &view.account(&sender).unwrap_or_default());
+        }
+    }
+
+    pub(super) fn wait_again(&mut self, sender: Address, nonce: u64) {
+        self.parked.remove(&sender);
+        if let Some(queue) = self.senders.get_mut(&sender) {
+            queue.wait_again(nonce);
+        }
+    }
+
+    pub(super) fn drop_entry(&mut self, sender: Address, nonce: u64, reason: DropReason) {
+        if let Some(entry) = self.remove(sender, nonce) {
+            self.events.push_back(Event::Dropped { hash: entry.transaction.hash(), reason });
+        }
+    }
+
+    /// Takes an entry out; the caller reindexes the sender.
+    pub(super) fn remove(&mut self, sender: Address, nonce: u64) -> Option<Entry> {
+        let entry = self.senders.get_mut(&sender)?.remove(nonce)?;
+        self.by_hash.remove(&entry.transaction.hash());
+        self.bytes -= entry.size();
+        Some(entry)
+    }
+
+    pub(super) fn set_base_fee(&mut self, base_fee: u64) {
+        if base_fee != self.base_fee {
+            self.base_fee = base_fee;
+            let senders: Vec<Address> = self.senders.keys().copied().collect();
+            senders.into_iter().for_each(|sender| self.reindex(sender));
+        }
+    }
+
+    /// Makes the indices say about this sender what its queue says.
+    pub(super) fn reindex(&mut self, sender: Address) {
+        let old = self.indexed.remove(&sender).unwrap_or_default();
+        old.cut.map(|key| self.cut_order.remove(&key));
+        old.evict.map(|key| self.evict_order.remove(&key));
+        self.ready -= old.ready;
+        let Some(queue) = self.senders.get(&sender).filter(|queue| !queue.entries().is_empty()) else {
+            self.senders.remove(&sender);
+            self.parked.remove(&sender);
+            return;
+        };
+        let next = queue.next_waiting(queue.nonce()).filter(|_| !self.parked.contains(&sender));
+        let ready = queue.ready_len();
+        let evict = queue.tail().map(|tail| EvictKey {
+            worth: Worth { ready: ready == queue.entries().len(), tip: queue.lowest_tip(self.base_fee) },
+            arrival: Reverse(tail.arrival),
+            sender,
+        });
+        let new = Indexed { cut: next.and_then(|entry| CutKey::of(sender, entry, self.base_fee)), evict, ready };
+        self.cut_order.extend(new.cut);
+        self.evict_order.extend(new.evict);
+        self.ready += new.ready;
+        self.indexed.insert(sender, new);
+    }
+}

@@ -1,0 +1,183 @@
+//! Taking a transaction in: what is checked, what it replaces, and who leaves to make room.
+
+use super::{Pool, entry_bytes};
+use crate::{
+    DropReason, Event, Refusal,
+    order::Worth,
+    sender::{Entry, SenderQueue, tip},
+};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::{Account, StateView};
+use corniche_types::{Address, B256, U256, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
+
+/// Most transactions evicted for the sake of one.
+const MOST_VICTIMS: usize = 64;
+/// A replacement raises both fees by at least one part in so many.
+const REPLACEMENT_PART: u128 = 10;
+
+impl Pool {
+    /// What can be said without state: never valid on this chain.
+    pub(super) fn check_itself(&self, transaction: &VerifiedTransaction) -> Result<(), Refusal> {
+        let (gas, limit) = (transaction.gas_limit(), self.config.gas_limit);
+        if gas > limit {
+            return Err(Refusal::GasLimit { gas, limit });
+        }
+        let (tip, max_fee) = (transaction.max_priority_fee_per_gas(), transaction.max_fee_per_gas());
+        if tip > max_fee {
+            return Err(Refusal::TipAboveFee { tip, max_fee });
+        }
+        let creation = transaction.kind().is_create();
+        let (size, limit) = (transaction.input().len(), MAX_INIT_CODE_BYTES);
+        if creation && size > limit {
+            return Err(Refusal::InitCodeSize { size, limit });
+        }
+        let needed = intrinsic_gas(creation, transaction.input(), &transaction.access_list());
+        if gas < needed {
+            return Err(Refusal::IntrinsicGas { gas, needed });
+        }
+        if transaction.nonce() == u64::MAX {
+            return Err(Refusal::NonceMax { sender: transaction.sender(), nonce: transaction.nonce() });
+        }
+        Ok(())
+    }
+
+    /// The checks that need state and pool, then a place, for one that is not in the pool. Nothing changes when it is refused, besides what is stale.
+    pub(super) fn insert(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) -> Result<(), Refusal> {
+        let (hash, sender, nonce) = (transaction.hash(), transaction.sender(), transaction.nonce());
+        let account = view.account(&sender).unwrap_or_default();
+        if !self.is_fresh(&sender, &account) {
+            self.refresh(sender, &account);
+        }
+        let cost = self.check_account(&transaction, &account)?;
+        let replaced = self.check_replacement(&transaction)?;
+        self.check_funds(&transaction, cost, &account)?;
+        let own_tail = self.own_tail_to_drop(sender, nonce, replaced.is_some())?;
+        let victims = self.victims(&transaction, &account, replaced, own_tail)?;
+
+        for (victim, nonce) in victims {
+            self.drop_entry(victim, nonce, DropReason::Evicted);
+            self.reindex(victim);
+        }
+        if let Some(tail) = own_tail {
+            self.drop_entry(sender, tail, DropReason::AccountLimit);
+        }
+        if let Some(replaced) = replaced {
+            self.remove(sender, nonce);
+            self.events.push_back(Event::Replaced { hash: replaced, by: hash });
+        }
+        self.bytes += entry_bytes(&transaction);
+        self.by_hash.insert(hash, (sender, nonce));
+        let (arrival, arrived_at) = (self.next_arrival, self.now);
+        self.next_arrival += 1;
+        let queue = self.senders.entry(sender).or_default();
+        queue.set_nonce(account.nonce);
+        queue.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None, lost: 0 });
+        self.reindex(sender);
+        Ok(())
+    }
+
+    /// Takes back what a block skipped, if the pool has forgotten it meanwhile.
+    pub(super) fn take_back(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) {
+        let hash = transaction.hash();
+        let taken = self.check_itself(&transaction).and_then(|()| self.insert(transaction, view));
+        if let Err(refusal) = taken {
+            self.events.push_back(Event::Dropped { hash, reason: DropReason::Refused(refusal) });
+        }
+    }
+
+    /// Checks nonce, code and balance; returns the cost.
+    fn check_account(&self, transaction: &VerifiedTransaction, account: &Account) -> Result<U256, Refusal> {
+        let (sender, nonce, next) = (transaction.sender(), transaction.nonce(), account.nonce);
+        if nonce < next {
+            return Err(Refusal::NonceTooLow { next, nonce });
+        }
+        let limit = self.config.max_nonces_ahead;
+        if nonce - next > limit {
+            return Err(Refusal::NonceTooHigh { next, nonce, limit });
+        }
+        if account.has_code() {
+            return Err(Refusal::SenderNotEoa { sender, code_hash: account.code_hash });
+        }
+        transaction.max_cost().ok_or(Refusal::CostOverflow)
+    }
+
+    /// All of a sender's pooled transactions together must be covered.
+    fn check_funds(&self, transaction: &VerifiedTransaction, cost: U256, account: &Account) -> Result<(), Refusal> {
+        let sender = transaction.sender();
+        let others = self.senders.get(&sender).map(|queue| queue.cost_without(transaction.nonce())).unwrap_or_default();
+        let want = cost.saturating_add(others);
+        if want > account.balance {
+            return Err(Refusal::InsufficientFunds { sender, have: account.balance, want });
+        }
+        Ok(())
+    }
+
+    /// The hash of the transaction that this one replaces, if it may.
+    fn check_replacement(&self, transaction: &VerifiedTransaction) -> Result<Option<B256>, Refusal> {
+        let nonce = transaction.nonce();
+        let Some(old) = self.senders.get(&transaction.sender()).and_then(|queue| queue.entries().get(&nonce)) else {
+            return Ok(None);
+        };
+        if !old.waits() {
+            return Err(Refusal::BeingOrdered { nonce });
+        }
+        let needed_max_fee = raised(old.transaction.max_fee_per_gas());
+        let needed_tip = raised(old.transaction.max_priority_fee_per_gas());
+        if transaction.max_fee_per_gas() < needed_max_fee || transaction.max_priority_fee_per_gas() < needed_tip {
+            return Err(Refusal::ReplacementUnderpriced { needed_max_fee, needed_tip });
+        }
+        Ok(Some(old.transaction.hash()))
+    }
+
+    /// A sender at its limit makes room with its own last transaction, for an earlier one only.
+    fn own_tail_to_drop(&self, sender: Address, nonce: u64, replaces: bool) -> Result<Option<u64>, Refusal> {
+        let limit = self.config.max_per_sender;
+        let Some(queue) = self.senders.get(&sender).filter(|queue| !replaces && queue.entries().len() >= limit) else {
+            return Ok(None);
+        };
+        let tail = queue.tail().map(|entry| entry.transaction.nonce()).filter(|&tail| tail > nonce);
+        tail.map(Some).ok_or(Refusal::AccountLimit { limit })
+    }
+
+    /// Whom to evict so that this transaction has room: senders' last ones, each worth less than it.
+    fn victims(
+        &self,
+        transaction: &VerifiedTransaction,
+        account: &Account,
+        replaced: Option<B256>,
+        own_tail: Option<u64>,
+    ) -> Result<Vec<(Address, u64)>, Refusal> {
+        let sender = transaction.sender();
+        let queue = self.senders.get(&sender);
+        let size_of = |nonce: u64| queue.and_then(|queue| queue.entries().get(&nonce)).map_or(0, Entry::size);
+        let freed_bytes = replaced.map_or(0, |_| size_of(transaction.nonce())) + own_tail.map_or(0, size_of);
+        let freed = usize::from(replaced.is_some()) + usize::from(own_tail.is_some());
+        let mut count = self.by_hash.len() + 1 - freed;
+        let mut bytes = self.bytes + entry_bytes(transaction) - freed_bytes;
+        let fits = |count: usize, bytes: usize| count <= self.config.max_transactions && bytes <= self.config.max_bytes;
+
+        let next_nonce = queue.map_or(account.nonce, SenderQueue::next_nonce);
+        let own_tip = tip(transaction, self.base_fee);
+        let chain_tip = match queue.filter(|queue| queue.any_waits()) {
+            Some(queue) => queue.lowest_tip(self.base_fee).min(own_tip),
+            None => own_tip,
+        };
+        let worth = Worth { ready: transaction.nonce() <= next_nonce, tip: chain_tip };
+        let mut victims = Vec::new();
+        let mut cheaper = self.evict_order.iter().take_while(|key| key.worth < worth).filter(|key| key.sender != sender);
+        while !fits(count, bytes) {
+            let victim = cheaper.next().filter(|_| victims.len() < MOST_VICTIMS).ok_or(Refusal::PoolFull)?;
+            let queue = self.senders.get(&victim.sender);
+            let entry = queue.and_then(SenderQueue::tail).expect("invariant: only tails are in the order of eviction");
+            count -= 1;
+            bytes -= entry.size();
+            victims.push((victim.sender, entry.transaction.nonce()));
+        }
+        Ok(victims)
+    }
+}
+
+/// At least a tenth more, and at least one wei.
+fn raised(fee: u128) -> u128 {
+    fee.saturating_add((fee / REPLACEMENT_PART + u128::from(!fee.is_multiple_of(REPLACEMENT_PART))).max(1))
+}
