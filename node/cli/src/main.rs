@@ -8,10 +8,10 @@ mod genesis;
 mod keys;
 mod load;
 mod node;
-mod pool;
 mod processor;
 mod sim;
 mod testnet;
+mod threads;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -199,6 +199,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
+            index: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
             limits: limits.clone(),
         };

@@ -9,7 +9,7 @@ use super::{
     wasm::Wasm,
     workloads::{Sizes, WORKLOADS, Workload},
 };
-use crate::{exit, pool::Threads};
+use crate::{exit, threads::Threads};
 use anyhow::{Context, ensure};
 use corniche_vm::THREAD_STACK_BYTES;
 use std::{path::PathBuf, thread, time::Instant};

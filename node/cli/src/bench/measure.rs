@@ -3,8 +3,8 @@
 use super::chain::{Chain, Draft, fee_addresses};
 use crate::{
     exit::{Exit, Failed},
-    pool::Threads,
     processor::process_cpu,
+    threads::Threads,
 };
 use corniche_executor::{BlockOutput, Candidate, Pool, Recorded, Recorder, Statistics, parallel, serial};
 use corniche_state::{Snapshot, Tree};

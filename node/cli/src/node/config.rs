@@ -1,6 +1,7 @@
 //! The configuration file of one node: local matters only; what affects results is in the genesis.
 
 use anyhow::Context;
+use corniche_store::Backend;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -28,6 +29,10 @@ pub struct NodeConfig {
     /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// What holds the state's checkpoint and the indices: `"sled"` or `"redb"`. Another word than before has them built again from
+    /// the block log.
+    #[serde(default, with = "index_word")]
+    pub index: Backend,
     #[serde(default)]
     pub limits: Limits,
 }
@@ -67,6 +72,19 @@ impl Default for Limits {
     }
 }
 
+mod index_word {
+    use corniche_store::Backend;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(index: &Backend, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(index.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Backend, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 fn default_rpc() -> SocketAddr {
     ([127, 0, 0, 1], 8545).into()
 }
@@ -92,5 +110,16 @@ mod tests {
     fn unknown_keys_are_refused_by_name() {
         let error = toml::from_str::<NodeConfig>("genesis = 'g.json'\nrcp = '127.0.0.1:1'").unwrap_err();
         assert!(error.to_string().contains("rcp"), "{error}");
+    }
+
+    #[test]
+    fn the_index_is_a_word_that_is_known() {
+        let read = |index: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{index}"));
+        assert_eq!(read("").unwrap().index, Backend::Sled);
+        let redb = read("index = 'redb'").unwrap();
+        assert_eq!(redb.index, Backend::Redb);
+        assert!(toml::to_string(&redb).unwrap().contains("index = \"redb\""), "and it is written as it is read");
+        let error = read("index = 'rocks'").unwrap_err().to_string();
+        assert!(error.contains("\"rocks\" is unknown; there are \"sled\" and \"redb\""), "{error}");
     }
 }

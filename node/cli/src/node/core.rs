@@ -16,7 +16,7 @@ use super::{
 };
 use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
-use corniche_executor::verify_ordered_once;
+use corniche_executor::{Alone, Pool, verify_ordered_once};
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
 use corniche_rpc::ChainEvent;
@@ -25,7 +25,7 @@ use corniche_store::{Store, Trace};
 use corniche_types::{B256, Bytes, Height, OrderedTransaction, SkipReason, ValidatorIndex, keccak256, wire};
 use std::{
     collections::VecDeque,
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{Arc, OnceLock, atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -43,6 +43,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub fn spawn(
     mut pipeline: Pipeline,
     (runner, sealer): (Runner, Sealer),
+    threads: Arc<dyn Pool>,
     store: Store,
     shared: Arc<Shared>,
     trace: Option<Trace>,
@@ -62,7 +63,7 @@ pub fn spawn(
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
-            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &tasks_in, ran, &execution))),
+            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &*threads, &tasks_in, ran, &execution))),
         ),
         spawn(
             "sealing",
@@ -240,7 +241,13 @@ enum Task {
 const EARLY_WAITING: usize = 64;
 
 /// Ordered work first; with none at hand, one transaction at a time of what will probably be ordered.
-fn run_execution(mut runner: Runner, tasks: &mpsc::Receiver<Task>, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
+fn run_execution(
+    mut runner: Runner,
+    threads: &dyn Pool,
+    tasks: &mpsc::Receiver<Task>,
+    sealing: mpsc::SyncSender<Ran>,
+    shared: &Shared,
+) {
     let mut early = true;
     loop {
         let task = match tasks.try_recv() {
@@ -262,7 +269,8 @@ fn run_execution(mut runner: Runner, tasks: &mpsc::Receiver<Task>, sealing: mpsc
                 runner.offer(author, transactions);
             }
             Task::Run(plan) => {
-                let ran = runner.run(plan.block, |ordered, chain_id| verify_in_parallel(&shared.mirror, ordered, chain_id));
+                let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.mirror, ordered, chain_id);
+                let ran = runner.run(plan.block, verify);
                 shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
                 let statistics = runner.statistics();
                 shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
@@ -288,35 +296,35 @@ fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Shared
     }
 }
 
-/// Signature checks of one block on two threads when there are enough to pay for it. What came through our own pool was
+/// Signature checks of one block on all threads when there are enough to pay for waking them. What came through our own pool was
 /// checked when it entered.
 fn verify_in_parallel(
+    threads: &dyn Pool,
     pool: &Mirror,
     ordered: &[OrderedTransaction],
     chain_id: u64,
 ) -> Vec<Result<VerifiedTransaction, SkipReason>> {
-    const WORTH_A_THREAD: usize = 32;
-    let check = |part: &[OrderedTransaction]| -> Vec<_> {
-        let once =
-            |transaction: &OrderedTransaction| verify_ordered_once(&transaction.raw, chain_id, |hash| pool.transaction(hash));
-        part.iter().map(once).collect()
-    };
-    if ordered.len() < WORTH_A_THREAD {
-        return check(ordered);
-    }
-    let (left, right) = ordered.split_at(ordered.len() / 2);
-    thread::scope(|scope| {
-        let other = scope.spawn(|| check(right));
-        let mut verified = check(left);
-        verified.extend(other.join().expect("invariant: checking a signature does not panic"));
-        verified
-    })
+    const WORTH_A_THREAD: usize = 16;
+    let threads = if ordered.len() < 2 * WORTH_A_THREAD { &Alone } else { threads };
+    let parts: Vec<_> = ordered.chunks(ordered.len().div_ceil(threads.threads()).max(1)).collect();
+    let verdicts: Vec<OnceLock<Vec<_>>> = parts.iter().map(|_| OnceLock::new()).collect();
+    let once =
+        |transaction: &OrderedTransaction| verify_ordered_once(&transaction.raw, chain_id, |hash| pool.transaction(hash));
+    threads.run(&|thread| {
+        if let (Some(part), Some(verdicts)) = (parts.get(thread), verdicts.get(thread)) {
+            verdicts.get_or_init(|| part.iter().map(once).collect());
+        }
+    });
+    verdicts.into_iter().flat_map(|part| part.into_inner().expect("invariant: each thread had its turn")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::{genesis, transfer};
+    use crate::{
+        node::testing::{genesis, transfer},
+        threads::Threads,
+    };
     use corniche_types::Receipt;
 
     fn block_of(height: u64, transaction: B256) -> Arc<CommittedBlock> {
@@ -356,13 +364,18 @@ mod tests {
         let said = |verdict: &Result<VerifiedTransaction, SkipReason>| {
             verdict.as_ref().map(|verified| (verified.hash(), verified.sender())).map_err(Clone::clone)
         };
-        for chain_id in [7, 8] {
-            let with = verify_in_parallel(&pool, &ordered, chain_id);
-            let without = verify_in_parallel(&Mirror::default(), &ordered, chain_id);
-            assert_eq!(with.iter().map(said).collect::<Vec<_>>(), without.iter().map(said).collect::<Vec<_>>());
+        let three = Threads::start(3).unwrap();
+        let threads: [&dyn Pool; 2] = [&Alone, &three];
+        for (chain_id, threads) in [7, 8].into_iter().flat_map(|chain_id| threads.map(|threads| (chain_id, threads))) {
+            let with = verify_in_parallel(threads, &pool, &ordered, chain_id);
+            let without = verify_in_parallel(threads, &Mirror::default(), &ordered, chain_id);
+            let plain = corniche_pipeline::verify_all(&ordered, chain_id);
+            assert_eq!(with.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
+            assert_eq!(without.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
             let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
             assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
         }
+        assert!(verify_in_parallel(&three, &pool, &[], 7).is_empty());
     }
 
     /// In between a transaction would be in neither, and whoever asks for it would be told that it does not exist.

@@ -83,6 +83,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         rpc: ([127, 0, 0, 1], args.port).into(),
         listen: Vec::new(),
         peers: Vec::new(),
+        index: Default::default(),
         limits: Limits::default(),
     };
     let (json, chain_id) = (args.json, genesis.chain_id);

@@ -12,12 +12,12 @@ use crate::{
     engines,
     exit::{Exit, Failed},
     keys::{self, NetworkKey, ValidatorKeys},
-    pool::Threads,
+    threads::Threads,
 };
 use anyhow::{Context, bail};
 use corniche_admission::PoolConfig;
 use corniche_engine::Committee;
-use corniche_executor::SpeculationLimits;
+use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
 use corniche_pipeline::{
     CertificateKeys, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
@@ -75,7 +75,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let own = own_place(&genesis, keys.as_ref())?;
     // Only a validator's engine has something to tell.
     let trace_bytes = if own.is_some() { config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
-    let options = Options { rebuild, trace_bytes, ..Options::default() };
+    let options = Options { backend: config.index, rebuild, trace_bytes, ..Options::default() };
     let (store, recovered) = Store::open(&data, &genesis, options)?;
     if let Some(keys) = &keys {
         claim(&data, keys)?;
@@ -113,7 +113,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let (runner, sealer) = stage.split();
     let runner = if config.limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
     // The execution thread is one already.
-    let runner = if threads > 1 { runner.on(Arc::new(Threads::start(threads)?)) } else { runner };
+    let threads: Arc<dyn Pool> = if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(Alone) };
+    let runner = runner.on(threads.clone());
     let shared = Arc::new(Shared::new(config.limits.inbox, base_fee));
     shared.counters.head.store(start.height.0, Ordering::Relaxed);
     shared.counters.finalized.store(certified.0, Ordering::Relaxed);
@@ -142,6 +143,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let threads = core::spawn(
         pipeline,
         (runner, sealer),
+        threads,
         store,
         shared.clone(),
         trace.clone(),
