@@ -82,7 +82,7 @@ test-contracts: tools ## The contracts' own tests, natively
 .PHONY: engines-wasm
 engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
 engines-wasm: tools ## The ordering engines build for wasm32
-	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi --no-default-features
+	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn --no-default-features
 
 .PHONY: e2e
 e2e: build contracts node-tools ## Real processes, driven with viem and ethers

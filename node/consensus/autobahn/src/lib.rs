@@ -23,6 +23,8 @@ pub mod kit;
 pub mod lanes;
 pub mod message;
 pub mod order;
+#[cfg(feature = "real-crypto")]
+pub mod real;
 mod repair;
 pub mod rules;
 mod serve;

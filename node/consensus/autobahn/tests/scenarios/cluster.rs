@@ -1,7 +1,7 @@
 //! A committee of engines on virtual time, with a network that a test can bend and ears at everything that happens.
 
 use corniche_autobahn::{
-    Autobahn, AutobahnVerifier, Config, Setup,
+    Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer,
     kit::{FakeKeys, FakeSignatures, committee},
     message::{Message, Position},
 };
@@ -191,7 +191,19 @@ impl Cluster {
 
     /// All off.
     pub fn on(links: Links, config: Config) -> Self {
-        let committee = committee(links.size());
+        let size = links.size();
+        let signers = (0..size).map(|node| Arc::new(FakeKeys(index(node))) as Arc<dyn Signer>).collect();
+        Self::with_keys(links, config, committee(size), signers, Arc::new(FakeSignatures))
+    }
+
+    /// All off, with keys of the test's choice.
+    pub fn with_keys(
+        links: Links,
+        config: Config,
+        committee: Committee,
+        signers: Vec<Arc<dyn Signer>>,
+        signatures: Arc<dyn Signatures>,
+    ) -> Self {
         let (members, size) = (committee.clone(), links.size());
         let start = move |node: usize, disk: Disk, now: Micros, seed: u64| {
             let mut node = Node {
@@ -200,14 +212,14 @@ impl Cluster {
                 engine: Autobahn::new(Setup {
                     config: config.clone(),
                     committee: members.clone(),
-                    signer: Some(Arc::new(FakeKeys(index(node)))),
-                    signatures: Arc::new(FakeSignatures),
+                    signer: Some(signers[node].clone()),
+                    signatures: signatures.clone(),
                     seed,
                     records: disk.records.clone().into_iter().collect(),
                     resume: disk.resume.clone(),
                     now: now.timestamp(),
                 }),
-                verifier: Arc::new(AutobahnVerifier::new(config.clone(), members.clone(), Arc::new(FakeSignatures))),
+                verifier: Arc::new(AutobahnVerifier::new(config.clone(), members.clone(), signatures.clone())),
                 disk,
                 unsynced: BTreeMap::new(),
                 actions: VecDeque::new(),

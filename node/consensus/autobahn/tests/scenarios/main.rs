@@ -10,5 +10,6 @@ mod lost_disk;
 mod order;
 mod pipelined;
 mod rations;
+mod real_crypto;
 mod trace;
 mod withheld;

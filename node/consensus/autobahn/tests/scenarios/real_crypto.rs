@@ -1,0 +1,117 @@
+//! Row 23: the same committee with real keys, whose certificates are lists of ed25519 signatures or sums of BLS ones.
+#![cfg(feature = "real-crypto")]
+
+use crate::cluster::{Cluster, DELAY, plain};
+use corniche_autobahn::{
+    Config, Signatures, Signer,
+    kit::genesis,
+    message::Message,
+    real::{Lists, Sums, ValidatorKeys},
+};
+use corniche_crypto::{BlsSecretKey, ConsensusKey};
+use corniche_engine::{Committee, Ordered};
+use corniche_testkit::{Links, Micros};
+use corniche_types::{Address, B256, Bytes, ValidatorInfo};
+use std::{collections::BTreeSet, sync::Arc};
+
+fn secrets(size: usize) -> Vec<(ConsensusKey, BlsSecretKey)> {
+    let seed = |position: usize, kind: u8| [u8::try_from(position).unwrap() * 2 + kind + 1; 32];
+    (0..size).map(|position| (ConsensusKey::from_seed(seed(position, 0)), BlsSecretKey::from_seed(seed(position, 1)))).collect()
+}
+
+fn committee(size: usize) -> Committee {
+    let validator = |(consensus, bls): &(ConsensusKey, BlsSecretKey)| ValidatorInfo {
+        consensus_key: consensus.public(),
+        bls_key: bls.public().to_bytes().to_vec().into(),
+        bls_proof: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    Committee::from_genesis(&genesis(secrets(size).iter().map(validator).collect()))
+}
+
+fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn Signatures>) {
+    let signer = |(consensus, share): (ConsensusKey, BlsSecretKey)| {
+        Arc::new(ValidatorKeys::new(committee, consensus, bls.then_some(share)).unwrap()) as Arc<dyn Signer>
+    };
+    let signers = secrets(committee.size()).into_iter().map(signer).collect();
+    let signatures: Arc<dyn Signatures> =
+        if bls { Arc::new(Sums::new(committee).unwrap()) } else { Arc::new(Lists::new(committee).unwrap()) };
+    (signers, signatures)
+}
+
+/// The commits, and the sizes of all certificates.
+fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
+    let committee = committee(size);
+    let (signers, signatures) = keys(&committee, bls);
+    let links = Links::uniform(size, Micros::from_millis(DELAY));
+    let config = Config { view_timeout_ms: 200, bls, ..plain() };
+    let mut cluster = Cluster::with_keys(links, config, committee, signers, signatures);
+    cluster.world.start_all();
+    cluster.run_for(5 * DELAY);
+    for round in 0..8 {
+        cluster.submit(1 + round % (size - 1), &format!("t{round}"));
+        cluster.run_for(60);
+        if round == 3 {
+            // Views without a leader: certificates of complaints that differ.
+            cluster.world.crash(0);
+        }
+    }
+    cluster.run_for(3_000);
+    cluster.check();
+    let is_complaint = |message: &Message| matches!(message, Message::TimedOut(_));
+    assert!((1..size).any(|node| cluster.node(node).count(is_complaint) > 0), "there was a view change");
+    assert!((0..8).all(|round| cluster.node(1).delivered_at(&format!("t{round}")).is_some()));
+    let seal = |message: &Message| match message {
+        Message::Commit(certificate) => Some(certificate.proof.seal.len()),
+        Message::TimedOut(certificate) => Some(certificate.proof.seal.len()),
+        Message::Available(certificate) => Some(certificate.proof.seal.len()),
+        _ => None,
+    };
+    let sent = (1..size).flat_map(|node| cluster.node(node).sent.iter());
+    let seals = sent.filter_map(|(_, _, message)| seal(message)).collect();
+    (cluster.node(1).log.clone(), seals)
+}
+
+#[test]
+fn row_23_lists_and_sums_make_the_same_run_and_sums_are_of_one_size() {
+    for size in [4, 7] {
+        let ((with_lists, lists), (with_sums, sums)) = (run(size, false), run(size, true));
+        assert_eq!(with_lists, with_sums);
+        assert_eq!(sums, BTreeSet::from([48]), "whoever signs, however many");
+        assert!(lists.iter().all(|bytes| bytes % 64 == 0) && lists.len() >= 2);
+    }
+}
+
+#[test]
+fn shares_and_seals_bind_signer_statement_and_committee() {
+    for bls in [false, true] {
+        let committee = committee(4);
+        let (signers, signatures) = keys(&committee, bls);
+        let (one, other) = (B256::with_last_byte(1), B256::with_last_byte(2));
+        let indices: Vec<_> = committee.indices().collect();
+        let shares: Vec<_> = (0..3).map(|node| (indices[node], signers[node].share(&one))).collect();
+        assert!(signatures.verify_share(indices[0], &one, &shares[0].1));
+        assert!(!signatures.verify_share(indices[0], &other, &shares[0].1));
+        assert!(!signatures.verify_share(indices[1], &one, &shares[0].1));
+        // A share is no signature and a signature no share.
+        assert!(!signatures.verify_share(indices[0], &one, &signers[0].sign(&one).to_vec().into()));
+        let seal = signatures.combine(&shares).unwrap();
+        let signed = |digest: B256| -> Vec<_> { (0..3).map(|node| (indices[node], digest)).collect() };
+        assert!(signatures.verify_seal(&signed(one), &seal));
+        assert!(!signatures.verify_seal(&signed(other), &seal));
+        assert!(!signatures.verify_seal(&signed(one)[..2], &seal));
+        assert!(!signatures.verify_seal(&[], &seal) && !signatures.verify_seal(&signed(one), &Bytes::new()));
+        let others: Vec<_> = vec![(indices[0], one), (indices[1], one), (indices[3], one)];
+        assert!(!signatures.verify_seal(&others, &seal));
+        // Different statements under one seal.
+        let mixed: Vec<_> = vec![(indices[0], signers[0].share(&one)), (indices[1], signers[1].share(&other))];
+        let seal = signatures.combine(&mixed).unwrap();
+        assert!(signatures.verify_seal(&[(indices[0], one), (indices[1], other)], &seal));
+        assert!(!signatures.verify_seal(&[(indices[0], other), (indices[1], one)], &seal));
+        assert!(signatures.combine(&[(indices[0], Bytes::from_static(b"noise"))]).is_none());
+        // Another chain's committee has other domains.
+        let larger = self::committee(7);
+        assert!(!keys(&larger, bls).1.verify_share(indices[0], &one, &shares[0].1));
+    }
+}
