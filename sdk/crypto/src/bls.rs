@@ -152,10 +152,8 @@ pub fn bls_verify_aggregate(keys: &[&BlsPublicKey], message: &[u8], signature: &
 /// Whether `signature` is the sum of one signature by each key over the message beside it. About 0.5 ms a pair. Only for keys whose
 /// possession was proved.
 pub fn bls_verify_sum(signed: &[(&BlsPublicKey, &[u8])], signature: &BlsSignature) -> bool {
-    let keys: Vec<&PublicKey> = signed.iter().map(|(key, _)| &key.0).collect();
-    let messages: Vec<&[u8]> = signed.iter().map(|(_, message)| *message).collect();
-    // None at all is an error inside.
-    signature.0.aggregate_verify(false, &messages, SIGNATURE_SUITE, &keys, false) == BLST_ERROR::BLST_SUCCESS
+    let signed: Vec<_> = signed.iter().map(|(key, message)| (&key.0, *message)).collect();
+    pairing::verify_sum(SIGNATURE_SUITE, &signed, &signature.0)
 }
 
 /// Whether whoever published `key` knows its secret.

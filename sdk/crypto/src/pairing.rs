@@ -51,15 +51,27 @@ impl Lines {
 /// Whether `signature` is `key`'s of the message under this suite. A key that is the identity signed nothing. Both points must be in
 /// their groups, and the signature must not be the identity.
 pub(crate) fn verify(suite: &[u8], key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+    paired(suite, key, message).is_some_and(|signed| is_signed(&signed, signature))
+}
+
+/// Whether `signature` is the sum of a signature of each key's of the message beside it. None at all signed nothing.
+pub(crate) fn verify_sum(suite: &[u8], signed: &[(&PublicKey, &[u8])], signature: &Signature) -> bool {
+    let paired: Option<Vec<_>> = signed.iter().map(|(key, message)| paired(suite, key, message)).collect();
+    let product = paired.and_then(|paired| paired.into_iter().reduce(|one, other| one * other));
+    product.is_some_and(|product| is_signed(&product, signature))
+}
+
+/// `None` for the key that is the identity.
+fn paired(suite: &[u8], key: &PublicKey, message: &[u8]) -> Option<blst_fp12> {
     let key: &blst_p2_affine = key.into();
     // SAFETY: one point.
     if unsafe { blst_p2_affine_is_inf(key) } {
-        return false;
+        return None;
     }
     let mut signed = blst_fp12::default();
     // SAFETY: one value out, a point of each group in.
     unsafe { blst_miller_loop(&mut signed, key, &hash(suite, message)) };
-    is_signed(&signed, signature)
+    Some(signed)
 }
 
 /// The same for a key whose lines were kept. The key must not be the identity.
