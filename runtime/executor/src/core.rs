@@ -4,12 +4,12 @@ use crate::few::Few;
 use crate::foresight::Foresight;
 use crate::mvstore::{CellId, Cells, Write};
 use crate::schedule::{Position, Reader, Schedule, Settled};
+use crate::seed::Seed;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::validate;
 use crate::{Candidate, Predicate, Recorded};
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, U256};
-use foldhash::SharedSeed;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -81,7 +81,7 @@ impl<'c> Core<'c> {
         results: impl ExactSizeIterator<Item = Work>,
         mut recipients: Vec<Address>,
         threads: usize,
-        seed: &SharedSeed,
+        seed: &Seed,
     ) -> Self {
         let keys = results.len();
         let shards = SHARDS_PER_THREAD * threads;

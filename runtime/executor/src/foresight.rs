@@ -7,10 +7,9 @@
 
 use crate::Candidate;
 use crate::schedule::Position;
+use crate::seed::Seed;
 use corniche_types::{Address, B256};
-use foldhash::{SharedSeed, quality::FoldHasher};
 use hashbrown::{HashTable, hash_table::Entry};
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +58,7 @@ enum Name {
 }
 
 impl Foresight {
-    pub fn new(candidates: &[Candidate], seed: &SharedSeed) -> Self {
+    pub fn new(candidates: &[Candidate], seed: &Seed) -> Self {
         /// By its hash alone: two names with the same one are foreseen to conflict in vain.
         struct Known {
             hash: u64,
@@ -68,18 +67,13 @@ impl Foresight {
             members: u32,
             last: Position,
         }
-        let hash_of = |name: &Name| {
-            let mut hasher = FoldHasher::with_seed(1, seed);
-            name.hash(&mut hasher);
-            hasher.finish()
-        };
         let mut known: HashTable<Known> = HashTable::with_capacity(2 * candidates.len());
         let mut foresight = Self { starts: Vec::with_capacity(candidates.len() + 1), links: Vec::new(), classes: Vec::new() };
         for (position, candidate) in candidates.iter().enumerate() {
             foresight.starts.push(foresight.links.len() as u32);
             let Ok(transaction) = &candidate.verified else { continue };
             let mut join = |name: Name| {
-                let hash = hash_of(&name);
+                let hash = seed.hash(&name);
                 match known.entry(hash, |other| other.hash == hash, |other| other.hash) {
                     // A list may say the same twice; nobody waits for itself.
                     Entry::Occupied(entry) if entry.get().last == position as Position => {}

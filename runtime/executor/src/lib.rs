@@ -25,6 +25,7 @@ mod pool;
 mod recorded;
 mod roots;
 mod schedule;
+mod seed;
 pub mod serial;
 mod speculate;
 mod statistics;

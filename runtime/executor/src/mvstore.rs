@@ -18,13 +18,13 @@
 
 use crate::few::Few;
 use crate::schedule::{Position, Reader};
+use crate::seed::Seed;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use corniche_state::{Account, StateView, Sum};
 use corniche_types::{Address, B256, U256};
-use foldhash::{SharedSeed, quality::FoldHasher};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
 /// A key with more versions, or more readers, than this gets rid of what is final.
 const FOLD_ABOVE: usize = 16;
@@ -94,7 +94,7 @@ pub(crate) struct CellId {
 
 pub(crate) struct Cells<K: Key> {
     shards: Vec<Apart<Mutex<Shard<K>>>>,
-    seed: SharedSeed,
+    seed: Seed,
 }
 
 /// On cache lines of its own: whoever takes one lock does not take its neighbours' line away.
@@ -126,8 +126,8 @@ struct Version<K: Key> {
 }
 
 impl<K: Key> Cells<K> {
-    /// For about so many `keys`. `seed` spreads them; who chooses keys should not know it beforehand, or could make all of them fall together.
-    pub fn new(shards: usize, keys: usize, seed: SharedSeed) -> Self {
+    /// For about so many `keys`.
+    pub fn new(shards: usize, keys: usize, seed: Seed) -> Self {
         let each = keys.div_ceil(shards);
         let shard = || Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) };
         Self { shards: (0..shards.next_power_of_two()).map(|_| Apart(Mutex::new(shard()))).collect(), seed }
@@ -220,7 +220,7 @@ impl<K: Key> Cells<K> {
             .collect()
     }
 
-    pub fn seed(&self) -> &SharedSeed {
+    pub fn seed(&self) -> &Seed {
         &self.seed
     }
 
@@ -260,9 +260,7 @@ impl<K: Key> Cells<K> {
 
     /// The key as a number, the same for all of a block.
     pub fn hash(&self, key: &K) -> u64 {
-        let mut hasher = FoldHasher::with_seed(0, &self.seed);
-        key.hash(&mut hasher);
-        hasher.finish()
+        self.seed.hash(key)
     }
 }
 

@@ -11,13 +11,13 @@ use crate::attempt::Attempt;
 use crate::commit::Assembly;
 use crate::core::{Core, Work};
 use crate::schedule::Schedule;
+use crate::seed::{Seed, splitmix};
 use crate::sync::{Mutex, PoisonError};
 use crate::worker::{Ended, Step, Worker};
 use crate::{Alone, BlockOutput, Candidate, Pool, Recorded, Statistics};
 use corniche_state::StateView;
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
-use foldhash::SharedSeed;
 
 /// Blocks smaller than this are not worth waking anybody.
 const SMALL: usize = 4;
@@ -109,9 +109,8 @@ struct Block<'b> {
 
 impl Block<'_> {
     fn core<'c>(&self, view: &'c dyn StateView, recorded: Vec<Option<Recorded>>, threads: usize) -> (Core<'c>, Statistics) {
-        // Who chooses keys does not know the block's randomness, so nobody can make all keys of a block collide.
         let [randomness, ..] = self.env.randomness.0.as_chunks::<8>().0 else { unreachable!("32 bytes") };
-        let seed = SharedSeed::from_u64(u64::from_le_bytes(*randomness) ^ self.env.number);
+        let seed = Seed::new(self.vm.table_secret(), u64::from_le_bytes(*randomness) ^ self.env.number);
         let transactions = self.candidates.iter().filter(|candidate| candidate.verified.is_ok()).count() as u64;
         let offered = recorded.iter().flatten().count() as u64;
         let statistics = Statistics { transactions, offered, ..Statistics::default() };
@@ -164,13 +163,4 @@ impl<T> Drop for CloseOnPanic<'_, T> {
             self.0.close();
         }
     }
-}
-
-/// The next of a row of numbers that look random.
-pub(crate) fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

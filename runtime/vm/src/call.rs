@@ -26,7 +26,7 @@ impl Vm {
     /// What the call would do in this state.
     pub fn call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
         match self.call_permit() {
-            Ok(_permit) => self::call(self.machine(), view, env, call),
+            Ok(_permit) => self::call(self.machine_for_calls(), view, env, call),
             Err(busy) => CallOutcome::before_running(busy),
         }
     }
@@ -35,7 +35,7 @@ impl Vm {
     /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
         let _permit = self.call_permit().map_err(CallOutcome::before_running)?;
-        estimate_gas(self.machine(), view, env, call)
+        estimate_gas(self.machine_for_calls(), view, env, call)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     machine::Machine,
     outcome::{End, Ended, Fault},
     price,
+    table::Table,
     wasm::Entry,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -28,6 +29,9 @@ pub(crate) struct World<'a> {
     pub block_reads: BlockReads,
     /// What open frames act on, the outermost first; delegate calls stay within their caller's.
     pub open: Vec<Address>,
+    /// Hashes of the code that ran. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
+    /// undone; the same on all nodes, unlike what they have loaded.
+    pub warm_code: Table<B256, ()>,
 }
 
 /// A call to be run, its price already paid by the caller.
@@ -89,7 +93,7 @@ impl<'a> World<'a> {
             block: self.block.clone(),
         };
         let machine = self.machine;
-        let mut frame = Frame { world: self, context };
+        let mut frame = Frame { world: self, context, code_hash: account.code_hash };
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
         let exit = machine.run(&account, &code, &mut frame, entry);
         if opens {
@@ -120,6 +124,8 @@ fn fault(what: &str, address: &Address) -> Ended {
 pub(crate) struct Frame<'w, 'a> {
     pub world: &'w mut World<'a>,
     pub context: FrameContext,
+    /// Of the code it runs.
+    pub code_hash: B256,
 }
 
 impl Frame<'_, '_> {
@@ -154,6 +160,14 @@ impl Host for Frame<'_, '_> {
     fn block(&mut self, field: BlockField) -> &BlockEnv {
         self.world.block_reads.insert(field);
         self.world.block
+    }
+
+    fn code_is_cold(&self) -> bool {
+        self.world.warm_code.get(&self.code_hash).is_none()
+    }
+
+    fn code_is_paid(&mut self) {
+        self.world.warm_code.insert(self.code_hash, ());
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

@@ -164,6 +164,14 @@ pub trait Host {
         &self.context().block
     }
 
+    /// Whether the transaction has not run this frame's code before: then its start pays for loading it too.
+    fn code_is_cold(&self) -> bool {
+        false
+    }
+
+    /// The start is paid for: from now on the code is warm, whatever becomes of the frame.
+    fn code_is_paid(&mut self) {}
+
     /// SLOAD.
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
     /// SSTORE, with EIP-2200's refusal to run on the stipend alone. Fails in a static frame.

@@ -18,6 +18,7 @@ use crate::{
     machine::Machine,
     outcome::{End, Ended, Executed, NotExecuted},
     price,
+    table::Table,
 };
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::VerifiedTransaction;
@@ -148,7 +149,16 @@ impl Run<'_> {
 
 impl<'a> World<'a> {
     pub fn new(machine: &'a dyn Machine, journal: Journal<'a>, block: &'a BlockEnv, origin: Address, gas_price: u128) -> Self {
-        Self { machine, journal, block, origin, gas_price, block_reads: BlockReads::default(), open: Vec::new() }
+        Self {
+            machine,
+            journal,
+            block,
+            origin,
+            gas_price,
+            block_reads: BlockReads::default(),
+            open: Vec::new(),
+            warm_code: Table::default(),
+        }
     }
 
     /// What is warm from the start (EIP-2929, 2930, 3651).

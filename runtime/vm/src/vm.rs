@@ -12,18 +12,28 @@ pub type VmConfig = EngineConfig;
 #[derive(Clone)]
 pub struct Vm {
     machine: Arc<dyn Machine>,
+    /// The same, with what it keeps kept apart.
+    for_calls: Arc<dyn Machine>,
+    table_secret: u64,
 }
 
 impl Vm {
     /// Fails when this machine cannot run the engine (address space, processor); compiled code is kept through `artefacts`.
     pub fn new(config: &VmConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
-        Ok(Self { machine: Arc::new(WasmEngine::new(config, artefacts)?) })
+        Self::with_backend(config, Backend::default(), artefacts)
     }
 
     /// For tests; see [`WasmEngine::with_backend`].
     #[doc(hidden)]
     pub fn with_backend(config: &VmConfig, backend: Backend, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
-        Ok(Self { machine: Arc::new(WasmEngine::with_backend(config, backend, artefacts)?) })
+        let engine = WasmEngine::with_backend(config, backend, artefacts)?;
+        let for_calls = Arc::new(engine.for_calls());
+        Ok(Self { machine: Arc::new(engine), for_calls, table_secret: config.table_secret })
+    }
+
+    /// What tables whose keys others choose are to be spread by ([`VmConfig::table_secret`]).
+    pub fn table_secret(&self) -> u64 {
+        self.table_secret
     }
 
     /// For work beside blocks. `Err`: busy.
@@ -33,5 +43,10 @@ impl Vm {
 
     pub(crate) fn machine(&self) -> &dyn Machine {
         &*self.machine
+    }
+
+    /// For work beside blocks.
+    pub(crate) fn machine_for_calls(&self) -> &dyn Machine {
+        &*self.for_calls
     }
 }

@@ -3,11 +3,13 @@
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
-use alloy_primitives::{Address, keccak256};
-use common::{CONTRACT, World, engine, module, refusal, wat};
-use corniche_vm::host::{Exit, ExitStatus, MAX_CALL_DEPTH, Trap};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use common::{CONTRACT, TestHost, World, context, engine, module, refusal, wasm, wat};
+use corniche_vm::host::{Exit, ExitStatus, Limits, MAX_CALL_DEPTH, Trap};
 use corniche_vm::wasm::gas::{self, INK_PER_GAS};
-use corniche_vm::wasm::{Backend, validate};
+use corniche_vm::wasm::{Backend, EngineConfig, Entry, ModuleCache, NoCache, WasmEngine, validate};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 const HOOKS: &str = r#"
@@ -120,7 +122,7 @@ fn a_memory_bomb_ends_at_the_bound_of_the_transaction() {
     // A frame that could not have its pages trapped, and those above it went on: 2,048 pages in all.
     assert_eq!(world.events.iter().filter(|event| event.name == "native_keccak256").count(), 2_048 / 128);
     // Each page was paid, and what the frame that failed was given is gone.
-    assert!(100_000_000 - exit.gas_left > 2_048 * gas::INK_PER_PAGE / INK_PER_GAS);
+    assert!(100_000_000 - exit.gas_left > 2_048 / 128 * 127 * gas::INK_PER_GROWN_PAGE / INK_PER_GAS);
 }
 
 #[test]
@@ -296,5 +298,140 @@ fn figures() {
             wasm.len(),
             took.as_nanos() as f64 / price as f64
         );
+    }
+}
+
+/// Artefacts in memory: what a file in the page cache costs, nearly.
+#[derive(Default)]
+struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
+
+impl ModuleCache for Artefacts {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(key).cloned()
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.lock().unwrap().insert(*key, artefact.to_vec());
+    }
+}
+
+/// What this thread spent of a processor, ns.
+#[allow(unsafe_code)]
+fn processor_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a value of that type, and the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// The least of several times, ns.
+fn least(times: u32, mut act: impl FnMut()) -> f64 {
+    let mut once = || {
+        let start = processor_time();
+        act();
+        processor_time() - start
+    };
+    (0..times).map(|_| once()).fold(f64::MAX, f64::min)
+}
+
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture cold`: the first run of code that is not in memory, from its artefact and
+/// without one, against what it pays.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_cold_code() {
+    let config = EngineConfig { executors: 1, callers: 0, recent_bytes: 0, waiting_bytes: 0, ..EngineConfig::default() };
+    let artefacts = Arc::new(Artefacts::default());
+    let engine = WasmEngine::new(&config, artefacts.clone()).unwrap();
+    let other = module("", "i32.const 0");
+    let other_hash = keccak256(&other);
+    engine.compile(&other_hash, &other).unwrap();
+    let real = ["counter", "erc20"].map(|name| (name, wasm(name)));
+    for (name, wasm) in real.into_iter().chain(bombs()).chain(large()) {
+        let hash = keccak256(&wasm);
+        let without = least(1, || drop(engine.compile(&hash, &wasm).unwrap()));
+        let machine_code = artefacts.0.lock().unwrap().values().map(Vec::len).sum::<usize>();
+        let with = least(9, || {
+            engine.contract(&other_hash, &other).unwrap();
+            let contract = engine.contract(&hash, &wasm).unwrap();
+            let entry = Entry { input: Bytes::new(), gas: 2_000_000, limits: Limits::TRANSACTION };
+            engine.run(&contract, &mut TestHost { world: &mut World::default(), context: context() }, entry);
+        });
+        let checked = validate::check(&wasm).unwrap();
+        let start = gas::start_ink(wasm.len(), checked.initial_pages) / INK_PER_GAS;
+        let functions = checked.imported_functions + checked.defined_functions;
+        let price = start + gas::cold_ink(wasm.len(), functions, checked.initial_pages) / INK_PER_GAS;
+        println!(
+            "{name}: {} bytes, all artefacts {machine_code}; loaded and run in {:.0} us for {price} gas: {:.1} ns per gas ({:.0} ns per KiB); compiled in {:.0} us for {}: {:.1}",
+            wasm.len(),
+            with / 1e3,
+            with / price as f64,
+            with / (wasm.len() as f64 / 1024.0),
+            without / 1e3,
+            checked.compile_gas(),
+            without / checked.compile_gas() as f64,
+        );
+    }
+}
+
+/// As large as a module may be, and made for much machine code.
+fn large() -> Vec<(&'static str, Vec<u8>)> {
+    let many = |body: &str, count: usize| {
+        let function = format!("(func (param i32) {body})");
+        wat(&format!(
+            r#"(module (memory (export "memory") 1) {} (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
+            function.repeat(count)
+        ))
+    };
+    vec![
+        ("large: stores", many(&"(i32.store (local.get 0) (local.get 0))".repeat(1_000), 70)),
+        ("large: divisions", many(&"(drop (i32.rem_s (local.get 0) (local.get 0)))".repeat(1_000), 80)),
+        ("large: calls", many(&"(call 0 (local.get 0))".repeat(1_000), 120)),
+        ("large: branches", many(&"(block (br_if 0 (local.get 0)))".repeat(400), 150)),
+        ("large: copies", many(&"(memory.copy (local.get 0) (local.get 0) (local.get 0))".repeat(1_000), 50)),
+    ]
+}
+
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture memory`: a frame that touches memory, in a fresh instance each time, and with
+/// just the gas that it takes.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_memory() {
+    let touch = |pages: u32| {
+        format!(
+            "(loop $again (i32.store (local.get $i) (i32.const 1)) (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const STEP))) (i32.const {}))))",
+            pages * 65_536
+        )
+    };
+    for (kind, waiting_bytes) in [("fresh", 0), ("waiting", 64 << 20)] {
+        let config = EngineConfig { executors: 1, callers: 0, waiting_bytes, ..EngineConfig::default() };
+        let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
+        for (pages, step) in [(1, 4_096), (1, 1_024), (17, 4_096), (17, 1_024), (128, 4_096), (128, 1_024), (128, 65_536)] {
+            for (ends, how) in [("returns", "i32.const 0"), ("traps", "unreachable")] {
+                let wasm = harm(pages, &format!("{} {how}", touch(pages).replace("STEP", &step.to_string())));
+                let contract = engine.compile(&keccak256(&wasm), &wasm).unwrap();
+                let run = |gas| {
+                    let entry = Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
+                    engine.run(&contract, &mut TestHost { world: &mut World::default(), context: context() }, entry)
+                };
+                let used = |gas: u64| gas - run(gas).gas_left;
+                let price = if ends == "returns" {
+                    used(10_000_000)
+                } else {
+                    let returning = harm(pages, &format!("{} i32.const 0", touch(pages).replace("STEP", &step.to_string())));
+                    let contract = engine.compile(&keccak256(&returning), &returning).unwrap();
+                    let entry = Entry { input: Bytes::new(), gas: 10_000_000, limits: Limits::TRANSACTION };
+                    10_000_000
+                        - engine
+                            .run(&contract, &mut TestHost { world: &mut World::default(), context: context() }, entry)
+                            .gas_left
+                };
+                let time = least(15, || drop(run(price)));
+                println!(
+                    "{kind}, {pages} pages, every {step} bytes, {ends}: {price} gas, {:.0} us, {:.1} ns per gas",
+                    time / 1e3,
+                    time / price as f64
+                );
+            }
+        }
     }
 }

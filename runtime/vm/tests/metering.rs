@@ -163,7 +163,7 @@ fn memory_grows_to_its_bound_and_no_further() {
         let (said, have, gas) = run(&free, by);
         assert_eq!((said, have), (answer, size), "by {by}");
         // Pages that were not granted cost nothing.
-        assert_eq!(gas - base, gas::INK_PER_PAGE / INK_PER_GAS * (size - 2) as u64, "by {by}");
+        assert_eq!(gas - base, gas::INK_PER_GROWN_PAGE / INK_PER_GAS * (size - 2) as u64, "by {by}");
     }
     let bounded = grow("3");
     assert_eq!((run(&bounded, 1).0, run(&bounded, 2).0), (2, -1));

@@ -1,7 +1,7 @@
 //! Random scripts in random orders, one step at a time.
 
 use super::script::{Op, serially, stepped};
-use crate::parallel::splitmix;
+use crate::seed::splitmix;
 
 fn op(random: &mut impl FnMut(u64) -> u64) -> Op {
     let slot = random(3) as u8;

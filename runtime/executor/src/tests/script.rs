@@ -6,7 +6,6 @@ use crate::worker::{Ended, Step, Worker};
 use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
 use corniche_vm::{BlockReads, Executed, Fault, NotExecuted};
-use foldhash::SharedSeed;
 use std::collections::BTreeMap;
 
 /// Slots are 0, 1, 2…; `acc` is one number.
@@ -163,7 +162,7 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
 
 /// With `workers`, whose next step `choose` picks: it is given who took the last step and who can take one.
 pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
-    let seed = SharedSeed::from_u64(1);
+    let seed = Seed::new(0, 1);
     let works = scripts.iter().map(|_| Work::default());
     let core = Core::new(&EmptyState, works, vec![FEES], 2, &seed);
     let mut runs = vec![Run::default(); scripts.len()];

@@ -3,7 +3,7 @@
 //! An artefact is machine code that wasmtime maps and runs, so it must come from this node only. It is stored behind the blake3 hash of
 //! itself, checked before use: that finds damage, not malice, and whoever can write the cache could as well replace the binary.
 
-use super::engine::CompiledContract;
+use super::contract::CompiledContract;
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -66,6 +66,12 @@ impl Recent {
         *used = entries.uses;
         entries.by_use.insert(entries.uses, *hash);
         Some(contract.clone())
+    }
+
+    /// The same without counting as a use.
+    pub fn peek(&self, hash: &B256) -> Option<CompiledContract> {
+        let entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_hash.get(hash).map(|(_, contract)| contract.clone())
     }
 
     pub fn insert(&self, hash: B256, contract: CompiledContract) {

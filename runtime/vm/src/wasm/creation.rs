@@ -90,6 +90,15 @@ pub fn parse_creation(data: &[u8]) -> Result<Creation, CreationError> {
     Ok(Creation { stored_code: Bytes::copy_from_slice(code), wasm: unpack(code)?, constructor_input: constructor_input(rest)? })
 }
 
+/// Compressed bytes in creation data, to be paid for before [`parse_creation`] unpacks them.
+pub fn compressed_bytes(data: &[u8]) -> usize {
+    let code = match after_prelude(data) {
+        Some((announced, following)) => following.get(..announced).unwrap_or_default(),
+        None => data,
+    };
+    if code.starts_with(&EOF_PREFIX) { code.len() } else { 0 }
+}
+
 /// The module in an account's code.
 pub fn unpack(code: &[u8]) -> Result<Vec<u8>, CreationError> {
     if code.starts_with(&WASM_MAGIC) {

@@ -6,11 +6,11 @@
 
 use super::backend::{Backend, HOST_STACK_BYTES, THREAD_STACK_BYTES, WASM_STACK_BYTES, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
+use super::contract::{CompiledContract, Facts, Started, Starts};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
-use super::image::Image;
-use super::instance::{Counters, Exports, Instance, Shelf};
+use super::instance::{Counters, Instance, Shelf};
 use super::instrument::{self, InstrumentError};
 use super::validate::{self, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
@@ -18,14 +18,11 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use wasmtime::{Engine, InstancePre, Linker, Module};
+use std::sync::atomic::{AtomicU32, Ordering};
+use wasmtime::{Engine, Linker, Module};
 
 /// Gas that the start of any frame costs at least.
 const LEAST_START_GAS: u64 = gas::start_ink(0, 0) / INK_PER_GAS;
-
-/// More gas than this is not metered but handed back: ink has 63 bits.
-const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
 
 /// What is local to a node; nothing here can change a result.
 #[derive(Clone, Debug)]
@@ -34,15 +31,17 @@ pub struct EngineConfig {
     pub executors: u32,
     /// Calls, estimates and traces that may run at the same time.
     pub callers: u32,
-    /// Machine code kept in memory.
+    /// Machine code kept in memory for blocks; for calls, [`CALLS_SHARE`] of it besides.
     pub recent_bytes: usize,
-    /// Memory of instances that wait for their next run, the machine code of their contracts included.
+    /// Memory of instances that wait for their next run in a block, the machine code of their contracts included; the same share besides.
     pub waiting_bytes: usize,
+    /// What the executor's tables of keys are spread by: a number that nobody else knows where others choose keys, any number in tests.
+    pub table_secret: u64,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { executors: 2, callers: 6, recent_bytes: 256 * 1024 * 1024, waiting_bytes: 256 * 1024 * 1024 }
+        Self { executors: 2, callers: 6, recent_bytes: 256 << 20, waiting_bytes: 256 << 20, table_secret: 0 }
     }
 }
 
@@ -55,11 +54,27 @@ impl EngineConfig {
 
 /// Instances that wait for their next run, for each run that may go on.
 const WAITING_EACH: u32 = 64;
+/// The part of what blocks may keep that calls keep.
+const CALLS_SHARE: usize = 4;
+
+/// What something is run for. Calls cost their senders nothing, so what they leave behind must push nothing out that blocks use again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Blocks,
+    Calls,
+}
 
 /// Compiles and runs contracts. Cheap to clone.
 #[derive(Clone)]
 pub struct WasmEngine {
     inner: Arc<Inner>,
+    purpose: Purpose,
+}
+
+/// What is kept for one purpose.
+struct Kept {
+    recent: Recent,
+    shelf: Shelf,
 }
 
 struct Inner {
@@ -68,8 +83,9 @@ struct Inner {
     /// Everything besides the code that an artefact depends on.
     environment: B256,
     artefacts: Arc<dyn ModuleCache>,
-    recent: Recent,
-    shelf: Shelf,
+    starts: Starts,
+    blocks: Kept,
+    calls: Kept,
     free_callers: AtomicU32,
 }
 
@@ -90,68 +106,6 @@ pub enum CompileError {
 impl From<InstrumentError> for CompileError {
     fn from(error: InstrumentError) -> Self {
         Self::Fault(error.to_string())
-    }
-}
-
-/// A module ready to run. Cheap to clone.
-#[derive(Clone)]
-pub struct CompiledContract {
-    inner: Arc<Compiled>,
-}
-
-struct Compiled {
-    code_hash: B256,
-    /// Set by runs; see [`Recent::insert`].
-    used: AtomicBool,
-    pre: InstancePre<Frame>,
-    exports: Exports,
-    image: Image,
-    initial_pages: u32,
-    start_ink: u64,
-    compile_gas: u64,
-    machine_code_bytes: usize,
-}
-
-impl Compiled {
-    /// What is left of a frame's gas, in ink, and of its limits once its start is paid for. `Err`: it cannot pay.
-    fn start(&self, entry: &Entry) -> Result<(u64, Limits), Exit> {
-        let metered = entry.gas.min(MAX_METERED_GAS);
-        let ink = (metered * INK_PER_GAS).checked_sub(self.start_ink).ok_or(ExitStatus::OutOfGas);
-        let pages = entry.limits.memory_pages.checked_sub(self.initial_pages);
-        let ink = ink.map_err(Exit::failed)?;
-        let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;
-        Ok((ink, Limits { stack_words: entry.limits.stack_words, memory_pages }))
-    }
-}
-
-impl CompiledContract {
-    /// What a deployment of this module pays for compiling.
-    pub fn compile_gas(&self) -> u64 {
-        self.inner.compile_gas
-    }
-
-    /// What keeping it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.inner.machine_code_bytes + self.inner.image.bytes()
-    }
-
-    pub(super) fn parts(&self) -> (&InstancePre<Frame>, &Exports) {
-        (&self.inner.pre, &self.inner.exports)
-    }
-
-    /// Leaves a sign that it is in use. Written once, so that threads do not take the line of cache from each other.
-    fn sign_of_use(&self) {
-        if !self.inner.used.load(Ordering::Relaxed) {
-            self.inner.used.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn take_sign_of_use(&self) -> bool {
-        self.inner.used.swap(false, Ordering::Relaxed)
-    }
-
-    pub(super) fn image(&self) -> &Image {
-        &self.inner.image
     }
 }
 
@@ -192,14 +146,20 @@ impl WasmEngine {
         let engine =
             wasmtime_config(backend, running.saturating_add(waiting)).and_then(|config| Engine::new(&config)).map_err(fault)?;
         let linker = hostcalls::linker(&engine).map_err(fault)?;
+        let kept = |purpose, threads: u32, share| Kept {
+            recent: Recent::new(config.recent_bytes / share),
+            shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
+        };
         Ok(Self {
+            purpose: Purpose::Blocks,
             inner: Arc::new(Inner {
                 environment: environment(&engine),
                 engine,
                 linker,
                 artefacts,
-                recent: Recent::new(config.recent_bytes),
-                shelf: Shelf::new(transactions as usize, waiting as usize, config.waiting_bytes),
+                starts: Starts::default(),
+                blocks: kept(Purpose::Blocks, config.executors, 1),
+                calls: kept(Purpose::Calls, config.callers, CALLS_SHARE),
                 free_callers: AtomicU32::new(config.callers),
             }),
         })
@@ -213,11 +173,46 @@ impl WasmEngine {
         Some(CallPermit { engine: self.clone() })
     }
 
+    /// The same engine for calls that are not part of a block: what they keep is kept apart.
+    #[must_use]
+    pub fn for_calls(&self) -> Self {
+        Self { inner: self.inner.clone(), purpose: Purpose::Calls }
+    }
+
     /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it.
     pub fn contract(&self, code_hash: &B256, stored_code: &[u8]) -> Result<CompiledContract, CompileError> {
-        match self.inner.recent.get(code_hash) {
-            Some(contract) => Ok(contract),
-            None => self.compile(code_hash, &unpack(stored_code)?),
+        self.ready(code_hash, &|| Some(Bytes::copy_from_slice(stored_code)))
+    }
+
+    /// Stored code was checked once, so what its artefact says of it is believed, and the code itself is asked for only without one.
+    fn ready(&self, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<CompiledContract, CompileError> {
+        if let Some(contract) = self.recent(code_hash) {
+            return Ok(contract);
+        }
+        if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
+            return self.keep(code_hash, &module, facts);
+        }
+        let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
+        self.compile(code_hash, &unpack(&stored_code)?)
+    }
+
+    /// A contract in memory, of either kind: one that calls made ready serves blocks too, and the other way round.
+    fn recent(&self, code_hash: &B256) -> Option<CompiledContract> {
+        let Inner { blocks, calls, .. } = &*self.inner;
+        match self.purpose {
+            Purpose::Calls => calls.recent.get(code_hash).or_else(|| blocks.recent.peek(code_hash)),
+            Purpose::Blocks => blocks.recent.get(code_hash).or_else(|| {
+                let contract = calls.recent.peek(code_hash)?;
+                blocks.recent.insert(*code_hash, contract.clone());
+                Some(contract)
+            }),
+        }
+    }
+
+    fn kept(&self) -> &Kept {
+        match self.purpose {
+            Purpose::Blocks => &self.inner.blocks,
+            Purpose::Calls => &self.inner.calls,
         }
     }
 
@@ -226,28 +221,45 @@ impl WasmEngine {
         self.compile_within(code_hash, wasm, u64::MAX)
     }
 
-    /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. Validation is never
-    /// skipped, since it tells what a run needs besides machine code; it costs a fraction of compiling.
+    /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. An artefact is no
+    /// proof that today's rules accept the module, so it is validated again; it has paid for that.
     pub fn compile_within(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<CompiledContract, CompileError> {
         let affordable = |needed| if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) };
-        if let Some(contract) = self.inner.recent.get(code_hash) {
+        if let Some(contract) = self.recent(code_hash) {
             affordable(contract.compile_gas())?;
             return Ok(contract);
         }
         let checked = validate::check(wasm)?;
         affordable(checked.compile_gas())?;
-        let key = keccak256([self.inner.environment.as_slice(), code_hash.as_slice()].concat());
-        let known = self.inner.artefacts.get(&key).and_then(|sealed| self.load(unseal(&sealed)?).ok());
-        let module = match known {
-            Some(module) => module,
+        let key = self.key(code_hash);
+        let (module, facts) = match self.artefact(&key) {
+            Some(known) => known,
             None => {
-                let artefact = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
-                self.inner.artefacts.put(&key, &seal(&artefact));
-                self.load(&artefact)?
+                let facts = Facts::of(&checked)?;
+                let code = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
+                self.inner.artefacts.put(&key, &seal(&facts.with(&code)?));
+                (self.load(&code)?, facts)
             }
         };
-        let contract = self.link(code_hash, &module, &checked)?;
-        self.inner.recent.insert(*code_hash, contract.clone());
+        self.keep(code_hash, &module, facts)
+    }
+
+    /// Of the artefact of this code.
+    fn key(&self, code_hash: &B256) -> B256 {
+        keccak256([self.inner.environment.as_slice(), code_hash.as_slice()].concat())
+    }
+
+    /// What was compiled on another day, when it is intact.
+    fn artefact(&self, key: &B256) -> Option<(Module, Facts)> {
+        let sealed = self.inner.artefacts.get(key)?;
+        let (facts, code) = Facts::split(unseal(&sealed)?)?;
+        Some((self.load(code).ok()?, facts))
+    }
+
+    fn keep(&self, code_hash: &B256, module: &Module, facts: Facts) -> Result<CompiledContract, CompileError> {
+        let contract = CompiledContract::link(&self.inner.linker, code_hash, module, facts)?;
+        self.inner.starts.insert(*code_hash, contract.start());
+        self.kept().recent.insert(*code_hash, contract.clone());
         Ok(contract)
     }
 
@@ -259,43 +271,21 @@ impl WasmEngine {
         unsafe { Module::deserialize(&self.inner.engine, artefact) }.map_err(fault)
     }
 
-    fn link(
-        &self,
-        code_hash: &B256,
-        module: &Module,
-        checked: &validate::Checked<'_>,
-    ) -> Result<CompiledContract, CompileError> {
-        let lacks = |name| CompileError::Fault(format!("the instrumented module lacks {name}"));
-        let code = module.image_range();
-        Ok(CompiledContract {
-            inner: Arc::new(Compiled {
-                code_hash: *code_hash,
-                used: AtomicBool::new(false),
-                pre: self.inner.linker.instantiate_pre(module).map_err(fault)?,
-                exports: Exports::of(module).map_err(lacks)?,
-                image: Image::of(checked)?,
-                initial_pages: checked.initial_pages,
-                start_ink: gas::start_ink(checked.wasm.len(), checked.initial_pages),
-                compile_gas: checked.compile_gas(),
-                machine_code_bytes: code.end as usize - code.start as usize,
-            }),
-        })
-    }
-
     /// Runs one frame from its start to its end.
     ///
     /// Needs much native stack and moves to a fresh one when the thread has less than a run may need; a thread with
     /// [`THREAD_STACK_BYTES`] never has to.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
+        let cold = host.code_is_cold();
         on_enough_stack(|| {
-            let instance = match self.inner.shelf.take(&contract.inner.code_hash) {
-                Some(instance) => instance,
-                None => match self.fresh(contract, &entry) {
-                    Ok(instance) => instance,
-                    Err(exit) => return exit,
-                },
+            let started = match contract.start().pay(&entry, cold) {
+                Ok(started) => started,
+                Err(exit) => return exit,
             };
-            self.run_in(instance, host, entry)
+            match self.instance(contract.code_hash(), || Ok(contract.clone())) {
+                Ok(instance) => self.run_in(instance, host, entry.input, started),
+                Err(exit) => exit,
+            }
         })
     }
 
@@ -311,21 +301,21 @@ impl WasmEngine {
         if entry.gas < LEAST_START_GAS {
             return Exit::failed(ExitStatus::OutOfGas);
         }
-        let ready = || {
-            let contract = match self.inner.recent.get(code_hash) {
-                Some(contract) => Ok(contract),
-                None => match stored_code() {
-                    Some(code) => self.contract(code_hash, &code),
-                    None => Err(CompileError::Fault("it is missing".into())),
-                },
+        let cold = host.code_is_cold();
+        // Code is checked before it is stored, so a failure is no one's fault but ours.
+        let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
+        let ready = || self.ready(code_hash, stored_code).map_err(broken);
+        on_enough_stack(|| {
+            // Known code is not loaded for who cannot pay; unknown code is once, and then it is known.
+            let start = match self.inner.starts.get(code_hash) {
+                Some(start) => Ok(start),
+                None => ready().map(|contract| contract.start()),
             };
-            // Code is checked before it is stored, so a failure is no one's fault but ours.
-            let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
-            self.fresh(&contract.map_err(broken)?, &entry)
-        };
-        on_enough_stack(|| match self.inner.shelf.take(code_hash).map_or_else(ready, Ok) {
-            Ok(instance) => self.run_in(instance, host, entry.clone()),
-            Err(exit) => exit,
+            let started = start.and_then(|start| start.pay(&entry, cold));
+            match started.and_then(|started| Ok((self.instance(code_hash, ready)?, started))) {
+                Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
+                Err(exit) => exit,
+            }
         })
     }
 
@@ -336,27 +326,30 @@ impl WasmEngine {
 
     #[cfg(test)]
     pub(super) fn shelf(&self) -> &Shelf {
-        &self.inner.shelf
+        &self.kept().shelf
     }
 
-    /// `Err`: the frame cannot pay for its start, or no instance to be had, which is never the contract's fault.
-    fn fresh(&self, contract: &CompiledContract, entry: &Entry) -> Result<Box<Instance>, Exit> {
-        contract.inner.start(entry)?;
-        let instance = Instance::new(&self.inner.engine, contract.clone());
+    #[cfg(test)]
+    pub(super) fn is_recent(&self, code_hash: &B256) -> bool {
+        self.kept().recent.peek(code_hash).is_some()
+    }
+
+    /// One that waited, or a fresh one. `Err`: there is none to be had, which is never the contract's fault.
+    fn instance(
+        &self,
+        code_hash: &B256,
+        contract: impl FnOnce() -> Result<CompiledContract, Exit>,
+    ) -> Result<Box<Instance>, Exit> {
+        if let Some(instance) = self.kept().shelf.take(code_hash) {
+            return Ok(instance);
+        }
+        let instance = Instance::new(&self.inner.engine, contract()?);
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
-    fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, entry: Entry) -> Exit {
-        let code_hash = instance.contract().inner.code_hash;
-        let (ink, limits) = match instance.contract().inner.start(&entry) {
-            Ok(start) => start,
-            Err(exit) => {
-                self.inner.shelf.put(code_hash, instance);
-                return exit;
-            }
-        };
-        let metered = entry.gas.min(MAX_METERED_GAS);
-        let status = match instance.run(host, entry.input, ink, limits) {
+    fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, input: Bytes, started: Started) -> Exit {
+        host.code_is_paid();
+        let status = match instance.run(host, input, started.ink, started.limits) {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
             Err(error) => match instance.frame().take_stop() {
@@ -368,14 +361,18 @@ impl WasmEngine {
                 None => classify(&error, instance.counters()),
             },
         };
-        let (ExitStatus::Return | ExitStatus::Revert) = status else { return Exit::failed(status) };
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
-        if instance.renew() {
+        // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
+        if !matches!(status, ExitStatus::Fault(_)) && instance.renew() {
             instance.contract().sign_of_use();
-            self.inner.shelf.put(code_hash, instance);
+            let code_hash = *instance.contract().code_hash();
+            self.kept().shelf.put(code_hash, instance);
         }
-        Exit { status, output, gas_left: left + (entry.gas - metered) }
+        match status {
+            ExitStatus::Return | ExitStatus::Revert => Exit { status, output, gas_left: left + started.unmetered },
+            failed => Exit::failed(failed),
+        }
     }
 }
 
@@ -404,7 +401,7 @@ fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
     })
 }
 
-fn fault(error: wasmtime::Error) -> CompileError {
+pub(super) fn fault(error: wasmtime::Error) -> CompileError {
     CompileError::Fault(format!("{error:?}"))
 }
 
@@ -413,7 +410,7 @@ fn environment(engine: &Engine) -> B256 {
     // Covers wasmtime's version, its settings and the processor's features.
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    let text = format!("corniche {ABI_VERSION} {GAS_VERSION} {}", env!("CARGO_PKG_VERSION"));
+    let text = format!("corniche {ABI_VERSION} {GAS_VERSION} facts 1 {}", env!("CARGO_PKG_VERSION"));
     keccak256([text.as_bytes(), gas::describe().as_bytes(), &hasher.finish().to_le_bytes()].concat())
 }
 
@@ -428,10 +425,12 @@ mod tests {
     struct Artefacts {
         kept: Mutex<BTreeMap<B256, Vec<u8>>>,
         puts: AtomicU32,
+        gets: AtomicU32,
     }
 
     impl ModuleCache for Artefacts {
         fn get(&self, key: &B256) -> Option<Vec<u8>> {
+            self.gets.fetch_add(1, Ordering::Relaxed);
             self.kept.lock().unwrap().get(key).cloned()
         }
 
@@ -480,10 +479,36 @@ mod tests {
         let engine = engine(&artefacts, 2 * probe);
         for number in [0, 1, 0, 2, 3, 0] {
             engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
-            assert!(engine.inner.recent.len() <= 2);
+            assert!(engine.inner.blocks.recent.len() <= 2);
         }
-        assert!(engine.inner.recent.get(&B256::with_last_byte(0)).is_some());
-        assert!(engine.inner.recent.get(&B256::with_last_byte(1)).is_none());
+        assert!(engine.inner.blocks.recent.get(&B256::with_last_byte(0)).is_some());
+        assert!(engine.inner.blocks.recent.get(&B256::with_last_byte(1)).is_none());
+    }
+
+    /// An artefact says all that a run needs: neither a restart nor a call that cannot pay has anything unpacked, validated or loaded.
+    #[test]
+    fn stored_code_is_asked_for_only_without_an_artefact() {
+        let artefacts = Arc::new(Artefacts::default());
+        let hash = keccak256(module(0));
+        let gets = || artefacts.gets.load(Ordering::Relaxed);
+        engine(&artefacts, 1 << 20).compile(&hash, &module(0)).unwrap();
+        let engine = engine(&artefacts, 0);
+        let nobody = || panic!("nobody has to ask for the code");
+        assert_eq!(
+            engine.ready(&hash, &nobody).unwrap().compile_gas(),
+            engine.compile(&hash, &module(0)).unwrap().compile_gas()
+        );
+        engine.ready(&B256::ZERO, &|| Some(module(1).into())).unwrap();
+        assert!(engine.inner.blocks.recent.peek(&hash).is_none(), "another one came");
+        let before = gets();
+        let start = engine.inner.starts.get(&hash).unwrap();
+        let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
+        let least = (0..).find(|gas| start.pay(&entry(*gas), false).is_ok()).unwrap();
+        let mut host = crate::wasm::instance_tests::Quiet::new();
+        assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
+        assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
+        engine.run_code(&hash, &nobody, &mut host, entry(least + 1_000));
+        assert_eq!(gets(), before + 1);
     }
 
     #[test]

@@ -65,8 +65,11 @@ pub const fn ink(class: Class) -> u64 {
 pub const INK_PER_LOCAL: u64 = 50;
 /// Price of each byte that `memory.copy` or `memory.fill` moves.
 pub const INK_PER_MEMORY_BYTE: u64 = 30;
-/// Price of each 64 KiB page a frame starts with or grows by, paid when it becomes accessible.
+/// Price of each 64 KiB page a frame starts with: bringing what the frame before touched back to what it was.
 pub const INK_PER_PAGE: u64 = 250 * INK_PER_GAS;
+/// Price of each page a frame grows by, paid when it becomes accessible. An instance that grew serves one run, so the pages are the
+/// kernel's: sixteen faults, and to give them back.
+pub const INK_PER_GROWN_PAGE: u64 = 2_500 * INK_PER_GAS;
 /// Price of each byte copied between the guest's memory and the host.
 pub const INK_PER_HOST_BYTE: u64 = 60;
 /// Price of each byte of a frame's result, which its caller holds until it calls again or ends: what bounds the results that all open frames
@@ -87,12 +90,36 @@ pub const GAS_START: u64 = 500;
 /// Price of starting a frame, for each begun KiB of the unpacked module.
 pub const GAS_START_PER_KIB: u64 = 16;
 
+/// Price of code that a transaction runs for the first time, on top of the start: it may have to be loaded. Which code a node has loaded is
+/// its own affair and never shows.
+pub const GAS_COLD_CODE: u64 = 4_000;
+/// And for each begun KiB of the unpacked module.
+pub const GAS_COLD_CODE_PER_KIB: u64 = 200;
+/// And for each of its functions, imported ones included.
+pub const GAS_COLD_CODE_PER_FUNCTION: u64 = 10;
+/// And for each page its memory starts with: a fresh instance's pages are the kernel's too. All of them touched cost five times that, but
+/// few contracts touch all.
+pub const GAS_COLD_CODE_PER_PAGE: u64 = 500;
+
+/// Price of unpacking compressed code at its deployment, whatever comes of it: for what it may unpack to, and for each compressed byte, a few of
+/// which can make the decoder build large tables for nothing.
+pub const GAS_UNPACK: u64 = 100_000;
+pub const GAS_UNPACK_PER_BYTE: u64 = 100;
+
 /// Price of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
 /// beside what Ethereum's rules ask for storing the code.
 pub const GAS_COMPILE_PER_BYTE: u64 = 40;
 
 /// And for each branch of a function times the branches of that function: what compiling costs beyond the linear part.
 pub const INK_PER_JOIN_SQUARED: u64 = 1_500;
+
+/// What a deployment of so many compressed bytes pays before they are unpacked; code that is not compressed has none.
+pub const fn unpack_gas(compressed_bytes: usize) -> u64 {
+    match compressed_bytes {
+        0 => 0,
+        bytes => GAS_UNPACK + GAS_UNPACK_PER_BYTE * bytes as u64,
+    }
+}
 
 /// What a deployment pays for its module being validated, instrumented and compiled; `joins` are the branches of each function.
 pub fn compile_gas(unpacked_bytes: usize, joins: impl IntoIterator<Item = u32>) -> u64 {
@@ -104,6 +131,13 @@ pub fn compile_gas(unpacked_bytes: usize, joins: impl IntoIterator<Item = u32>) 
 pub const fn start_ink(unpacked_bytes: usize, initial_pages: u32) -> u64 {
     let kib = (unpacked_bytes as u64).div_ceil(1024);
     (GAS_START + GAS_START_PER_KIB * kib) * INK_PER_GAS + INK_PER_PAGE * initial_pages as u64
+}
+
+/// What the first run of a module in a transaction pays besides, in ink.
+pub const fn cold_ink(unpacked_bytes: usize, functions: u32, initial_pages: u32) -> u64 {
+    let kib = (unpacked_bytes as u64).div_ceil(1024);
+    let parts = GAS_COLD_CODE_PER_FUNCTION * functions as u64 + GAS_COLD_CODE_PER_PAGE * initial_pages as u64;
+    (GAS_COLD_CODE + GAS_COLD_CODE_PER_KIB * kib + parts) * INK_PER_GAS
 }
 
 macro_rules! classes {
@@ -160,6 +194,7 @@ pub fn describe() -> String {
     line("local", INK_PER_LOCAL);
     line("memory_byte", INK_PER_MEMORY_BYTE);
     line("page", INK_PER_PAGE);
+    line("grown_page", INK_PER_GROWN_PAGE);
     line("host_byte", INK_PER_HOST_BYTE);
     line("result_byte", INK_PER_RESULT_BYTE);
     line("keccak", INK_KECCAK_BASE);
@@ -168,6 +203,12 @@ pub fn describe() -> String {
     line("cached_word", INK_PER_CACHED_WORD);
     line("start", GAS_START * INK_PER_GAS);
     line("start_kib", GAS_START_PER_KIB * INK_PER_GAS);
+    line("cold_code", GAS_COLD_CODE * INK_PER_GAS);
+    line("cold_code_kib", GAS_COLD_CODE_PER_KIB * INK_PER_GAS);
+    line("cold_code_function", GAS_COLD_CODE_PER_FUNCTION * INK_PER_GAS);
+    line("cold_code_page", GAS_COLD_CODE_PER_PAGE * INK_PER_GAS);
+    line("unpack", GAS_UNPACK * INK_PER_GAS);
+    line("unpack_byte", GAS_UNPACK_PER_BYTE * INK_PER_GAS);
     line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
     line("compile_join_squared", INK_PER_JOIN_SQUARED);
     for call in corniche_abi::MODULES.iter().flat_map(|(_, calls)| *calls) {

@@ -6,9 +6,11 @@
 
 use super::instrument::{APART, CHUNK, InstrumentError, SPILL, segments};
 use super::validate::{Checked, parser};
+use borsh::{BorshDeserialize, BorshSerialize};
 use wasmparser::Payload;
 
 /// The data segments, laid out over zeros. A chunk without a byte of them is not kept.
+#[derive(BorshSerialize, BorshDeserialize)]
 pub(super) struct Image {
     chunks: Vec<Option<Box<[u8; CHUNK]>>>,
     bytes: usize,

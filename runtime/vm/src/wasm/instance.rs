@@ -1,7 +1,7 @@
 //! Instances that serve one run after another.
 //!
 //! A fresh instance costs several times what a token transfer computes, and giving its pages back interrupts every other core that runs
-//! this process. So an instance that ended a run by itself is made as new and kept ([`Shelf`]). Nothing of a run may show in the next:
+//! this process. So an instance whose run has ended is made as new and kept ([`Shelf`]). Nothing of a run may show in the next:
 //!
 //! | what a run changes | how it is made as new |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | table, segments | no instruction that contracts may use changes one |
 //! | the frame on the host's side | rebuilt by [`Instance::run`] |
 //!
-//! An instance is not kept either when the run trapped, ran out of gas, or failed.
+//! It does not matter how the run ended, unless in a fault of this node.
 
-use super::engine::CompiledContract;
+use super::contract::CompiledContract;
+use super::engine::Purpose;
 use super::hostcalls::{Frame, Handles};
 #[cfg(test)]
 use super::instrument::APART;
@@ -162,6 +163,7 @@ impl Instance {
 /// There are several boards, and each thread has one that it looks at first, so that threads do not wait for each other, nor for the
 /// line of cache that another just wrote.
 pub(super) struct Shelf {
+    purpose: Purpose,
     boards: Box<[Board]>,
     instances_each: usize,
     bytes_each: usize,
@@ -179,18 +181,14 @@ struct Row {
 }
 
 impl Shelf {
-    pub fn new(boards: usize, instances: usize, bytes: usize) -> Self {
-        let boards = boards.max(1);
-        Self {
-            boards: (0..boards).map(|_| Board::default()).collect(),
-            instances_each: instances / boards,
-            bytes_each: bytes / boards,
-        }
+    /// `boards` is at least 1, `bytes` are those of all together.
+    pub fn new(purpose: Purpose, boards: usize, instances_each: usize, bytes: usize) -> Self {
+        Self { purpose, boards: (0..boards).map(|_| Board::default()).collect(), instances_each, bytes_each: bytes / boards }
     }
 
     /// An instance of this contract, as new. A board in use by another thread is passed over.
     pub fn take(&self, code_hash: &B256) -> Option<Box<Instance>> {
-        let first = board_of_thread();
+        let first = board_of_thread(self.purpose);
         (0..self.boards.len()).find_map(|step| {
             let mut row = self.board(first + step)?;
             let at = row.waiting.iter().rposition(|(hash, _)| hash == code_hash)?;
@@ -204,7 +202,7 @@ impl Shelf {
     pub fn put(&self, code_hash: B256, instance: Box<Instance>) {
         // Declared first, so dropped last: instances are given back to the pool when nobody waits for the board.
         let mut gone = Vec::new();
-        let Some(mut row) = self.board(board_of_thread()) else { return };
+        let Some(mut row) = self.board(board_of_thread(self.purpose)) else { return };
         row.bytes += instance.bytes();
         row.waiting.push((code_hash, instance));
         let mut excess = row.waiting.len().saturating_sub(self.instances_each);
@@ -238,13 +236,14 @@ impl Shelf {
     }
 }
 
-/// A number that threads keep, different for those that started to execute one after another.
-fn board_of_thread() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
-    NUMBER.with(|number| {
+/// A number that threads keep, different for those that started to execute for this purpose one after another.
+fn board_of_thread(purpose: Purpose) -> usize {
+    static THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    thread_local!(static NUMBERS: [Cell<usize>; 2] = const { [const { Cell::new(usize::MAX) }; 2] });
+    NUMBERS.with(|numbers| {
+        let number = &numbers[purpose as usize];
         if number.get() == usize::MAX {
-            number.set(THREADS.fetch_add(1, Ordering::Relaxed));
+            number.set(THREADS[purpose as usize].fetch_add(1, Ordering::Relaxed));
         }
         number.get()
     })

@@ -1,6 +1,7 @@
 //! An instance that served before and a fresh one cannot be told apart.
 
-use super::engine::{CompiledContract, EngineConfig, WasmEngine};
+use super::contract::CompiledContract;
+use super::engine::{EngineConfig, WasmEngine};
 use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{
@@ -23,10 +24,10 @@ fn engine() -> &'static WasmEngine {
 }
 
 /// Answers everything with something, always the same.
-struct Quiet(FrameContext);
+pub(super) struct Quiet(FrameContext);
 
 impl Quiet {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let block = BlockEnv {
             chain_id: 7,
             number: 42,
@@ -136,8 +137,8 @@ fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseE
     for input in inputs {
         let (again, new) = (run(&mut served, input, gas), run(&mut fresh(&contract), input, gas));
         same(&again, &new)?;
-        // Stricter than the engine, which keeps no instance whose run failed: only a store out of bounds spoils one.
-        if again.end == "MemoryOutOfBounds" || !served.renew() {
+        // Only growth spoils one, however the run ended.
+        if !served.renew() {
             served = fresh(&contract);
         } else {
             kept += 1;
@@ -401,4 +402,72 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
         }
         assert!(engine.shelf().take(&hash).is_some(), "one was looked at");
     }
+}
+
+/// However a run ends, the instance serves again: otherwise whoever traps has the kernel make pages anew for every call.
+#[test]
+fn only_growth_costs_an_instance() {
+    let engine =
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 1, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
+    let ends = [
+        ("i32.const 0", 1),
+        ("i32.const 1", 1),
+        ("unreachable", 1),
+        ("(i32.store (i32.const -1) (i32.const 1)) i32.const 0", 1),
+        ("(i64.store offset=4294967295 (i32.const 65533) (i64.const -1)) i32.const 0", 1),
+        ("(i64.store (i32.const 65533) (i64.const -1)) i32.const 0", 1),
+        ("(i32.div_u (i32.const 1) (i32.const 0))", 1),
+        ("(loop $again (i32.store (i32.const 5000) (i32.const 7)) (br $again)) i32.const 0", 1),
+        ("(drop (memory.grow (i32.const 1))) i32.const 0", 0),
+    ];
+    for (number, (body, kept)) in ends.iter().enumerate() {
+        let text = format!(
+            r#"(module (memory (export "memory") 1 8) (func (export "user_entrypoint") (param i32) (result i32)
+                (i64.store (i32.const 1020) (i64.const -1)) {body}))"#
+        );
+        let (hash, wasm) = (B256::with_last_byte(number as u8), wat::parse_str(text).unwrap());
+        let contract = engine.compile(&hash, &wasm).unwrap();
+        let untouched = Instance::new(engine.wasmtime(), contract.clone()).unwrap().memory().to_vec();
+        for _ in 0..3 {
+            let entry = super::Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
+            engine.run(&contract, &mut Quiet::new(), entry);
+            let waiting = engine.shelf().take(&hash);
+            assert_eq!(waiting.is_some(), *kept == 1, "{body}");
+            if let Some(mut instance) = waiting {
+                assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
+                engine.shelf().put(hash, instance);
+            }
+        }
+    }
+}
+
+/// Calls cost their senders nothing: whatever they run, blocks find what they kept.
+#[test]
+fn calls_push_out_nothing_that_blocks_keep() {
+    let wasm = |result: u8| program(&[], &[(0, result)]);
+    let config =
+        EngineConfig { executors: 1, callers: 1, waiting_bytes: 400_000, recent_bytes: 100_000, ..EngineConfig::default() };
+    let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
+    let calls = engine.for_calls();
+    let run = |engine: &WasmEngine, number: u8| {
+        let contract = engine.contract(&B256::with_last_byte(number), &wasm(number)).unwrap();
+        let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
+        engine.run(&contract, &mut Quiet::new(), entry);
+    };
+    run(&engine, 0);
+    let of_blocks = B256::with_last_byte(0);
+    for number in 1..=200 {
+        run(&calls, number);
+    }
+    assert_eq!(engine.shelf().len(), 1);
+    assert!(engine.shelf().take(&of_blocks).is_some(), "blocks find their instance");
+    assert!(engine.is_recent(&of_blocks), "and their code");
+    // Calls are bounded too, at a share of what blocks keep.
+    assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
+    assert!(!calls.is_recent(&B256::with_last_byte(1)) && calls.is_recent(&B256::with_last_byte(200)));
+    // What one of them has loaded serves the other.
+    let nobody = || panic!("nobody has to ask for the code");
+    let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
+    calls.run_code(&of_blocks, &nobody, &mut Quiet::new(), entry.clone());
+    engine.run_code(&B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
 }

@@ -22,13 +22,13 @@
 //! **Marks.** So that an instance can be made as new after a run ([`instance`](super::instance)), its memory begins with [`APART`] bytes
 //! that the contract cannot reach: everything it addresses lies behind them. There, one byte stands for each [`CHUNK`] bytes of the
 //! contract's memory. A store sets the byte of the chunk its first byte lies in, before it stores; what it writes beyond the chunk's end
-//! are [`SPILL`] bytes at most. `memory.copy` and `memory.fill` set the bytes of all chunks they wrote. A mark for an address outside
-//! memory may fall anywhere; the store that follows traps, and nobody looks at that memory again.
+//! are [`SPILL`] bytes at most. `memory.copy` and `memory.fill` set the bytes of all chunks they wrote. An address outside
+//! memory leaves a mark for a chunk that nobody wrote, which does no harm.
 //!
 //! The module is entered through an added function that sets its globals to their first values and the counters to what the run may use.
 
 use super::gas::{self, Class};
-use super::validate::{Checked, Frame, parser};
+use super::validate::{Checked, Frame, MAX_MEMORY_PAGES, parser};
 use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
@@ -51,6 +51,9 @@ pub const APART: usize = 1 << 16;
 pub const CHUNK: usize = 1 << CHUNK_SHIFT;
 const CHUNK_SHIFT: u32 = 10;
 const PAGES_APART: u64 = 1;
+/// Of the largest memory; all bits below its highest are set.
+const LAST_CHUNK: i32 = (MAX_MEMORY_PAGES * 65_536 / CHUNK as u32 - 1) as i32;
+const _: () = assert!((LAST_CHUNK as usize) < APART && LAST_CHUNK & (LAST_CHUNK + 1) == 0);
 /// How far a store that begins in a chunk may reach beyond its end.
 pub const SPILL: usize = 7;
 
@@ -253,7 +256,7 @@ impl Context {
         code.global_get(self.gas_global)
             .local_get(pages)
             .i64_extend_i32_u()
-            .i64_const(gas::INK_PER_PAGE as i64)
+            .i64_const(gas::INK_PER_GROWN_PAGE as i64)
             .i64_mul()
             .i64_sub();
         self.settle_gas(&mut code, spare);
@@ -308,7 +311,9 @@ impl Context {
             // Wraps only where the store itself is out of bounds.
             code.i32_const(offset as i32).i32_add();
         }
-        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().i32_const(1).i32_store8(MARK).local_get(value);
+        // Marks stay among the marks, also where the store is out of bounds.
+        code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().i32_const(LAST_CHUNK).i32_and();
+        code.i32_const(1).i32_store8(MARK).local_get(value);
     }
 
     /// Stores the i64 on top of the stack as what is left, and traps when that is below zero.

@@ -15,20 +15,24 @@ impl Machine for WasmEngine {
     }
 
     fn prepare(&self, data: &Bytes, gas: u64) -> Prepared {
-        // Reading is covered by what every creation costs (its work is bounded by `MAX_MODULE_BYTES`); checking and compiling are paid first.
+        // Unpacking is paid first, and so are checking and compiling; what else reading takes is covered by what every creation costs.
+        let unpacking = gas::unpack_gas(creation::compressed_bytes(data));
+        if unpacking > gas {
+            return Prepared { gas: unpacking, contract: Err(End::OutOfGas) };
+        }
         let parsed = match creation::parse_creation(data) {
             Ok(parsed) => parsed,
-            Err(error) => return Prepared { gas: 0, contract: Err(End::Refused(error.to_string())) },
+            Err(error) => return Prepared { gas: unpacking, contract: Err(End::Refused(error.to_string())) },
         };
         // What reading the module and refusing it costs at least; a module that is accepted pays for its branches too.
-        let least = gas::compile_gas(parsed.wasm.len(), []);
+        let least = unpacking + gas::compile_gas(parsed.wasm.len(), []);
         if least > gas {
             return Prepared { gas: least, contract: Err(End::OutOfGas) };
         }
         let code_hash = keccak256(&parsed.stored_code);
-        match self.compile_within(&code_hash, &parsed.wasm, gas) {
+        match self.compile_within(&code_hash, &parsed.wasm, gas - unpacking) {
             Ok(contract) => Prepared {
-                gas: contract.compile_gas(),
+                gas: unpacking + contract.compile_gas(),
                 contract: Ok(Deployment {
                     code: parsed.stored_code,
                     code_hash,
@@ -37,7 +41,7 @@ impl Machine for WasmEngine {
                     constructor_input: parsed.constructor_input,
                 }),
             },
-            Err(CompileError::OutOfGas { needed }) => Prepared { gas: needed, contract: Err(End::OutOfGas) },
+            Err(CompileError::OutOfGas { needed }) => Prepared { gas: unpacking + needed, contract: Err(End::OutOfGas) },
             Err(CompileError::Fault(text)) => Prepared { gas: least, contract: Err(End::Fault(Fault(text))) },
             Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => {
                 Prepared { gas: least, contract: Err(End::Refused(error.to_string())) }
@@ -47,5 +51,108 @@ impl Machine for WasmEngine {
 
     fn call_permit(&self) -> Option<Box<dyn Send>> {
         WasmEngine::call_permit(self).map(|permit| Box::new(permit) as Box<dyn Send>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wasm::creation::EOF_PREFIX;
+    use crate::wasm::{EngineConfig, NoCache};
+    use std::sync::Arc;
+
+    /// Bits, the lowest of each number first, as brotli wants them.
+    #[derive(Default)]
+    struct Bits(Vec<u8>, u32);
+
+    impl Bits {
+        fn put(&mut self, value: u32, count: u32) {
+            for bit in 0..count {
+                if self.1.is_multiple_of(8) {
+                    self.0.push(0);
+                }
+                *self.0.last_mut().unwrap() |= ((value >> bit & 1) as u8) << (self.1 % 8);
+                self.1 += 1;
+            }
+        }
+
+        /// A prefix code of one symbol.
+        fn code(&mut self, symbol: u32, bits: u32) {
+            self.put(0b0001, 4);
+            self.put(symbol, bits);
+        }
+    }
+
+    /// Meta-blocks of 84 bytes that write one byte each and have the decoder fill, and move to front, a map of 16,384 contexts.
+    fn maps(bytes: usize) -> Vec<u8> {
+        let mut bits = Bits::default();
+        bits.put(0, 1);
+        while bits.0.len() + 84 < bytes {
+            bits.put(0, 3); // not the last; four nibbles
+            bits.put(0, 17); // of one byte, compressed
+            bits.put(0b111_1111_1111, 11); // 256 types of literal blocks
+            bits.code(0, 9);
+            bits.code(0, 5);
+            bits.put(0, 2); // the first block is one literal long
+            bits.put(0, 2); // one type of commands and of distances
+            bits.put(0, 6);
+            (0..256).for_each(|_| bits.put(0, 2)); // a context mode for each type
+            bits.put(0b0001, 4); // two trees
+            bits.put(0b11111, 5); // runs of up to 2^16
+            bits.code(13, 5);
+            bits.put(0, 13); // 8,192 zeros
+            bits.put(0, 13); // and again
+            bits.put(1, 1); // to be moved to front
+            bits.put(0, 1); // one tree of distances
+            bits.code(0, 8);
+            bits.code(1, 8);
+            bits.code(8, 10); // one literal
+            bits.code(0, 6);
+        }
+        bits.put(0b11, 2);
+        bits.0
+    }
+
+    /// Code, and what a decoder has to do before it knows that it is none.
+    fn refused() -> Vec<(&'static str, Bytes)> {
+        let packed = |stream: &[u8]| Bytes::from([&EOF_PREFIX[..], &[0], stream].concat());
+        let mut damaged = maps(120_000);
+        damaged.truncate(119_000);
+        vec![("nothing", packed(&[])), ("maps", packed(&maps(120_000))), ("damaged maps", packed(&damaged))]
+    }
+
+    #[test]
+    fn what_does_not_unpack_has_paid_for_the_attempt() {
+        let engine =
+            WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
+        for (name, data) in refused() {
+            let price = gas::GAS_UNPACK + gas::GAS_UNPACK_PER_BYTE * data.len() as u64;
+            let prepared = engine.prepare(&data, price);
+            assert!(matches!(&prepared.contract, Err(End::Refused(_))), "{name}: {:?}", prepared.contract);
+            assert_eq!(prepared.gas, price, "{name}");
+            // Who cannot pay has nothing unpacked.
+            let prepared = engine.prepare(&data, price - 1);
+            assert!(matches!(prepared.contract, Err(End::OutOfGas)), "{name}");
+        }
+        // The map is what it is meant to be: whole, it is refused for what it holds and not for being damaged.
+        let (_, whole) = &refused()[1];
+        assert!(matches!(engine.prepare(whole, 1 << 30).contract, Err(End::Refused(why)) if why.contains("not WebAssembly")));
+    }
+
+    /// `cargo test -p corniche-vm --lib -- --ignored --nocapture figures_of_unpacking`
+    #[test]
+    #[ignore = "prints figures"]
+    #[allow(clippy::disallowed_types, clippy::print_stdout)]
+    fn figures_of_unpacking() {
+        for (name, data) in refused() {
+            let once = || {
+                let start = std::time::Instant::now();
+                assert!(creation::parse_creation(&data).is_err());
+                start.elapsed()
+            };
+            let best = (0..9).map(|_| once()).min().unwrap();
+            let price = gas::unpack_gas(creation::compressed_bytes(&data));
+            println!("{name}: {best:?} for {price} gas, {:.1} ns per gas", best.as_nanos() as f64 / price as f64);
+        }
     }
 }

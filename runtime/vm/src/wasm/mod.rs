@@ -22,6 +22,7 @@
 
 mod backend;
 mod cache;
+mod contract;
 mod creation;
 mod engine;
 pub mod gas;
@@ -38,5 +39,6 @@ pub mod validate;
 pub use backend::Backend;
 pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
+pub use contract::CompiledContract;
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
-pub use engine::{CallPermit, CompileError, CompiledContract, EngineConfig, Entry, WasmEngine};
+pub use engine::{CallPermit, CompileError, EngineConfig, Entry, WasmEngine};

@@ -1,0 +1,61 @@
+//! What the tables of keys are spread by.
+//!
+//! Senders choose keys, and whoever can compute where a key falls can make all of his fall together: each look-up would go through the rest,
+//! under a lock. So the seed holds a number of this node's own, which nobody else knows, besides the block's randomness, which everybody
+//! does once the block is ordered. No result depends on it: nothing goes through a table in its order.
+
+use foldhash::{SharedSeed, quality::FoldHasher};
+use std::hash::{Hash, Hasher};
+
+/// Both numbers of the hash: who knows one of them can choose keys that collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed {
+    own: u64,
+    shared: SharedSeed,
+}
+
+impl Seed {
+    /// For one block. `secret` is the node's own ([`corniche_vm::VmConfig::table_secret`]).
+    pub fn new(secret: u64, block: u64) -> Self {
+        let mut state = secret;
+        let own = splitmix(&mut state);
+        state ^= block;
+        Self { own, shared: SharedSeed::from_u64(splitmix(&mut state)) }
+    }
+
+    pub fn hash(&self, key: &impl Hash) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.own, &self.shared);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The next of a row of numbers that look random.
+pub(crate) fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Keys that fall together for whoever knows no secret: eight zeros where the hash multiplies by a seed of zero.
+    #[test]
+    fn keys_that_collide_without_a_secret_do_not_with_one() {
+        let keys = |salt: u64| (0..1_000u64).map(move |number| ([0u64, salt], number.to_le_bytes()));
+        let distinct = |seed: &Seed| keys(7).map(|key| seed.hash(&key)).collect::<BTreeSet<_>>().len();
+        assert_eq!(distinct(&Seed::new(1, 2)), 1_000);
+        let orders = [1, 2].map(|secret| {
+            let seed = Seed::new(secret, 2);
+            let mut numbers: Vec<_> = keys(7).collect();
+            numbers.sort_by_key(|key| seed.hash(key));
+            numbers
+        });
+        assert_ne!(orders[0], orders[1], "another secret, another order");
+    }
+}

@@ -1,0 +1,177 @@
+//! A module ready to run, and what a run needs to know of it besides its machine code.
+//!
+//! Both stand in its artefact, so that loading reads no WebAssembly: nothing is unpacked, nothing is validated again.
+//!
+//! ```text
+//! artefact   facts (borsh) ‖ machine code of wasmtime
+//! ```
+
+use super::engine::{CompileError, Entry};
+use super::gas::{self, INK_PER_GAS};
+use super::hostcalls::Frame;
+use super::image::Image;
+use super::instance::Exports;
+use super::validate::Checked;
+use crate::host::{Exit, ExitStatus, Limits, Trap};
+use alloy_primitives::B256;
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use wasmtime::{InstancePre, Linker, Module};
+
+/// More gas than this is not metered but handed back: ink has 63 bits.
+const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
+/// Contracts whose start is known without looking at their code; when there are more, all are forgotten.
+const KNOWN_STARTS: usize = 1 << 17;
+
+/// What the start of a frame costs and takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(super) struct Start {
+    unpacked_bytes: u32,
+    /// Imported ones included.
+    functions: u32,
+    initial_pages: u32,
+}
+
+/// A frame whose start is paid for.
+pub(super) struct Started {
+    pub ink: u64,
+    pub limits: Limits,
+    /// Gas that is not metered: it comes back whatever happens.
+    pub unmetered: u64,
+}
+
+impl Start {
+    /// What is left of a frame's gas, and of its limits; `cold`: it is the first of its code in the transaction. `Err`: it cannot pay.
+    pub fn pay(self, entry: &Entry, cold: bool) -> Result<Started, Exit> {
+        let metered = entry.gas.min(MAX_METERED_GAS);
+        let Self { functions, initial_pages, .. } = self;
+        let bytes = self.unpacked_bytes as usize;
+        let loading = if cold { gas::cold_ink(bytes, functions, initial_pages) } else { 0 };
+        let price = gas::start_ink(bytes, initial_pages) + loading;
+        let ink = (metered * INK_PER_GAS).checked_sub(price).ok_or_else(|| Exit::failed(ExitStatus::OutOfGas))?;
+        let pages = entry.limits.memory_pages.checked_sub(initial_pages);
+        let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;
+        let limits = Limits { stack_words: entry.limits.stack_words, memory_pages };
+        Ok(Started { ink, limits, unmetered: entry.gas - metered })
+    }
+}
+
+/// Starts by code hash, of code that was ready once: who cannot pay has nothing loaded. 40 bytes each, where the state keeps the code.
+#[derive(Default)]
+pub(super) struct Starts(Mutex<BTreeMap<B256, Start>>);
+
+impl Starts {
+    pub fn get(&self, code_hash: &B256) -> Option<Start> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(code_hash).copied()
+    }
+
+    pub fn insert(&self, code_hash: B256, start: Start) {
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if starts.len() >= KNOWN_STARTS {
+            starts.clear();
+        }
+        starts.insert(code_hash, start);
+    }
+}
+
+/// What validation found out.
+#[derive(BorshSerialize, BorshDeserialize)]
+pub(super) struct Facts {
+    start: Start,
+    compile_gas: u64,
+    image: Image,
+}
+
+impl Facts {
+    pub fn of(checked: &Checked<'_>) -> Result<Self, CompileError> {
+        let unpacked_bytes = u32::try_from(checked.wasm.len()).map_err(|_| CompileError::Fault("it is too large".into()))?;
+        let functions = checked.imported_functions + checked.defined_functions;
+        let start = Start { unpacked_bytes, functions, initial_pages: checked.initial_pages };
+        Ok(Self { start, compile_gas: checked.compile_gas(), image: Image::of(checked)? })
+    }
+
+    /// The artefact of this and `machine_code`.
+    pub fn with(&self, machine_code: &[u8]) -> Result<Vec<u8>, CompileError> {
+        let mut artefact = borsh::to_vec(self).map_err(|error| CompileError::Fault(error.to_string()))?;
+        artefact.extend_from_slice(machine_code);
+        Ok(artefact)
+    }
+
+    /// Takes an artefact apart.
+    pub fn split(mut artefact: &[u8]) -> Option<(Self, &[u8])> {
+        let facts = Self::deserialize(&mut artefact).ok()?;
+        Some((facts, artefact))
+    }
+}
+
+/// A module ready to run. Cheap to clone.
+#[derive(Clone)]
+pub struct CompiledContract {
+    inner: Arc<Compiled>,
+}
+
+struct Compiled {
+    code_hash: B256,
+    /// Set by runs; see [`Recent::insert`](super::cache::Recent::insert).
+    used: AtomicBool,
+    pre: InstancePre<Frame>,
+    exports: Exports,
+    facts: Facts,
+    machine_code_bytes: usize,
+}
+
+impl CompiledContract {
+    pub(super) fn link(linker: &Linker<Frame>, code_hash: &B256, module: &Module, facts: Facts) -> Result<Self, CompileError> {
+        let lacks = |name| CompileError::Fault(format!("the instrumented module lacks {name}"));
+        let code = module.image_range();
+        Ok(Self {
+            inner: Arc::new(Compiled {
+                code_hash: *code_hash,
+                used: AtomicBool::new(false),
+                pre: linker.instantiate_pre(module).map_err(super::engine::fault)?,
+                exports: Exports::of(module).map_err(lacks)?,
+                facts,
+                machine_code_bytes: code.end as usize - code.start as usize,
+            }),
+        })
+    }
+
+    /// What a deployment of this module pays for compiling.
+    pub fn compile_gas(&self) -> u64 {
+        self.inner.facts.compile_gas
+    }
+
+    pub(super) fn code_hash(&self) -> &B256 {
+        &self.inner.code_hash
+    }
+
+    pub(super) fn start(&self) -> Start {
+        self.inner.facts.start
+    }
+
+    /// What keeping it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.inner.machine_code_bytes + self.image().bytes()
+    }
+
+    pub(super) fn parts(&self) -> (&InstancePre<Frame>, &Exports) {
+        (&self.inner.pre, &self.inner.exports)
+    }
+
+    /// Leaves a sign that it is in use. Written once, so that threads do not take the line of cache from each other.
+    pub(super) fn sign_of_use(&self) {
+        if !self.inner.used.load(Ordering::Relaxed) {
+            self.inner.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take_sign_of_use(&self) -> bool {
+        self.inner.used.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn image(&self) -> &Image {
+        &self.inner.facts.image
+    }
+}

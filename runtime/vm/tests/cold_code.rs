@@ -1,0 +1,157 @@
+//! Code that a transaction runs for the first time pays for being loaded, whatever a node has loaded.
+#![allow(clippy::unwrap_used)] // also in helpers
+
+mod common;
+use alloy_primitives::{Address, Bytes, U256, keccak256};
+use common::wat;
+use corniche_state::{Account, Changes, EmptyState, Overlay};
+use corniche_vm::wasm::gas::{self, INK_PER_GAS};
+use corniche_vm::wasm::validate;
+use corniche_vm::{BlockEnv, Call, NoCache, Vm, VmConfig};
+use std::sync::{Arc, OnceLock};
+
+const CALLER: Address = Address::repeat_byte(0xaa);
+const CALLEE: Address = Address::repeat_byte(0xbb);
+const TWIN: Address = Address::repeat_byte(0xcc);
+const TRAPPING: Address = Address::repeat_byte(0xdd);
+
+/// Input: for each call the low four bytes of its gas, little-endian, and the byte its address is made of. Failures are no matter.
+const CALLS: &str = r#"(module
+    (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+    (import "vm_hooks" "read_args" (func $read_args (param i32)))
+    (memory (export "memory") 1)
+    (func (export "user_entrypoint") (param $length i32) (result i32) (local $at i32)
+        (call $read_args (i32.const 0))
+        (block $done (loop $again
+            (br_if $done (i32.ge_u (local.get $at) (local.get $length)))
+            (memory.fill (i32.const 512) (i32.load8_u offset=4 (local.get $at)) (i32.const 20))
+            (drop (call $call (i32.const 512) (i32.const 0) (i32.const 0) (i32.const 600)
+                (i64.load32_u (local.get $at)) (i32.const 640)))
+            (local.set $at (i32.add (local.get $at) (i32.const 5)))
+            (br $again)))
+        i32.const 0))"#;
+
+fn answers(how: &str) -> Vec<u8> {
+    wat(&format!(
+        r#"(module (memory (export "memory") 3) (func $unused) (func (export "user_entrypoint") (param i32) (result i32) {how}))"#
+    ))
+}
+
+const TRAPS: &str = r#"(module (import "vm_hooks" "evm_gas_left" (func $left (result i64))) (memory (export "memory") 1)
+    (func (export "user_entrypoint") (param i32) (result i32)
+        (if (i64.gt_u (call $left) (i64.const 50000)) (then unreachable))
+        i32.const 0))"#;
+
+fn state() -> Changes {
+    let mut changes = Changes::default();
+    let ends = answers("i32.const 0");
+    for (address, code) in [(CALLER, wat(CALLS)), (CALLEE, ends.clone()), (TWIN, ends), (TRAPPING, wat(TRAPS))] {
+        let code_hash = keccak256(&code);
+        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: 1, ..Account::default() };
+        changes.accounts.insert(address, Some(account));
+        changes.code.insert(code_hash, code.into());
+    }
+    changes
+}
+
+fn vm() -> Vm {
+    // Nothing stays: what is loaded for one call is not for the next.
+    static VM: OnceLock<Vm> = OnceLock::new();
+    let config = VmConfig { executors: 1, callers: 8, recent_bytes: 0, waiting_bytes: 0, ..VmConfig::default() };
+    VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).unwrap()).clone()
+}
+
+/// Gas that a call with these calls in it takes.
+fn gas_of(vm: &Vm, calls: &[(u32, Address)]) -> u64 {
+    let changes = state();
+    let view = Overlay { base: &EmptyState, changes: &changes };
+    let env = BlockEnv {
+        chain_id: 7,
+        number: 1,
+        timestamp: 1,
+        base_fee: 0,
+        coinbase: Address::ZERO,
+        gas_limit: 30_000_000,
+        randomness: Default::default(),
+    };
+    let input: Bytes =
+        calls.iter().flat_map(|(gas, to)| gas.to_le_bytes().into_iter().chain([to[0]])).collect::<Vec<u8>>().into();
+    let call = Call {
+        from: Address::ZERO,
+        to: Some(CALLER),
+        gas: 10_000_000,
+        gas_price: 0,
+        value: U256::ZERO,
+        input,
+        access_list: Vec::new(),
+    };
+    let outcome = vm.call(&view, &env, &call);
+    assert!(outcome.success(), "{outcome:?}");
+    // Without what the input costs.
+    outcome.gas_used - call.input.iter().map(|byte| if *byte == 0 { 4 } else { 16 }).sum::<u64>()
+}
+
+/// What one more call costs at the end of others, without the account's first touch.
+fn last(calls: &[(u32, Address)]) -> u64 {
+    let (_, before) = calls.split_last().unwrap();
+    gas_of(&vm(), calls) - gas_of(&vm(), before)
+}
+
+fn cold_gas() -> u64 {
+    let wasm = answers("i32.const 0");
+    assert_eq!(validate::check(&wasm).unwrap().defined_functions, 2);
+    let gas = gas::cold_ink(wasm.len(), 2, 3) / INK_PER_GAS;
+    assert_eq!(
+        gas,
+        gas::GAS_COLD_CODE + gas::GAS_COLD_CODE_PER_KIB + 2 * gas::GAS_COLD_CODE_PER_FUNCTION + 3 * gas::GAS_COLD_CODE_PER_PAGE
+    );
+    gas
+}
+
+const ENOUGH: u32 = 100_000;
+const COLD_ACCOUNT: u64 = 2_600 - 100;
+
+#[test]
+fn the_first_run_of_code_in_a_transaction_pays_for_loading_it() {
+    let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
+    assert!(warm < 3_000, "{warm}");
+    // An instruction's rounding is at most one gas.
+    let about = |found: u64, expected: u64| assert!(found.abs_diff(expected) <= 1, "{found} instead of {expected}");
+    about(last(&[(ENOUGH, CALLEE)]), warm + cold_gas() + COLD_ACCOUNT);
+    about(last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE)]), warm);
+    // It is the code that is warm, wherever it stands.
+    about(last(&[(ENOUGH, CALLEE), (ENOUGH, TWIN)]), warm + COLD_ACCOUNT);
+}
+
+#[test]
+fn who_could_not_pay_for_loading_leaves_it_cold() {
+    let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
+    // Enough for a warm start and not for a cold one.
+    let little = (warm + 1_000) as u32;
+    assert!(u64::from(little) < cold_gas());
+    let found = last(&[(little, CALLEE), (ENOUGH, CALLEE)]);
+    assert!(found.abs_diff(warm + cold_gas()) <= 1, "{found}");
+    assert_eq!(last(&[(ENOUGH, CALLEE), (little, CALLEE)]), warm);
+}
+
+#[test]
+fn a_run_that_was_undone_has_loaded_its_code_all_the_same() {
+    // It traps when it is given much, and returns with less.
+    let less = 20_000;
+    let (cold, warm) = (last(&[(less, TRAPPING)]), last(&[(ENOUGH, TRAPPING), (less, TRAPPING)]));
+    assert!(cold > COLD_ACCOUNT + 4_000 + warm && warm < 3_000, "{cold}, {warm}");
+    assert!(last(&[(ENOUGH, TRAPPING)]) > u64::from(ENOUGH), "a trap takes all");
+}
+
+/// What is loaded is each node's own affair: one that keeps nothing and one that keeps all charge the same, the first time and later.
+#[test]
+fn what_a_node_has_loaded_does_not_show() {
+    let keeps = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
+    let calls = [(ENOUGH, CALLEE), (300, TWIN), (ENOUGH, TWIN), (ENOUGH, TRAPPING), (5_000, CALLEE), (ENOUGH, CALLER)];
+    for end in 0..=calls.len() {
+        let expected = gas_of(&vm(), &calls[..end]);
+        for _ in 0..3 {
+            assert_eq!(gas_of(&keeps, &calls[..end]), expected);
+        }
+    }
+}
