@@ -62,7 +62,8 @@ pub struct Options {
     pub low_space_bytes: u64,
     /// Free bytes below which the node should stop.
     pub exhausted_space_bytes: u64,
-    /// Most bytes under `code/`.
+    /// Most bytes under `code/`. What is above is compiled again when it is called, at the node's expense: to fill this should cost more than
+    /// anybody will pay.
     pub code_cache_bytes: u64,
     /// Most bytes under `trace/`; 0 keeps no trace, as suits a node whose engine does nothing.
     pub trace_bytes: u64,
@@ -86,7 +87,7 @@ impl Default for Options {
             kv_cache_bytes: 8 << 20,
             low_space_bytes: 1 << 30,
             exhausted_space_bytes: 256 << 20,
-            code_cache_bytes: 1 << 30,
+            code_cache_bytes: 16 << 30,
             trace_bytes: 0,
             probe: None,
         }

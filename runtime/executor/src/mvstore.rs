@@ -401,3 +401,68 @@ impl<K: Key> Cell<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::EmptyState;
+    use std::cell::Cell as Count;
+
+    thread_local!(static ADDED: Count<usize> = const { Count::new(0) });
+
+    /// Its additions are counted.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    struct Counted;
+
+    impl Key for Counted {
+        type Content = u64;
+        type Addition = u64;
+
+        fn read(&self, _: &dyn StateView) -> u64 {
+            0
+        }
+
+        fn add(content: &u64, addition: u64) -> u64 {
+            ADDED.set(ADDED.get() + 1);
+            content + addition
+        }
+    }
+
+    fn additions(act: impl FnOnce()) -> usize {
+        ADDED.set(0);
+        act();
+        ADDED.get()
+    }
+
+    const ADDERS: u32 = 5_000;
+
+    /// Of a block in which everybody adds to one number and nothing is final yet: neither a question nor a read goes through more than a bounded number of
+    /// additions, and neither does a write, however the readers lie between the writers. So the work is linear in what is done.
+    #[test]
+    fn nobody_goes_through_many_additions() {
+        let cells = Cells::new(1, 1, Seed::new(0, 0));
+        let publish = |position| {
+            let mut invalidated = Vec::new();
+            cells.publish(&Counted, position, Some(Write::Addition(1)), false, &EmptyState, &mut invalidated);
+        };
+        // From the last to the first, with a reader above each that is invalidated by the next.
+        for adder in (0..ADDERS).rev() {
+            let position = 2 * adder;
+            let took = additions(|| {
+                publish(position);
+                let reader = Reader { position: 2 * ADDERS - 1 - adder, incarnation: 1 };
+                let _ = cells.read(&Counted, reader.position, Some(reader), 0, &EmptyState);
+            });
+            assert!(took <= 4 * (ADDITIONS_READ_THROUGH + 1), "{took} additions at {position}");
+        }
+        let mut guess = 0;
+        assert!(additions(|| guess = cells.guess(&Counted, 2 * ADDERS, 0, &EmptyState)) <= ADDITIONS_READ_THROUGH);
+        assert_eq!(guess, ADDITIONS_READ_THROUGH as u64, "out of date, as it may be");
+        assert_eq!(additions(|| assert_eq!(cells.read(&Counted, 2 * ADDERS, None, 0, &EmptyState), Answer::Unsettled)), 0);
+        // What is final is folded once, however often it is asked for.
+        let frontier = 2 * ADDERS;
+        let folding = additions(|| assert_eq!(cells.guess(&Counted, frontier, frontier, &EmptyState), u64::from(ADDERS)));
+        assert_eq!(folding, ADDERS as usize);
+        assert_eq!(additions(|| assert_eq!(cells.settled(&Counted, frontier, &EmptyState), u64::from(ADDERS))), 0);
+    }
+}

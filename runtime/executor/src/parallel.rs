@@ -164,3 +164,34 @@ impl<T> Drop for CloseOnPanic<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::EmptyState;
+    use corniche_types::B256;
+    use corniche_vm::{NoCache, VmConfig};
+    use std::sync::Arc;
+
+    /// Where a key falls follows from the node's secret, and not from what everybody knows.
+    #[test]
+    fn the_nodes_secret_reaches_the_tables() {
+        let hashes = [1, 2].map(|table_secret| {
+            let vm = Vm::new(&VmConfig { executors: 1, callers: 0, table_secret, ..VmConfig::default() }, Arc::new(NoCache));
+            let env = BlockEnv {
+                chain_id: 7,
+                number: 1,
+                timestamp: 1,
+                base_fee: 1,
+                coinbase: Address::ZERO,
+                gas_limit: 1,
+                randomness: B256::ZERO,
+            };
+            let vm = vm.expect("an engine");
+            let block = Block { vm: &vm, env: &env, candidates: &[], fee_addresses: &[], offers: false };
+            let (core, _) = block.core(&EmptyState, Vec::new(), 2);
+            (core.accounts.hash(&Address::ZERO), core.storage.hash(&(Address::ZERO, B256::ZERO)))
+        });
+        assert!(hashes[0].0 != hashes[1].0 && hashes[0].1 != hashes[1].1);
+    }
+}

@@ -134,6 +134,16 @@ impl Genesis {
         if self.epoch_blocks == 0 {
             return refuse("epoch_blocks", "must be at least 1".into());
         }
+        let has_code = |address| self.accounts.get(address).is_some_and(|account| !account.code.is_empty());
+        if let Some(index) = self.validators.iter().position(|validator| has_code(&validator.fee_address)) {
+            let address = self.validators[index].fee_address;
+            return refuse(
+                "validators",
+                format!(
+                    "have a contract as a fee address ({address}, of validator {index}): blocks would run serially whenever it is called; choose a plain account"
+                ),
+            );
+        }
         Ok(())
     }
 

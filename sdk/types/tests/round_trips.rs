@@ -10,8 +10,8 @@ use alloy_eips::{
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
-    Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, Height, MAX_TRANSACTION_BYTES, OrderingRecord,
-    Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex,
+    Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, Height, MAX_TRANSACTION_BYTES,
+    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -92,7 +92,7 @@ fn the_genesis_hash_covers_every_field() {
 #[test]
 fn senseless_genesis_files_are_refused_by_field() {
     type Change = fn(&mut Genesis);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 9] = [
         ("protocol_version", |g| g.protocol_version = 2),
         ("validators", |g| g.validators.clear()),
         ("coin_shares", |g| g.coin_shares.clear()),
@@ -101,6 +101,10 @@ fn senseless_genesis_files_are_refused_by_field() {
         ("batch_bytes", |g| g.batch_bytes = 1_000),
         ("fees", |g| g.fees.initial_base_fee = 0),
         ("epoch_blocks", |g| g.epoch_blocks = 0),
+        ("validators have a contract as a fee address", |g| {
+            let code = Bytes::from_static(b"\0asm");
+            g.accounts.insert(g.validators[0].fee_address, GenesisAccount { code, ..GenesisAccount::default() });
+        }),
     ];
     for (field, change) in changes {
         let mut changed = common::genesis();

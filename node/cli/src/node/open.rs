@@ -93,7 +93,13 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let reader = store.reader();
     let trace = store.trace();
     let threads = config.limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
-    let vm = Vm::new(&VmConfig { executors: threads as u32, ..VmConfig::default() }, Arc::new(CodeOnDisk(store.code_cache())))?;
+    let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
+    let sizes = VmConfig {
+        executors: threads as u32,
+        table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        ..VmConfig::default()
+    };
+    let vm = Vm::new(&sizes, Arc::new(CodeOnDisk(store.code_cache())))?;
 
     let (verifier, engine_factory) = keys.clone().map(|keys| engines::build(&genesis, keys)).transpose()?.unzip();
     let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);

@@ -88,3 +88,23 @@ fn random_blocks_are_as_serial_ones() {
         }
     }
 }
+
+/// Tables are spread by a secret of each node: whatever it is, the output is the same, byte by byte.
+#[test]
+fn a_nodes_secret_changes_no_output() {
+    let mut court = Court::new();
+    for secret in [1, 0x5eed_5eed_5eed_5eed, u64::MAX] {
+        court = court.with_secret(secret);
+        for case in 0..cases(1_000) / 10 {
+            let mut random = Random(case ^ 0x0001_0000);
+            let (length, keys) = (2 + random.below(30), 1 + random.below(u64::from(KEYS)));
+            let candidates = block(&random_block(&mut random, length, keys));
+            // Knows no tables.
+            let expected = court.serial(&candidates);
+            let (output, _) = court.stepped(&candidates, 4, case, Vec::new());
+            assert_same(&output, &expected, &format!("case {case}, secret {secret}, stepped"));
+            let (output, _) = court.threads(&candidates, 4, Vec::new());
+            assert_same(&output, &expected, &format!("case {case}, secret {secret}, 4 threads"));
+        }
+    }
+}

@@ -64,6 +64,13 @@ impl Court {
         Self { vm: vm.clone(), state: self.state.clone(), height: self.height }
     }
 
+    /// The same chain on a node with another secret for its tables.
+    #[must_use]
+    pub fn with_secret(self, table_secret: u64) -> Self {
+        let config = VmConfig { executors: 5, callers: 0, table_secret, ..VmConfig::default() };
+        Self { vm: Vm::new(&config, Arc::new(NoCache)).unwrap(), ..self }
+    }
+
     pub fn env(&self) -> BlockEnv {
         BlockEnv {
             chain_id: CHAIN_ID,

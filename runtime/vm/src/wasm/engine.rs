@@ -185,7 +185,11 @@ impl WasmEngine {
     }
 
     /// Stored code was checked once, so what its artefact says of it is believed, and the code itself is asked for only without one.
-    fn ready(&self, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<CompiledContract, CompileError> {
+    pub(super) fn ready(
+        &self,
+        code_hash: &B256,
+        stored_code: &dyn Fn() -> Option<Bytes>,
+    ) -> Result<CompiledContract, CompileError> {
         if let Some(contract) = self.recent(code_hash) {
             return Ok(contract);
         }
@@ -330,6 +334,16 @@ impl WasmEngine {
     }
 
     #[cfg(test)]
+    pub(super) fn start_of(&self, code_hash: &B256) -> Option<super::contract::Start> {
+        self.inner.starts.get(code_hash)
+    }
+
+    #[cfg(test)]
+    pub(super) fn recent_len(&self) -> usize {
+        self.kept().recent.len()
+    }
+
+    #[cfg(test)]
     pub(super) fn is_recent(&self, code_hash: &B256) -> bool {
         self.kept().recent.peek(code_hash).is_some()
     }
@@ -412,111 +426,4 @@ fn environment(engine: &Engine) -> B256 {
     engine.precompile_compatibility_hash().hash(&mut hasher);
     let text = format!("corniche {ABI_VERSION} {GAS_VERSION} facts 1 {}", env!("CARGO_PKG_VERSION"));
     keccak256([text.as_bytes(), gas::describe().as_bytes(), &hasher.finish().to_le_bytes()].concat())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-    use std::sync::Mutex;
-
-    /// Artefacts in memory, and how often one was asked for in vain.
-    #[derive(Default)]
-    struct Artefacts {
-        kept: Mutex<BTreeMap<B256, Vec<u8>>>,
-        puts: AtomicU32,
-        gets: AtomicU32,
-    }
-
-    impl ModuleCache for Artefacts {
-        fn get(&self, key: &B256) -> Option<Vec<u8>> {
-            self.gets.fetch_add(1, Ordering::Relaxed);
-            self.kept.lock().unwrap().get(key).cloned()
-        }
-
-        fn put(&self, key: &B256, artefact: &[u8]) {
-            self.puts.fetch_add(1, Ordering::Relaxed);
-            self.kept.lock().unwrap().insert(*key, artefact.to_vec());
-        }
-    }
-
-    fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
-        WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes, ..EngineConfig::default() }, artefacts.clone())
-            .unwrap()
-    }
-
-    fn module(result: i32) -> Vec<u8> {
-        let text = format!(
-            r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const {result}))"#
-        );
-        wat::parse_str(text).unwrap()
-    }
-
-    #[test]
-    fn artefacts_are_compiled_once_and_damage_is_repaired() {
-        let artefacts = Arc::new(Artefacts::default());
-        let wasm = module(0);
-        let hash = keccak256(&wasm);
-        let puts = || artefacts.puts.load(Ordering::Relaxed);
-        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
-        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
-        assert_eq!(puts(), 1);
-        for at in [0, 31, 32, 500] {
-            artefacts.kept.lock().unwrap().values_mut().next().unwrap()[at] ^= 0x40;
-            engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
-        }
-        assert_eq!(puts(), 5);
-        // Intact, but not wasmtime's: whoever wrote it, nothing is run.
-        *artefacts.kept.lock().unwrap().values_mut().next().unwrap() = seal(b"not an artefact");
-        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
-        assert_eq!(puts(), 6);
-    }
-
-    #[test]
-    fn memory_for_recent_contracts_is_bounded() {
-        let artefacts = Arc::new(Artefacts::default());
-        let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().bytes();
-        let engine = engine(&artefacts, 2 * probe);
-        for number in [0, 1, 0, 2, 3, 0] {
-            engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
-            assert!(engine.inner.blocks.recent.len() <= 2);
-        }
-        assert!(engine.inner.blocks.recent.get(&B256::with_last_byte(0)).is_some());
-        assert!(engine.inner.blocks.recent.get(&B256::with_last_byte(1)).is_none());
-    }
-
-    /// An artefact says all that a run needs: neither a restart nor a call that cannot pay has anything unpacked, validated or loaded.
-    #[test]
-    fn stored_code_is_asked_for_only_without_an_artefact() {
-        let artefacts = Arc::new(Artefacts::default());
-        let hash = keccak256(module(0));
-        let gets = || artefacts.gets.load(Ordering::Relaxed);
-        engine(&artefacts, 1 << 20).compile(&hash, &module(0)).unwrap();
-        let engine = engine(&artefacts, 0);
-        let nobody = || panic!("nobody has to ask for the code");
-        assert_eq!(
-            engine.ready(&hash, &nobody).unwrap().compile_gas(),
-            engine.compile(&hash, &module(0)).unwrap().compile_gas()
-        );
-        engine.ready(&B256::ZERO, &|| Some(module(1).into())).unwrap();
-        assert!(engine.inner.blocks.recent.peek(&hash).is_none(), "another one came");
-        let before = gets();
-        let start = engine.inner.starts.get(&hash).unwrap();
-        let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
-        let least = (0..).find(|gas| start.pay(&entry(*gas), false).is_ok()).unwrap();
-        let mut host = crate::wasm::instance_tests::Quiet::new();
-        assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
-        assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
-        engine.run_code(&hash, &nobody, &mut host, entry(least + 1_000));
-        assert_eq!(gets(), before + 1);
-    }
-
-    #[test]
-    fn calls_have_a_bounded_number_of_permits() {
-        let engine = engine(&Arc::new(Artefacts::default()), 1 << 20);
-        let (first, second) = (engine.call_permit(), engine.call_permit());
-        assert!(first.is_some() && second.is_some() && engine.call_permit().is_none());
-        drop(first);
-        assert!(engine.call_permit().is_some());
-    }
 }

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
-const GAS: u64 = 3_000_000;
+pub(super) const GAS: u64 = 3_000_000;
 
 fn engine() -> &'static WasmEngine {
     static ENGINE: OnceLock<WasmEngine> = OnceLock::new();
@@ -203,7 +203,7 @@ fn step() -> impl Strategy<Value = String> {
 }
 
 /// Reports memory and globals as it finds them, then takes the steps that bits of the input ask for, then reports again.
-fn program(steps: &[String], data: &[(u32, u8)]) -> Vec<u8> {
+pub(super) fn program(steps: &[String], data: &[(u32, u8)]) -> Vec<u8> {
     let mut body = String::new();
     for (at, step) in steps.iter().enumerate() {
         let _ =
@@ -402,72 +402,4 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
         }
         assert!(engine.shelf().take(&hash).is_some(), "one was looked at");
     }
-}
-
-/// However a run ends, the instance serves again: otherwise whoever traps has the kernel make pages anew for every call.
-#[test]
-fn only_growth_costs_an_instance() {
-    let engine =
-        WasmEngine::new(&EngineConfig { executors: 1, callers: 1, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
-    let ends = [
-        ("i32.const 0", 1),
-        ("i32.const 1", 1),
-        ("unreachable", 1),
-        ("(i32.store (i32.const -1) (i32.const 1)) i32.const 0", 1),
-        ("(i64.store offset=4294967295 (i32.const 65533) (i64.const -1)) i32.const 0", 1),
-        ("(i64.store (i32.const 65533) (i64.const -1)) i32.const 0", 1),
-        ("(i32.div_u (i32.const 1) (i32.const 0))", 1),
-        ("(loop $again (i32.store (i32.const 5000) (i32.const 7)) (br $again)) i32.const 0", 1),
-        ("(drop (memory.grow (i32.const 1))) i32.const 0", 0),
-    ];
-    for (number, (body, kept)) in ends.iter().enumerate() {
-        let text = format!(
-            r#"(module (memory (export "memory") 1 8) (func (export "user_entrypoint") (param i32) (result i32)
-                (i64.store (i32.const 1020) (i64.const -1)) {body}))"#
-        );
-        let (hash, wasm) = (B256::with_last_byte(number as u8), wat::parse_str(text).unwrap());
-        let contract = engine.compile(&hash, &wasm).unwrap();
-        let untouched = Instance::new(engine.wasmtime(), contract.clone()).unwrap().memory().to_vec();
-        for _ in 0..3 {
-            let entry = super::Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
-            engine.run(&contract, &mut Quiet::new(), entry);
-            let waiting = engine.shelf().take(&hash);
-            assert_eq!(waiting.is_some(), *kept == 1, "{body}");
-            if let Some(mut instance) = waiting {
-                assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
-                engine.shelf().put(hash, instance);
-            }
-        }
-    }
-}
-
-/// Calls cost their senders nothing: whatever they run, blocks find what they kept.
-#[test]
-fn calls_push_out_nothing_that_blocks_keep() {
-    let wasm = |result: u8| program(&[], &[(0, result)]);
-    let config =
-        EngineConfig { executors: 1, callers: 1, waiting_bytes: 400_000, recent_bytes: 100_000, ..EngineConfig::default() };
-    let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
-    let calls = engine.for_calls();
-    let run = |engine: &WasmEngine, number: u8| {
-        let contract = engine.contract(&B256::with_last_byte(number), &wasm(number)).unwrap();
-        let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-        engine.run(&contract, &mut Quiet::new(), entry);
-    };
-    run(&engine, 0);
-    let of_blocks = B256::with_last_byte(0);
-    for number in 1..=200 {
-        run(&calls, number);
-    }
-    assert_eq!(engine.shelf().len(), 1);
-    assert!(engine.shelf().take(&of_blocks).is_some(), "blocks find their instance");
-    assert!(engine.is_recent(&of_blocks), "and their code");
-    // Calls are bounded too, at a share of what blocks keep.
-    assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
-    assert!(!calls.is_recent(&B256::with_last_byte(1)) && calls.is_recent(&B256::with_last_byte(200)));
-    // What one of them has loaded serves the other.
-    let nobody = || panic!("nobody has to ask for the code");
-    let entry = super::Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-    calls.run_code(&of_blocks, &nobody, &mut Quiet::new(), entry.clone());
-    engine.run_code(&B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
 }

@@ -25,6 +25,8 @@ mod cache;
 mod contract;
 mod creation;
 mod engine;
+#[cfg(test)]
+mod engine_tests;
 pub mod gas;
 mod hostcalls;
 mod image;

@@ -1,0 +1,178 @@
+//! What is loaded, kept and let go.
+
+use super::cache::{ModuleCache, NoCache, seal};
+use super::engine::{EngineConfig, Entry, WasmEngine};
+use super::instance::Instance;
+use super::instance_tests::{GAS, Quiet, program};
+use crate::host::{Exit, ExitStatus, Limits};
+use alloy_primitives::{B256, Bytes, keccak256};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Artefacts in memory, and how often one was asked for in vain.
+#[derive(Default)]
+struct Artefacts {
+    kept: Mutex<BTreeMap<B256, Vec<u8>>>,
+    puts: AtomicU32,
+    gets: AtomicU32,
+}
+
+impl ModuleCache for Artefacts {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.kept.lock().unwrap().get(key).cloned()
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        self.kept.lock().unwrap().insert(*key, artefact.to_vec());
+    }
+}
+
+fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
+    WasmEngine::new(&EngineConfig { executors: 1, callers: 2, recent_bytes, ..EngineConfig::default() }, artefacts.clone())
+        .unwrap()
+}
+
+fn module(result: i32) -> Vec<u8> {
+    let text = format!(
+        r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const {result}))"#
+    );
+    wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn artefacts_are_compiled_once_and_damage_is_repaired() {
+    let artefacts = Arc::new(Artefacts::default());
+    let wasm = module(0);
+    let hash = keccak256(&wasm);
+    let puts = || artefacts.puts.load(Ordering::Relaxed);
+    engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+    engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+    assert_eq!(puts(), 1);
+    for at in [0, 31, 32, 500] {
+        artefacts.kept.lock().unwrap().values_mut().next().unwrap()[at] ^= 0x40;
+        engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+    }
+    assert_eq!(puts(), 5);
+    // Intact, but not wasmtime's: whoever wrote it, nothing is run.
+    *artefacts.kept.lock().unwrap().values_mut().next().unwrap() = seal(b"not an artefact");
+    engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
+    assert_eq!(puts(), 6);
+}
+
+#[test]
+fn memory_for_recent_contracts_is_bounded() {
+    let artefacts = Arc::new(Artefacts::default());
+    let probe = engine(&artefacts, 1 << 30).contract(&B256::ZERO, &module(0)).unwrap().bytes();
+    let engine = engine(&artefacts, 2 * probe);
+    for number in [0, 1, 0, 2, 3, 0] {
+        engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
+        assert!(engine.recent_len() <= 2);
+    }
+    assert!(engine.is_recent(&B256::with_last_byte(0)));
+    assert!(!engine.is_recent(&B256::with_last_byte(1)));
+}
+
+/// An artefact says all that a run needs: neither a restart nor a call that cannot pay has anything unpacked, validated or loaded.
+#[test]
+fn stored_code_is_asked_for_only_without_an_artefact() {
+    let artefacts = Arc::new(Artefacts::default());
+    let hash = keccak256(module(0));
+    let gets = || artefacts.gets.load(Ordering::Relaxed);
+    engine(&artefacts, 1 << 20).compile(&hash, &module(0)).unwrap();
+    let engine = engine(&artefacts, 0);
+    let nobody = || panic!("nobody has to ask for the code");
+    assert_eq!(engine.ready(&hash, &nobody).unwrap().compile_gas(), engine.compile(&hash, &module(0)).unwrap().compile_gas());
+    engine.ready(&B256::ZERO, &|| Some(module(1).into())).unwrap();
+    assert!(!engine.is_recent(&hash), "another one came");
+    let before = gets();
+    let start = engine.start_of(&hash).unwrap();
+    let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
+    let least = (0..).find(|gas| start.pay(&entry(*gas), false).is_ok()).unwrap();
+    let mut host = Quiet::new();
+    assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
+    assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
+    engine.run_code(&hash, &nobody, &mut host, entry(least + 1_000));
+    assert_eq!(gets(), before + 1);
+}
+
+#[test]
+fn calls_have_a_bounded_number_of_permits() {
+    let engine = engine(&Arc::new(Artefacts::default()), 1 << 20);
+    let (first, second) = (engine.call_permit(), engine.call_permit());
+    assert!(first.is_some() && second.is_some() && engine.call_permit().is_none());
+    drop(first);
+    assert!(engine.call_permit().is_some());
+}
+
+/// However a run ends, the instance serves again: otherwise whoever traps has the kernel make pages anew for every call.
+#[test]
+fn only_growth_costs_an_instance() {
+    let engine =
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 1, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
+    let ends = [
+        ("i32.const 0", 1),
+        ("i32.const 1", 1),
+        ("unreachable", 1),
+        ("(i32.store (i32.const -1) (i32.const 1)) i32.const 0", 1),
+        // Its mark would lie in the contract's own memory, at 4,096.
+        ("(i32.store (i32.const 71303168) (i32.const 1)) i32.const 0", 1),
+        ("(i64.store offset=4294967295 (i32.const 65533) (i64.const -1)) i32.const 0", 1),
+        ("(i64.store (i32.const 65533) (i64.const -1)) i32.const 0", 1),
+        ("(i32.div_u (i32.const 1) (i32.const 0))", 1),
+        ("(loop $again (i32.store (i32.const 5000) (i32.const 7)) (br $again)) i32.const 0", 1),
+        ("(drop (memory.grow (i32.const 1))) i32.const 0", 0),
+    ];
+    for (number, (body, kept)) in ends.iter().enumerate() {
+        let text = format!(
+            r#"(module (memory (export "memory") 1 8) (func (export "user_entrypoint") (param i32) (result i32)
+                (i64.store (i32.const 1020) (i64.const -1)) {body}))"#
+        );
+        let (hash, wasm) = (B256::with_last_byte(number as u8), wat::parse_str(text).unwrap());
+        let contract = engine.compile(&hash, &wasm).unwrap();
+        let untouched = Instance::new(engine.wasmtime(), contract.clone()).unwrap().memory().to_vec();
+        for _ in 0..3 {
+            let entry = Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
+            engine.run(&contract, &mut Quiet::new(), entry);
+            let waiting = engine.shelf().take(&hash);
+            assert_eq!(waiting.is_some(), *kept == 1, "{body}");
+            if let Some(mut instance) = waiting {
+                assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
+                engine.shelf().put(hash, instance);
+            }
+        }
+    }
+}
+
+/// Calls cost their senders nothing: whatever they run, blocks find what they kept.
+#[test]
+fn calls_push_out_nothing_that_blocks_keep() {
+    let wasm = |result: u8| program(&[], &[(0, result)]);
+    let config =
+        EngineConfig { executors: 1, callers: 1, waiting_bytes: 400_000, recent_bytes: 100_000, ..EngineConfig::default() };
+    let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
+    let calls = engine.for_calls();
+    let run = |engine: &WasmEngine, number: u8| {
+        let contract = engine.contract(&B256::with_last_byte(number), &wasm(number)).unwrap();
+        let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
+        engine.run(&contract, &mut Quiet::new(), entry);
+    };
+    run(&engine, 0);
+    let of_blocks = B256::with_last_byte(0);
+    for number in 1..=200 {
+        run(&calls, number);
+    }
+    assert_eq!(engine.shelf().len(), 1);
+    assert!(engine.shelf().take(&of_blocks).is_some(), "blocks find their instance");
+    assert!(engine.is_recent(&of_blocks), "and their code");
+    // Calls are bounded too, at a share of what blocks keep.
+    assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
+    assert!(!calls.is_recent(&B256::with_last_byte(1)) && calls.is_recent(&B256::with_last_byte(200)));
+    // What one of them has loaded serves the other.
+    let nobody = || panic!("nobody has to ask for the code");
+    let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
+    calls.run_code(&of_blocks, &nobody, &mut Quiet::new(), entry.clone());
+    engine.run_code(&B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
+}
