@@ -2,6 +2,7 @@
 
 use crate::attempt::Attempt;
 use crate::core::{Core, Work};
+use crate::seed::Seed;
 use crate::worker::{Ended, Step, Worker};
 use corniche_state::{Additions, Changes, EmptyState, Overlay, StateView, Sum};
 use corniche_types::{Address, B256, Receipt, SkipReason, U256};
