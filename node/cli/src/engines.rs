@@ -21,12 +21,20 @@ struct Named {
 /// What a validator needs of its engine: who checks peers' messages, and what makes an instance from where the store stands.
 pub type Built = (Arc<dyn Verifier>, EngineFactory);
 
-const ENGINES: &[Named] = &[Named {
-    word: "mahi-mahi",
-    check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
-    build: mahi_mahi,
-    alone: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
-}];
+const ENGINES: &[Named] = &[
+    Named {
+        word: "mahi-mahi",
+        check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
+        build: mahi_mahi,
+        alone: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
+    },
+    Named {
+        word: "autobahn",
+        check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
+        build: autobahn,
+        alone: &[],
+    },
+];
 
 /// The engine of a network whose maker names none.
 pub const DEFAULT: &str = "mahi-mahi";
@@ -78,6 +86,28 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
     let factory: EngineFactory = Box::new(move |records, resume, now| {
         let (config, committee, signer, coin) = (config.clone(), committee.clone(), Some(signer.clone()), coin.clone());
         Box::new(MahiMahi::new(Setup { config, committee, signer, coin, seed: fresh_seed(), records, resume, now }))
+            as Box<dyn Engine>
+    });
+    Ok((Arc::new(verifier), factory))
+}
+
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
+    use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, real};
+
+    let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
+    let committee = Committee::from_genesis(genesis);
+    let signer = real::ValidatorKeys::new(&committee, keys.consensus, config.bls.then_some(keys.bls));
+    let signer: Arc<dyn Signer> = Arc::new(signer.context("bls.key is another validator's")?);
+    let signatures: Arc<dyn Signatures> = if config.bls {
+        Arc::new(real::Sums::new(&committee).context("the genesis' BLS keys are damaged")?)
+    } else {
+        Arc::new(real::Lists::new(&committee).context("the genesis' consensus keys are damaged")?)
+    };
+    let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let factory: EngineFactory = Box::new(move |records, resume, now| {
+        let (config, committee) = (config.clone(), committee.clone());
+        let (signer, signatures) = (Some(signer.clone()), signatures.clone());
+        Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed: fresh_seed(), records, resume, now }))
             as Box<dyn Engine>
     });
     Ok((Arc::new(verifier), factory))

@@ -5,11 +5,12 @@
 //! node's own binary builds its keys with [`corniche_certify::Keys::bls`].
 
 use crate::scenario::Cost;
+use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::Committee;
 use corniche_mahi_mahi as mahi_mahi;
 use corniche_testkit::Micros;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -111,6 +112,7 @@ impl Modelled {
 const HEADER: u8 = 1;
 const BLOCK: u8 = 2;
 const COIN: u8 = 3;
+const SHARE: u8 = 4;
 
 fn stretch<const BYTES: usize>(hash: B256) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
@@ -175,5 +177,57 @@ impl mahi_mahi::Coin for Modelled {
 
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &mahi_mahi::CoinShare) -> bool {
         self.of(COIN, author, message) == *share
+    }
+}
+
+/// Shares as long as the real ones: a seal is their list, like ed25519's, or one value, like a sum of BLS points.
+#[derive(Clone, Copy)]
+pub struct ModelledShares {
+    pub keys: Modelled,
+    pub bls: bool,
+}
+
+impl autobahn::Signer for ModelledShares {
+    fn index(&self) -> ValidatorIndex {
+        self.keys.own
+    }
+
+    fn sign(&self, digest: &B256) -> autobahn::Signature {
+        self.keys.of(BLOCK, self.keys.own, digest.as_slice())
+    }
+
+    fn share(&self, digest: &B256) -> autobahn::Share {
+        self.share_of(self.keys.own, digest)
+    }
+}
+
+impl ModelledShares {
+    fn share_of(&self, signer: ValidatorIndex, digest: &B256) -> autobahn::Share {
+        if self.bls {
+            Bytes::from(self.keys.of::<48>(SHARE, signer, digest.as_slice()))
+        } else {
+            Bytes::from(self.keys.of::<64>(SHARE, signer, digest.as_slice()))
+        }
+    }
+}
+
+impl autobahn::Signatures for ModelledShares {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &autobahn::Signature) -> bool {
+        self.keys.of(BLOCK, author, digest.as_slice()) == *signature
+    }
+
+    fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &autobahn::Share) -> bool {
+        self.share_of(signer, digest) == *share
+    }
+
+    fn combine(&self, shares: &[(ValidatorIndex, autobahn::Share)]) -> Option<Bytes> {
+        let list = shares.iter().flat_map(|(_, share)| share.iter().copied()).collect::<Vec<u8>>();
+        // A sum has no order and no parts; a hash of the list in ascending order of signers will do.
+        Some(if self.bls { stretch::<48>(corniche_crypto::digest(&list)).into() } else { list.into() })
+    }
+
+    fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
+        let shares: Vec<_> = signed.iter().map(|(signer, digest)| (*signer, self.share_of(*signer, digest))).collect();
+        autobahn::Signatures::combine(self, &shares).is_some_and(|expected| expected == *seal)
     }
 }

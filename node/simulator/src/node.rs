@@ -247,8 +247,8 @@ impl NodeProcess {
             }
             Message::Peer(parcel) => match &parcel.message {
                 PeerMessage::Engine(bytes) => {
-                    let (verdict, signatures) = parcel.check(&self.network, from, bytes);
-                    self.meter.charge(signatures * self.network.cost.verify_us);
+                    let (verdict, cost_us) = parcel.check(&self.network, from, bytes);
+                    self.meter.charge(*cost_us);
                     match verdict {
                         Ok(message) => self.apply(now, Input::Engine { from: validator(from), message: message.clone() }),
                         Err(fault) => self.network.checks.borrow_mut().peer_fault(self.process, from, &fault.0),

@@ -164,6 +164,12 @@ impl Config {
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
     }
 
+    /// Most things that an engine of a committee of this size holds, and records it needs: commits that are kept and their cars, on
+    /// disk at most twice, and what is on its way.
+    pub fn most_held(&self, committee_size: usize) -> usize {
+        8 * (committee_size + 2) * (usize::try_from(self.retain_slots).unwrap_or(usize::MAX / 4_096) + 64)
+    }
+
     /// Lanes that must have news before a leader proposes (C1).
     pub fn coverage(&self, committee: &Committee) -> usize {
         if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }

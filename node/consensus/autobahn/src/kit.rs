@@ -103,10 +103,8 @@ impl Kit for AutobahnKit {
         self.config.retain_slots
     }
 
-    /// Commits that are kept and their cars, on disk at most twice; what is on its way.
     fn most_held(&self) -> usize {
-        let (size, retained) = (self.committee.size(), self.config.retain_slots as usize);
-        8 * (size + 2) * (retained + 64)
+        self.config.most_held(self.committee.size())
     }
 }
 

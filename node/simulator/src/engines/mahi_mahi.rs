@@ -2,7 +2,7 @@
 
 use super::{Builder, Charge, Held, Name, Named, Start, Tune};
 use crate::{
-    crypto::{Meter, Metered, Modelled},
+    crypto::{Metered, Modelled},
     genesis::Secrets,
     scenario::Behaviour,
 };
@@ -73,8 +73,8 @@ impl Named for Network {
         Some(block.reference().into())
     }
 
-    fn verifier(&self, count: Meter) -> Box<dyn Verifier> {
-        let signatures = Counted { count, signatures: self.signatures.clone() };
+    fn verifier(&self, Charge { cost, meter }: Charge) -> Box<dyn Verifier> {
+        let signatures = Metered { cost, meter, keys: self.signatures.clone() };
         Box::new(MahiVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures)))
     }
 
@@ -129,16 +129,10 @@ impl Signer for FalseShares {
     }
 }
 
-/// Counts signature checks.
-struct Counted {
-    count: Meter,
-    signatures: Arc<dyn Signatures>,
-}
-
-impl Signatures for Counted {
+impl Signatures for Metered<dyn Signatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        self.count.charge(1);
-        self.signatures.verify(author, digest, signature)
+        self.meter.charge(self.cost.verify_us);
+        self.keys.verify(author, digest, signature)
     }
 }
 

@@ -3,6 +3,7 @@
 //! An engine is built as the node builds it, with two things around it: its cryptography charges its cost to the node's
 //! [`Meter`], and [`Watched`] notes what it proposes and what it orders. Neither changes what the engine does.
 
+mod autobahn;
 mod mahi_mahi;
 
 use crate::{
@@ -26,6 +27,7 @@ use std::{
 #[derive(Clone, Copy)]
 pub enum Tune {
     MahiMahi(fn(&mut corniche_mahi_mahi::Config)),
+    Autobahn(fn(&mut corniche_autobahn::Config)),
 }
 
 /// An engine by name.
@@ -35,11 +37,13 @@ pub struct Name {
     pub word: &'static str,
     /// How it refuses its parameters.
     pub check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
-    make: fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn Named>, String>,
+    make: Make,
 }
 
+type Make = fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn Named>, String>;
+
 /// Engines that a scenario may name.
-pub const NAMES: &[Name] = &[mahi_mahi::NAME];
+pub const NAMES: &[Name] = &[mahi_mahi::NAME, autobahn::NAME];
 
 /// An engine of one network, with the keys of its validators.
 trait Named {
@@ -47,8 +51,8 @@ trait Named {
     fn most_held(&self) -> usize;
     /// The proposal in a message.
     fn peek(&self, message: &Verified) -> Option<VertexId>;
-    /// Adds 1 to `count` for each signature that it looks at.
-    fn verifier(&self, count: Meter) -> Box<dyn Verifier>;
+    /// What it looks at is charged to the meter.
+    fn verifier(&self, charge: Charge) -> Box<dyn Verifier>;
     /// A proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` when there is no proposal in them.
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes>;
     /// What builds validator `me`'s engine, again and again. What keys do is charged to the meter.
@@ -105,10 +109,10 @@ impl Engines {
         self.engine.peek(message)
     }
 
-    /// Checks messages, and says how many signatures that took.
+    /// Checks messages, and says what that costs.
     pub fn checker(&self) -> Checker {
-        let count = Meter::default();
-        Checker { verifier: self.engine.verifier(count.clone()), count }
+        let meter = Meter::default();
+        Checker { verifier: self.engine.verifier(Charge { cost: self.cost, meter: meter.clone() }), meter }
     }
 
     /// A proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` when there is no proposal in them.
@@ -139,15 +143,15 @@ impl Engines {
 /// The stateless half of an engine. See [`Engines::checker`].
 pub struct Checker {
     verifier: Box<dyn Verifier>,
-    count: Meter,
+    meter: Meter,
 }
 
 impl Checker {
-    /// What the engine's verifier says, and the number of signatures it looked at.
+    /// What the engine's verifier says, and the µs of every receiver that its cryptography takes.
     pub fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, u64) {
-        self.count.take();
+        self.meter.take();
         let verdict = self.verifier.verify(from, bytes);
-        (verdict, self.count.take().0)
+        (verdict, self.meter.take().0)
     }
 }
 

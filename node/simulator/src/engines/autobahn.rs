@@ -1,0 +1,182 @@
+//! Autobahn in the simulator.
+
+use super::{Builder, Charge, Held, Name, Named, Start, Tune};
+use crate::{
+    crypto::{Modelled, ModelledShares},
+    genesis::Secrets,
+    scenario::Behaviour,
+};
+use corniche_autobahn::{
+    Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    message::{Context, Message},
+    real,
+    verify::Checked,
+};
+use corniche_engine::{Committee, Verified, Verifier, VertexId};
+use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, wire};
+use std::sync::Arc;
+
+pub const NAME: Name = Name {
+    word: "autobahn",
+    check: |parameters| Config::from_parameters(parameters).map(drop),
+    make: |genesis, secrets, tune| Ok(Box::new(Network::new(genesis, secrets, tune)?)),
+};
+
+struct Network {
+    config: Config,
+    committee: Committee,
+    signatures: Arc<dyn Signatures>,
+}
+
+impl Network {
+    fn new(genesis: &Genesis, secrets: &Secrets, tune: Option<Tune>) -> Result<Self, String> {
+        let mut config = Config::from_genesis(genesis)?;
+        if let Some(Tune::Autobahn(tune)) = tune {
+            tune(&mut config);
+        }
+        let committee = Committee::from_genesis(genesis);
+        let signatures: Arc<dyn Signatures> = match secrets {
+            Secrets::Modelled => Arc::new(modelled(&config, &committee, ValidatorIndex(0))),
+            Secrets::Real { .. } => {
+                let made_here = "invariant: the genesis was made here";
+                if config.bls {
+                    Arc::new(real::Sums::new(&committee).expect(made_here))
+                } else {
+                    Arc::new(real::Lists::new(&committee).expect(made_here))
+                }
+            }
+        };
+        Ok(Self { config, committee, signatures })
+    }
+
+    fn signer(&self, me: ValidatorIndex, secrets: &Secrets) -> Arc<dyn Signer> {
+        match secrets {
+            Secrets::Modelled => Arc::new(modelled(&self.config, &self.committee, me)),
+            Secrets::Real { validators } => {
+                let keys = &validators[me.as_usize()];
+                let bls = self.config.bls.then(|| keys.bls.clone());
+                let signer = real::ValidatorKeys::new(&self.committee, keys.consensus.clone(), bls);
+                Arc::new(signer.expect("invariant: the genesis was made from these keys"))
+            }
+        }
+    }
+}
+
+fn modelled(config: &Config, committee: &Committee, me: ValidatorIndex) -> ModelledShares {
+    ModelledShares { keys: Modelled::new(committee, me), bls: config.bls }
+}
+
+impl Named for Network {
+    fn most_held(&self) -> usize {
+        self.config.most_held(self.committee.size())
+    }
+
+    fn peek(&self, message: &Verified) -> Option<VertexId> {
+        let Checked::Car(car) = message.0.downcast_ref()? else { return None };
+        Some(car.tip().into())
+    }
+
+    fn verifier(&self, charge: Charge) -> Box<dyn Verifier> {
+        let signatures = Metered { bls: self.config.bls, charge, keys: self.signatures.clone() };
+        Box::new(AutobahnVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(signatures)))
+    }
+
+    fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
+        let Ok(Message::Car(mut car)) = wire::decode::<Message>(bytes) else { return None };
+        car.car.parent = corniche_crypto::digest(&random.to_le_bytes());
+        car.signature = self.signer(me, secrets).sign(&Context::new(&self.committee).car(&car.car));
+        Some(Message::Car(car).encode())
+    }
+
+    fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder {
+        let mut signer = self.signer(me, secrets);
+        if behaviour == Some(Behaviour::CoinShareForger) {
+            signer = Arc::new(FalseShares(signer));
+        }
+        let bls = self.config.bls;
+        let signer: Arc<dyn Signer> = Arc::new(Metered { bls, charge: charge.clone(), keys: signer });
+        let signatures: Arc<dyn Signatures> = Arc::new(Metered { bls, charge, keys: self.signatures.clone() });
+        let (config, committee) = (self.config.clone(), self.committee.clone());
+        Box::new(move |Start { seed, records, resume, now }| {
+            let (config, committee) = (config.clone(), committee.clone());
+            let (signer, signatures) = (Some(signer.clone()), signatures.clone());
+            Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, resume, now }))
+        })
+    }
+}
+
+impl Held for Autobahn {
+    fn footprint(&self) -> usize {
+        Autobahn::footprint(self).into_iter().sum()
+    }
+}
+
+/// Signs its cars and proposals, but its shares are not its own.
+struct FalseShares(Arc<dyn Signer>);
+
+impl Signer for FalseShares {
+    fn index(&self) -> ValidatorIndex {
+        self.0.index()
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        self.0.sign(digest)
+    }
+
+    fn share(&self, digest: &B256) -> Share {
+        let mut share = self.0.share(digest).to_vec();
+        share[0] ^= 1;
+        share.into()
+    }
+}
+
+/// Keys whose operations cost what the scenario says.
+struct Metered<K: ?Sized> {
+    bls: bool,
+    charge: Charge,
+    keys: Arc<K>,
+}
+
+impl<K: ?Sized> Metered<K> {
+    fn charge(&self, of_ed25519: u64, of_bls: u64) {
+        self.charge.meter.charge(if self.bls { of_bls } else { of_ed25519 });
+    }
+}
+
+impl Signer for Metered<dyn Signer> {
+    fn index(&self) -> ValidatorIndex {
+        self.keys.index()
+    }
+
+    fn sign(&self, digest: &B256) -> Signature {
+        self.charge.meter.charge(self.charge.cost.sign_us);
+        self.keys.sign(digest)
+    }
+
+    fn share(&self, digest: &B256) -> Share {
+        self.charge(self.charge.cost.sign_us, self.charge.cost.share_us);
+        self.keys.share(digest)
+    }
+}
+
+impl Signatures for Metered<dyn Signatures> {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        self.charge.meter.charge(self.charge.cost.verify_us);
+        self.keys.verify(author, digest, signature)
+    }
+
+    fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Share) -> bool {
+        self.charge(self.charge.cost.verify_us, self.charge.cost.combine_us);
+        self.keys.verify_share(signer, digest, share)
+    }
+
+    /// Adding is nothing beside checking.
+    fn combine(&self, shares: &[(ValidatorIndex, Share)]) -> Option<Bytes> {
+        self.keys.combine(shares)
+    }
+
+    fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
+        self.charge(self.charge.cost.verify_us * signed.len() as u64, self.charge.cost.combine_us);
+        self.keys.verify_seal(signed, seal)
+    }
+}
