@@ -32,7 +32,7 @@ const ENGINES: &[Named] = &[
         word: "autobahn",
         check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
         build: autobahn,
-        alone: &[],
+        alone: &[("car_interval_ms", 0)],
     },
 ];
 

@@ -37,6 +37,8 @@ pub struct Config {
     pub fast_wait_ms: u64,
     /// How long a leader waits for coverage when some lanes have news, ms (P10).
     pub coverage_wait_ms: u64,
+    /// Shortest time between two own cars, ms: lanes grow at network pace, which on a quick network is a car a transaction.
+    pub car_interval_ms: u64,
     /// How long a certificate waits for the next car to carry it, ms (D6).
     pub availability_wait_ms: u64,
     /// What is not answered is sent again after this, ms.
@@ -77,6 +79,7 @@ impl Default for Config {
             max_view_timeout_ms: 60_000,
             fast_wait_ms: 20,
             coverage_wait_ms: 10,
+            car_interval_ms: 10,
             availability_wait_ms: 5,
             resend_ms: 1_000,
             status_ms: 5_000,
@@ -141,6 +144,7 @@ impl Config {
             "max_view_timeout_ms" => self.max_view_timeout_ms = within(1, DAY_MS)?,
             "fast_wait_ms" => self.fast_wait_ms = within(0, DAY_MS)?,
             "coverage_wait_ms" => self.coverage_wait_ms = within(0, DAY_MS)?,
+            "car_interval_ms" => self.car_interval_ms = within(0, DAY_MS)?,
             "availability_wait_ms" => self.availability_wait_ms = within(0, DAY_MS)?,
             "resend_ms" => self.resend_ms = within(1, DAY_MS)?,
             "status_ms" => self.status_ms = within(1, DAY_MS)?,

@@ -248,7 +248,7 @@ impl Autobahn {
     fn settle(&mut self) {
         loop {
             if self.repair.may_act() {
-                self.lanes.build();
+                self.lanes.build(self.now);
             }
             let mut quiet = true;
             while let Some(effect) = self.lanes.poll() {
@@ -300,7 +300,7 @@ impl Autobahn {
 
     fn tell_taken(&mut self, car: &NamedCar) {
         self.trace(TraceEvent::Accepted(car.vertex()));
-        if car.position() > self.order.executed()[car.lane().as_usize()].position {
+        if !car.batch().is_empty() && car.position() > self.order.executed()[car.lane().as_usize()].position {
             let batch = Batch { bytes: car.batch().clone() };
             self.outputs.push_back(Output::Available { author: car.lane(), batch });
         }

@@ -41,7 +41,7 @@ pub struct Car {
     pub position: Position,
     /// Digest of the car before; of position 1: [`Context::lane_start`].
     pub parent: B256,
-    /// Opaque to the engine, never empty.
+    /// Opaque to the engine; empty when somebody only waits for a later commit.
     pub batch: Bytes,
 }
 

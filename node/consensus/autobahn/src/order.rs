@@ -86,7 +86,8 @@ impl Order {
         state.randomness = chained(state.randomness, self.context.cut(cut));
         let lengths: Vec<_> = lanes.iter().map(Vec::len).collect();
         let cars = zip(&lengths).map(|(lane, offset)| &lanes[lane][offset]);
-        let batches = cars.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect();
+        let full = cars.filter(|car| !car.batch().is_empty());
+        let batches = full.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect();
         Some(Ordered {
             index: CommitIndex(cut.slot.0),
             // CommitQCs of one slot may name different views (row 40), so the view is nothing that all agree on.

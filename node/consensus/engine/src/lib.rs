@@ -85,7 +85,8 @@ pub enum Input {
 #[derive(Debug)]
 pub enum Output {
     /// The engine could propose now. Answer with [`Input::Batch`] as soon as there is at least one transaction, holding at
-    /// most this much; do not answer while there is none. At most one is outstanding.
+    /// most this much; do not answer while there is none, but with an empty batch when a later commit is wanted all the same: the engine
+    /// then goes on without transactions. At most one is outstanding.
     WantBatch { bytes: u32, gas: u64 },
     /// Deliver `message` to these validators, in order per validator while the connection lasts; loss on disconnect is
     /// allowed. The sender itself is never in `to`.

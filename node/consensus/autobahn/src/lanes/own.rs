@@ -26,6 +26,8 @@ pub struct Own {
     announce_at: Option<TimestampMs>,
     /// When what nobody seems to have is sent again (P12, R3).
     resend_at: Option<TimestampMs>,
+    /// No car before this.
+    pause_until: Option<TimestampMs>,
 }
 
 impl Own {
@@ -39,6 +41,7 @@ impl Own {
             open: false,
             announce_at: None,
             resend_at: None,
+            pause_until: None,
         }
     }
 
@@ -50,7 +53,7 @@ impl Own {
     }
 
     pub fn deadline(&self) -> Option<TimestampMs> {
-        [self.announce_at, self.resend_at].into_iter().flatten().min()
+        [self.announce_at, self.resend_at, self.pause_until].into_iter().flatten().min()
     }
 }
 
@@ -88,10 +91,10 @@ impl Lanes {
         lost
     }
 
-    /// The answer to [`Effect::WantBatch`].
+    /// The answer to [`Effect::WantBatch`]. An empty batch makes an empty car: somebody waits for a later commit.
     pub fn take_batch(&mut self, batch: Batch) {
         match &mut self.own {
-            Some(own) if own.asked && !batch.bytes.is_empty() && batch.bytes.len() <= self.config.batch_bytes as usize => {
+            Some(own) if own.asked && batch.bytes.len() <= self.config.batch_bytes as usize => {
                 own.asked = false;
                 own.batch = Some(batch);
             }
@@ -101,13 +104,16 @@ impl Lanes {
     }
 
     /// D1: builds the next car, or asks for what it is to carry. Called after every input.
-    pub fn build(&mut self) {
+    pub fn build(&mut self, now: TimestampMs) {
         if !self.may_build() {
             return;
         }
         let Some(own) = &mut self.own else { return };
+        if own.pause_until.is_some_and(|at| at > now) {
+            return;
+        }
         match own.batch.take() {
-            Some(batch) => self.sign(batch),
+            Some(batch) => self.sign(now, batch),
             None if own.asked => {}
             None => {
                 own.asked = true;
@@ -131,7 +137,7 @@ impl Lanes {
         own.tip.position.0 < certified.position.0 + self.config.cars_ahead && lane.unexecuted_bytes() < self.config.lane_bytes
     }
 
-    fn sign(&mut self, batch: Batch) {
+    fn sign(&mut self, now: TimestampMs, batch: Batch) {
         let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
         let certificate = self.lanes[own.tip.lane.as_usize()].certified().map(|certificate| (**certificate).clone());
         let (position, parent) = (own.tip.position.next(), own.tip.digest);
@@ -140,6 +146,7 @@ impl Lanes {
         let car = Arc::new(NamedCar::trusted(SignedCar { car, signature, certificate }, &self.context));
         assert!(car.position() > own.tip.position, "N10: one own car a position, ever");
         (own.tip, own.recording) = (car.tip(), true);
+        own.pause_until = Some(after(now, self.config.car_interval_ms)).filter(|at| *at > now);
         self.effects.push_back(Effect::Built(car.clone()));
         self.effects.push_back(Effect::Persist(Write::Own(car)));
     }
@@ -204,6 +211,7 @@ impl Lanes {
     /// D6, P12: certificates that no car carried, and what is not answered.
     pub(super) fn resend(&mut self, now: TimestampMs) {
         let Some(own) = &mut self.own else { return };
+        own.pause_until.take_if(|at| *at <= now);
         let lane = &self.lanes[own.tip.lane.as_usize()];
         let (certified, executed) = (lane.certified().cloned(), lane.executed().position);
         let above = lane.certified_position();

@@ -27,7 +27,12 @@ struct Net {
 }
 
 impl Net {
+    /// Cars follow each other at once, unless the test is about that.
     fn new(size: usize, config: Config) -> Self {
+        Self::paced(size, Config { car_interval_ms: 0, ..config })
+    }
+
+    fn paced(size: usize, config: Config) -> Self {
         let committee = committee(size);
         let context = Context::new(&committee);
         let start: Vec<_> = committee.indices().map(|lane| context.start(lane)).collect();
@@ -80,7 +85,7 @@ impl Net {
     fn act(&mut self, node: usize, action: impl FnOnce(&mut Lanes, TimestampMs)) {
         action(&mut self.nodes[node], self.now);
         loop {
-            self.nodes[node].build();
+            self.nodes[node].build(self.now);
             let Some(effect) = self.nodes[node].poll() else { break };
             match effect {
                 Effect::Persist(write) => {
@@ -514,4 +519,22 @@ fn p12_what_is_lost_is_sent_again_and_an_executed_lane_is_quiet() {
     (0..4).for_each(|node| net.execute(node, tip));
     net.later(net.config.resend_ms);
     assert!((0..4).all(|node| net.nodes[node].deadline().is_none()), "P10: nothing to do, no timer");
+}
+
+#[test]
+fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
+    let mut net = Net::paced(4, Config { car_interval_ms: 10, ..Config::default() });
+    let positions = |net: &Net| net.nodes[0].own_tip().unwrap().position.0;
+    net.act(0, |lanes, _| lanes.take_batch(Batch::default()));
+    net.run();
+    assert_eq!(positions(&net), 1);
+    assert_eq!(net.nodes[0].certified(OWNER).unwrap().tip.position, Position(1));
+    assert_eq!(net.asking.iter().filter(|node| **node == 0).count(), 1, "what is asked for now would leave too early");
+    let due = net.now.0 + 10;
+    assert!(net.nodes[0].deadline().is_some_and(|at| at.0 <= due));
+    net.now = TimestampMs(due);
+    net.act(0, |lanes, now| lanes.tick(now));
+    assert_eq!(net.asking.iter().filter(|node| **node == 0).count(), 2);
+    net.act(0, |lanes, _| lanes.take_batch(Batch { bytes: vec![1].into() }));
+    assert_eq!(positions(&net), 2);
 }
