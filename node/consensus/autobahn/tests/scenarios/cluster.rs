@@ -175,8 +175,15 @@ pub struct Cluster {
 }
 
 /// Long timers, no waiting for others: what happens is what the network does.
-pub fn plain() -> Config { car_interval_ms: 0,
-    Config { coverage: 1, view_timeout_ms: 2_000, fast_wait_ms: 2 * DELAY, status_ms: 60_000, ..Config::default() }
+pub fn plain() -> Config {
+    Config {
+        coverage: 1,
+        car_interval_ms: 0,
+        view_timeout_ms: 2_000,
+        fast_wait_ms: 2 * DELAY,
+        status_ms: 60_000,
+        ..Config::default()
+    }
 }
 
 impl Cluster {
