@@ -1,7 +1,7 @@
 //! View changes, exhaustively: one slot, a few views, two values, and an adversary that leads every view.
 //!
 //! The adversary is the f faulty validators together with the network. In each view it shows every correct validator one PREPARE or
-//! none, each with a TC that it puts together from any n − f reports: those of correct validators as they are, its own as it likes
+//! none, each with a TC that it puts together from any n − f reports or more: those of correct validators as they are, its own as it likes
 //! (any value in any view, any certificate that exists). It votes for everything; it shows a certificate, if votes made one, to
 //! whomever it likes. A correct leader is one of its choices, and so is a replica that misses a view, or comes late to one. What is
 //! left out: nothing a correct validator could do is, because within a view it votes at most once and acknowledges at most once.
@@ -112,8 +112,11 @@ impl Model {
             .flat_map(|conf| voted.iter().map(move |prop| Report { confirmed: named(*conf), voted: named(*prop) }))
             .collect();
         let mut justified = [false; 2];
-        for liars in 0..=self.f {
-            for honest in subsets(&honest, self.n - self.f - liars) {
+        // Exactly n − f is what a correct validator makes; more are accepted too.
+        for (liars, honests) in
+            (0..=self.f).flat_map(|liars| (self.n - self.f - liars..=honest.len()).map(move |it| (liars, it)))
+        {
+            for honest in subsets(&honest, honests) {
                 for lies in multisets(&lies, liars) {
                     let reports: Vec<_> = honest.iter().chain(&lies).copied().collect();
                     match (self.rule)(&reports, self.n - 2 * self.f) {

@@ -163,7 +163,8 @@ fn a_withheld_certificate_binds_all_the_same() {
             }
         }),
     );
-    [a, b, c].into_iter().for_each(|to| net.send(leader, to, puppet.prepare(View(0), x.clone(), None, None)));
+    // The votes alone would not bind: C has not seen the PREPARE.
+    [a, b].into_iter().for_each(|to| net.send(leader, to, puppet.prepare(View(0), x.clone(), None, None)));
     net.grow();
     assert!(net.run_until(40_000, |net| net.all_committed(1)));
     assert_eq!(net.values[&FIRST], value);
@@ -302,4 +303,69 @@ fn a_leader_that_repeats_an_old_cut_wastes_its_slot_only() {
     assert!(net.run_until(500, |net| net.all_committed(3)));
     assert_eq!(tips(&net, 2), tips(&net, 1));
     assert!(tips(&net, 3).iter().all(|tip| tip.position.0 == 2));
+}
+
+#[test]
+fn p4_whoever_joins_a_later_view_has_closed_those_below() {
+    // D leads view 0 and gets x prepared by A, B and itself; only B acknowledges, and is cut off once it has complained. C and D
+    // complain about view 1 as well and take A along, which has not complained about view 0 (it was restarted and waits longer). The TC
+    // of A, C and D binds nobody. Now D shows A the certificate of view 0: one acknowledgement more would commit x beside what C proposes.
+    let mut net = Net::new(4, Config { fast_path: false, max_view_timeout_ms: 1_000, ..plain() });
+    let d = net.leader(1, 0);
+    let [b, c, a] = others(d);
+    let puppet = Puppet::of(&net, d);
+    let x = puppet.cut(1, B256::ZERO, 1);
+    let value = puppet.context.cut(&x);
+    net.link = Box::new(move |now, from, to, message| {
+        let first = matches!(message, Message::Timeout(timeout) if timeout.view == View(0));
+        let cut_off = (1_005..5_000).contains(&now) && (from == index(b) || to == index(b)) && from != index(d);
+        let delay = if from == index(d) { 1 } else { DELAY };
+        (!cut_off && !(first && to == index(a))).then_some(delay)
+    });
+    let (mut votes, mut acks, mut prepared) = (Shares::new(), Shares::new(), None);
+    net.corrupt(
+        d,
+        Box::new(move |mail, from, message| match message {
+            Message::Prepared { vote, .. } if vote.view == View(0) => {
+                votes.insert(from, vote.share.clone());
+                if let Message::Prepared { vote: own, .. } = puppet.vote(FIRST, View(0), value) {
+                    votes.insert(puppet.me, own.share);
+                }
+                if votes.len() == 3 {
+                    let certificate = Puppet::prepare_certificate(FIRST, View(0), value, &votes);
+                    prepared = Some(certificate.clone());
+                    mail.send(puppet.me, index(b), Message::Confirm(certificate));
+                }
+            }
+            Message::Confirmed(vote) if vote.view == View(0) => {
+                acks.insert(from, vote.share.clone());
+                if let Message::Confirmed(own) = puppet.ack(FIRST, View(0), value) {
+                    acks.insert(puppet.me, own.share);
+                }
+                if acks.len() == 3 {
+                    let commit = Puppet::commit_certificate(CommitKind::Slow, FIRST, View(0), value, &acks);
+                    mail.send(puppet.me, index(b), Message::Commit(commit));
+                }
+            }
+            Message::Timeout(timeout) if timeout.slot == FIRST => {
+                for to in if timeout.view == View(0) { [b, c] } else { [a, c] } {
+                    let lie = puppet.timeout(FIRST, timeout.view, None, None);
+                    mail.send(puppet.me, index(to), Message::Timeout(lie));
+                }
+                if let Some(certificate) = prepared.as_ref().filter(|_| timeout.view == View(1) && from == index(a)) {
+                    mail.send(puppet.me, from, Message::Confirm(certificate.clone()));
+                }
+            }
+            _ => obey(puppet, mail, from, message),
+        }),
+    );
+    net.certify(c, 1, &[b, c]);
+    net.run_for(900);
+    [a, b].into_iter().for_each(|to| net.send(d, to, puppet.prepare(View(0), x.clone(), None, None)));
+    net.run_for(600);
+    net.crash(a);
+    net.start(a);
+    assert!(net.run_until(20_000, |net| net.all_committed(1)));
+    assert_ne!(net.values[&FIRST], value, "the attack took place: x was prepared and lost");
+    assert_eq!(net.nodes[c].commits[&FIRST].1.view, View(2));
 }

@@ -2,7 +2,6 @@
 
 mod byzantine;
 mod delays;
-mod keys;
 mod net;
 mod paths;
 mod puppet;

@@ -1,13 +1,13 @@
 //! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test says otherwise; disks take none.
 
-use crate::keys::{Checks, Keys, Verifier, committee};
 use corniche_autobahn::{
-    Config, Lanes, Signatures, Signer, Slots,
+    AutobahnVerifier, Config, Lanes, Signatures, Signer, Slots,
+    kit::{FakeKeys, FakeSignatures, committee},
     message::{Availability, CommitQc, Context, Cut, Message, Position, Proof, Slot, Statement, Tip, View},
     rules::Schedule,
     slots::{Effect, Input, RecordId, Setup, SlotRecord},
 };
-use corniche_engine::{Recipients, TraceEvent};
+use corniche_engine::{Committee, Recipients, TraceEvent, Verifier};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,9 @@ pub type Double = Box<dyn FnMut(&mut Mail, ValidatorIndex, &Message)>;
 
 pub struct Net {
     pub config: Config,
-    pub verifier: Verifier,
+    pub committee: Committee,
+    pub context: Context,
+    verifier: AutobahnVerifier,
     pub now: u64,
     pub nodes: Vec<Node>,
     pub link: Link,
@@ -115,7 +117,9 @@ impl Net {
         let committee = committee(size);
         let context = Context::new(&committee);
         let mut net = Self {
-            verifier: Verifier { config: config.clone(), committee, context },
+            verifier: AutobahnVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
+            context,
+            committee,
             config,
             now: 0,
             nodes: (0..size).map(|_| Node::default()).collect(),
@@ -139,9 +143,9 @@ impl Net {
             commits.values().filter(|(cut, ..)| cut.slot <= committed && cut.slot.0 + self.config.open_slots > committed.0);
         let setup = Setup {
             config: self.config.clone(),
-            committee: self.verifier.committee.clone(),
-            signer: Some(Arc::new(Keys(index(node)))),
-            signatures: Arc::new(Checks),
+            committee: self.committee.clone(),
+            signer: Some(Arc::new(FakeKeys(index(node)))),
+            signatures: Arc::new(FakeSignatures),
             committed,
             anchors: anchors.map(|(cut, ..)| Cut::clone(cut)).collect(),
             commits: commits.values().map(|(cut, certificate, _)| (Cut::clone(cut), certificate.clone())).collect(),
@@ -174,14 +178,14 @@ impl Net {
     // ---- lanes -----------------------------------------------------------------------------------------------------
 
     pub fn tip(&self, lane: usize, position: u64) -> Tip {
-        tip(&self.verifier.context, lane, position)
+        tip(&self.context, lane, position)
     }
 
     pub fn certificate(&self, tip: Tip) -> Availability {
-        let digest = self.verifier.context.statement(&Statement::Held(tip));
-        let signers: Vec<_> = self.verifier.committee.indices().take(self.verifier.committee.validity()).collect();
-        let shares: Vec<_> = signers.iter().map(|signer| (*signer, Keys(*signer).share(&digest))).collect();
-        let seal = Checks.combine(&shares).expect("well-formed");
+        let digest = self.context.statement(&Statement::Held(tip));
+        let signers: Vec<_> = self.committee.indices().take(self.committee.validity()).collect();
+        let shares: Vec<_> = signers.iter().map(|signer| (*signer, FakeKeys(*signer).share(&digest))).collect();
+        let seal = FakeSignatures.combine(&shares).expect("well-formed");
         Availability { tip, proof: Proof { signers, seal } }
     }
 
@@ -199,7 +203,7 @@ impl Net {
         let all: Vec<_> = (0..self.nodes.len()).collect();
         let highest =
             |lane| self.nodes.iter().filter_map(|node| node.lanes.certified.get(&lane)).map(|it| it.tip.position.0).max();
-        let next: Vec<_> = self.verifier.committee.indices().map(|lane| highest(lane).unwrap_or(0) + 1).collect();
+        let next: Vec<_> = self.committee.indices().map(|lane| highest(lane).unwrap_or(0) + 1).collect();
         for (lane, position) in next.into_iter().enumerate() {
             let certificate = self.certificate(self.tip(lane, position));
             all.iter().for_each(|node| self.nodes[*node].lanes.learn(&certificate));
@@ -265,7 +269,7 @@ impl Net {
     /// Invariant (a): one value a slot.
     fn note_commit(&mut self, node: usize, cut: Arc<Cut>, certificate: CommitQc) {
         let (slot, value) = (cut.slot, certificate.cut);
-        assert_eq!(value, self.verifier.context.cut(&cut));
+        assert_eq!(value, self.context.cut(&cut));
         let first = *self.values.entry(slot).or_insert(value);
         assert_eq!(first, value, "validator {node} commits another value in {slot:?} at {} ms", self.now);
         if let Some(anchor) = slot.0.checked_sub(self.config.open_slots).filter(|anchor| *anchor > 0) {
@@ -278,7 +282,7 @@ impl Net {
     fn post(&mut self) {
         for (from, to, message) in std::mem::take(&mut self.mail.outbox) {
             *self.sent.entry(kind(&message)).or_default() += 1;
-            let accepted = self.verifier.accepts(from, &message);
+            let accepted = self.verifier.verify(from, &message.encode()).is_ok();
             assert!(accepted || !self.is_correct(from.as_usize()), "correct {from:?} sends what nobody accepts: {message:?}");
             if !accepted {
                 continue;
@@ -388,14 +392,14 @@ impl Net {
             let of = |record: &SlotRecord| (record.slot.0, record.view.0, record.timed_out, record.voted.map(|it| it.0.0));
             let records: Vec<_> = node.disk.iter().filter(|it| !node.commits.contains_key(&it.slot)).map(of).collect();
             let through = node.slots.as_ref().map(|slots| (slots.committed().0, slots.deadline()));
-            let notes = node.notes.iter().rev().take(4).collect::<Vec<_>>();
+            let notes = node.notes.iter().rev().take(9).collect::<Vec<_>>();
             format!("{number}: committed, deadline {through:?}; (slot, view, timed out, voted) {records:?}; {notes:?}\n")
         };
         format!("{} ms\n", self.now) + &self.nodes.iter().enumerate().map(node).collect::<String>()
     }
 
     pub fn leader(&self, slot: u64, view: u32) -> usize {
-        Schedule::new(&self.verifier.committee, &self.config).leader(Slot(slot), View(view)).as_usize()
+        Schedule::new(&self.committee, &self.config).leader(Slot(slot), View(view)).as_usize()
     }
 
     pub fn leads(&self, node: usize, slot: u64, view: u32) -> bool {

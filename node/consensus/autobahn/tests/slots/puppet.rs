@@ -1,11 +1,9 @@
 //! What a Byzantine validator can make: anything with its own key, and certificates of shares that it was given.
 
-use crate::{
-    keys::{Checks, Keys},
-    net::{Net, index, tip},
-};
+use crate::net::{Net, index, tip};
 use corniche_autobahn::{
     Signatures, Signer,
+    kit::{FakeKeys, FakeSignatures},
     message::{
         CommitKind, CommitQc, Context, Cut, Message, PrepareQc, Proof, Report, SignedPrepare, Slot, Statement, Timeout,
         TimeoutQc, View, Vote,
@@ -25,11 +23,11 @@ pub struct Puppet {
 
 impl Puppet {
     pub fn of(net: &Net, node: usize) -> Self {
-        Self { me: index(node), context: net.verifier.context, size: net.nodes.len() }
+        Self { me: index(node), context: net.context, size: net.nodes.len() }
     }
 
     pub fn share(&self, statement: &Statement) -> corniche_autobahn::Share {
-        Keys(self.me).share(&self.context.statement(statement))
+        FakeKeys(self.me).share(&self.context.statement(statement))
     }
 
     pub fn vote(&self, slot: Slot, view: View, cut: B256) -> Message {
@@ -56,7 +54,7 @@ impl Puppet {
 
     pub fn prepare(&self, view: View, cut: Cut, previous: Option<CommitQc>, timeouts: Option<TimeoutQc>) -> Message {
         let digest = self.context.prepare(cut.slot, view, self.context.cut(&cut));
-        let signature = Keys(self.me).sign(&digest);
+        let signature = FakeKeys(self.me).sign(&digest);
         Message::Prepare(SignedPrepare { view, cut, signature, available: Vec::new(), previous, timeouts })
     }
 
@@ -79,5 +77,5 @@ impl Puppet {
 
 pub fn proof(shares: &Shares) -> Proof {
     let list: Vec<_> = shares.iter().map(|(signer, share)| (*signer, share.clone())).collect();
-    Proof { signers: shares.keys().copied().collect(), seal: Checks.combine(&list).expect("well-formed") }
+    Proof { signers: shares.keys().copied().collect(), seal: FakeSignatures.combine(&list).expect("well-formed") }
 }

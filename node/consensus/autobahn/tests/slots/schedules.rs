@@ -37,11 +37,11 @@ impl Chaos {
     fn new(net: &Net, node: usize, random: Random) -> Self {
         Self {
             puppet: Puppet::of(net, node),
-            schedule: Schedule::new(&net.verifier.committee, &net.config),
+            schedule: Schedule::new(&net.committee, &net.config),
             random,
             open_slots: net.config.open_slots,
-            overlap: net.verifier.committee.overlap(),
-            quorum: net.verifier.committee.quorum(),
+            overlap: net.committee.overlap(),
+            quorum: net.committee.quorum(),
             cuts: BTreeMap::new(),
             votes: BTreeMap::new(),
             acks: BTreeMap::new(),
@@ -239,7 +239,7 @@ fn run(seed: u64) -> (usize, u32) {
     };
     let mut net = Net::new(size, config);
     net.disk = random.below(6);
-    let faulty = net.verifier.committee.faulty();
+    let faulty = net.committee.faulty();
     let doubles = random.subset(size, faulty);
     for node in &doubles {
         let mut chaos = Chaos::new(&net, *node, random.fork(&format!("double {node}")));
