@@ -124,6 +124,11 @@ fn a_liar_among_the_complaints_does_not_undo_a_fast_commit() {
 
 #[test]
 fn a_withheld_certificate_binds_all_the_same() {
+    [false, true].into_iter().for_each(withhold);
+}
+
+/// `restart`: the one who has seen the certificate loses power after it acknowledged (P25).
+fn withhold(restart: bool) {
     // The leader makes a slow commit and shows it to one validator, which then falls silent; `shown` get to see the PrepareQC.
     let mut net = Net::new(4, Config { fast_path: false, ..plain() });
     let leader = net.leader(1, 0);
@@ -166,6 +171,11 @@ fn a_withheld_certificate_binds_all_the_same() {
     // The votes alone would not bind: C has not seen the PREPARE.
     [a, b].into_iter().for_each(|to| net.send(leader, to, puppet.prepare(View(0), x.clone(), None, None)));
     net.grow();
+    net.run_for(200);
+    if restart {
+        net.crash(b);
+        net.start(b);
+    }
     assert!(net.run_until(40_000, |net| net.all_committed(1)));
     assert_eq!(net.values[&FIRST], value);
     assert_eq!(net.nodes[a].commits[&FIRST].1.view, View(0));
@@ -352,8 +362,8 @@ fn p4_whoever_joins_a_later_view_has_closed_those_below() {
                     let lie = puppet.timeout(FIRST, timeout.view, None, None);
                     mail.send(puppet.me, index(to), Message::Timeout(lie));
                 }
-                if let Some(certificate) = prepared.as_ref().filter(|_| timeout.view == View(1) && from == index(a)) {
-                    mail.send(puppet.me, from, Message::Confirm(certificate.clone()));
+                if let Some(certificate) = prepared.as_ref().filter(|_| timeout.view == View(1)) {
+                    mail.send(puppet.me, index(a), Message::Confirm(certificate.clone()));
                 }
             }
             _ => obey(puppet, mail, from, message),
@@ -365,6 +375,8 @@ fn p4_whoever_joins_a_later_view_has_closed_those_below() {
     net.run_for(600);
     net.crash(a);
     net.start(a);
+    // A's complaint is signed, but not yet on its disk, when the certificate comes.
+    net.disk = 4;
     assert!(net.run_until(20_000, |net| net.all_committed(1)));
     assert_ne!(net.values[&FIRST], value, "the attack took place: x was prepared and lost");
     assert_eq!(net.nodes[c].commits[&FIRST].1.view, View(2));

@@ -64,6 +64,7 @@ fn whoever_timed_out_does_so_again_after_a_restart_and_votes_for_nothing_below()
     net.start(leader);
     net.run_for(5 * DELAY);
     assert!(net.sent["timeout"] > before, "at once, not when its timer fires");
+    assert_eq!(net.sent.get("prepared"), None, "N2: the PREPARE of a view that was given up gets no vote");
     assert!(net.run_until(20_000, |net| net.all_committed(1)));
     assert!(net.nodes[a].commits[&Slot(1)].1.view > View(0));
 }
