@@ -330,7 +330,8 @@ fn p4_whoever_joins_a_later_view_has_closed_those_below() {
         let first = matches!(message, Message::Timeout(timeout) if timeout.view == View(0));
         let cut_off = (1_005..5_000).contains(&now) && (from == index(b) || to == index(b)) && from != index(d);
         let delay = if from == index(d) { 1 } else { DELAY };
-        (!cut_off && !(first && to == index(a))).then_some(delay)
+        let held = cut_off || first && to == index(a);
+        (!held).then_some(delay)
     });
     let (mut votes, mut acks, mut prepared) = (Shares::new(), Shares::new(), None);
     net.corrupt(
