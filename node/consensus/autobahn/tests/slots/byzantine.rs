@@ -93,6 +93,11 @@ fn p1_a_fast_commit_that_nobody_heard_of_survives_a_leader_that_shows_its_propos
     assert!(net.run_until(30_000, |net| net.all_committed(1)));
     assert_eq!(net.nodes[a].commits[&FIRST].1.kind, CommitKind::Fast);
     assert!(net.nodes[b].commits[&FIRST].1.view > View(1), "the attack took place");
+    // Row 40: certificates of different views and kinds are tickets all the same.
+    for slot in 2..=6 {
+        net.grow();
+        assert!(net.run_until(30_000, |net| net.all_committed(slot)), "slot {slot}");
+    }
 }
 
 #[test]
