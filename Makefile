@@ -68,6 +68,8 @@ lint: tools ## Clippy with the lint table, warnings are errors
 .PHONY: check-deps
 check-deps: tools ## Who may import whom: manifests against the table of layers
 	$(CARGO) test --locked -p corniche --test dependency_rules
+	# A workspace of its own names our crates too, and nothing else here builds it: its lock file would go stale unseen.
+	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
 
 .PHONY: test-rust
 test-rust: tools contracts ## Unit, scenario and property tests
