@@ -123,8 +123,7 @@ impl Engine for Autobahn {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        let timers =
-            [self.lanes.deadline(), self.slots.deadline(), self.repair_deadline(), self.service.deadline(&self.config)];
+        let timers = [self.lanes.deadline(), self.slots.deadline(), self.repair_deadline(), self.service.deadline()];
         timers.into_iter().flatten().min()
     }
 }

@@ -60,23 +60,22 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Tickets continue after the records of earlier lives. Time stands in them too, so that they are not reused even when
-    /// those records are lost.
+    /// Tickets continue after the records of earlier lives.
     pub fn new(now: TimestampMs) -> Self {
-        let next = Ticket(now.0.min(u64::MAX >> 20) << 20);
+        let next = Ticket::first(now);
         Self { next, live: BTreeMap::new(), newest: BTreeMap::new(), crowded: FEW }
     }
 
     /// A record of an earlier life.
     pub fn recovered(&mut self, ticket: Ticket, subject: Subject) {
         self.live.insert(ticket, subject);
-        self.next = self.next.max(Ticket(ticket.0 + 1));
+        self.next = self.next.max(ticket.next());
         self.durable(ticket);
     }
 
     pub fn append(&mut self, subject: Subject) -> Ticket {
         let ticket = self.next;
-        self.next = Ticket(ticket.0 + 1);
+        self.next = ticket.next();
         self.live.insert(ticket, subject);
         ticket
     }

@@ -5,9 +5,8 @@
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Vertex, VertexId};
-use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
-use std::io::Write;
+use corniche_engine::{Committee, Scope, Vertex, VertexId};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 
 /// A place in a lane, from 1 without gaps; 0 is the lane's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
@@ -323,29 +322,25 @@ impl Message {
     }
 }
 
-/// Binds digests to one committee of one chain.
+/// Digests of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
-    chain_id: u64,
-    epoch: Epoch,
-    committee_hash: B256,
-}
+pub struct Context(Scope);
 
 impl Context {
     pub fn new(committee: &Committee) -> Self {
-        Self { chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+        Self(Scope::new(committee))
     }
 
     /// A car's identity, and what its owner signs.
     pub fn car(&self, car: &Car) -> B256 {
         // The batch by its hash, so that a header alone can be checked one day.
         let batch = B256::from(*blake3::hash(&car.batch).as_bytes());
-        self.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
+        self.0.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
     }
 
     /// What stands below position 1 of a lane.
     pub fn lane_start(&self, lane: ValidatorIndex) -> B256 {
-        self.digest("corniche-autobahn-lane", &lane)
+        self.0.digest("corniche-autobahn-lane", &lane)
     }
 
     /// The tip of a lane without cars.
@@ -355,32 +350,24 @@ impl Context {
 
     /// A cut's identity.
     pub fn cut(&self, cut: &Cut) -> B256 {
-        self.digest("corniche-autobahn-cut", cut)
+        self.0.digest("corniche-autobahn-cut", cut)
     }
 
     /// What a leader signs.
     pub fn prepare(&self, slot: Slot, view: View, cut: B256) -> B256 {
-        self.digest("corniche-autobahn-prepare", &(slot, view, cut))
+        self.0.digest("corniche-autobahn-prepare", &(slot, view, cut))
     }
 
     /// What a share is made under.
     pub fn statement(&self, statement: &Statement) -> B256 {
         match *statement {
-            Statement::Held(tip) => self.digest("corniche-autobahn-held", &tip),
-            Statement::Prepared { slot, view, cut } => self.digest("corniche-autobahn-prepared", &(slot, view, cut)),
+            Statement::Held(tip) => self.0.digest("corniche-autobahn-held", &tip),
+            Statement::Prepared { slot, view, cut } => self.0.digest("corniche-autobahn-prepared", &(slot, view, cut)),
             Statement::PreparedWeakly { slot, view, cut } => {
-                self.digest("corniche-autobahn-prepared-weakly", &(slot, view, cut))
+                self.0.digest("corniche-autobahn-prepared-weakly", &(slot, view, cut))
             }
-            Statement::Confirmed { slot, view, cut } => self.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
-            Statement::TimedOut { slot, view, report } => self.digest("corniche-autobahn-timed-out", &(slot, view, report)),
+            Statement::Confirmed { slot, view, cut } => self.0.digest("corniche-autobahn-confirmed", &(slot, view, cut)),
+            Statement::TimedOut { slot, view, report } => self.0.digest("corniche-autobahn-timed-out", &(slot, view, report)),
         }
-    }
-
-    fn digest<T: BorshSerialize>(&self, tag: &str, payload: &T) -> B256 {
-        let mut hasher = blake3::Hasher::new();
-        hasher.write_all(&[wire::VERSION]).expect("hashing cannot fail");
-        let domain = (tag, self.chain_id, self.epoch, self.committee_hash);
-        domain.serialize(&mut hasher).and_then(|()| payload.serialize(&mut hasher)).expect("hashing cannot fail");
-        B256::from(*hasher.finalize().as_bytes())
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     message::{Message, Position, SignedCar, Slot, Standing, Tip},
     verify::{MAX_CARS, MAX_COMMITS},
 };
+use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,44 +38,16 @@ pub enum Question {
     Commits { above: Slot },
 }
 
-/// A token bucket of bytes that may go into debt: an answer's cost is known only afterwards.
-#[derive(Clone, Copy)]
-struct Allowance {
-    left: i64,
-    at: TimestampMs,
-}
-
-impl Allowance {
-    fn full(config: &Config, now: TimestampMs) -> Self {
-        Self { left: Self::most(config), at: now }
-    }
-
-    fn most(config: &Config) -> i64 {
-        i64::try_from(BURST_ANSWERS * (u64::from(config.fetch_bytes) + LEAST)).unwrap_or(i64::MAX)
-    }
-
-    fn per_ms(config: &Config) -> u64 {
-        (ANSWERS_PER_SECOND * (u64::from(config.fetch_bytes) + LEAST) / 1_000).max(1)
-    }
-
-    fn refill(&mut self, config: &Config, now: TimestampMs) {
-        let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(Self::per_ms(config));
-        self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(Self::most(config));
-        self.at = now;
-    }
-
-    /// When something may be spent again.
-    fn ready_at(&self, config: &Config) -> TimestampMs {
-        let debt = u64::try_from(1 - self.left).unwrap_or(0);
-        TimestampMs(self.at.0 + debt.div_ceil(Self::per_ms(config)))
-    }
+fn rate(config: &Config) -> Rate {
+    let answer = u64::from(config.fetch_bytes) + LEAST;
+    Rate { most: BURST_ANSWERS * answer, per_ms: ANSWERS_PER_SECOND * answer / 1_000 }
 }
 
 impl Service {
     /// When the next waiting question may be answered.
-    pub fn deadline(&self, config: &Config) -> Option<TimestampMs> {
+    pub fn deadline(&self) -> Option<TimestampMs> {
         let waiting = self.waiting.iter().filter(|(_, questions)| !questions.is_empty());
-        waiting.filter_map(|(peer, _)| self.allowances.get(peer)).map(|allowance| allowance.ready_at(config)).min()
+        waiting.filter_map(|(peer, _)| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
 
     pub fn count(&self) -> usize {
@@ -82,14 +55,13 @@ impl Service {
     }
 
     fn next(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> Option<Question> {
-        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(config, now));
-        allowance.refill(config, now);
-        self.waiting.get_mut(&peer).filter(|_| allowance.left > 0)?.pop_front()
+        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate(config), now));
+        self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?.pop_front()
     }
 
     fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
         if let Some(allowance) = self.allowances.get_mut(&peer) {
-            allowance.left = allowance.left.saturating_sub(i64::try_from(LEAST + bytes as u64).unwrap_or(i64::MAX));
+            allowance.spend(LEAST + bytes as u64);
         }
     }
 }

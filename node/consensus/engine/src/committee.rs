@@ -1,6 +1,7 @@
 //! The committee and its quorum sizes, by name.
 
-use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo};
+use borsh::BorshSerialize;
+use corniche_types::{B256, Epoch, FaultModel, Genesis, ValidatorIndex, ValidatorInfo, wire};
 
 /// The validators of one epoch. Weights are 1 in protocol version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,33 @@ pub struct Committee {
     hash: B256,
     fault_model: FaultModel,
     members: Vec<Member>,
+}
+
+/// One committee of one chain. It stands in every digest that its members sign, so that no signature counts anywhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize)]
+pub struct Scope {
+    chain_id: u64,
+    epoch: Epoch,
+    committee_hash: B256,
+}
+
+impl Scope {
+    pub fn new(committee: &Committee) -> Self {
+        Self { chain_id: committee.chain_id, epoch: committee.epoch, committee_hash: committee.hash }
+    }
+
+    /// `payload` under a tag of the engine's, ready to be signed.
+    pub fn encode<T: BorshSerialize>(&self, tag: &str, payload: &T) -> Vec<u8> {
+        wire::encode(&(tag, self, payload))
+    }
+
+    /// BLAKE3 of [`Scope::encode`], which is never put together.
+    pub fn digest<T: BorshSerialize>(&self, tag: &str, payload: &T) -> B256 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[wire::VERSION]);
+        (tag, self, payload).serialize(&mut hasher).expect("hashing cannot fail");
+        B256::from(*hasher.finalize().as_bytes())
+    }
 }
 
 /// One validator as the others know it.

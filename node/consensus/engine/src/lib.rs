@@ -11,13 +11,15 @@
 //! - **Trust is a type.** Peers' bytes are checked by the engine's [`Verifier`], on any thread; the engine takes only what
 //!   the verifier returned.
 
+mod allowance;
 mod committee;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
-pub use committee::{Committee, Member};
+pub use allowance::{Allowance, Rate};
+pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
 
 /// An ordering engine. See the crate documentation for how it is driven.
@@ -56,6 +58,17 @@ pub struct PeerFault(pub String);
 /// Identifies one record an engine asked to persist. Chosen by the engine, never reused, also not across restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
+
+impl Ticket {
+    /// The first of a life. Time stands in it, so that tickets are not reused even when the records of earlier lives are lost.
+    pub fn first(now: TimestampMs) -> Self {
+        Self(now.0.min(u64::MAX >> 20) << 20)
+    }
+
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 /// A proposer's transactions, opaque to engines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,21 +12,20 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Tickets continue after the records of earlier lives. Time stands in them too, so that they are not reused even when
-    /// those records are lost.
+    /// Tickets continue after the records of earlier lives.
     pub fn new(now: TimestampMs) -> Self {
-        Self { next: Ticket(now.0.min(u64::MAX >> 20) << 20), live: BTreeMap::new() }
+        Self { next: Ticket::first(now), live: BTreeMap::new() }
     }
 
     /// A record of an earlier life.
     pub fn recovered(&mut self, ticket: Ticket, round: Round) {
         self.live.insert(ticket, round);
-        self.next = self.next.max(Ticket(ticket.0 + 1));
+        self.next = self.next.max(ticket.next());
     }
 
     pub fn append(&mut self, round: Round) -> Ticket {
         let ticket = self.next;
-        self.next = Ticket(ticket.0 + 1);
+        self.next = ticket.next();
         self.live.insert(ticket, round);
         ticket
     }

@@ -5,11 +5,10 @@
 
 use crate::keys::{CoinShare, CoinValue, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Vertex, VertexId};
-use corniche_types::{B256, Bytes, Epoch, TimestampMs, ValidatorIndex, wire};
+use corniche_engine::{Committee, Scope, Vertex, VertexId};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     fmt,
-    io::Write,
     ops::{Add, Sub},
 };
 
@@ -145,38 +144,29 @@ impl Block {
     }
 }
 
-/// Binds digests and coins to one committee of one chain.
+/// Digests and coins of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
-    chain_id: u64,
-    epoch: Epoch,
-    committee_hash: B256,
-}
+pub struct Context(Scope);
 
 impl Context {
     pub fn new(committee: &Committee) -> Self {
-        Self { chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
+        Self(Scope::new(committee))
     }
 
     /// A block's identity: the hash of exactly what is signed, so that a second signature on the same content is the
     /// same block and no "equivocation".
     pub fn digest(&self, content: &Content) -> B256 {
-        let mut hasher = blake3::Hasher::new();
-        hasher.write_all(&[wire::VERSION]).expect("hashing cannot fail");
-        let signed = (BLOCK_TAG, self.chain_id, self.epoch, self.committee_hash);
-        signed.serialize(&mut hasher).and_then(|()| content.serialize(&mut hasher)).expect("hashing cannot fail");
-        B256::from(*hasher.finalize().as_bytes())
+        self.0.digest(BLOCK_TAG, content)
     }
 
     /// The message whose threshold signature is the coin of `round` (C1).
     pub fn coin_message(&self, round: Round) -> Vec<u8> {
-        wire::encode(&(COIN_TAG, self.chain_id, self.epoch, self.committee_hash, round))
+        self.0.encode(COIN_TAG, &round)
     }
 
     /// The genesis block of `author`: unsigned, empty, known to all, never delivered.
     pub fn genesis(&self, author: ValidatorIndex) -> BlockRef {
-        let encoded = wire::encode(&("corniche-mahi-mahi-genesis", self.chain_id, self.epoch, self.committee_hash, author));
-        BlockRef { round: Round(0), author, digest: B256::from(*blake3::hash(&encoded).as_bytes()) }
+        BlockRef { round: Round(0), author, digest: self.0.digest("corniche-mahi-mahi-genesis", &author) }
     }
 }
 

@@ -258,7 +258,7 @@ impl MahiMahi {
     }
 
     pub(crate) fn repair_deadline(&self) -> Option<TimestampMs> {
-        let serving = self.service.deadline(&self.config);
+        let serving = self.service.deadline();
         [self.stall_deadline(), self.repair.coins_at, serving].into_iter().flatten().min()
     }
 

@@ -12,6 +12,7 @@ use crate::{
     message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
 };
+use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
@@ -36,37 +37,9 @@ pub struct Service {
     awaited: Round,
 }
 
-/// A token bucket that may go into debt: an answer's cost is known only afterwards.
-#[derive(Clone, Copy)]
-struct Allowance {
-    left: i64,
-    at: TimestampMs,
-}
-
-impl Allowance {
-    fn full(config: &Config, now: TimestampMs) -> Self {
-        Self { left: Self::most(config), at: now }
-    }
-
-    fn most(config: &Config) -> i64 {
-        i64::try_from(BURST_ANSWERS * BLOCK * u64::from(config.fetch_blocks)).unwrap_or(i64::MAX)
-    }
-
-    fn per_ms(config: &Config) -> u64 {
-        (ANSWERS_PER_SECOND * BLOCK * u64::from(config.fetch_blocks) / 1_000).max(1)
-    }
-
-    fn refill(&mut self, config: &Config, now: TimestampMs) {
-        let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(Self::per_ms(config));
-        self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(Self::most(config));
-        self.at = now;
-    }
-
-    /// When something may be spent again.
-    fn ready_at(&self, config: &Config) -> TimestampMs {
-        let debt = u64::try_from(1 - self.left).unwrap_or(0);
-        TimestampMs(self.at.0 + debt.div_ceil(Self::per_ms(config)))
-    }
+fn rate(config: &Config) -> Rate {
+    let answer = BLOCK * u64::from(config.fetch_blocks);
+    Rate { most: BURST_ANSWERS * answer, per_ms: ANSWERS_PER_SECOND * answer / 1_000 }
 }
 
 impl Service {
@@ -76,22 +49,19 @@ impl Service {
     }
 
     /// When the next waiting question may be answered.
-    pub fn deadline(&self, config: &Config) -> Option<TimestampMs> {
+    pub fn deadline(&self) -> Option<TimestampMs> {
         let waiting = self.hellos.keys().chain(self.fetches.keys());
-        waiting.filter_map(|peer| self.allowances.get(peer)).map(|allowance| allowance.ready_at(config)).min()
+        waiting.filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
 
     fn may_spend(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> bool {
-        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(config, now));
-        allowance.refill(config, now);
-        allowance.left > 0
+        self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate(config), now)).refill(now)
     }
 
     /// `blocks` answered, or as much work as that.
     fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
         if let Some(allowance) = self.allowances.get_mut(&peer) {
-            let cost = i64::try_from(blocks.saturating_mul(BLOCK)).unwrap_or(i64::MAX);
-            allowance.left = allowance.left.saturating_sub(cost);
+            allowance.spend(blocks.saturating_mul(BLOCK));
         }
     }
 }

@@ -1,0 +1,89 @@
+//! What a peer may cost, by time.
+
+use corniche_types::TimestampMs;
+
+/// A token bucket in units of the owner's choice. It may go into debt, as an answer's cost is known only afterwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    rate: Rate,
+    left: i64,
+    at: TimestampMs,
+}
+
+/// How an [`Allowance`] refills.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// As much as there is after a pause.
+    pub most: u64,
+    /// Regained every millisecond; 0 counts as 1.
+    pub per_ms: u64,
+}
+
+impl Allowance {
+    pub fn full(rate: Rate, now: TimestampMs) -> Self {
+        Self { rate, left: rate.most(), at: now }
+    }
+
+    /// Whether anything is left at `now`.
+    pub fn refill(&mut self, now: TimestampMs) -> bool {
+        let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(self.rate.per_ms());
+        self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(self.rate.most());
+        self.at = now;
+        self.left > 0
+    }
+
+    pub fn spend(&mut self, cost: u64) {
+        self.left = self.left.saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
+    }
+
+    /// When something may be spent again.
+    pub fn ready_at(&self) -> TimestampMs {
+        let debt = u64::try_from(1_i64.saturating_sub(self.left)).unwrap_or(0);
+        TimestampMs(self.at.0.saturating_add(debt.div_ceil(self.rate.per_ms())))
+    }
+}
+
+impl Rate {
+    fn most(self) -> i64 {
+        i64::try_from(self.most).unwrap_or(i64::MAX)
+    }
+
+    fn per_ms(self) -> u64 {
+        self.per_ms.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_is_paid_by_waiting() {
+        let mut allowance = Allowance::full(Rate { most: 10, per_ms: 2 }, TimestampMs(100));
+        allowance.spend(30);
+        assert!(!allowance.refill(TimestampMs(110)));
+        assert_eq!(allowance.ready_at(), TimestampMs(111));
+        assert!(allowance.refill(TimestampMs(111)));
+        // A pause fills it up and no further.
+        assert!(allowance.refill(TimestampMs(u64::MAX)));
+        allowance.spend(10);
+        assert!(!allowance.refill(TimestampMs(u64::MAX)));
+    }
+
+    #[test]
+    fn a_clock_that_went_back_gives_nothing() {
+        let mut allowance = Allowance::full(Rate { most: 1, per_ms: 0 }, TimestampMs(100));
+        allowance.spend(1);
+        assert!(!allowance.refill(TimestampMs(50)));
+        assert_eq!(allowance.ready_at(), TimestampMs(51));
+    }
+
+    #[test]
+    fn no_cost_overflows() {
+        let mut allowance = Allowance::full(Rate { most: u64::MAX, per_ms: 1 }, TimestampMs(0));
+        allowance.spend(u64::MAX);
+        allowance.spend(u64::MAX);
+        assert!(!allowance.refill(TimestampMs(0)));
+        assert!(allowance.ready_at() > TimestampMs(0));
+    }
+}
