@@ -9,9 +9,11 @@ use crate::{
     message::{Context, Message, SignedCar, Tip},
 };
 use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_testkit::{Forgery, Kit, Measured, Random};
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorIndex, ValidatorInfo, wire};
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use corniche_testkit::{Forgery, Kit, Measured, Random, stretch};
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
+use std::{rc::Rc, sync::Arc};
+
+const NAME: &str = "autobahn";
 
 /// Autobahn under one committee, with modelled keys.
 pub struct AutobahnKit {
@@ -47,7 +49,7 @@ impl AutobahnKit {
 
 impl Kit for AutobahnKit {
     fn name(&self) -> &'static str {
-        "autobahn"
+        NAME
     }
 
     fn committee(&self) -> &Committee {
@@ -120,41 +122,7 @@ impl Measured for Autobahn {
 
 /// A committee whose keys are never looked at.
 pub fn committee(size: usize) -> Committee {
-    let validator = |position: usize| ValidatorInfo {
-        consensus_key: B256::with_last_byte(u8::try_from(position).expect("committees are small")),
-        bls_key: Bytes::new(),
-        bls_proof: Bytes::new(),
-        network_key: B256::ZERO,
-        fee_address: Address::ZERO,
-    };
-    Committee::from_genesis(&genesis((0..size).map(validator).collect()))
-}
-
-pub fn genesis(validators: Vec<ValidatorInfo>) -> Genesis {
-    Genesis {
-        protocol_version: 1,
-        chain_id: 7,
-        currency: "TEST".into(),
-        timestamp_ms: TimestampMs(0),
-        block_ms: 0,
-        block_gas_limit: 30_000_000,
-        batch_bytes: 1 << 20,
-        batch_gas: 30_000_000,
-        epoch_blocks: 1_000_000,
-        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
-        engine: EngineConfig { name: "autobahn".into(), parameters: BTreeMap::new() },
-        validators,
-        coin_shares: Vec::new(),
-        coin_public_key: Bytes::new(),
-        accounts: BTreeMap::new(),
-    }
-}
-
-fn stretch<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
-    let mut out = [0; N];
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(purpose.as_bytes()).update(&owner.to_le_bytes()).update(message).finalize_xof().fill(&mut out);
-    out
+    corniche_testkit::committee(NAME, size)
 }
 
 /// One validator's double keys.

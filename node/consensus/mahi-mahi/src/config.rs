@@ -281,7 +281,7 @@ mod tests {
             batch_bytes: 77,
             batch_gas: 88,
             engine: EngineConfig { name: "mahi-mahi".into(), parameters },
-            ..crate::kit::genesis(vec![validator; validators], Vec::new(), Bytes::new())
+            ..corniche_testkit::genesis("mahi-mahi", vec![validator; validators])
         }
     }
 

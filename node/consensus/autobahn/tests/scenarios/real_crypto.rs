@@ -4,13 +4,12 @@
 use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::{
     Config, Signatures, Signer,
-    kit::genesis,
     message::Message,
     real::{Lists, Sums, ValidatorKeys},
 };
 use corniche_crypto::{BlsSecretKey, ConsensusKey};
 use corniche_engine::{Committee, Ordered};
-use corniche_testkit::{Links, Micros};
+use corniche_testkit::{Links, Micros, genesis};
 use corniche_types::{Address, B256, Bytes, ValidatorInfo};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -27,7 +26,7 @@ fn committee(size: usize) -> Committee {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
     };
-    Committee::from_genesis(&genesis(secrets(size).iter().map(validator).collect()))
+    Committee::from_genesis(&genesis("autobahn", secrets(size).iter().map(validator).collect()))
 }
 
 fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn Signatures>) {

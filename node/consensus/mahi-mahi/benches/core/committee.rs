@@ -293,7 +293,6 @@ fn real(n: usize) -> Keys {
     let key = |position: usize| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32]);
     let consensus: Vec<_> = (0..n).map(key).collect();
     let deal = deal_coin(n, FaultModel::Byzantine.quorum(n), [9; 32]);
-    let (public, shares) = deal.public.to_genesis();
     let validator = |key: &ConsensusKey| ValidatorInfo {
         consensus_key: key.public(),
         bls_key: Bytes::new(),
@@ -301,7 +300,8 @@ fn real(n: usize) -> Keys {
         network_key: B256::ZERO,
         fee_address: Address::ZERO,
     };
-    let genesis = kit::genesis(consensus.iter().map(validator).collect(), shares, public);
+    let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
+    (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let committee = Committee::from_genesis(&genesis);
     let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
     let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();

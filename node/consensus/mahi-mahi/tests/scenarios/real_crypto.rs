@@ -1,10 +1,7 @@
 //! The same committee with ed25519 and the BLS threshold coin.
 #![cfg(feature = "real-crypto")]
 
-use crate::{
-    cluster::{Cluster, Keys, Role, quick},
-    crypto::genesis,
-};
+use crate::cluster::{Cluster, Keys, Role, quick};
 use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
 use corniche_engine::Committee;
 use corniche_mahi_mahi::{
@@ -25,8 +22,8 @@ fn keys(size: usize, quorum: usize) -> Keys {
         fee_address: Address::ZERO,
     };
     let deal = deal_coin(size, quorum, [9; 32]);
-    let (public, shares) = deal.public.to_genesis();
-    let genesis = genesis(consensus.iter().map(validator).collect(), shares, public);
+    let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
+    (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
     let committee = Committee::from_genesis(&genesis);
     assert_eq!(committee.quorum(), quorum);
     let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;

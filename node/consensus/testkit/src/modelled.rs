@@ -1,0 +1,46 @@
+//! Committees for tests, and bytes that stand in for signatures.
+
+use corniche_engine::Committee;
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorInfo};
+use std::collections::BTreeMap;
+
+/// A committee of this size under this engine, whose keys are never looked at.
+pub fn committee(engine: &str, size: usize) -> Committee {
+    let validator = |position: usize| ValidatorInfo {
+        consensus_key: B256::with_last_byte(u8::try_from(position).expect("committees are small")),
+        bls_key: Bytes::new(),
+        bls_proof: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    Committee::from_genesis(&genesis(engine, (0..size).map(validator).collect()))
+}
+
+/// A genesis of these validators with nothing else in it.
+pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
+    Genesis {
+        protocol_version: 1,
+        chain_id: 7,
+        currency: "TEST".into(),
+        timestamp_ms: TimestampMs(0),
+        block_ms: 0,
+        block_gas_limit: 30_000_000,
+        batch_bytes: 1 << 20,
+        batch_gas: 30_000_000,
+        epoch_blocks: 1_000_000,
+        fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
+        engine: EngineConfig { name: engine.into(), parameters: BTreeMap::new() },
+        validators,
+        coin_shares: Vec::new(),
+        coin_public_key: Bytes::new(),
+        accounts: BTreeMap::new(),
+    }
+}
+
+/// What `owner` alone makes of `message` for this purpose: a hash that anybody can compute, so it binds inside a test only.
+pub fn stretch<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(purpose.as_bytes()).update(&owner.to_le_bytes()).update(message).finalize_xof().fill(&mut out);
+    out
+}
