@@ -7,6 +7,9 @@ use crate::{
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
+/// How long blocks are unless a test says something else.
+const BLOCK_MS: u64 = 60;
+
 /// See the module documentation. Validators are named by identity; of a double's processes all but the first have numbers
 /// above the committee's.
 pub struct Arena {
@@ -24,6 +27,7 @@ impl Arena {
         let further = doubles.iter().flat_map(|(identity, double)| (1..double.processes()).map(|_| *identity));
         let identities: Vec<usize> = (0..size).chain(further).collect();
         let mut ledger = Ledger::new(size);
+        ledger.block_ms = BLOCK_MS;
         doubles.keys().for_each(|identity| ledger.demote(*identity, Standing::Byzantine));
         let ledger = Rc::new(RefCell::new(ledger));
         let start = {
@@ -145,7 +149,7 @@ impl Arena {
         self.world.process(identity).map(EngineProcess::position)
     }
 
-    /// Every transaction that a correct validator accepted is delivered at every running one.
+    /// Every transaction that a correct validator accepted is delivered at every running one, in a block that is closed.
     pub fn is_settled(&self) -> bool {
         let goal = self.ledger.borrow().goal();
         goal.is_some_and(|goal| self.running().all(|identity| self.position(identity).is_some_and(|at| at >= goal)))
@@ -179,7 +183,8 @@ impl Arena {
         let processes = self.running().filter_map(|identity| Some((identity, self.world.process(identity)?)));
         let lines: Vec<_> =
             processes.map(|(identity, process)| format!("\n  validator {identity}: {}", process.describe())).collect();
-        format!("no progress within {limit} after everything healed: not ordered {missing:?}{}", lines.concat())
+        let what = if missing.is_empty() { "a block is open".into() } else { format!("not ordered {missing:?}") };
+        format!("no progress within {limit} after everything healed: {what}{}", lines.concat())
     }
 
     /// Safety so far, and memory.

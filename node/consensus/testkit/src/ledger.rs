@@ -1,7 +1,7 @@
 //! Who sees everything: safety, checked at every step against what all correct validators did before.
 
 use corniche_engine::{Offence, Ordered, Resume, VertexId};
-use corniche_types::{B256, Bytes, CommitIndex, ValidatorIndex};
+use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A user's transaction, as a batch carries it: eight bytes, little endian.
@@ -12,6 +12,12 @@ pub type TransactionId = u64;
 pub struct Ledger {
     /// The commits, as the first correct validator delivered them.
     pub log: Vec<Ordered>,
+    /// Transactions make a block, which closes at the first commit so long after the block before, ms. Nodes whose block is open want
+    /// commits also when nobody has transactions.
+    pub block_ms: u64,
+    /// Whether a block is open after each commit.
+    open: Vec<bool>,
+    last_block: TimestampMs,
     /// What each validator is, by identity.
     standing: Vec<Standing>,
     /// The one proposal per round that a correct validator may show.
@@ -100,7 +106,18 @@ impl Ledger {
                 }
             }
         }
+        let holds_some = self.is_open(self.log.len() as u64) || !ordered.batches.is_empty();
+        let closes = holds_some && ordered.time.0 >= self.last_block.0 + self.block_ms;
+        if closes {
+            self.last_block = ordered.time;
+        }
+        self.open.push(holds_some && !closes);
         self.log.push(ordered.clone());
+    }
+
+    /// Whether transactions up to this commit wait for a later one to close their block.
+    pub fn is_open(&self, index: u64) -> bool {
+        (index as usize).checked_sub(1).and_then(|position| self.open.get(position)).is_some_and(|open| *open)
     }
 
     /// A user's transaction was accepted.
@@ -137,11 +154,15 @@ impl Ledger {
         self.transactions.iter().filter(|(_, fate)| fate.owed && fate.delivered == 0).map(|(id, _)| *id)
     }
 
-    /// The commit up to which everybody must have delivered so that nothing is missing anywhere; `None` while something is
-    /// missing everywhere.
+    /// The commit up to which everybody must have delivered so that nothing is missing and no block is open anywhere; `None` while
+    /// something is missing or open everywhere.
     pub fn goal(&self) -> Option<u64> {
         let owed = || self.transactions.values().filter(|fate| fate.owed);
-        owed().all(|fate| fate.delivered > 0).then(|| owed().map(|fate| fate.index).max().unwrap_or(0))
+        if !owed().all(|fate| fate.delivered > 0) {
+            return None;
+        }
+        let last = owed().map(|fate| fate.index).max().unwrap_or(0);
+        (last..=self.log.len() as u64).find(|index| !self.is_open(*index))
     }
 
     /// A proposal of a validator's own is sent. `durable`: its record is on the sender's disk.

@@ -39,6 +39,8 @@ pub struct Schedule {
     pub dead: Vec<usize>,
     pub links: Links,
     pub disks: DiskModel,
+    /// How long a block stays open, and everybody wants commits: [`Ledger::block_ms`](crate::Ledger).
+    pub block_ms: u64,
     pub steps: BTreeMap<(Micros, usize), Step>,
 }
 
@@ -75,7 +77,8 @@ impl Schedule {
         links.jitter = if random.once_in(2) { Jitter::Uniform(1_000_000) } else { Jitter::Pareto(1_000_000) };
         links.reordering = random.between(0, 500_000) as u32;
         let disks = DiskModel { sync: Micros(random.between(50, 2_000)), rate: None };
-        let mut schedule = Self { seed, size, doubles, dead: Vec::new(), links, disks, steps: BTreeMap::new() };
+        let (dead, steps, block_ms) = (Vec::new(), BTreeMap::new(), block_ms(seed));
+        let mut schedule = Self { seed, size, doubles, dead, links, disks, block_ms, steps };
         schedule.add_load(alive, &mut random);
         schedule
     }
@@ -98,6 +101,7 @@ impl Schedule {
             dead: dead.to_vec(),
             links: links(size, &mut random),
             disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
+            block_ms: block_ms(seed),
             steps: BTreeMap::new(),
         };
         schedule.add_load(alive, &mut random);
@@ -151,6 +155,10 @@ impl Schedule {
     }
 }
 
+fn block_ms(seed: u64) -> u64 {
+    [0, 30, 100, 300][Random::new(seed).fork("blocks").below(4) as usize]
+}
+
 fn moment(random: &mut Random) -> Micros {
     Micros::START + Micros(random.below(TROUBLE.0))
 }
@@ -174,8 +182,8 @@ impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "doubles {:?}, dead {:?}, jitter {:?}, loss {}",
-            self.doubles, self.dead, self.links.jitter, self.links.loss
+            "doubles {:?}, dead {:?}, jitter {:?}, loss {}, blocks of {} ms",
+            self.doubles, self.dead, self.links.jitter, self.links.loss, self.block_ms
         )?;
         self.steps.iter().try_for_each(|((at, _), step)| writeln!(f, "{at}: {step:?}"))
     }
@@ -214,6 +222,7 @@ impl Drop for Announce {
 fn perform(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
     let (links, disks) = (schedule.links.clone(), schedule.disks);
     let mut arena = Arena::new(kit.clone(), schedule.doubles.clone(), links, disks, schedule.seed);
+    arena.ledger.borrow_mut().block_ms = schedule.block_ms;
     arena.start_all();
     for ((at, _), step) in &schedule.steps {
         arena.run_until(*at)?;

@@ -149,7 +149,8 @@ impl EngineProcess {
             while let Some(output) = self.engine.poll() {
                 self.perform(output);
             }
-            if !self.wants || self.queue.is_empty() {
+            // As a node does: an open block needs later commits, so an engine that asks gets an empty batch.
+            if !self.wants || self.queue.is_empty() && !self.ledger.borrow().is_open(self.disk.position) {
                 break;
             }
             self.wants = false;
