@@ -119,7 +119,23 @@ impl Config {
         for (name, &value) in parameters {
             config.set(name, value)?;
         }
+        config.check()?;
         Ok(config)
+    }
+
+    /// What two parameters must be to each other.
+    fn check(&self) -> Result<(), String> {
+        // A PREPARE shows the certificate of the commit k slots before, and whoever restarts has it from what is retained. As much again is
+        // for validators that are k slots behind those.
+        let (retain, least) = (self.retain_slots, self.open_slots * 2);
+        if retain < least {
+            return Err(format!(
+                "autobahn parameter retain_slots is {retain}, must be at least {least}, twice open_slots ({}), or nobody could go on \
+                 after a restart of all: raise retain_slots or lower open_slots",
+                self.open_slots
+            ));
+        }
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
@@ -177,5 +193,28 @@ impl Config {
     /// Lanes that must have news before a leader proposes (C1).
     pub fn coverage(&self, committee: &Committee) -> usize {
         if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(parameters: &[(&str, u64)]) -> Result<Config, String> {
+        Config::from_parameters(&parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+    }
+
+    #[test]
+    fn what_is_retained_covers_what_is_open() {
+        let refusal = from(&[("retain_slots", 7)]).unwrap_err();
+        assert!(
+            refusal.contains("retain_slots is 7, must be at least 8") && refusal.contains("raise retain_slots"),
+            "{refusal}"
+        );
+        // In whatever order they are named.
+        assert!(from(&[("open_slots", 20), ("retain_slots", 39)]).is_err());
+        assert!(from(&[("open_slots", 20), ("retain_slots", 40)]).is_ok());
+        assert!(from(&[("open_slots", 64)]).is_ok(), "the default is enough");
+        assert!(from(&[("retain_slots", 2), ("open_slots", 1)]).is_ok());
     }
 }

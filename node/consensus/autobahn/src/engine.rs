@@ -90,6 +90,10 @@ impl slots::Lanes for Lanes {
         Lanes::optimistic(self, lane)
     }
 
+    fn is_certified(&self, tip: &Tip) -> bool {
+        Lanes::is_certified(self, tip)
+    }
+
     fn vouches(&self, tip: &Tip) -> bool {
         Lanes::vouches(self, tip)
     }

@@ -17,11 +17,13 @@ pub(crate) use views::Proposal;
 
 use crate::{
     config::MAX_CLOCK_AHEAD_MS,
-    message::{Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View, Vote},
+    message::{
+        Availability, Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View, Vote,
+    },
     rules::is_fresh,
     slots::{Effect, Lanes, RecordId, SlotRecord, desk::Desk, tally::Tally},
 };
-use corniche_engine::Recipients;
+use corniche_engine::{Committee, Recipients};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,7 +46,7 @@ pub(crate) struct SlotState {
     /// The last record that says so.
     recorded: RecordId,
     // ---- what may be lost
-    /// The first PREPARE of this view.
+    /// The first PREPARE of this view, with the certificates of all its copies.
     pub prepare: Option<(Known, SignedPrepare)>,
     is_accused: bool,
     are_tips_asked: bool,
@@ -115,6 +117,28 @@ impl Anchor<'_> {
             Self::Start | Self::Unknown => Position(0),
         }
     }
+}
+
+/// What another copy of a PREPARE shows besides. Certificates and the TC are not signed, so whoever passes a PREPARE on may have left some
+/// out, or put a TC that names nobody in the place of the one that names this cut. Returns the certificates that are new.
+fn complete(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committee) -> Vec<Availability> {
+    let mut news = Vec::new();
+    for certificate in copy.available.iter() {
+        let lane = certificate.tip.lane;
+        match shown.available.binary_search_by_key(&lane, |known| known.tip.lane) {
+            Err(place) => shown.available.insert(place, certificate.clone()),
+            // The tip's own says more than its parent's.
+            Ok(place) if shown.available[place].tip.position < certificate.tip.position => {
+                shown.available[place] = certificate.clone();
+            }
+            Ok(_) => continue,
+        }
+        news.push(certificate.clone());
+    }
+    if is_fresh(shown, committee) && !is_fresh(&copy, committee) {
+        shown.timeouts = copy.timeouts;
+    }
+    news
 }
 
 /// C3: what a vote for a cut is worth here.
@@ -202,8 +226,15 @@ impl SlotState {
         if prepare.view < self.view {
             return self.show_the_way(desk, from, prepare.view);
         }
-        match &self.prepare {
-            Some((first, _)) if first.digest == digest => self.are_tips_asked = false,
+        match &mut self.prepare {
+            Some((first, shown)) if first.digest == digest => {
+                self.are_tips_asked = false;
+                let available = complete(shown, prepare, &desk.committee);
+                available.iter().for_each(|certificate| lanes.learn(certificate)); // D7
+                if !available.is_empty() {
+                    desk.effects.push_back(Effect::Sync { cut: first.cut.clone(), available });
+                }
+            }
             Some((_, first)) if !self.is_accused => {
                 let validator = desk.schedule.leader(self.slot, self.view);
                 let evidence = Box::new([first.clone(), prepare]);
@@ -280,7 +311,8 @@ impl SlotState {
         if until > desk.now {
             return Support::Early(until);
         }
-        let is_certified = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
+        let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
+        let is_certified = |tip: &Tip| is_shown(tip) || lanes.is_certified(tip);
         let mut lacking = Vec::new();
         for tip in prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane) && !is_certified(tip)) {
             let is_allowed = prepare.view == View(0) && desk.may_be_optimistic(self.slot, tip.lane);
@@ -351,8 +383,12 @@ impl SlotState {
         let (slot, view, cut) = (self.slot, certificate.view, certificate.cut);
         let Some(share) = desk.share(slot, &Statement::Confirmed { slot, view, cut }) else { return };
         let vote = Message::Confirmed(Vote { slot, view, cut, share });
-        if self.conf.as_ref().is_some_and(|conf| conf.view == view) {
-            return desk.post_after(self.recorded, Recipients::One(desk.schedule.leader(slot, view)), vote);
+        if let Some(conf) = self.conf.as_ref().filter(|conf| conf.view == view) {
+            // N1: again for what was acknowledged, and for nothing else, whoever certified that.
+            if conf.cut == cut {
+                desk.post_after(self.recorded, Recipients::One(desk.schedule.leader(slot, view)), vote);
+            }
+            return;
         }
         self.conf = Some(certificate);
         self.promise(desk, self.votes_go_to(desk), vote);

@@ -34,6 +34,9 @@ pub trait Lanes {
     /// parent's certificate, which is absent at position 1 only (C3, rows 19 and 20).
     fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)>;
 
+    /// Whether a certificate of this tip, or of a car on top of it, is known here.
+    fn is_certified(&self, tip: &Tip) -> bool;
+
     /// Whether a strong vote may be given for this tip (N6): it is certified here, or its body is held (also in the side store, P21)
     /// and its parent is certified.
     fn vouches(&self, tip: &Tip) -> bool;

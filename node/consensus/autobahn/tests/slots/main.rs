@@ -1,6 +1,7 @@
 //! The slots alone: several machines on lock-step links, with modelled lanes and modelled keys.
 
 mod byzantine;
+mod copies;
 mod delays;
 mod net;
 mod paths;

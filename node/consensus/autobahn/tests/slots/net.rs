@@ -90,6 +90,10 @@ impl Lanes for ModelLanes {
         self.optimistic.get(&lane).map(|(tip, parent)| (*tip, parent.as_ref()))
     }
 
+    fn is_certified(&self, tip: &Tip) -> bool {
+        self.certified.get(&tip.lane).is_some_and(|known| known.tip == *tip)
+    }
+
     fn vouches(&self, tip: &Tip) -> bool {
         self.held.contains(tip) || self.certified.get(&tip.lane).is_some_and(|known| known.tip == *tip)
     }
