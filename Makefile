@@ -92,10 +92,13 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 
 ##### beyond `make test`
 
-.PHONY: bench soak thesis licences
+.PHONY: bench bench-core soak thesis licences
 bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
+
+bench-core: tools ## What ordering itself costs, every engine in one table; ARGS="steady autobahn 10"
+	$(CARGO) bench --locked -p corniche-core-bench -- $(ARGS)
 
 soak: build contracts node-tools ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace

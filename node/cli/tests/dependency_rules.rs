@@ -53,6 +53,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-store", "node/store", Rim),
     ("corniche-rpc", "node/rpc", Rim),
     ("corniche-simulator", "node/simulator", Simulated),
+    ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche", "node/cli", Roots),
 ];
 

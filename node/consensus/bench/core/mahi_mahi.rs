@@ -1,0 +1,184 @@
+//! Mahi-Mahi as a subject.
+
+use crate::{
+    Backlog,
+    tape::{Subject, index},
+};
+use corniche_crypto::{CoinPublicKeys, ConsensusKey, deal_coin};
+use corniche_engine::{Committee, Engine, Resume, Verifier};
+use corniche_mahi_mahi::{
+    Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer, kit,
+    message::{CoinHelp, Context, Message, Round},
+    real::{CommitteeSignatures, ThresholdCoin, ValidatorKeys},
+};
+use corniche_testkit::Micros;
+use corniche_types::{Address, B256, Bytes, FaultModel, ValidatorIndex, ValidatorInfo, wire};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+pub struct Mahi {
+    config: Config,
+    keys: Keys,
+    backlog: Option<Backlog>,
+    /// Coins that make the backlog stay closed to validator 0.
+    closed: Arc<AtomicBool>,
+}
+
+struct Keys {
+    committee: Committee,
+    signers: Vec<Arc<dyn Signer>>,
+    signatures: Arc<dyn Signatures>,
+    coin: Arc<dyn Coin>,
+}
+
+impl Mahi {
+    /// `retained`: rounds that are kept.
+    pub fn new(size: usize, retained: u64, real: bool, backlog: Option<Backlog>) -> Self {
+        let config =
+            Config { gc_depth: retained, retain_rounds: retained, min_round_ms: 0, parent_grace_ms: 5, ..Config::default() };
+        let keys = if real { real_keys(size) } else { modelled_keys(size) };
+        Self { config, keys, backlog, closed: Arc::default() }
+    }
+
+    fn coin(&self, me: ValidatorIndex) -> Arc<dyn Coin> {
+        let (Some(backlog), ValidatorIndex(0)) = (self.backlog, me) else { return self.keys.coin.clone() };
+        // The first that elects anybody.
+        let first = Context::new(&self.keys.committee).coin_message(Round(self.config.wave_length));
+        let only = (backlog == Backlog::One).then_some(first);
+        Arc::new(ClosedCoin { coin: self.keys.coin.clone(), closed: self.closed.clone(), only })
+    }
+}
+
+impl Subject for Mahi {
+    fn name(&self) -> &'static str {
+        "mahi-mahi"
+    }
+
+    fn size(&self) -> usize {
+        self.keys.committee.size()
+    }
+
+    fn start(&self, me: ValidatorIndex) -> Box<dyn Engine> {
+        self.closed.store(true, Relaxed);
+        Box::new(MahiMahi::new(Setup {
+            config: self.config.clone(),
+            committee: self.keys.committee.clone(),
+            signer: Some(self.keys.signers[me.as_usize()].clone()),
+            coin: self.coin(me),
+            seed: 1,
+            records: Vec::new(),
+            resume: Resume::default(),
+            now: Micros::START.timestamp(),
+        }))
+    }
+
+    fn verifier(&self) -> Arc<dyn Verifier> {
+        let Keys { committee, signatures, .. } = &self.keys;
+        Arc::new(MahiVerifier::new(self.config.clone(), committee.clone(), signatures.clone()))
+    }
+
+    /// Nobody tells validator 0 what the coins are that it cannot open.
+    fn withholds(&self, to: usize, message: &Bytes) -> bool {
+        to == 0 && self.backlog.is_some() && matches!(wire::decode(message), Ok(Message::Coins(_)))
+    }
+
+    /// The values of all coins, oldest first.
+    fn release(&self, proposals: u64) -> Vec<Bytes> {
+        self.closed.store(false, Relaxed);
+        let context = Context::new(&self.keys.committee);
+        let value = |round: &Round| Some((*round, self.keys.coin.combine(&context.coin_message(*round), &[])?));
+        let rounds: Vec<_> = (1..=proposals).map(Round).collect();
+        let help = |rounds: &[Round]| CoinHelp { values: rounds.iter().filter_map(value).collect(), shares: Vec::new() };
+        rounds.chunks(64).map(|rounds| Message::Coins(help(rounds)).encode()).collect()
+    }
+}
+
+fn real_keys(size: usize) -> Keys {
+    let key = |position: usize| ConsensusKey::from_seed([u8::try_from(position).unwrap() + 1; 32]);
+    let consensus: Vec<_> = (0..size).map(key).collect();
+    let deal = deal_coin(size, FaultModel::Byzantine.quorum(size), [9; 32]);
+    let validator = |key: &ConsensusKey| ValidatorInfo {
+        consensus_key: key.public(),
+        bls_key: Bytes::new(),
+        bls_proof: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    let mut genesis = corniche_testkit::genesis("mahi-mahi", consensus.iter().map(validator).collect());
+    (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
+    let committee = Committee::from_genesis(&genesis);
+    let signer = |(key, share)| Arc::new(ValidatorKeys::new(&committee, key, share).unwrap()) as Arc<dyn Signer>;
+    let signers = consensus.into_iter().zip(deal.shares).map(signer).collect();
+    let signatures = Arc::new(CommitteeSignatures::new(&committee).unwrap());
+    let coin = Arc::new(ThresholdCoin::new(&committee, CoinPublicKeys::from_genesis(&genesis).unwrap()));
+    Keys { committee, signers, signatures, coin }
+}
+
+/// Cost next to nothing, so that what is left is the engine's own.
+fn modelled_keys(size: usize) -> Keys {
+    let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;
+    Keys {
+        committee: kit::committee(size),
+        signers: (0..size).map(signer).collect(),
+        signatures: Arc::new(Modelled(index(0))),
+        coin: Arc::new(ModelledCoin),
+    }
+}
+
+struct Modelled(ValidatorIndex);
+
+impl Signer for Modelled {
+    fn index(&self) -> ValidatorIndex {
+        self.0
+    }
+    fn sign(&self, _: &B256) -> Signature {
+        [1; 64]
+    }
+    fn coin_share(&self, _: &[u8]) -> CoinShare {
+        [2; 48]
+    }
+}
+
+impl Signatures for Modelled {
+    fn verify(&self, _: ValidatorIndex, _: &B256, _: &Signature) -> bool {
+        true
+    }
+}
+
+struct ModelledCoin;
+
+impl Coin for ModelledCoin {
+    fn combine(&self, message: &[u8], _: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+        let mut value = [0; 48];
+        value[..32].copy_from_slice(&message[message.len() - 32..]);
+        Some(value)
+    }
+    fn verify(&self, _: &[u8], _: &CoinValue) -> bool {
+        true
+    }
+    fn verify_share(&self, _: ValidatorIndex, _: &[u8], _: &CoinShare) -> bool {
+        true
+    }
+}
+
+struct ClosedCoin {
+    coin: Arc<dyn Coin>,
+    closed: Arc<AtomicBool>,
+    /// The one coin that is closed; `None` for all.
+    only: Option<Vec<u8>>,
+}
+
+impl Coin for ClosedCoin {
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
+        let concerned = self.only.as_ref().is_none_or(|only| only == message);
+        if concerned && self.closed.load(Relaxed) { None } else { self.coin.combine(message, shares) }
+    }
+    fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
+        self.coin.verify(message, value)
+    }
+    fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
+        self.coin.verify_share(author, message, share)
+    }
+}

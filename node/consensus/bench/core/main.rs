@@ -1,0 +1,220 @@
+//! What the ordering core costs, one thread, no network: `cargo bench -p corniche-core-bench`; with words behind `--` only some
+//! of it: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`), sizes of committees (`10`), and
+//! `replays=100` for a profiler.
+//!
+//! A committee of real engines runs in virtual time, over links of 10 ms, everybody proposing as fast as its protocol lets it. What
+//! happened to validator 0 is played back under a clock, see [`tape`]. Time and allocations are those inside `handle` and
+//! `poll`; what the verifier does on worker threads is a column of its own. A proposal is a block of Mahi-Mahi or a car of
+//! Autobahn; everything that an engine does is put down to the proposals that it takes in meanwhile, votes and slots too.
+
+// A benchmark reads a clock, its panic is its report, and its table is the result.
+#![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
+
+mod allocations;
+mod autobahn;
+mod mahi_mahi;
+mod tape;
+
+use autobahn::{Auto, Kind};
+use mahi_mahi::Mahi;
+use std::rc::Rc;
+use tape::{Cost, Net, Subject};
+
+/// Bytes of a transaction, where they are counted.
+const TRANSACTION: u64 = 512;
+
+/// Why the order does not go on while proposals do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backlog {
+    /// Mahi-Mahi: no coin opens to validator 0. Autobahn: nobody hears of any slot.
+    All,
+    /// Mahi-Mahi: one coin does not. Autobahn: validator 0 lacks one car, but nothing else.
+    One,
+}
+
+/// What to measure.
+struct Choice {
+    /// `cargo test --benches` asks for a run that only shows that it works.
+    quick: bool,
+    words: Vec<String>,
+}
+
+impl Choice {
+    fn from_arguments() -> Self {
+        let (flags, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
+        Self { quick: flags.iter().any(|flag| flag == "--test"), words }
+    }
+
+    /// Whether this one of these words is wanted: it is there, or none of them is.
+    fn wants(&self, word: &str, all: &[&str]) -> bool {
+        let said = |word: &str| self.words.iter().any(|said| said == word);
+        said(word) || !all.iter().any(|word| said(word))
+    }
+
+    fn table(&self, name: &str) -> bool {
+        self.wants(name, &["steady", "full", "backlog", "real"])
+    }
+
+    fn engine(&self, name: &str) -> bool {
+        self.wants(name, &["mahi-mahi", "autobahn"])
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        let said: Vec<_> = self.words.iter().filter_map(|word| word.parse().ok()).collect();
+        match (self.quick, said.is_empty()) {
+            (true, _) => vec![4],
+            (_, true) => vec![4, 10, 50, 100],
+            _ => said,
+        }
+    }
+
+    fn replays(&self) -> usize {
+        let said = self.words.iter().find_map(|word| word.strip_prefix("replays=")?.parse().ok());
+        said.unwrap_or(if self.quick { 2 } else { 7 })
+    }
+
+    /// Both engines, or the one that is wanted, with modelled keys.
+    fn subjects(&self, size: usize, retained: u64, backlog: Option<Backlog>) -> Vec<Rc<dyn Subject>> {
+        let mahi: Rc<dyn Subject> = Rc::new(Mahi::new(size, retained, false, backlog));
+        let auto: Rc<dyn Subject> = Rc::new(Auto::new(size, retained, Kind::Modelled, backlog));
+        [mahi, auto].into_iter().filter(|subject| self.engine(subject.name())).collect()
+    }
+}
+
+fn main() {
+    let choice = Choice::from_arguments();
+    choice.table("steady").then(|| growth_with_the_committee(&choice));
+    choice.table("full").then(|| full_batches(&choice));
+    choice.table("backlog").then(|| backlog(&choice, Backlog::All));
+    choice.table("backlog").then(|| backlog(&choice, Backlog::One));
+    choice.table("real").then(|| real_cryptography(&choice));
+}
+
+/// Runs for so many proposals of everybody, then measures so many.
+fn steady(subject: Rc<dyn Subject>, batch_bytes: usize, warm: u64, proposals: u64, replays: usize) -> Cost {
+    let mut net = Net::new(subject, batch_bytes);
+    net.run(warm);
+    net.run(proposals);
+    let [cost] = net.costs(replays);
+    cost
+}
+
+fn growth_with_the_committee(choice: &Choice) {
+    println!("\nsteady state: 1 KiB batches of two transactions, 30 rounds or slots kept, modelled crypto");
+    println!(
+        "| engine | n | engine, us/proposal | ratio | us/proposal and validator | us/committed tx | allocations/proposal | KiB allocated/proposal | verifier, us/proposal |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let mut bases = Vec::<(&str, f64)>::new();
+    for size in choice.sizes() {
+        for subject in choice.subjects(size, 30, None) {
+            let name = subject.name();
+            let (warm, proposals) = if choice.quick { (10, 5) } else { (70, 2_000 / size as u64 + 10) };
+            let cost = steady(subject, 1 << 10, warm, proposals, choice.replays());
+            let proposals = cost.counts.proposals as f64;
+            let micros = cost.engine() / proposals;
+            if bases.iter().all(|(base, _)| *base != name) {
+                bases.push((name, micros));
+            }
+            let base = bases.iter().find(|(base, _)| *base == name).unwrap().1;
+            println!(
+                "| {name} | {size} | {micros:.1} | {:.1} | {:.3} | {:.2} | {:.1} | {:.1} | {:.1} |",
+                micros / base,
+                micros / size as f64,
+                cost.engine() * TRANSACTION as f64 / cost.counts.bytes as f64,
+                cost.allocations as f64 / proposals,
+                cost.allocated_bytes as f64 / 1024.0 / proposals,
+                cost.verifier() / proposals,
+            );
+        }
+    }
+}
+
+fn full_batches(choice: &Choice) {
+    println!("\nfull: 512 KiB batches of {TRANSACTION} B transactions, 8 rounds or slots kept, modelled crypto");
+    println!(
+        "| engine | n | engine, us/proposal | us/committed tx | million committed tx/s | verifier, us/proposal | us/committed tx |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for size in choice.sizes() {
+        for subject in choice.subjects(size, 8, None) {
+            let name = subject.name();
+            let (warm, proposals) = if choice.quick { (8, 3) } else { (16, 100 / size as u64 + 4) };
+            let cost = steady(subject, 512 << 10, warm, proposals, choice.replays());
+            let (proposals, transactions) = (cost.counts.proposals as f64, (cost.counts.bytes / TRANSACTION) as f64);
+            println!(
+                "| {name} | {size} | {:.1} | {:.3} | {:.1} | {:.1} | {:.3} |",
+                cost.engine() / proposals,
+                cost.engine() / transactions,
+                transactions / cost.engine(),
+                cost.verifier() / proposals,
+                cost.verifier() / transactions,
+            );
+        }
+    }
+}
+
+fn backlog(choice: &Choice, backlog: Backlog) {
+    let title = match backlog {
+        Backlog::All => "all coins closed to validator 0 / all slots withheld from everybody",
+        Backlog::One => "one coin closed to validator 0 / one car withheld from it",
+    };
+    println!(
+        "\nbacklog: {title}, for k proposals of each of 10 validators, 1 KiB batches, 100 rounds or slots kept, modelled crypto"
+    );
+    println!(
+        "| engine | k | us/proposal while it stands (the last 10 of k) | ratio | resolving it, ms | commits | us/batch delivered | longest step, ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for name in ["mahi-mahi", "autobahn"] {
+        let mut first = None;
+        for k in if choice.quick { [12, 20, 30] } else { [12, 100, 390] } {
+            let Some(subject) = choice.subjects(10, 100, Some(backlog)).into_iter().find(|subject| subject.name() == name)
+            else {
+                continue;
+            };
+            let mut net = Net::new(subject, 1 << 10);
+            net.run(k - 10);
+            net.run(10);
+            net.release();
+            let [standing, resolving] = net.costs(choice.replays());
+            let micros = standing.engine() / standing.counts.proposals as f64;
+            let base = *first.get_or_insert(micros);
+            println!(
+                "| {name} | {k} | {micros:.1} | {:.1} | {:.2} | {} | {:.1} | {:.2} |",
+                micros / base,
+                resolving.engine() / 1e3,
+                resolving.counts.commits,
+                resolving.engine() / resolving.counts.batches as f64,
+                resolving.longest() / 1e3,
+            );
+        }
+    }
+}
+
+fn real_cryptography(choice: &Choice) {
+    println!("\nreal crypto: n = 10, 1 KiB batches of two transactions");
+    println!("| engine | crypto | engine, us/proposal | us/committed tx | verifier, us/proposal | us/committed tx |");
+    println!("|---|---|---|---|---|---|");
+    let mahi = |real| Rc::new(Mahi::new(10, 30, real, None)) as Rc<dyn Subject>;
+    let auto = |kind| Rc::new(Auto::new(10, 30, kind, None)) as Rc<dyn Subject>;
+    let rows = [
+        ("modelled", mahi(false)),
+        ("ed25519, BLS coin", mahi(true)),
+        ("modelled", auto(Kind::Modelled)),
+        ("ed25519, lists", auto(Kind::Lists)),
+        ("ed25519, BLS sums", auto(Kind::Sums)),
+    ];
+    for (crypto, subject) in rows.into_iter().filter(|(_, subject)| choice.engine(subject.name())) {
+        let name = subject.name();
+        let cost = steady(subject, 1 << 10, 10, if choice.quick { 3 } else { 30 }, choice.replays());
+        let (proposals, transactions) = (cost.counts.proposals as f64, (cost.counts.bytes / TRANSACTION) as f64);
+        println!(
+            "| {name} | {crypto} | {:.1} | {:.2} | {:.1} | {:.2} |",
+            cost.engine() / proposals,
+            cost.engine() / transactions,
+            cost.verifier() / proposals,
+            cost.verifier() / transactions,
+        );
+    }
+}

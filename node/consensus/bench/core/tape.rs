@@ -1,0 +1,351 @@
+//! A committee of engines in virtual time, and a tape of what happened to validator 0, which is then done again under a clock.
+//!
+//! An engine is a function of its inputs: played back, they cost what they cost in the committee, as often as one likes, without
+//! anybody else on the processor. Every section of the tape is played several times, and of each instant the cheapest time counts:
+//! on a busy machine anything more is somebody else's.
+
+use crate::allocations;
+use corniche_engine::{Batch, Engine, Input, Ordered, Output, Recipients, Ticket, TraceEvent, Verifier};
+use corniche_testkit::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Packet, Process, View, World};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use std::{
+    collections::VecDeque,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// One engine under one committee.
+pub trait Subject {
+    fn name(&self) -> &'static str;
+    /// How many validators there are.
+    fn size(&self) -> usize;
+    /// At the birth of the network. For validator 0, what [`Subject::release`] released is withheld again.
+    fn start(&self, me: ValidatorIndex) -> Box<dyn Engine>;
+    fn verifier(&self) -> Arc<dyn Verifier>;
+    /// Whether a backlog is made by keeping this message back.
+    fn withholds(&self, to: usize, message: &Bytes) -> bool;
+    /// What is kept back besides messages comes to light, after so many proposals of everybody. What the others then tell validator 0.
+    fn release(&self, proposals: u64) -> Vec<Bytes>;
+}
+
+/// One-way delay of every link; writes take no time.
+const DELAY: Micros = Micros::from_millis(10);
+/// Nothing takes so long.
+const LIMIT: Micros = Micros::from_seconds(60);
+
+/// See the module documentation.
+pub struct Net {
+    subject: Rc<dyn Subject>,
+    world: World<Node>,
+    batch: Bytes,
+    tape: Vec<Section>,
+}
+
+type Section = Vec<(TimestampMs, Taped)>;
+
+/// An input.
+enum Taped {
+    Batch,
+    Message { from: ValidatorIndex, bytes: Bytes },
+    Durable(Ticket),
+    Deadline,
+    Up(ValidatorIndex),
+    Down(ValidatorIndex),
+    Release,
+}
+
+/// What a section of the tape did and took.
+#[derive(Clone, Default)]
+pub struct Cost {
+    /// One entry an instant.
+    engine: Vec<Duration>,
+    /// Likewise.
+    verifier: Vec<Duration>,
+    pub allocations: u64,
+    pub allocated_bytes: u64,
+    pub counts: Counts,
+}
+
+/// What an engine said it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks or cars taken in, own ones too.
+    pub proposals: u64,
+    pub commits: u64,
+    pub batches: u64,
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// Microseconds inside the engine.
+    pub fn engine(&self) -> f64 {
+        micros(self.engine.iter().sum())
+    }
+
+    /// Microseconds inside the verifier.
+    pub fn verifier(&self) -> f64 {
+        micros(self.verifier.iter().sum())
+    }
+
+    /// The instant at which the engine was busy for longest, in microseconds.
+    pub fn longest(&self) -> f64 {
+        micros(self.engine.iter().max().copied().unwrap_or_default())
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+impl Counts {
+    fn see(&mut self, output: &Output) {
+        match output {
+            Output::Trace(TraceEvent::Accepted(_)) => self.proposals += 1,
+            Output::Deliver(Ordered { batches, .. }) => {
+                self.commits += 1;
+                self.batches += batches.len() as u64;
+                self.bytes += batches.iter().map(|(_, batch)| batch.bytes.len() as u64).sum::<u64>();
+            }
+            Output::Accuse { .. } => panic!("nobody misbehaves here"),
+            _ => {}
+        }
+    }
+}
+
+impl Net {
+    /// Everybody proposes batches of so many bytes as fast as it can. With a backlog, something is withheld until [`Net::release`].
+    pub fn new(subject: Rc<dyn Subject>, batch_bytes: usize) -> Self {
+        let batch: Bytes = vec![7; batch_bytes].into();
+        let size = subject.size();
+        let start = {
+            let (subject, batch) = (subject.clone(), batch.clone());
+            Box::new(move |me, (), now, _| Node::start(&*subject, me, batch.clone(), now))
+        };
+        let mut world = World::new(Links::uniform(size, DELAY), DiskModel { sync: Micros::ZERO, rate: None }, 1, start);
+        world.set_adversary(Some(Box::new(Withhold(subject.clone()))));
+        world.start_all();
+        Self { subject, world, batch, tape: Vec::new() }
+    }
+
+    /// Until validator 0 has taken in so many more proposals of everybody, on the average; a section of the tape.
+    pub fn run(&mut self, proposals: u64) {
+        let goal = self.counts().proposals + proposals * self.subject.size() as u64;
+        self.run_until(|counts| counts.proposals >= goal);
+    }
+
+    /// What was withheld comes to light, and until validator 0 has delivered everything that it has taken in; a section of the tape.
+    pub fn release(&mut self) {
+        let (now, goal) = (self.world.now(), self.counts().proposals);
+        self.world.set_adversary(None);
+        let messages = self.subject.release(goal / self.subject.size() as u64);
+        self.world.with(0, |node| {
+            node.tape.push((now.timestamp(), Taped::Release));
+            for (place, message) in messages.into_iter().enumerate() {
+                let from = 1 + place % (node.size - 1);
+                node.handle(now, Event::Message { from, message: Packet::new(message) });
+            }
+        });
+        self.run_until(|counts| counts.batches >= goal);
+    }
+
+    fn run_until(&mut self, done: impl Fn(Counts) -> bool) {
+        let end = self.world.now() + LIMIT;
+        let finished = self.world.run_until_done(end, |world| world.process(0).is_some_and(|node| done(node.counts)));
+        assert!(finished, "{} of {}: no progress, {:?}", self.subject.name(), self.subject.size(), self.counts());
+        let section = self.world.with(0, |node| std::mem::take(&mut node.tape));
+        self.tape.extend(section);
+    }
+
+    fn counts(&self) -> Counts {
+        self.world.process(0).map_or(Counts::default(), |node| node.counts)
+    }
+
+    /// Plays the tape so often; what its last sections cost.
+    pub fn costs<const N: usize>(self, replays: usize) -> [Cost; N] {
+        let Self { subject, world, batch, tape } = self;
+        let counts = world.process(0).map(|node| node.counts);
+        // Everybody else's memory.
+        drop(world);
+        let all = (0..replays).map(|_| play(&*subject, &batch, &tape)).reduce(cheapest).expect("at least once");
+        assert_eq!(all.last().map(|cost| cost.counts), counts, "the same inputs, the same outputs");
+        let mut sections: Vec<_> = all;
+        for place in (1..sections.len()).rev() {
+            let before = sections[place - 1].counts;
+            let counts = &mut sections[place].counts;
+            counts.proposals -= before.proposals;
+            counts.commits -= before.commits;
+            counts.batches -= before.batches;
+            counts.bytes -= before.bytes;
+        }
+        let last = sections.split_off(sections.len() - N);
+        last.try_into().unwrap_or_else(|_| panic!("there are so many sections"))
+    }
+}
+
+/// What each section cost; counts are since the beginning.
+fn play(subject: &dyn Subject, batch: &Bytes, tape: &[Section]) -> Vec<Cost> {
+    let (mut engine, verifier) = (subject.start(ValidatorIndex(0)), subject.verifier());
+    let mut counts = Counts::default();
+    let mut outputs: Vec<Output> = std::iter::from_fn(|| engine.poll()).collect();
+    let mut costs = Vec::new();
+    for section in tape {
+        let mut cost = Cost::default();
+        for instant in section.chunk_by(|one, other| one.0 == other.0) {
+            let now = instant[0].0;
+            let start = Instant::now();
+            let inputs: Vec<Option<Input>> = instant.iter().map(|(_, taped)| taped.input(&*verifier, batch)).collect();
+            cost.verifier.push(start.elapsed());
+            let (count, bytes) = allocations::so_far();
+            let start = Instant::now();
+            for input in inputs {
+                match input {
+                    Some(input) => engine.handle(now, input),
+                    None => _ = subject.release(0),
+                }
+                while let Some(output) = engine.poll() {
+                    outputs.push(output);
+                }
+            }
+            cost.engine.push(start.elapsed());
+            let (count_now, bytes_now) = allocations::so_far();
+            cost.allocations += count_now - count;
+            cost.allocated_bytes += bytes_now - bytes;
+            outputs.drain(..).for_each(|output| counts.see(&output));
+        }
+        cost.counts = counts;
+        costs.push(cost);
+    }
+    costs
+}
+
+/// Of two plays of one tape, instant by instant.
+fn cheapest(mut one: Vec<Cost>, other: Vec<Cost>) -> Vec<Cost> {
+    let take = |one: &mut Vec<Duration>, other: &[Duration]| one.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).min(*b));
+    for (one, other) in one.iter_mut().zip(&other) {
+        take(&mut one.engine, &other.engine);
+        take(&mut one.verifier, &other.verifier);
+        one.allocations = one.allocations.min(other.allocations);
+        one.allocated_bytes = one.allocated_bytes.min(other.allocated_bytes);
+    }
+    one
+}
+
+impl Taped {
+    fn input(&self, verifier: &dyn Verifier, batch: &Bytes) -> Option<Input> {
+        Some(match self {
+            Self::Batch => Input::Batch(Batch { bytes: batch.clone() }),
+            Self::Message { from, bytes } => {
+                Input::Message { from: *from, message: verifier.verify(*from, bytes).expect("it was valid") }
+            }
+            Self::Durable(ticket) => Input::Durable(*ticket),
+            Self::Deadline => Input::Deadline,
+            Self::Up(peer) => Input::PeerUp(*peer),
+            Self::Down(peer) => Input::PeerDown(*peer),
+            Self::Release => return None,
+        })
+    }
+}
+
+/// One validator.
+struct Node {
+    me: usize,
+    size: usize,
+    engine: Box<dyn Engine>,
+    verifier: Arc<dyn Verifier>,
+    batch: Bytes,
+    actions: VecDeque<Action<Packet>>,
+    counts: Counts,
+    /// Validator 0's since it was last taken.
+    tape: Section,
+}
+
+impl Node {
+    fn start(subject: &dyn Subject, me: usize, batch: Bytes, now: Micros) -> Self {
+        let (engine, verifier) = (subject.start(index(me)), subject.verifier());
+        let (actions, counts, tape) = Default::default();
+        let mut node = Self { me, size: subject.size(), engine, verifier, batch, actions, counts, tape };
+        node.drain(now);
+        node
+    }
+
+    fn input(&mut self, now: Micros, taped: Taped, input: Input) {
+        if self.me == 0 {
+            self.tape.push((now.timestamp(), taped));
+        }
+        self.engine.handle(now.timestamp(), input);
+        self.drain(now);
+    }
+
+    fn drain(&mut self, now: Micros) {
+        let mut wants = false;
+        while let Some(output) = self.engine.poll() {
+            self.counts.see(&output);
+            match output {
+                Output::WantBatch { .. } => wants = true,
+                Output::Persist(ticket, record) => {
+                    self.actions.push_back(Action::Write { id: ticket.0, bytes: record.len() });
+                }
+                Output::Send { to, message } => self.send(to, message),
+                _ => {}
+            }
+        }
+        if wants {
+            self.input(now, Taped::Batch, Input::Batch(Batch { bytes: self.batch.clone() }));
+        }
+    }
+
+    fn send(&mut self, to: Recipients, message: Bytes) {
+        let (packet, me) = (Packet::new(message), self.me);
+        let bytes = packet.bytes().len();
+        let mut send = |to| self.actions.push_back(Action::Send { to, message: packet.clone(), bytes });
+        match to {
+            Recipients::All => (0..self.size).filter(|to| *to != me).for_each(&mut send),
+            Recipients::One(to) => send(to.as_usize()),
+        }
+    }
+}
+
+impl Process for Node {
+    type Message = Packet;
+    type Disk = ();
+
+    fn handle(&mut self, now: Micros, event: Event<Packet>) {
+        let (taped, input) = match event {
+            Event::Up(peer) => (Taped::Up(index(peer)), Input::PeerUp(index(peer))),
+            Event::Down(peer) => (Taped::Down(index(peer)), Input::PeerDown(index(peer))),
+            Event::Message { from, message } => {
+                let from = index(from);
+                let verified = message.verified(from, &*self.verifier).clone().expect("everybody is correct");
+                let bytes = message.bytes().clone();
+                (Taped::Message { from, bytes }, Input::Message { from, message: verified })
+            }
+            Event::Written(id) => (Taped::Durable(Ticket(id)), Input::Durable(Ticket(id))),
+            Event::Deadline => (Taped::Deadline, Input::Deadline),
+        };
+        self.input(now, taped, input);
+    }
+
+    fn poll(&mut self) -> Option<Action<Packet>> {
+        self.actions.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Micros> {
+        self.engine.deadline().map(Micros::from_timestamp)
+    }
+
+    fn power_off(self) {}
+}
+
+/// Holds what makes the backlog, until it is taken away.
+struct Withhold(Rc<dyn Subject>);
+
+impl Adversary<Packet> for Withhold {
+    fn fate(&mut self, _: &mut View<'_>, _: usize, to: usize, message: &Packet) -> Fate {
+        if self.0.withholds(to, message.bytes()) { Fate::Hold(0) } else { Fate::Normal }
+    }
+}
+
+pub fn index(position: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(position).expect("committees are small"))
+}
