@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     journal::{Journal, Record, Subject},
     keys::{Signatures, Signer},
-    lanes::{self, Lanes, Recovered, Write},
+    lanes::{self, Lanes, Purpose, Recovered, Write},
     message::{Availability, CommitQc, Context, Cut, Message, NamedCar, Position, Slot, Tip},
     order::Order,
     repair::Repair,
@@ -107,7 +107,7 @@ impl Engine for Autobahn {
     fn handle(&mut self, now: TimestampMs, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Batch(batch) => self.lanes.take_batch(batch),
+            Input::Batch(batch) => self.lanes.take_batch(self.now, batch),
             Input::Message { from, message } => {
                 if let Some(message) = message.0.downcast_ref::<Checked>() {
                     self.take_message(from, message);
@@ -238,6 +238,7 @@ impl Autobahn {
     }
 
     fn take_deadline(&mut self) {
+        self.drop_bodies();
         self.lanes.tick(self.now);
         if self.slots.deadline().is_some_and(|at| at <= self.now) {
             self.tell_slots(slots::Input::Deadline);
@@ -316,7 +317,7 @@ impl Autobahn {
             }
             slots::Effect::Send { to, message } => self.outputs.push_back(Output::Send { to, message: message.encode() }),
             slots::Effect::Committed { cut, certificate } => self.take_commit(cut, certificate),
-            slots::Effect::FetchTip { tip, from } => self.lanes.fetch_body(self.now, tip, from),
+            slots::Effect::FetchTip { slot, tip, from } => self.lanes.fetch_body(self.now, tip, from, Purpose(slot.0)),
             slots::Effect::Sync { available, .. } => {
                 // Y2, and Y4 for what is below an optimistic tip.
                 for certificate in available {
@@ -355,6 +356,14 @@ impl Autobahn {
         let record = Record::Commit((*cut).clone(), certificate.clone());
         self.persist(Subject::Commit(slot), &record, Some(Waiting::Commit(slot)));
         self.commits.insert(slot, Commit { cut, certificate, is_durable: false, is_fetched: false });
+        self.drop_bodies();
+    }
+
+    /// Y4: bodies for which no vote waits, and those that neither an open slot nor a committed one names.
+    fn drop_bodies(&mut self) {
+        let (slots, commits) = (&self.slots, self.commits.range(Slot(self.order.slot().0 + 1)..));
+        let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.names(tip));
+        self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.names(tip) || is_committed(tip));
     }
 
     /// O1. Whether a slot was executed.
@@ -372,6 +381,7 @@ impl Autobahn {
         self.outputs.push_back(Output::Deliver(ordered));
         self.repair.progress(self.now);
         self.lanes.execute(&cut.tips);
+        self.drop_bodies();
         self.collect_garbage();
         true
     }

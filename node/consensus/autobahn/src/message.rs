@@ -316,6 +316,13 @@ impl From<Tip> for VertexId {
     }
 }
 
+impl Cut {
+    /// Whether this is its tip of the lane.
+    pub fn names(&self, tip: &Tip) -> bool {
+        self.tips.get(tip.lane.as_usize()) == Some(tip)
+    }
+}
+
 impl Message {
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()

@@ -278,7 +278,7 @@ impl SlotState {
             Support::Lacking(tips) => {
                 if !std::mem::replace(&mut self.are_tips_asked, true) {
                     let from = desk.schedule.leader(self.slot, self.view);
-                    desk.effects.extend(tips.into_iter().map(|tip| Effect::FetchTip { tip, from }));
+                    desk.effects.extend(tips.into_iter().map(|tip| Effect::FetchTip { slot: self.slot, tip, from }));
                 }
                 if !desk.config.weak_votes || voted.is_some() {
                     return;
@@ -297,6 +297,17 @@ impl SlotState {
         self.promise(desk, self.votes_go_to(desk), vote);
     }
 
+    /// C3: tips without certificates count in the first view only.
+    pub fn awaits_bodies(&self) -> bool {
+        self.view == View(0) && !self.timed_out && !self.has_voted_strongly()
+    }
+
+    /// What is proposed, or was voted for, names this tip.
+    pub fn names(&self, tip: &Tip) -> bool {
+        let cuts = [self.prepare.as_ref().map(|(known, _)| known), self.prop.as_ref().map(|(_, known)| known)];
+        cuts.into_iter().flatten().any(|known| known.cut.names(tip))
+    }
+
     fn has_voted_strongly(&self) -> bool {
         self.prop.as_ref().is_some_and(|(view, _)| *view == self.view)
     }
@@ -313,14 +324,20 @@ impl SlotState {
         }
         let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
         let is_certified = |tip: &Tip| is_shown(tip) || lanes.is_certified(tip);
+        // Y4: a body without a certified parent could stand on a chain that nobody vouches for, and is not asked for.
+        let has_parent = |tip: &Tip| {
+            let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;
+            tip.position == Position(1) || prepare.available.iter().any(|certificate| is_parent(&certificate.tip))
+        };
         let mut lacking = Vec::new();
         for tip in prepare.cut.tips.iter().filter(|tip| tip.position > anchor.position(tip.lane) && !is_certified(tip)) {
             let is_allowed = prepare.view == View(0) && desk.may_be_optimistic(self.slot, tip.lane);
             match anchor {
                 Anchor::Unknown => return Support::None,
                 _ if !is_allowed => return Support::None,
-                _ if !lanes.vouches(tip) => lacking.push(*tip),
-                _ => {}
+                _ if lanes.vouches(tip) => {}
+                _ if has_parent(tip) => lacking.push(*tip),
+                _ => return Support::None,
             }
         }
         if lacking.is_empty() { Support::Strong } else { Support::Lacking(lacking) }

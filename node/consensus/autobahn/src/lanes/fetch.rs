@@ -1,27 +1,79 @@
 //! Histories and bodies that others hold (Y1–Y5). One holder is asked; when nothing comes, another one too (P15).
+//!
+//! | wanted | asked | ends |
+//! |---|---|---|
+//! | the history of a committed tip | whoever may have it, round and round | when it is held |
+//! | the history of a certified tip (Y2) | its signers, one of whom is correct | when it is held, or the lane is full: it is fetched again once committed |
+//! | the body of a tip without certificate (Y4) | the leader that proposed it | when it is held, or no vote waits for it any more |
+//!
+//! Nobody can make this grow: certified tips are at most [`MAX_EARLY`] a lane, bodies are bounded by the votes that wait for them, and of
+//! an answer only what was asked for is taken in. What is not due costs nothing.
 
 use super::{Effect, Lanes, lane::Lane};
 use crate::message::{Message, NamedCar, Position, Tip};
 use corniche_engine::Recipients;
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Certified tips of one lane whose histories are fetched before they are committed.
+const MAX_EARLY: usize = 16;
+
+/// What the caller wants a body for, in numbers of its own; a later purpose takes an earlier one's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Purpose(pub u64);
+
+/// Why something is fetched; of several reasons the last of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// A vote waits for the body of a tip without certificate.
+    Body(Purpose),
+    /// It is certified, and will probably be committed.
+    Early,
+    /// It is committed, and its execution waits.
+    Committed,
+}
 
 /// What is being fetched, by what it is fetched for.
 pub struct Fetches {
     me: Option<ValidatorIndex>,
     retry_ms: u64,
     targets: BTreeMap<Tip, Target>,
+    /// `(gap, target)` of every target.
+    gaps: BTreeSet<(Tip, Tip)>,
+    /// `(ask_at, target)` of every target.
+    timers: BTreeSet<(TimestampMs, Tip)>,
+    /// The targets that are bodies.
+    bodies: BTreeMap<Tip, Purpose>,
 }
 
 struct Target {
+    need: Need,
     /// The highest car of it that is missing; moves down as answers come.
     gap: Tip,
     /// Cars down to above this position are wanted, and none that is executed.
     above: Position,
-    /// Who holds it, in the order in which to ask; asked round and round.
+    /// Who holds it, in the order in which to ask; asked round and round. Never empty.
     sources: Vec<ValidatorIndex>,
     asked: usize,
     ask_at: TimestampMs,
+}
+
+/// What a target asks for next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ask {
+    whom: ValidatorIndex,
+    gap: Tip,
+    above: Position,
+}
+
+/// What is wanted of a chain, and why.
+#[derive(Clone, Copy)]
+struct Wanted {
+    need: Need,
+    above: Position,
 }
 
 impl Target {
@@ -34,11 +86,23 @@ impl Target {
             self.ask_at = now;
         }
     }
+
+    fn ask(&mut self, now: TimestampMs, retry_ms: u64) -> Ask {
+        let whom = self.sources[self.asked % self.sources.len()];
+        self.asked += 1;
+        // Each round of unanswered questions doubles the patience.
+        let rounds = (self.asked / self.sources.len()).min(6);
+        self.ask_at = TimestampMs(now.0.saturating_add(retry_ms << rounds));
+        Ask { whom, gap: self.gap, above: self.above }
+    }
 }
 
 impl Fetches {
     pub fn new(me: Option<ValidatorIndex>, retry_ms: u64) -> Self {
-        Self { me, retry_ms, targets: BTreeMap::new() }
+        let (targets, gaps) = (BTreeMap::new(), BTreeSet::new());
+        // A question that is due again at once would be asked for ever.
+        let retry_ms = retry_ms.max(1);
+        Self { me, retry_ms, targets, gaps, timers: BTreeSet::new(), bodies: BTreeMap::new() }
     }
 
     pub fn count(&self) -> usize {
@@ -46,24 +110,76 @@ impl Fetches {
     }
 
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.targets.values().filter(|target| !target.sources.is_empty()).map(|target| target.ask_at).min()
+        self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Cars of a lane came, or were executed.
-    pub fn refresh(&mut self, lane: ValidatorIndex, held: &Lane) {
-        let first = Tip { lane, position: Position(0), digest: Default::default() };
-        let of_lane: Vec<Tip> = self.targets.range(first..).map(|(tip, _)| *tip).take_while(|tip| tip.lane == lane).collect();
-        for tip in of_lane {
-            let target = self.targets.get_mut(&tip).expect("just seen");
-            match held.gap(target.gap, target.above) {
-                Some(gap) => target.gap = gap,
-                None => _ = self.targets.remove(&tip),
+    fn take(&mut self, tip: &Tip) -> Option<Target> {
+        let target = self.targets.remove(tip)?;
+        self.gaps.remove(&(target.gap, *tip));
+        self.timers.remove(&(target.ask_at, *tip));
+        self.bodies.remove(tip);
+        Some(target)
+    }
+
+    fn put(&mut self, tip: Tip, target: Target) {
+        self.gaps.insert((target.gap, tip));
+        self.timers.insert((target.ask_at, tip));
+        if let Need::Body(purpose) = target.need {
+            self.bodies.insert(tip, purpose);
+        }
+        self.targets.insert(tip, target);
+    }
+
+    /// The targets that miss this car.
+    fn missing(&self, car: Tip) -> Vec<Tip> {
+        let first = self.gaps.range((car, lowest(car.lane))..);
+        first.take_while(|(gap, _)| *gap == car).map(|(_, target)| *target).collect()
+    }
+
+    /// This car came: what missed it misses something lower, or nothing.
+    pub fn arrived(&mut self, car: Tip, held: &Lane) {
+        for tip in self.missing(car) {
+            let Some(target) = self.take(&tip) else { continue };
+            if let Some(gap) = held.gap(target.gap, target.above) {
+                self.put(tip, Target { gap, ..target });
             }
         }
     }
 
-    pub fn drop_executed(&mut self, lanes: &[Lane]) {
-        self.targets.retain(|tip, _| tip.position > lanes[tip.lane.as_usize()].executed().position);
+    /// Nothing is missing of what is executed.
+    pub fn executed(&mut self, executed: Tip) {
+        let start = lowest(executed.lane);
+        let end = Tip { position: executed.position.next(), ..start };
+        let done: Vec<_> = self.gaps.range((start, start)..(end, start)).map(|(_, target)| *target).collect();
+        done.iter().for_each(|tip| _ = self.take(tip));
+    }
+
+    /// Bodies for which no vote waits any more.
+    fn drop_bodies(&mut self, is_awaited: impl Fn(Purpose) -> bool) {
+        let idle: Vec<_> = self.bodies.iter().filter(|(_, purpose)| !is_awaited(**purpose)).map(|(tip, _)| *tip).collect();
+        idle.iter().for_each(|tip| _ = self.take(tip));
+    }
+
+    /// Histories of this lane that are being fetched, ascending.
+    fn histories(&self, lane: ValidatorIndex) -> impl DoubleEndedIterator<Item = (&Tip, &Target)> {
+        let end = Tip { position: Position(u64::MAX), ..lowest(lane) };
+        self.targets.range(lowest(lane)..end).filter(|(_, target)| !matches!(target.need, Need::Body(_)))
+    }
+
+    /// Whether another one may be fetched before it is committed.
+    fn has_room(&self, lane: ValidatorIndex) -> bool {
+        self.histories(lane).filter(|(_, target)| target.need == Need::Early).count() < MAX_EARLY
+    }
+
+    /// The highest position below this tip's that a fetch for the same lane ends at.
+    fn below(&self, tip: &Tip) -> Position {
+        let lower = self.histories(tip.lane).map(|(lower, _)| lower.position).rev();
+        lower.into_iter().find(|lower| *lower < tip.position).unwrap_or_default()
+    }
+
+    /// The lane is full: what misses this car and is not committed waits until it is.
+    fn give_up(&mut self, gap: Tip) {
+        self.missing(gap).iter().for_each(|tip| _ = self.take(tip));
     }
 
     /// What is missing of a tip that is being fetched.
@@ -71,63 +187,88 @@ impl Fetches {
         self.targets.get(tip).map(|target| target.gap)
     }
 
-    /// The highest position below this tip's that a fetch for the same lane ends at.
-    fn below(&self, tip: &Tip) -> Position {
-        let first = Tip { position: Position(0), digest: Default::default(), ..*tip };
-        let end = Tip { digest: Default::default(), ..*tip };
-        self.targets.range(first..end).next_back().map_or(Position(0), |(lower, _)| lower.position)
-    }
-
-    fn add(&mut self, now: TimestampMs, tip: Tip, gap: Tip, above: Position, sources: &[ValidatorIndex]) {
-        let sources = sources.iter().copied().filter(|source| Some(*source) != self.me);
-        let target = self.targets.entry(tip).or_insert(Target { gap, above, sources: Vec::new(), asked: 0, ask_at: now });
+    fn add(&mut self, now: TimestampMs, tip: Tip, wanted: Wanted, gap: Tip, sources: &[ValidatorIndex]) {
+        let Wanted { need, above } = wanted;
+        let new = Target { need, gap, above, sources: Vec::new(), asked: 0, ask_at: now };
+        let mut target = self.take(&tip).unwrap_or(new);
         // A body was wanted first, and now its history is.
-        target.above = target.above.min(above);
-        for source in sources {
-            if !target.sources.contains(&source) {
-                target.sources.push(source);
+        (target.need, target.above) = (target.need.max(need), target.above.min(above));
+        for source in sources.iter().filter(|source| Some(**source) != self.me) {
+            if !target.sources.contains(source) {
+                target.sources.push(*source);
             }
+        }
+        if !target.sources.is_empty() {
+            self.put(tip, target);
         }
     }
 
-    /// Whom to ask for what now: `(whom, chain's end, above)`.
-    fn due(&mut self, now: TimestampMs) -> Vec<(ValidatorIndex, Tip, Position)> {
-        let mut questions = Vec::new();
-        for target in self.targets.values_mut().filter(|target| target.ask_at <= now && !target.sources.is_empty()) {
-            let whom = target.sources[target.asked % target.sources.len()];
-            target.asked += 1;
-            // Each round of unanswered questions doubles the patience.
-            let rounds = (target.asked / target.sources.len()).min(6);
-            target.ask_at = TimestampMs(now.0.saturating_add(self.retry_ms << rounds));
-            let question = (whom, target.gap, target.above);
-            if !questions.contains(&question) {
-                questions.push(question);
+    /// What to ask now.
+    fn due(&mut self, now: TimestampMs) -> Vec<Ask> {
+        let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
+        while let Some((_, tip)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            let Some(mut target) = self.take(&tip) else { break };
+            let ask = target.ask(now, self.retry_ms);
+            self.put(tip, target);
+            if seen.insert(ask) {
+                questions.push(ask);
             }
         }
         questions
     }
+
+    /// An answer about the chain that ends at `gap`; what may be taken from it, if anything was asked.
+    fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, gap: Tip, helped: bool) -> Option<Wanted> {
+        let mut wanted: Option<Wanted> = None;
+        for tip in self.missing(gap) {
+            let Some(mut target) = self.take(&tip) else { continue };
+            target.answered(now, from, helped);
+            let Wanted { need, above } = wanted.unwrap_or(Wanted { need: target.need, above: target.above });
+            wanted = Some(Wanted { need: need.max(target.need), above: above.min(target.above) });
+            self.put(tip, target);
+        }
+        wanted
+    }
+}
+
+/// Sorts before every car of a lane.
+fn lowest(lane: ValidatorIndex) -> Tip {
+    Tip { lane, position: Position(0), digest: Default::default() }
 }
 
 impl Lanes {
-    /// Y1: the history of a tip that these validators hold, above a position and above what is executed.
+    /// Y1: the history of a committed tip that these validators hold, above a position and above what is executed.
     pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
-        self.fetch(now, tip, above, sources);
+        self.fetch(now, tip, Wanted { need: Need::Committed, above }, sources);
     }
 
-    /// Y2: the same for a tip that is not committed yet. What is being fetched for a lower tip of the lane is most likely part of it.
+    /// Y2: the same for a tip that is certified only. What is being fetched for a lower tip of the lane is most likely part of it.
     pub fn prefetch(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
-        self.fetch(now, tip, self.fetches.below(&tip), sources);
+        if self.fetches.has_room(tip.lane) && !self.is_full(tip.lane) {
+            self.fetch(now, tip, Wanted { need: Need::Early, above: self.fetches.below(&tip) }, sources);
+        }
     }
 
-    /// Y4: the body of a tip that is not certified, and nothing below.
-    pub fn fetch_body(&mut self, now: TimestampMs, tip: Tip, source: ValidatorIndex) {
-        self.fetch(now, tip, tip.position.before(), &[source]);
+    /// Y4: the body of a tip that is not certified, whose parent is, and nothing below.
+    pub fn fetch_body(&mut self, now: TimestampMs, tip: Tip, source: ValidatorIndex, purpose: Purpose) {
+        self.fetch(now, tip, Wanted { need: Need::Body(purpose), above: tip.position.before() }, &[source]);
     }
 
-    fn fetch(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
+    /// Ends the fetching of bodies that no vote waits for, and gives up those that came, nothing stands on and nothing names any more.
+    pub fn drop_bodies(&mut self, is_awaited: impl Fn(Purpose) -> bool, is_named: impl Fn(&Tip) -> bool) {
+        self.fetches.drop_bodies(is_awaited);
+        let lanes = &mut self.lanes;
+        self.bodies.retain(|tip| {
+            let lane = &mut lanes[tip.lane.as_usize()];
+            let is_side = tip.position > lane.executed().position && lane.get(tip).is_some() && !lane.supports(tip);
+            is_side && (is_named(tip) || !lane.remove_top(tip))
+        });
+    }
+
+    fn fetch(&mut self, now: TimestampMs, tip: Tip, wanted: Wanted, sources: &[ValidatorIndex]) {
         let from = self.fetches.gap(&tip).unwrap_or(tip);
-        if let Some(gap) = self.lane(tip.lane).gap(from, above) {
-            self.fetches.add(now, tip, gap, above, sources);
+        if let Some(gap) = self.lane(tip.lane).gap(from, wanted.above) {
+            self.fetches.add(now, tip, wanted, gap, sources);
             self.ask(now);
         }
     }
@@ -140,26 +281,31 @@ impl Lanes {
     }
 
     pub(super) fn ask(&mut self, now: TimestampMs) {
-        for (whom, tip, above) in self.fetches.due(now) {
-            let lane = self.lane(tip.lane);
+        for Ask { whom, gap, above } in self.fetches.due(now) {
+            let lane = self.lane(gap.lane);
             // What we support is most likely on the same chain; if not, the next question goes deeper.
             let known = [lane.voted().position, lane.executed().position];
-            let known = known.into_iter().filter(|known| *known < tip.position).max().unwrap_or(Position(0));
-            let message = Message::FetchCars { tip, above: above.max(known) };
+            let known = known.into_iter().filter(|known| *known < gap.position).max().unwrap_or(Position(0));
+            let message = Message::FetchCars { tip: gap, above: above.max(known) };
             self.effects.push_back(Effect::Send { to: Recipients::One(whom), message: Box::new(message) });
         }
     }
 
-    /// SYNC-REPLY: a verified chain that ends at `tip`; nothing when the sender does not hold it. What nobody asked for is dropped.
+    /// SYNC-REPLY: a verified chain that ends at `tip`; nothing when the sender does not hold it. What nobody asked for is dropped: of a
+    /// chain that no certificate vouches for, everything but its tip.
     pub fn take_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<NamedCar>]) {
-        let mut wanted = self.fetches.targets.values_mut().filter(|target| target.gap == tip).peekable();
-        if wanted.peek().is_none() {
-            return;
-        }
-        wanted.for_each(|target| target.answered(now, from, !cars.is_empty()));
-        for car in cars.iter().rev() {
+        let Some(Wanted { need, above }) = self.fetches.answered(now, from, tip, !cars.is_empty()) else { return };
+        let floor = above.max(self.lane(tip.lane).executed().position);
+        for car in cars.iter().rev().take_while(|car| car.position() > floor) {
+            if need == Need::Early && self.is_full(tip.lane) {
+                self.fetches.give_up(tip);
+                break;
+            }
             self.report_fork(car);
             self.insert(car.clone());
+        }
+        if let (Need::Body(_), Some(_)) = (need, self.lane(tip.lane).get(&tip)) {
+            self.bodies.insert(tip);
         }
         self.advance(tip.lane);
         self.ask(now);

@@ -27,8 +27,17 @@ pub struct Lane {
     accused: BTreeSet<Position>,
     /// R5: no votes up to here, an earlier life may have cast them.
     pub silent_through: Position,
-    /// Bytes of batches held above the executed position.
-    unexecuted_bytes: u64,
+    /// What the cars above the executed position weigh, and those up to it ([`weight`]).
+    unexecuted: u64,
+    retained: u64,
+}
+
+/// What a car weighs besides its batch, bytes: its signatures, its places in tables and its record, rounded up. So an empty car is not
+/// free, and a bound in bytes bounds the number of cars too (G5).
+pub const CAR_WEIGHT: u64 = 4_096;
+
+fn weight(car: &NamedCar) -> u64 {
+    car.batch().len() as u64 + CAR_WEIGHT
 }
 
 struct Held {
@@ -58,7 +67,8 @@ impl Lane {
             waiting: BTreeMap::new(),
             accused: BTreeSet::new(),
             silent_through: Position(0),
-            unexecuted_bytes: 0,
+            unexecuted: 0,
+            retained: 0,
         }
     }
 
@@ -95,8 +105,14 @@ impl Lane {
         self.executed
     }
 
-    pub fn unexecuted_bytes(&self) -> u64 {
-        self.unexecuted_bytes
+    /// What is held above the executed position weighs.
+    pub fn unexecuted(&self) -> u64 {
+        self.unexecuted
+    }
+
+    /// What is held up to the executed position weighs.
+    pub fn retained(&self) -> u64 {
+        self.retained
     }
 
     /// Cars held, waiting ones too.
@@ -133,14 +149,34 @@ impl Lane {
             return false;
         }
         let rooted = self.is_rooted(&car.parent());
-        if tip.position > self.executed.position {
-            self.unexecuted_bytes += car.batch().len() as u64;
-        }
+        *self.weight_at(tip.position) += weight(&car);
         self.cars.insert(key, Held { car, rooted, vote: Vote::None });
         if rooted {
             self.root_children(tip);
         }
         true
+    }
+
+    fn weight_at(&mut self, position: Position) -> &mut u64 {
+        if position > self.executed.position { &mut self.unexecuted } else { &mut self.retained }
+    }
+
+    /// Gives a car up that nothing held stands on. Whether it did.
+    pub fn remove_top(&mut self, tip: &Tip) -> bool {
+        let above = tip.position.next();
+        let mut children = self.cars.range((above, B256::ZERO)..(above.next(), B256::ZERO));
+        if children.any(|(_, held)| held.car.parent() == *tip) {
+            return false;
+        }
+        let removed = self.cars.remove(&(tip.position, tip.digest));
+        removed.iter().for_each(|held| *self.weight_at(tip.position) -= weight(&held.car));
+        removed.is_some()
+    }
+
+    /// This car is on the chain that we support, or on one that is certified.
+    pub fn supports(&self, tip: &Tip) -> bool {
+        let certified = self.certified.iter().map(|certificate| certificate.tip);
+        certified.chain([self.voted]).any(|top| self.descends(top, *tip))
     }
 
     fn root_children(&mut self, parent: Tip) {
@@ -264,9 +300,11 @@ impl Lane {
         let (kept, dropped): (Vec<_>, Vec<_>) = all.partition(|car| committed.contains(&car.tip().digest));
         for car in &dropped {
             self.cars.remove(&(car.position(), car.tip().digest));
+            self.unexecuted -= weight(car);
         }
-        let bytes: u64 = kept.iter().chain(&dropped).map(|car| car.batch().len() as u64).sum();
-        self.unexecuted_bytes -= bytes;
+        let executed: u64 = kept.iter().map(|car| weight(car)).sum();
+        self.unexecuted -= executed;
+        self.retained += executed;
         self.executed = tip;
         // D5: what is committed counts as voted for.
         if self.voted.position <= tip.position {
@@ -298,7 +336,7 @@ impl Lane {
         while let Some(first) =
             self.cars.first_entry().filter(|first| first.key().0 <= self.forgotten && *first.key() != executed)
         {
-            first.remove();
+            self.retained -= weight(&first.remove().car);
         }
     }
 
@@ -306,7 +344,12 @@ impl Lane {
     pub fn drop_old_forks(&mut self) {
         let chain: BTreeSet<_> = self.down(self.executed, Position(0)).map(|car| (car.position(), car.tip().digest)).collect();
         let executed = self.executed.position;
-        self.cars.retain(|key, _| key.0 > executed || chain.contains(key));
+        let retained = &mut self.retained;
+        self.cars.retain(|key, held| {
+            let stays = key.0 > executed || chain.contains(key);
+            *retained -= if stays { 0 } else { weight(&held.car) };
+            stays
+        });
     }
 
     fn held(&self, tip: &Tip) -> Option<&Held> {

@@ -21,10 +21,15 @@ use crate::{
 };
 use corniche_engine::{Batch, Committee, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
+pub use fetch::Purpose;
 use fetch::Fetches;
+pub use lane::CAR_WEIGHT;
 use lane::{Lane, Vote};
 use own::Own;
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 /// What the lanes owe.
 #[derive(Debug)]
@@ -90,6 +95,8 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     own: Option<Own>,
     fetches: Fetches,
+    /// Bodies that were fetched for votes, and that nothing else holds here.
+    bodies: BTreeSet<Tip>,
     effects: VecDeque<Effect>,
     /// A tip or a body changed since it was last asked for.
     changed: bool,
@@ -109,8 +116,9 @@ impl Lanes {
         let own = signer.as_ref().map(|signer| Own::new(executed[signer.index().as_usize()]));
         let lanes = executed.into_iter().map(Lane::new).collect();
         let fetches = Fetches::new(signer.as_ref().map(|signer| signer.index()), config.fetch_retry_ms);
-        let effects = VecDeque::new();
-        let mut all = Self { config, committee, context, signer, signatures, lanes, own, fetches, effects, changed: true };
+        let (bodies, effects) = (BTreeSet::new(), VecDeque::new());
+        let mut all =
+            Self { config, committee, context, signer, signatures, lanes, own, fetches, bodies, effects, changed: true };
         records.into_iter().for_each(|record| all.recover(record));
         all.lanes.iter_mut().for_each(Lane::drop_old_forks);
         all
@@ -165,8 +173,7 @@ impl Lanes {
             self.learn(certificate);
         }
         self.report_fork(car);
-        let full = self.lane(tip.lane).unexecuted_bytes() >= self.config.lane_bytes.saturating_mul(2);
-        let ahead = self.config.cars_ahead;
+        let (full, ahead) = (self.is_full(tip.lane), self.config.cars_ahead);
         if self.lane(tip.lane).get(&tip).is_some() {
             self.vote_again(tip);
         } else if tip.position > self.lane(tip.lane).executed().position && Some(tip.lane) != self.me() && !full {
@@ -179,15 +186,29 @@ impl Lanes {
         self.advance(tip.lane);
     }
 
+    /// P20: others' lanes are taken in up to twice what a correct owner sends.
+    fn is_full(&self, lane: ValidatorIndex) -> bool {
+        self.lane(lane).unexecuted() >= self.config.lane_bytes.saturating_mul(2)
+    }
+
+    /// Takes a car into its lane; `false` when it is held already or not needed any more.
+    fn hold(&mut self, car: Arc<NamedCar>) -> bool {
+        let tip = car.tip();
+        let news = self.lane_mut(tip.lane).insert(car);
+        if news {
+            self.fetches.arrived(tip, &self.lanes[tip.lane.as_usize()]);
+        }
+        news
+    }
+
     /// D3, D5: this car extends the chain we support.
     fn vote_for(&mut self, car: Arc<NamedCar>) {
         let tip = car.tip();
         let votes = self.votes_at(&tip);
-        let lane = self.lane_mut(tip.lane);
-        if !lane.insert(car.clone()) {
+        if !self.hold(car.clone()) {
             return;
         }
-        lane.set_vote(&tip, if votes { Vote::Recorded } else { Vote::None });
+        self.lane_mut(tip.lane).set_vote(&tip, if votes { Vote::Recorded } else { Vote::None });
         let write = if votes { Write::Voted(car.clone()) } else { Write::Kept(car.clone()) };
         self.taken(car, write);
     }
@@ -218,7 +239,6 @@ impl Lanes {
                 break;
             }
         }
-        self.fetches.refresh(lane, &self.lanes[lane.as_usize()]);
     }
 
     /// The owner sends a car again that we hold: it lacks our vote, or its certificate.
@@ -322,7 +342,7 @@ impl Lanes {
 
     /// Takes in a car as it is, without voting for it.
     pub fn insert(&mut self, car: Arc<NamedCar>) {
-        if self.lane_mut(car.lane()).insert(car.clone()) {
+        if self.hold(car.clone()) {
             self.taken(car.clone(), Write::Kept(car));
         }
     }
@@ -331,13 +351,13 @@ impl Lanes {
     pub fn execute(&mut self, tips: &[Tip]) {
         for tip in tips {
             let dropped = self.lane_mut(tip.lane).execute(*tip);
+            self.fetches.executed(self.lane(tip.lane).executed());
             if Some(tip.lane) == self.me() {
                 let batches = dropped.iter().map(|car| Batch { bytes: car.batch().clone() });
                 self.effects.extend(batches.map(Effect::Requeue));
             }
             self.advance(tip.lane);
         }
-        self.fetches.drop_executed(&self.lanes);
     }
 
     /// Cars up to here, all executed, are not served any more.
@@ -389,6 +409,11 @@ impl Lanes {
     /// How many cars and fetches are held.
     pub fn footprint(&self) -> usize {
         self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
+    }
+
+    /// What the executed cars weigh that are kept for others, bytes.
+    pub fn retained(&self) -> u64 {
+        self.lanes.iter().map(Lane::retained).sum()
     }
 
     /// How far a lane is executed, certified and supported here.

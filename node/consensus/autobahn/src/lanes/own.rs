@@ -1,6 +1,9 @@
 //! The own lane: batches become cars, votes become certificates (D1, D2, D6).
 
-use super::{Effect, Lanes, Write, lane::Vote};
+use super::{
+    Effect, Lanes, Write,
+    lane::{Lane, Vote},
+};
 use crate::{
     keys::Share,
     message::{Availability, Car, Message, NamedCar, Proof, SignedCar, Statement, Tip},
@@ -79,27 +82,31 @@ impl Lanes {
 
     /// An own car that somebody remembers. Whether our records lack it.
     pub fn adopt_own(&mut self, car: &Arc<NamedCar>) -> bool {
-        let lane = &mut self.lanes[car.lane().as_usize()];
-        let Some(own) = &mut self.own else { return false };
-        if car.position() < own.tip.position || !lane.insert(car.clone()) {
+        let Some(before) = self.own_tip() else { return false };
+        if car.position() < before.position || !self.hold(car.clone()) {
             return false;
         }
-        let lost = car.tip() != own.tip;
-        lane.set_vote(&car.tip(), Vote::None);
-        own.signed(car.tip());
+        self.lanes[car.lane().as_usize()].set_vote(&car.tip(), Vote::None);
+        self.own.iter_mut().for_each(|own| own.signed(car.tip()));
         self.taken(car.clone(), Write::Kept(car.clone()));
-        lost
+        // With pipelined cars it may be all that tells of it.
+        car.certificate().iter().for_each(|certificate| self.learn(certificate));
+        car.tip() != before
     }
 
     /// The answer to [`Effect::WantBatch`]. An empty batch makes an empty car: somebody waits for a later commit.
-    pub fn take_batch(&mut self, batch: Batch) {
-        match &mut self.own {
-            Some(own) if own.asked && batch.bytes.len() <= self.config.batch_bytes as usize => {
-                own.asked = false;
-                own.batch = Some(batch);
-            }
-            // Nobody asked for it, or for so much.
-            _ => self.effects.push_back(Effect::Requeue(batch)),
+    pub fn take_batch(&mut self, now: TimestampMs, batch: Batch) {
+        let fits = batch.bytes.len() <= self.config.batch_bytes as usize;
+        let Some(own) = self.own.as_mut().filter(|own| own.asked) else {
+            return self.effects.push_back(Effect::Requeue(batch)); // Nobody asked for it.
+        };
+        own.asked = false;
+        if fits {
+            own.batch = Some(batch);
+        } else {
+            // Nobody asked for so much. Asked again at once, the caller would say the same.
+            own.pause_until = Some(after(now, self.config.resend_ms));
+            self.effects.push_back(Effect::Requeue(batch));
         }
     }
 
@@ -134,7 +141,7 @@ impl Lanes {
             }
         }
         let certified = certified.unwrap_or_else(|| self.context.start(own.tip.lane));
-        own.tip.position.0 < certified.position.0 + self.config.cars_ahead && lane.unexecuted_bytes() < self.config.lane_bytes
+        own.tip.position.0 < certified.position.0 + self.config.cars_ahead && lane.unexecuted() < self.config.lane_bytes
     }
 
     fn sign(&mut self, now: TimestampMs, batch: Batch) {
@@ -154,8 +161,8 @@ impl Lanes {
     /// The own car is durable: only now does it count and leave.
     pub(super) fn launch(&mut self, now: TimestampMs, car: Arc<NamedCar>) {
         let tip = car.tip();
+        self.hold(car.clone());
         let lane = &mut self.lanes[tip.lane.as_usize()];
-        lane.insert(car.clone());
         lane.set_vote(&tip, Vote::Cast);
         let (Some(own), Some(signer)) = (&mut self.own, &self.signer) else { return };
         own.recording = false;
@@ -219,8 +226,8 @@ impl Lanes {
         let announce = own.announce_at.take_if(|at| *at <= now).is_some();
         let mut messages = Vec::new();
         if again && above < own.tip.position {
-            let cars = lane.down(own.tip, above).map(|car| Message::Car(car.signed().clone()));
-            messages.extend(cars);
+            let cars = lane.down(own.tip, above).filter_map(|car| presentable(car, lane, self.config.cars_ahead));
+            messages.extend(cars.map(Message::Car));
             messages.reverse();
         }
         if announce || again && executed < above {
@@ -237,6 +244,17 @@ impl Lanes {
             self.effects.push_back(Effect::Send { to: Recipients::All, message: Box::new(message) });
         }
     }
+}
+
+/// An own car as others accept it, with a certificate (D1). A peer that gave it back may have left that out; without one others would
+/// take us for faulty. `None`: not before the certificate is known.
+fn presentable(car: &NamedCar, lane: &Lane, ahead: u64) -> Option<SignedCar> {
+    let mut signed = car.signed().clone();
+    if signed.certificate.is_none() && car.position().0 > ahead {
+        let below = |tip: &Tip| tip.position.0 + ahead >= car.position().0 && lane.descends(car.parent(), *tip);
+        signed.certificate = Some(lane.certified().filter(|certificate| below(&certificate.tip))?.as_ref().clone());
+    }
+    Some(signed)
 }
 
 fn after(now: TimestampMs, wait: u64) -> TimestampMs {

@@ -146,7 +146,7 @@ impl Net {
         let Some(place) = self.asking.iter().position(|asking| *asking == node) else { return false };
         self.asking.remove(place);
         let bytes = text.as_bytes().to_vec().into();
-        self.act(node, |lanes, _| lanes.take_batch(Batch { bytes }));
+        self.act(node, |lanes, now| lanes.take_batch(now, Batch { bytes }));
         true
     }
 
@@ -239,7 +239,7 @@ fn d1_d2_a_batch_is_asked_for_when_the_last_car_is_certified() {
 
 #[test]
 fn d1_no_batch_is_asked_for_while_too_much_is_not_executed() {
-    let mut net = Net::new(4, Config { lane_bytes: 20, ..Config::default() });
+    let mut net = Net::new(4, Config { lane_bytes: 2 * (CAR_WEIGHT + 10), ..Config::default() });
     for car in 0..2 {
         assert!(net.batch(0, "exactly 10"), "{car}");
         net.run();
@@ -385,7 +385,7 @@ fn p21_a_fork_fetched_for_a_slot_is_vouched_for_but_gets_no_vote() {
     net.sent.clear();
     let tip = other[0].tip();
     assert!(!net.nodes[1].vouches(&tip));
-    net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2)));
+    net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(1)));
     net.run();
     assert!(net.nodes[1].vouches(&tip) && net.nodes[1].vouches(&one[0].tip()));
     assert_eq!(net.votes(1), [0; 0]);
@@ -425,7 +425,7 @@ fn g2_forks_do_not_pile_up_and_a_stale_tip_changes_nothing() {
         assert_eq!(net.nodes[1].lane(OWNER).executed(), car.tip());
         net.nodes[1].forget(&[car.position(), Position(0), Position(0), Position(0)]);
         assert_eq!(net.nodes[1].lane(OWNER).count(), 1, "one body a position, and only the last");
-        assert_eq!(net.nodes[1].lane(OWNER).unexecuted_bytes(), 0);
+        assert_eq!(net.nodes[1].lane(OWNER).unexecuted(), 0);
     }
 }
 
@@ -449,7 +449,7 @@ fn g5_a_flood_of_cars_fills_one_place_a_lane() {
 
 #[test]
 fn p20_others_lanes_are_taken_in_up_to_twice_what_a_correct_owner_sends() {
-    let mut net = Net::new(4, Config { lane_bytes: 20, ..Config::default() });
+    let mut net = Net::new(4, Config { lane_bytes: 2 * (CAR_WEIGHT + 10), ..Config::default() });
     let cars = net.chain(9, "exactly 9", &[2, 3]);
     cars.iter().for_each(|car| net.take(1, car));
     assert_eq!(net.votes(1), [1, 2, 3, 4]);
@@ -525,7 +525,7 @@ fn p12_what_is_lost_is_sent_again_and_an_executed_lane_is_quiet() {
 fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
     let mut net = Net::paced(4, Config { car_interval_ms: 10, ..Config::default() });
     let positions = |net: &Net| net.nodes[0].own_tip().unwrap().position.0;
-    net.act(0, |lanes, _| lanes.take_batch(Batch::default()));
+    net.act(0, |lanes, now| lanes.take_batch(now, Batch::default()));
     net.run();
     assert_eq!(positions(&net), 1);
     assert_eq!(net.nodes[0].certified(OWNER).unwrap().tip.position, Position(1));
@@ -535,6 +535,6 @@ fn an_empty_batch_makes_an_empty_car_and_cars_keep_their_distance() {
     net.now = TimestampMs(due);
     net.act(0, |lanes, now| lanes.tick(now));
     assert_eq!(net.asking.iter().filter(|node| **node == 0).count(), 2);
-    net.act(0, |lanes, _| lanes.take_batch(Batch { bytes: vec![1].into() }));
+    net.act(0, |lanes, now| lanes.take_batch(now, Batch { bytes: vec![1].into() }));
     assert_eq!(positions(&net), 2);
 }

@@ -103,9 +103,10 @@ pub enum Effect {
         cut: Arc<Cut>,
         certificate: CommitQc,
     },
-    /// A vote waits for the body of this tip: ask `from`, the leader that proposed it (TIP-REQ). May come again for the same tip;
-    /// [`Input::Lanes`] when it is there.
+    /// A vote in this slot waits for the body of this tip, whose parent is shown to be certified: ask `from`, the leader that proposed
+    /// it (TIP-REQ), as long as [`Slots::awaits_bodies`]. May come again for the same tip; [`Input::Lanes`] when it is there.
     FetchTip {
+        slot: Slot,
         tip: Tip,
         from: ValidatorIndex,
     },
@@ -232,6 +233,16 @@ impl Slots {
     /// Every slot up to this one is committed, and its cut was handed over.
     pub fn committed(&self) -> Slot {
         self.commits.through()
+    }
+
+    /// Whether a vote in this slot may wait for the bodies of tips.
+    pub fn awaits_bodies(&self, slot: Slot) -> bool {
+        self.open.get(&slot).is_some_and(SlotState::awaits_bodies)
+    }
+
+    /// Whether an open slot's proposal, or what this validator voted for there, names this tip.
+    pub fn names(&self, tip: &Tip) -> bool {
+        self.open.values().any(|state| state.names(tip))
     }
 
     /// How many things are held that could become too many.
