@@ -1,5 +1,12 @@
 //! The engine's parameters. Those that affect validity or results stand in the genesis only.
 
+use crate::{
+    execution::MAX_LAG,
+    journal::SPARE_RECORDS,
+    lanes::{CAR_WEIGHT, MAX_EARLY},
+    serve::MAX_WAITING,
+    slot::SlotState,
+};
 use corniche_engine::Committee;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
@@ -49,10 +56,11 @@ pub struct Config {
     pub fetch_retry_ms: u64,
     /// Most bytes of cars in one answer; one car is always allowed.
     pub fetch_bytes: u32,
-    /// Executed slots whose cuts, certificates and cars stay in memory and on disk for validators that lag.
+    /// Executed slots whose cuts, certificates and cars stay in memory and on disk for validators that lag; fewer when their cars are
+    /// more than `lane_bytes` a lane.
     pub retain_slots: u64,
-    /// Most bytes of own cars that are not executed yet: above, the engine asks for no batches. Of others' lanes twice as many are
-    /// taken in (P20).
+    /// Most bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] besides its batch: above, the engine asks for
+    /// no batches. Of others' lanes twice as many are taken in (P20), and so many a lane are kept after execution, of all lanes together.
     pub lane_bytes: u64,
     /// Most bytes of a batch.
     pub batch_bytes: u32,
@@ -184,10 +192,29 @@ impl Config {
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
     }
 
-    /// Most things that an engine of a committee of this size holds, and records it needs: commits that are kept and their cars, on
-    /// disk at most twice, and what is on its way.
+    /// Most bytes of executed cars that are kept for validators that lag, those of the last slot aside.
+    pub fn most_retained(&self, committee_size: usize) -> u64 {
+        self.lane_bytes.saturating_mul(committee_size as u64)
+    }
+
+    /// Most things that an engine of a committee of this size holds, whatever f of the others do, and most records it needs. Honest
+    /// validators come nowhere near it: most of it is what liars may fill.
     pub fn most_held(&self, committee_size: usize) -> usize {
-        8 * (committee_size + 2) * (usize::try_from(self.retain_slots).unwrap_or(usize::MAX / 4_096) + 64)
+        let capped = |number: u64| number.min(1 << 40);
+        let size = committee_size as u64;
+        // Cars of a lane whose owner is correct, at most.
+        let lane = capped(self.lane_bytes.div_ceil(CAR_WEIGHT)) + 1;
+        let (open, lag) = (2 * capped(self.open_slots), capped(self.retain_slots.saturating_add(MAX_LAG)));
+        // Not executed: twice as much is taken in, the tip that is executed next may stand on another fork of as much, and a body for
+        // each slot that is not executed. Executed: what may be retained, or the last slot. Then those that wait for their turn.
+        let cars = size * (4 * lane + open + lag + 3 * lane + capped(self.cars_ahead));
+        let fetches = size * (MAX_EARLY as u64 + 1 + open);
+        let commits = capped(self.retain_slots) + lag + open;
+        let slots = open * (2 + SlotState::most_held(committee_size) as u64);
+        let questions = size * MAX_WAITING as u64;
+        // Two of a car and its vote; as many again that nobody needs, until what holds them back is written again.
+        let records = 2 * (2 * cars + commits + open) + SPARE_RECORDS as u64;
+        usize::try_from(cars + fetches + commits + slots + questions + records).unwrap_or(usize::MAX)
     }
 
     /// Lanes that must have news before a leader proposes (C1).

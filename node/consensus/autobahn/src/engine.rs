@@ -5,15 +5,17 @@
 
 use crate::{
     config::Config,
+    execution::Commit,
     journal::{Journal, Record, Subject},
     keys::{Signatures, Signer},
-    lanes::{self, Lanes, Purpose, Recovered, Write},
-    message::{Availability, CommitQc, Context, Cut, Message, NamedCar, Position, Slot, Tip},
+    lanes::{self, Lanes, Purpose},
+    message::{Availability, Context, Message, NamedCar, Position, Slot, Tip},
     order::Order,
+    records::{Found, Waiting},
     repair::Repair,
     rules::Schedule,
     serve::{Question, Service},
-    slots::{self, RecordId, SlotRecord, Slots},
+    slots::{self, Slots},
     verify::Checked,
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
@@ -22,9 +24,6 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
-
-/// Committed slots whose cars are fetched at once, in the order of slots (row 36: what comes first is executed first).
-const FETCH_AHEAD: u64 = 16;
 
 /// Everything an engine is built from.
 pub struct Setup {
@@ -54,31 +53,16 @@ pub struct Autobahn {
     pub(crate) service: Service,
     /// Commits that are not executed, and executed ones that are kept for others.
     pub(crate) commits: BTreeMap<Slot, Commit>,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     me: Option<ValidatorIndex>,
-    journal: Journal,
+    pub(crate) journal: Journal,
     /// What waits for a record, by its ticket.
-    waiting: BTreeMap<Ticket, Waiting>,
-    /// Executed positions per lane after each of the last slots: cars up to there are forgotten when the slot is.
-    floors: VecDeque<Vec<Position>>,
+    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    /// The last slots with the executed positions of all lanes: cars up to there are forgotten when the slot is.
+    pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
     /// More validators are faulty than may be: two values of one slot are certified.
-    is_broken: bool,
-    outputs: VecDeque<Output>,
-}
-
-/// The value of a slot.
-pub(crate) struct Commit {
-    pub cut: Arc<Cut>,
-    pub certificate: CommitQc,
-    is_durable: bool,
-    is_fetched: bool,
-}
-
-enum Waiting {
-    Lanes(Write),
-    Slots(RecordId),
-    Commit(Slot),
-    Born,
+    pub(crate) is_broken: bool,
+    pub(crate) outputs: VecDeque<Output>,
 }
 
 impl slots::Lanes for Lanes {
@@ -171,7 +155,7 @@ impl Autobahn {
             records: open,
             now,
         });
-        let floors = VecDeque::from([order.executed().iter().map(|tip| tip.position).collect()]);
+        let floors = VecDeque::from([(order.slot(), order.executed().iter().map(|tip| tip.position).collect())]);
         let mut engine = Self {
             repair: Repair::new(seed, forgot, blank, now),
             service: Service::default(),
@@ -211,6 +195,7 @@ impl Autobahn {
             Checked::Available(certificate) => self.lanes.learn(certificate),
             Checked::FetchCars { tip, above } => self.take_question(from, Question::Cars { tip: *tip, above: *above }),
             Checked::Cars { tip, cars } => self.lanes.take_cars(now, from, *tip, cars),
+            Checked::Slots(_) | Checked::Commits(_) if self.is_left_behind() => {}
             Checked::Slots(message) => self.tell_slots(slots::Input::Message { from, message: message.clone() }),
             Checked::Standing { standing, yours } => self.take_standing(from, standing, yours.as_ref()),
             Checked::FetchCommits { above } => self.take_question(from, Question::Commits { above: *above }),
@@ -222,21 +207,6 @@ impl Autobahn {
         self.slots.handle(self.now, &mut self.lanes, input);
     }
 
-    fn take_durable(&mut self, ticket: Ticket) {
-        self.journal.durable(ticket);
-        match self.waiting.remove(&ticket) {
-            Some(Waiting::Lanes(write)) => self.lanes.durable(self.now, write),
-            Some(Waiting::Slots(record)) => self.tell_slots(slots::Input::Durable(record)),
-            Some(Waiting::Commit(slot)) => {
-                if let Some(commit) = self.commits.get_mut(&slot) {
-                    commit.is_durable = true;
-                }
-            }
-            Some(Waiting::Born) => self.repair.born(),
-            None => {}
-        }
-    }
-
     fn take_deadline(&mut self) {
         self.drop_bodies();
         self.lanes.tick(self.now);
@@ -245,6 +215,7 @@ impl Autobahn {
         }
         self.repair_if_due();
         self.serve_waiting();
+        self.release_records();
     }
 
     // ---- after every input ---------------------------------------------------------------------------------------------
@@ -275,18 +246,7 @@ impl Autobahn {
 
     fn perform_for_lanes(&mut self, effect: lanes::Effect) {
         match effect {
-            lanes::Effect::Persist(write) => {
-                let record = match &write {
-                    Write::Own(car) | Write::Voted(car) => Record::Car { car: car.signed().clone(), voted: true },
-                    Write::Kept(car) => Record::Car { car: car.signed().clone(), voted: false },
-                    Write::Vote(tip) => Record::Vote(*tip),
-                };
-                let subject = match &write {
-                    Write::Own(car) | Write::Voted(car) | Write::Kept(car) => Subject::Car(car.tip()),
-                    Write::Vote(tip) => Subject::Vote(*tip),
-                };
-                self.persist(subject, &record, Some(Waiting::Lanes(write)));
-            }
+            lanes::Effect::Persist(write) => self.persist_for_lanes(write),
             lanes::Effect::Send { to, message } => self.outputs.push_back(Output::Send { to, message: message.encode() }),
             lanes::Effect::WantBatch => {
                 let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
@@ -341,119 +301,7 @@ impl Autobahn {
         }
     }
 
-    // ---- commits -------------------------------------------------------------------------------------------------------
-
-    /// C8: durable before it is executed.
-    fn take_commit(&mut self, cut: Arc<Cut>, certificate: CommitQc) {
-        let slot = certificate.slot;
-        self.repair.progress(self.now);
-        if self.commits.contains_key(&slot) || slot <= self.order.slot() {
-            return;
-        }
-        let leader = self.schedule.leader(slot, certificate.view);
-        let why = format!("{:?} in view {}", certificate.kind, certificate.view.0).to_lowercase();
-        self.trace(TraceEvent::Decided { round: slot.0, rank: 0, leader, committed: Some(certificate.cut), why });
-        let record = Record::Commit((*cut).clone(), certificate.clone());
-        self.persist(Subject::Commit(slot), &record, Some(Waiting::Commit(slot)));
-        self.commits.insert(slot, Commit { cut, certificate, is_durable: false, is_fetched: false });
-        self.drop_bodies();
-    }
-
-    /// Y4: bodies for which no vote waits, and those that neither an open slot nor a committed one names.
-    fn drop_bodies(&mut self) {
-        let (slots, commits) = (&self.slots, self.commits.range(Slot(self.order.slot().0 + 1)..));
-        let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.names(tip));
-        self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.names(tip) || is_committed(tip));
-    }
-
-    /// O1. Whether a slot was executed.
-    fn execute_next(&mut self) -> bool {
-        if self.is_broken || !self.repair.may_deliver() {
-            return false;
-        }
-        self.fetch_committed();
-        let next = Slot(self.order.slot().0 + 1);
-        let Some(commit) = self.commits.get(&next).filter(|commit| commit.is_durable) else { return false };
-        let cut = commit.cut.clone();
-        let Some(ordered) = self.order.execute(&cut, |tip| self.lanes.chain(tip)) else { return false };
-        let detail = format!("{} with {} cars", ordered.index, ordered.batches.len());
-        self.trace(TraceEvent::note("commit", detail));
-        self.outputs.push_back(Output::Deliver(ordered));
-        self.repair.progress(self.now);
-        self.lanes.execute(&cut.tips);
-        self.drop_bodies();
-        self.collect_garbage();
-        true
-    }
-
-    /// Cars of committed slots that are not here: of the first slots first (Y3).
-    fn fetch_committed(&mut self) {
-        let executed = self.order.slot().0;
-        let mut above: Vec<_> = self.order.executed().iter().map(|tip| tip.position).collect();
-        for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + FETCH_AHEAD)) {
-            // The slot that is next may find that an earlier one took another fork than it did.
-            if !std::mem::replace(&mut commit.is_fetched, true) || slot.0 == executed + 1 {
-                // Y4, Y5: the certificate's signers hold what was not certified; what was has signers of its own, who were asked when the
-                // cut was proposed. Whoever executed the slot holds everything.
-                let mut sources = self.repair.informant(*slot).into_iter().collect::<Vec<_>>();
-                sources.extend(&commit.certificate.proof.signers);
-                sources.extend(self.committee.indices());
-                for tip in &commit.cut.tips {
-                    self.lanes.fetch_history(self.now, *tip, above[tip.lane.as_usize()], &sources);
-                }
-            }
-            for (position, tip) in above.iter_mut().zip(&commit.cut.tips) {
-                *position = tip.position.max(*position);
-            }
-        }
-    }
-
-    /// G1, G3: what is older than `retain_slots` goes, from memory and from the disk.
-    fn collect_garbage(&mut self) {
-        self.floors.push_back(self.order.executed().iter().map(|tip| tip.position).collect());
-        while self.floors.len() as u64 > self.config.retain_slots {
-            let positions = self.floors.pop_front().expect("there are more");
-            self.lanes.forget(&positions);
-        }
-        let retained = self.order.slot().0.saturating_sub(self.config.retain_slots);
-        self.commits = self.commits.split_off(&Slot(retained + 1));
-        let executed = self.order.slot();
-        let is_needed = |subject: &Subject| needs(&self.lanes, &self.commits, executed, subject);
-        let crowd = self.journal.crowded_by(is_needed);
-        let released = self.journal.release(is_needed);
-        for subject in crowd {
-            if let Some(record) = self.record_of(&subject) {
-                self.persist(subject, &record, None);
-            }
-        }
-        self.outputs.extend(released.map(Output::ReleaseBelow));
-    }
-
-    /// What to write again about a subject; slots are too short-lived for that.
-    fn record_of(&self, subject: &Subject) -> Option<Record> {
-        match subject {
-            Subject::Born => Some(Record::Born),
-            Subject::Car(tip) => self.lanes.record(tip).map(|(car, voted)| Record::Car { car: car.signed().clone(), voted }),
-            Subject::Vote(tip) => Some(Record::Vote(*tip)),
-            Subject::Commit(slot) => {
-                self.commits.get(slot).map(|commit| Record::Commit((*commit.cut).clone(), commit.certificate.clone()))
-            }
-            Subject::Slot(_) => None,
-        }
-    }
-
     // ---- outputs -------------------------------------------------------------------------------------------------------
-
-    fn persist(&mut self, subject: Subject, record: &Record, waiting: Option<Waiting>) {
-        let ticket = self.journal.append(subject);
-        self.waiting.extend(waiting.map(|waiting| (ticket, waiting)));
-        self.outputs.push_back(Output::Persist(ticket, record.encode()));
-    }
-
-    /// The first record of a life.
-    pub(crate) fn record_birth(&mut self) {
-        self.persist(Subject::Born, &Record::Born, Some(Waiting::Born));
-    }
 
     pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) {
         if Some(to) != self.me() {
@@ -490,52 +338,5 @@ impl Autobahn {
             lanes,
             self.slots.describe()
         )
-    }
-}
-
-/// Whether a restart needs the newest record of this subject.
-fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, subject: &Subject) -> bool {
-    match subject {
-        Subject::Born => true,
-        Subject::Car(tip) | Subject::Vote(tip) => lanes.needs(tip),
-        Subject::Slot(slot) => *slot > executed && commits.get(slot).is_none_or(|commit| !commit.is_durable),
-        Subject::Commit(slot) => commits.contains_key(slot),
-    }
-}
-
-/// What the records of earlier lives hold.
-#[derive(Default)]
-struct Found {
-    cars: Vec<Recovered>,
-    slots: Vec<SlotRecord>,
-    commits: BTreeMap<Slot, Commit>,
-}
-
-impl Found {
-    fn take(&mut self, record: Record, context: &Context) -> Subject {
-        match record {
-            Record::Born => Subject::Born,
-            Record::Car { car, voted } => {
-                let car = Arc::new(NamedCar::trusted(car, context));
-                let tip = car.tip();
-                self.cars.push(Recovered::Car { car, voted });
-                Subject::Car(tip)
-            }
-            Record::Vote(tip) => {
-                self.cars.push(Recovered::Vote(tip));
-                Subject::Vote(tip)
-            }
-            Record::Slot(record) => {
-                let slot = record.slot;
-                self.slots.push(*record);
-                Subject::Slot(slot)
-            }
-            Record::Commit(cut, certificate) => {
-                let slot = cut.slot;
-                let commit = Commit { cut: Arc::new(cut), certificate, is_durable: true, is_fetched: false };
-                self.commits.insert(slot, commit);
-                Subject::Commit(slot)
-            }
-        }
     }
 }

@@ -48,6 +48,8 @@ pub enum Subject {
 const FEW: usize = 64;
 /// Records written again at once, at most.
 const COPIES: usize = 16;
+/// Records that may be held back besides as many as are needed.
+pub const SPARE_RECORDS: usize = 16 * FEW;
 
 /// Hands out tickets and knows which of them are needed.
 pub struct Journal {

@@ -32,6 +32,7 @@ impl AutobahnKit {
             resend_ms: 300,
             status_ms: 1_000,
             retain_slots: 60,
+            lane_bytes: 1 << 20,
             ..Config::default()
         };
         Rc::new(Self::new(committee(size), config))

@@ -16,6 +16,7 @@
 
 pub mod config;
 mod engine;
+mod execution;
 mod journal;
 pub mod keys;
 #[cfg(feature = "kit")]
@@ -25,6 +26,7 @@ pub mod message;
 pub mod order;
 #[cfg(feature = "real-crypto")]
 pub mod real;
+mod records;
 mod repair;
 pub mod rules;
 mod serve;

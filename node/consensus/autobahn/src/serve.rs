@@ -21,7 +21,7 @@ const BURST_ANSWERS: u64 = 8;
 /// Bytes that even the smallest answer counts.
 const LEAST: u64 = 1_024;
 /// Questions of one peer that wait, at most; more are dropped, and asked again.
-const MAX_WAITING: usize = 64;
+pub const MAX_WAITING: usize = 64;
 
 /// What is owed to peers, and what they may still cost.
 #[derive(Default)]

@@ -472,6 +472,12 @@ impl SlotState {
         }
     }
 
+    /// The most that [`SlotState::footprint`] says: a vote and an acknowledgement of everybody in the views that are kept, their TIMEOUTs,
+    /// and the mail that waits for records.
+    pub fn most_held(committee_size: usize) -> usize {
+        1 + VIEWS_KEPT as usize * 3 * (committee_size + 1) + MAX_BODIES + 1 + 64
+    }
+
     /// How many things are held that could become too many.
     pub fn footprint(&self) -> usize {
         let votes: usize = self.tallies.values().map(Tally::len).sum();

@@ -2,8 +2,8 @@
 //!
 //! | wanted | asked | ends |
 //! |---|---|---|
-//! | the history of a committed tip | whoever may have it, round and round | when it is held |
-//! | the history of a certified tip (Y2) | its signers, one of whom is correct | when it is held, or the lane is full: it is fetched again once committed |
+//! | the history of the committed tip that is executed next | whoever may have it, round and round | when it is held |
+//! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | when it is held, or the lane is full: its turn will come |
 //! | the body of a tip without certificate (Y4) | the leader that proposed it | when it is held, or no vote waits for it any more |
 //!
 //! Nobody can make this grow: certified tips are at most [`MAX_EARLY`] a lane, bodies are bounded by the votes that wait for them, and of
@@ -18,8 +18,8 @@ use std::{
     sync::Arc,
 };
 
-/// Certified tips of one lane whose histories are fetched before they are committed.
-const MAX_EARLY: usize = 16;
+/// Tips of one lane whose histories are fetched before their turn.
+pub const MAX_EARLY: usize = 16;
 
 /// What the caller wants a body for, in numbers of its own; a later purpose takes an earlier one's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,10 +30,10 @@ pub struct Purpose(pub u64);
 pub enum Need {
     /// A vote waits for the body of a tip without certificate.
     Body(Purpose),
-    /// It is certified, and will probably be committed.
+    /// It is certified, and will probably be executed.
     Early,
-    /// It is committed, and its execution waits.
-    Committed,
+    /// It is executed next.
+    Next,
 }
 
 /// What is being fetched, by what it is fetched for.
@@ -177,7 +177,7 @@ impl Fetches {
         lower.into_iter().find(|lower| *lower < tip.position).unwrap_or_default()
     }
 
-    /// The lane is full: what misses this car and is not committed waits until it is.
+    /// The lane is full: what misses this car waits until its turn.
     fn give_up(&mut self, gap: Tip) {
         self.missing(gap).iter().for_each(|tip| _ = self.take(tip));
     }
@@ -239,14 +239,19 @@ fn lowest(lane: ValidatorIndex) -> Tip {
 impl Lanes {
     /// Y1: the history of a committed tip that these validators hold, above a position and above what is executed.
     pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
-        self.fetch(now, tip, Wanted { need: Need::Committed, above }, sources);
+        self.fetch(now, tip, Wanted { need: Need::Next, above }, sources);
     }
 
-    /// Y2: the same for a tip that is certified only. What is being fetched for a lower tip of the lane is most likely part of it.
-    pub fn prefetch(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
+    /// The same for a tip whose turn has not come: only as long as there is room.
+    pub fn fetch_early(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
         if self.fetches.has_room(tip.lane) && !self.is_full(tip.lane) {
-            self.fetch(now, tip, Wanted { need: Need::Early, above: self.fetches.below(&tip) }, sources);
+            self.fetch(now, tip, Wanted { need: Need::Early, above }, sources);
         }
+    }
+
+    /// Y2: a tip that is certified. What is being fetched for a lower tip of the lane is most likely part of it.
+    pub fn prefetch(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
+        self.fetch_early(now, tip, self.fetches.below(&tip), sources);
     }
 
     /// Y4: the body of a tip that is not certified, whose parent is, and nothing below.

@@ -21,8 +21,8 @@ use crate::{
 };
 use corniche_engine::{Batch, Committee, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
-pub use fetch::Purpose;
 use fetch::Fetches;
+pub use fetch::{MAX_EARLY, Purpose};
 pub use lane::CAR_WEIGHT;
 use lane::{Lane, Vote};
 use own::Own;

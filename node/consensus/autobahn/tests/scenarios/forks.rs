@@ -1,62 +1,15 @@
 //! Rows 31 and 32, P9, P21, P22: a lane's owner that tells everybody something else.
 
-use crate::cluster::{Cluster, index, plain};
+use crate::{
+    cluster::plain,
+    puppet::{FORKER, tell, without_owner},
+};
 use corniche_autobahn::{
-    Config, Signatures, Signer,
-    kit::{FakeKeys, FakeSignatures},
-    message::{Availability, Car, Context, Message, Proof, SignedCar, Statement, Tip},
+    Config,
+    message::{Message, Tip},
 };
 use corniche_engine::Offence;
-use corniche_testkit::{Event, Process};
-use corniche_types::{B256, ValidatorIndex};
-
-const FORKER: ValidatorIndex = ValidatorIndex(0);
-
-/// Plays the owner of lane 0, whose node is off.
-struct Puppet {
-    context: Context,
-    nonce: u64,
-}
-
-impl Puppet {
-    fn car(&mut self, parent: Tip, certificate: Option<Availability>, bytes: usize) -> SignedCar {
-        self.nonce += 1;
-        let batch = format!("{:0>bytes$}", self.nonce).into_bytes().into();
-        let car = Car { lane: FORKER, position: parent.position.next(), parent: parent.digest, batch };
-        let signature = FakeKeys(FORKER).sign(&self.context.car(&car));
-        SignedCar { car, signature, certificate }
-    }
-
-    fn tip(&self, car: &SignedCar) -> Tip {
-        Tip { lane: FORKER, position: car.car.position, digest: self.context.car(&car.car) }
-    }
-
-    /// What the votes of these make; they must have voted.
-    fn certificate(&self, cluster: &Cluster, tip: Tip, voters: &[usize]) -> Availability {
-        let digest = self.context.statement(&Statement::Held(tip));
-        let mut shares = vec![(FORKER, FakeKeys(FORKER).share(&digest))];
-        for voter in voters {
-            let voted = |message: &Message| matches!(message, Message::Held { tip: voted, .. } if *voted == tip);
-            assert!(cluster.node(*voter).count(voted) > 0, "{voter} voted for {tip:?}");
-            shares.push((index(*voter), FakeKeys(index(*voter)).share(&digest)));
-        }
-        let seal = FakeSignatures.combine(&shares).unwrap();
-        Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
-    }
-}
-
-fn tell(cluster: &mut Cluster, to: usize, message: &Message) {
-    let now = cluster.world.now();
-    cluster.world.with(to, |node| node.handle(now, Event::Message { from: FORKER.as_usize(), message: message.encode() }));
-}
-
-/// Everything but the forker's own node, and what it plays.
-fn without_owner(config: Config) -> (Cluster, Puppet) {
-    let mut cluster = Cluster::new(4, config);
-    cluster.world.crash(0);
-    let context = Context::new(&cluster.committee);
-    (cluster, Puppet { context, nonce: 0 })
-}
+use corniche_types::B256;
 
 #[test]
 fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {

@@ -3,12 +3,15 @@
 mod backlog;
 mod cluster;
 mod delays;
+mod floods;
 mod forks;
 mod history;
 mod lanes_alone;
 mod lost_disk;
+mod memory;
 mod order;
 mod pipelined;
+mod puppet;
 mod rations;
 mod real_crypto;
 mod trace;

@@ -6,7 +6,7 @@ use crate::{
 };
 use corniche_autobahn::{
     Config,
-    message::{CommitKind, Slot, Tip, View},
+    message::{CommitKind, Message, SignedPrepare, Slot, Tip, View},
     slots::Input,
 };
 use corniche_types::{B256, TimestampMs};
@@ -62,6 +62,28 @@ fn a_missing_body_is_asked_for_once_and_holds_one_vote_only() {
         let kind = net.nodes[late].commits[&Slot(1)].1.kind;
         assert_eq!(kind, if comes { CommitKind::Fast } else { CommitKind::Slow });
         assert_eq!(net.nodes[late].fetched, [tip]);
+    }
+}
+
+#[test]
+fn a_tip_whose_parent_is_not_shown_is_neither_asked_for_nor_voted_for() {
+    // C3, Y4: of a chain that nobody vouches for, any number of cars could be fetched.
+    for (position, shown, asked) in [(1, false, true), (2, false, false), (2, true, true)] {
+        let mut net = Net::new(4, leader_tips());
+        let leader = net.leader(1, 0);
+        let puppet = Puppet::of(&net, leader);
+        net.corrupt(leader, Box::new(|_, _, _| {}));
+        let mut cut = puppet.cut(1, B256::ZERO, 0);
+        cut.tips[leader] = net.tip(leader, position);
+        let parent = shown.then(|| net.certificate(net.tip(leader, position - 1)));
+        let Message::Prepare(prepare) = puppet.prepare(View(0), cut.clone(), None, None) else { unreachable!() };
+        let prepare = SignedPrepare { available: parent.into_iter().collect(), ..prepare };
+        let voter = (leader + 1) % 4;
+        net.send(leader, voter, Message::Prepare(prepare));
+        net.run_for(DELAY);
+        let expected = if asked { vec![cut.tips[leader]] } else { Vec::new() };
+        assert_eq!(net.nodes[voter].fetched, expected, "position {position}, parent shown {shown}");
+        assert!(!net.sent.contains_key("prepared"));
     }
 }
 

@@ -1,0 +1,127 @@
+//! Committed cuts become deliveries, in the order of slots (O1–O5, N7), and what is executed goes in time (G1, G3).
+
+use crate::{
+    engine::Autobahn,
+    journal::{Record, Subject},
+    message::{CommitQc, Cut, Slot, Tip},
+    records::Waiting,
+};
+use corniche_engine::{Output, TraceEvent};
+use std::sync::Arc;
+
+/// Committed slots whose cars are fetched at once, in the order of slots (row 36: what comes first is executed first).
+const FETCH_AHEAD: u64 = 16;
+/// Slots by which execution may lag behind agreement, besides `retain_slots`: whoever lags further has lost what it lacks, and takes no
+/// part in agreement, or its commits would pile up for ever.
+pub(crate) const MAX_LAG: u64 = 256;
+
+/// The value of a slot.
+pub(crate) struct Commit {
+    pub cut: Arc<Cut>,
+    pub certificate: CommitQc,
+    pub is_durable: bool,
+    /// Its cars were asked for.
+    pub is_fetched: bool,
+}
+
+impl Commit {
+    pub fn new(cut: Arc<Cut>, certificate: CommitQc, is_durable: bool) -> Self {
+        Self { cut, certificate, is_durable, is_fetched: false }
+    }
+}
+
+impl Autobahn {
+    /// Its execution lags so far behind agreement that nobody keeps what it lacks.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        let lag = self.slots.committed().0.saturating_sub(self.order.slot().0);
+        lag > self.config.retain_slots.saturating_add(MAX_LAG)
+    }
+
+    /// C8: durable before it is executed.
+    pub(crate) fn take_commit(&mut self, cut: Arc<Cut>, certificate: CommitQc) {
+        let slot = certificate.slot;
+        self.repair.progress(self.now);
+        if self.commits.contains_key(&slot) || slot <= self.order.slot() {
+            return;
+        }
+        let leader = self.schedule.leader(slot, certificate.view);
+        let why = format!("{:?} in view {}", certificate.kind, certificate.view.0).to_lowercase();
+        self.trace(TraceEvent::Decided { round: slot.0, rank: 0, leader, committed: Some(certificate.cut), why });
+        let record = Record::Commit((*cut).clone(), certificate.clone());
+        self.persist(Subject::Commit(slot), &record, Some(Waiting::Commit(slot)));
+        self.commits.insert(slot, Commit::new(cut, certificate, false));
+        self.drop_bodies();
+    }
+
+    /// Y4: bodies for which no vote waits, and those that neither an open slot nor a committed one names.
+    pub(crate) fn drop_bodies(&mut self) {
+        let (slots, commits) = (&self.slots, self.commits.range(Slot(self.order.slot().0 + 1)..));
+        let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.names(tip));
+        self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.names(tip) || is_committed(tip));
+    }
+
+    /// O1. Whether a slot was executed.
+    pub(crate) fn execute_next(&mut self) -> bool {
+        if self.is_broken || !self.repair.may_deliver() {
+            return false;
+        }
+        self.fetch_committed();
+        let next = Slot(self.order.slot().0 + 1);
+        let Some(commit) = self.commits.get(&next).filter(|commit| commit.is_durable) else { return false };
+        let cut = commit.cut.clone();
+        let Some(ordered) = self.order.execute(&cut, |tip| self.lanes.chain(tip)) else { return false };
+        let detail = format!("{} with {} cars", ordered.index, ordered.batches.len());
+        self.trace(TraceEvent::note("commit", detail));
+        self.outputs.push_back(Output::Deliver(ordered));
+        self.repair.progress(self.now);
+        self.lanes.execute(&cut.tips);
+        self.drop_bodies();
+        self.collect_garbage();
+        true
+    }
+
+    /// Cars of committed slots that are not here: of the first slots first (Y3).
+    fn fetch_committed(&mut self) {
+        let executed = self.order.slot().0;
+        let mut above: Vec<_> = self.order.executed().iter().map(|tip| tip.position).collect();
+        for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + FETCH_AHEAD)) {
+            // The slot that is next may find that an earlier one took another fork than it did.
+            if !std::mem::replace(&mut commit.is_fetched, true) || slot.0 == executed + 1 {
+                // Y4, Y5: the certificate's signers hold what was not certified; what was has signers of its own, who were asked when the
+                // cut was proposed. Whoever executed the slot holds everything.
+                let mut sources = self.repair.informant(*slot).into_iter().collect::<Vec<_>>();
+                sources.extend(&commit.certificate.proof.signers);
+                sources.extend(self.committee.indices());
+                for tip in &commit.cut.tips {
+                    let above = above[tip.lane.as_usize()];
+                    if slot.0 == executed + 1 {
+                        self.lanes.fetch_history(self.now, *tip, above, &sources);
+                    } else {
+                        self.lanes.fetch_early(self.now, *tip, above, &sources);
+                    }
+                }
+            }
+            for (position, tip) in above.iter_mut().zip(&commit.cut.tips) {
+                *position = tip.position.max(*position);
+            }
+        }
+    }
+
+    /// G1, G3: what is older than `retain_slots` goes, or what is too much, from memory and from the disk. Slots go whole, as a cut is of
+    /// no use without its cars; those of the last one always stay.
+    fn collect_garbage(&mut self) {
+        let executed = self.order.slot();
+        self.floors.push_back((executed, self.order.executed().iter().map(|tip| tip.position).collect()));
+        let most = self.config.most_retained(self.committee.size());
+        let mut forgotten = Slot(executed.0.saturating_sub(self.config.retain_slots));
+        while self.floors.len() as u64 > self.config.retain_slots || self.floors.len() > 1 && self.lanes.retained() > most {
+            let (slot, positions) = self.floors.pop_front().expect("there are more");
+            self.lanes.forget(&positions);
+            forgotten = forgotten.max(slot);
+        }
+        if self.commits.first_key_value().is_some_and(|(slot, _)| *slot <= forgotten) {
+            self.commits = self.commits.split_off(&Slot(forgotten.0 + 1));
+        }
+        self.release_records();
+    }
+}

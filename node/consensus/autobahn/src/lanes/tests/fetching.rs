@@ -1,0 +1,141 @@
+//! Histories and bodies (Y1–Y5, P15), and what of them nobody can make grow.
+
+use super::*;
+
+#[test]
+fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
+    let mut net = Net::new(4, Config::default());
+    net.deaf = vec![3];
+    for car in 0..50 {
+        assert!(net.batch(0, &format!("{car}")));
+        net.run();
+    }
+    net.deaf.clear();
+    net.batch(0, "the car that arrives");
+    net.run();
+    // Y1: one question, one answer, whatever the length.
+    assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
+    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(51));
+    assert_eq!(net.votes(3), [51], "what others certified needs no vote");
+    let asked = net.sent.iter().find(|(_, _, message)| matches!(message, Message::FetchCars { .. })).unwrap().1;
+    let signers = net.nodes[3].lane(OWNER).certified().unwrap().proof.signers.clone();
+    assert!(signers.contains(&index(asked)));
+}
+
+#[test]
+fn y1_p15_silent_signers_are_hedged_one_retry_later_each() {
+    let mut net = Net::new(7, Config::default());
+    let cars = net.chain(20, "c", &[1, 2, 3]);
+    cars.iter().for_each(|car| net.take(3, car));
+    net.sent.clear();
+    net.queue.clear();
+    net.deaf = vec![1, 2];
+    net.take(6, &cars[19]);
+    net.run();
+    assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1, "one is asked");
+    for retries in 2..=3 {
+        net.later(net.config.fetch_retry_ms);
+        assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), retries);
+    }
+    net.run();
+    assert_eq!(net.nodes[6].lane(OWNER).voted().position, Position(20));
+    assert_eq!(net.nodes[6].fetches.count(), 0);
+}
+
+#[test]
+fn a_long_history_comes_in_parts_without_waiting() {
+    let mut net = Net::new(4, Config { fetch_bytes: 3 * 300, ..Config::default() });
+    let cars = net.chain(31, "c", &[1, 2]);
+    cars.iter().for_each(|car| net.take(1, car));
+    net.queue.clear();
+    net.take(3, &cars[30]);
+    net.run();
+    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(31));
+    assert_eq!(net.nodes[3].chain(&cars[30].tip()).unwrap().len(), 31);
+}
+
+#[test]
+fn answers_that_nobody_asked_for_are_dropped() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(5, "c", &[1, 2]);
+    net.act(3, |lanes, now| lanes.take_cars(now, index(1), cars[4].tip(), &cars));
+    assert_eq!(net.nodes[3].footprint(), 0);
+}
+
+/// Nobody waits for anything, and nothing is named.
+fn drop_all(net: &mut Net, node: usize) {
+    net.act(node, |lanes, _| lanes.drop_bodies(|_| false, |_| false));
+}
+
+#[test]
+fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
+    let mut net = Net::new(4, Config::default());
+    let mut parent = Context::new(&net.committee).start(OWNER);
+    let mut cars = Vec::new();
+    for place in 0..100 {
+        cars.push(net.car(parent, &format!("nobody voted for {place}"), None));
+        parent = cars[place].tip();
+    }
+    let tip = cars[99].tip();
+    net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(7)));
+    net.queue.clear();
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars));
+    assert_eq!(net.nodes[1].footprint(), 1, "one car, and nothing is asked for any more");
+    assert!(!net.nodes[1].vouches(&tip), "N6: its parent is not certified");
+    // A slot names it still, then none does.
+    net.act(1, |lanes, _| lanes.drop_bodies(|_| false, |named| *named == tip));
+    assert!(net.nodes[1].needs(&tip));
+    drop_all(&mut net, 1);
+    assert!(!net.nodes[1].needs(&tip) && net.nodes[1].lane(OWNER).unexecuted() == 0);
+}
+
+#[test]
+fn y4_a_body_that_the_lane_goes_on_from_stays() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(3, "c", &[2, 3]);
+    let tip = cars[0].tip();
+    net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(7)));
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars[..1]));
+    drop_all(&mut net, 1);
+    assert_eq!(net.votes(1), [1]);
+    cars[1..].iter().for_each(|car| net.take(1, car));
+    drop_all(&mut net, 1);
+    assert_eq!((net.votes(1), net.nodes[1].chain(&cars[2].tip()).map(|cars| cars.len())), (vec![1, 2, 3], Some(3)));
+}
+
+#[test]
+fn y4_a_question_ends_with_the_vote_that_wanted_the_answer() {
+    let mut net = Net::new(4, Config::default());
+    let start = Context::new(&net.committee).start(OWNER);
+    for slot in 1..50u8 {
+        let tip = Tip { position: Position(1), digest: corniche_types::B256::with_last_byte(slot), ..start };
+        net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(slot.into())));
+    }
+    assert_eq!(net.nodes[1].footprint(), 49);
+    net.act(1, |lanes, _| lanes.drop_bodies(|slot| slot > Purpose(47), |_| false));
+    assert_eq!(net.nodes[1].footprint(), 2);
+    drop_all(&mut net, 1);
+    assert_eq!((net.nodes[1].footprint(), net.nodes[1].deadline()), (0, None), "and nobody is asked again");
+}
+
+#[test]
+fn y2_few_histories_are_fetched_before_their_turn_and_none_into_a_full_lane() {
+    let mut net = Net::new(4, Config { lane_bytes: 2 * CAR_WEIGHT, ..Config::default() });
+    let cars = net.chain(60, "", &[2, 3]);
+    // Nobody answers.
+    for car in &cars[..50] {
+        net.act(1, |lanes, now| lanes.prefetch(now, car.tip(), &[index(2), index(3)]));
+    }
+    assert_eq!(net.nodes[1].footprint(), MAX_EARLY);
+    let asked = net.count(|message| matches!(message, Message::FetchCars { .. }));
+    assert_eq!(asked, MAX_EARLY, "what is not due is not asked");
+    // One whose turn has come is.
+    net.act(1, |lanes, now| lanes.fetch_history(now, cars[59].tip(), Position(0), &[index(2), index(3)]));
+    assert_eq!(net.nodes[1].footprint(), MAX_EARLY + 1);
+    // An answer fills the lane and no more; the one that is executed next comes whole.
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), cars[15].tip(), &cars[..16]));
+    assert!(net.nodes[1].lane(OWNER).count() <= 5, "{}", net.nodes[1].lane(OWNER).count());
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), cars[59].tip(), &cars));
+    assert_eq!(net.nodes[1].chain(&cars[59].tip()).map(|cars| cars.len()), Some(60));
+    assert_eq!(net.nodes[1].fetches.count(), 0);
+}

@@ -1,0 +1,86 @@
+//! Owners that sign two cars for one position (D5, D9, G2, G5, P9, P21, P22).
+
+use super::*;
+
+#[test]
+fn d9_one_vote_a_position_and_the_forker_is_accused_with_both_cars() {
+    let mut net = Net::new(4, Config::default());
+    let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
+    net.take(1, &one[0]);
+    net.take(1, &other[0]);
+    net.take(1, &other[0]);
+    assert_eq!((net.votes(1), net.accused.clone()), (vec![1], vec![(1, OWNER)]));
+    // P9: what was voted for is what is held.
+    assert_eq!(net.nodes[1].lane(OWNER).voted(), one[0].tip());
+}
+
+#[test]
+fn p21_a_fork_fetched_for_a_slot_is_vouched_for_but_gets_no_vote() {
+    let mut net = Net::new(4, Config::default());
+    let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
+    net.take(1, &one[0]);
+    net.take(2, &other[0]);
+    net.sent.clear();
+    let tip = other[0].tip();
+    assert!(!net.nodes[1].vouches(&tip));
+    net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(1)));
+    net.run();
+    assert!(net.nodes[1].vouches(&tip) && net.nodes[1].vouches(&one[0].tip()));
+    assert_eq!(net.votes(1), [0; 0]);
+}
+
+#[test]
+fn d5_p22_whoever_voted_for_the_losing_fork_goes_on_from_what_is_committed() {
+    let mut net = Net::new(4, Config::default());
+    let (lost, kept) = (net.chain(1, "lost", &[]), net.chain(2, "kept", &[2, 3]));
+    net.take(1, &lost[0]);
+    net.take(2, &kept[0]);
+    net.take(1, &kept[1]);
+    net.run();
+    assert_eq!(net.votes(1), [1], "D5: no vote for the child of what it did not vote for");
+    net.execute(1, kept[0].tip());
+    assert_eq!(net.votes(1), [1, 2]);
+    // G2, row 31: the losing fork is gone.
+    assert!(net.nodes[1].lane(OWNER).get(&lost[0].tip()).is_none());
+}
+
+#[test]
+fn g2_forks_do_not_pile_up_and_a_stale_tip_changes_nothing() {
+    let mut net = Net::new(4, Config::default());
+    let kept = net.chain(40, "kept", &[1, 2]);
+    for (place, car) in kept.iter().enumerate() {
+        net.take(1, car);
+        net.take(2, car);
+        for fork in 0..5 {
+            let fork = net.car(car.parent(), &format!("fork {fork}"), car.certificate().cloned());
+            net.take(1, &fork);
+        }
+        net.execute(1, car.tip());
+        if place > 3 {
+            // P8: cuts of consecutive slots may go backwards.
+            net.execute(1, kept[place - 2].tip());
+        }
+        assert_eq!(net.nodes[1].lane(OWNER).executed(), car.tip());
+        net.nodes[1].forget(&[car.position(), Position(0), Position(0), Position(0)]);
+        assert_eq!(net.nodes[1].lane(OWNER).count(), 1, "one body a position, and only the last");
+        assert_eq!(net.nodes[1].lane(OWNER).unexecuted(), 0);
+    }
+}
+
+#[test]
+fn g5_a_flood_of_cars_fills_one_place_a_lane() {
+    for ahead in [1, 4] {
+        let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
+        let start = Context::new(&net.committee).start(OWNER);
+        for flood in 0..200u64 {
+            // Forks of every position, and orphans.
+            let digest = corniche_types::B256::with_last_byte(u8::try_from(flood % 250).unwrap());
+            let orphan = Tip { position: Position(flood % 9), digest, ..start };
+            let parent = if flood % 3 == 0 { start } else { orphan };
+            let car = net.car(parent, &format!("{flood:0>10}"), None);
+            net.take(1, &car);
+            assert!(net.nodes[1].uncertified_bytes(OWNER) <= 10 * ahead as usize, "{ahead} ahead");
+        }
+        assert!(net.nodes[1].uncertified_bytes(OWNER) > 0);
+    }
+}

@@ -1,0 +1,233 @@
+//! The rules of the lanes, one at a time, on a network of lanes without slots.
+
+mod cars;
+mod fetching;
+mod forks;
+mod recovery;
+
+use super::*;
+use crate::{
+    kit::{FakeKeys, FakeSignatures, committee},
+    message::{Car, Proof, SignedCar},
+    verify::AutobahnVerifier,
+};
+use corniche_engine::Verifier;
+use std::collections::VecDeque;
+
+const OWNER: ValidatorIndex = ValidatorIndex(0);
+
+/// Lanes of all validators; messages arrive in the order they were sent, writes are done when they are asked for.
+struct Net {
+    config: Config,
+    committee: Committee,
+    verifier: AutobahnVerifier,
+    nodes: Vec<Lanes>,
+    queue: VecDeque<(usize, usize, Message)>,
+    /// Everything that was ever sent.
+    sent: Vec<(usize, usize, Message)>,
+    writes: Vec<Vec<Write>>,
+    accused: Vec<(usize, ValidatorIndex)>,
+    requeued: Vec<Batch>,
+    /// Nodes that ask for a batch.
+    asking: Vec<usize>,
+    deaf: Vec<usize>,
+    now: TimestampMs,
+}
+
+impl Net {
+    /// Cars follow each other at once, unless the test is about that.
+    fn new(size: usize, config: Config) -> Self {
+        Self::paced(size, Config { car_interval_ms: 0, ..config })
+    }
+
+    fn paced(size: usize, config: Config) -> Self {
+        let committee = committee(size);
+        let context = Context::new(&committee);
+        let start: Vec<_> = committee.indices().map(|lane| context.start(lane)).collect();
+        let mut net = Self {
+            verifier: AutobahnVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures)),
+            nodes: Vec::new(),
+            queue: VecDeque::new(),
+            sent: Vec::new(),
+            writes: vec![Vec::new(); size],
+            accused: Vec::new(),
+            requeued: Vec::new(),
+            asking: Vec::new(),
+            deaf: Vec::new(),
+            now: TimestampMs(1_000),
+            config,
+            committee,
+        };
+        for node in 0..size {
+            let lanes = net.start(node, start.clone(), Vec::new());
+            net.nodes.push(lanes);
+            net.act(node, |lanes, now| lanes.open_own(now));
+        }
+        net
+    }
+
+    fn start(&self, node: usize, executed: Vec<Tip>, records: Vec<Recovered>) -> Lanes {
+        Lanes::new(Setup {
+            config: self.config.clone(),
+            committee: self.committee.clone(),
+            signer: Some(Arc::new(FakeKeys(index(node)))),
+            signatures: Arc::new(FakeSignatures),
+            executed,
+            records,
+        })
+    }
+
+    /// Power off and on; what was written is there.
+    fn restart(&mut self, node: usize) {
+        let executed = self.nodes[node].lanes.iter().map(Lane::executed).collect();
+        let records = self.writes[node].iter().map(|write| match write {
+            Write::Own(car) | Write::Voted(car) => Recovered::Car { car: car.clone(), voted: true },
+            Write::Kept(car) => Recovered::Car { car: car.clone(), voted: false },
+            Write::Vote(tip) => Recovered::Vote(*tip),
+        });
+        let records = records.collect();
+        self.asking.retain(|asking| *asking != node);
+        self.nodes[node] = self.start(node, executed, records);
+        self.act(node, |lanes, now| lanes.open_own(now));
+    }
+
+    fn act(&mut self, node: usize, action: impl FnOnce(&mut Lanes, TimestampMs)) {
+        action(&mut self.nodes[node], self.now);
+        loop {
+            self.nodes[node].build(self.now);
+            let Some(effect) = self.nodes[node].poll() else { break };
+            match effect {
+                Effect::Persist(write) => {
+                    self.writes[node].push(write.clone());
+                    self.nodes[node].durable(self.now, write);
+                }
+                Effect::Send { to: Recipients::All, message } => {
+                    (0..self.nodes.len()).filter(|to| *to != node).for_each(|to| self.send(node, to, (*message).clone()));
+                }
+                Effect::Send { to: Recipients::One(to), message } => self.send(node, to.as_usize(), *message),
+                Effect::WantBatch => self.asking.push(node),
+                Effect::Requeue(batch) => self.requeued.push(batch),
+                Effect::Accuse(validator, _) => self.accused.push((node, validator)),
+                Effect::Built(_) | Effect::Taken(_) => {}
+            }
+        }
+    }
+
+    /// All nodes are correct, and nobody may take them for anything else.
+    fn send(&mut self, from: usize, to: usize, message: Message) {
+        let fault = self.verifier.verify(index(from), &message.encode()).err();
+        assert!(fault.is_none(), "{fault:?} in what {from} sends: {message:?}");
+        self.sent.push((from, to, message.clone()));
+        self.queue.push_back((from, to, message));
+    }
+
+    /// Delivers everything on its way.
+    fn run(&mut self) {
+        while let Some((from, to, message)) = self.queue.pop_front() {
+            if !self.deaf.contains(&to) && !self.deaf.contains(&from) {
+                self.deliver(from, to, message);
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, message: Message) {
+        let context = Context::new(&self.committee);
+        let bytes = self.config.fetch_bytes as usize;
+        let named = |car: SignedCar| Arc::new(NamedCar::trusted(car, &context));
+        self.act(to, |lanes, now| match message {
+            Message::Car(car) => lanes.take_car(now, &named(car)),
+            Message::Held { tip, share } => lanes.take_vote(now, index(from), tip, share),
+            Message::Available(certificate) => lanes.learn(&certificate),
+            Message::FetchCars { tip, above } => {
+                let cars = lanes.serve(&tip, above, bytes).iter().map(|car| car.signed().clone()).collect();
+                lanes.effects.push_back(Effect::Send {
+                    to: Recipients::One(index(from)),
+                    message: Box::new(Message::Cars { tip, cars }),
+                });
+            }
+            Message::Cars { tip, cars } => {
+                let cars: Vec<_> = cars.into_iter().map(named).collect();
+                lanes.take_cars(now, index(from), tip, &cars);
+            }
+            other => panic!("{other:?} is no message of lanes"),
+        });
+    }
+
+    /// Hands a batch to whoever asked for one.
+    fn batch(&mut self, node: usize, text: &str) -> bool {
+        let Some(place) = self.asking.iter().position(|asking| *asking == node) else { return false };
+        self.asking.remove(place);
+        let bytes = text.as_bytes().to_vec().into();
+        self.act(node, |lanes, now| lanes.take_batch(now, Batch { bytes }));
+        true
+    }
+
+    fn later(&mut self, ms: u64) {
+        self.now = TimestampMs(self.now.0 + ms);
+        for node in 0..self.nodes.len() {
+            while self.nodes[node].deadline().is_some_and(|at| at <= self.now) {
+                self.act(node, Lanes::tick);
+            }
+        }
+    }
+
+    fn execute(&mut self, node: usize, tip: Tip) {
+        assert!(self.nodes[node].chain(&tip).is_some(), "{tip:?} is held with its history");
+        self.act(node, |lanes, _| lanes.execute(&[tip]));
+    }
+
+    /// A car of the owner's, who may sign what it likes.
+    fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<NamedCar> {
+        let context = Context::new(&self.committee);
+        let batch = text.as_bytes().to_vec().into();
+        let car = Car { lane: parent.lane, position: parent.position.next(), parent: parent.digest, batch };
+        let signature = FakeKeys(parent.lane).sign(&context.car(&car));
+        Arc::new(NamedCar::trusted(SignedCar { car, signature, certificate }, &context))
+    }
+
+    fn certificate(&self, tip: Tip, signers: &[usize]) -> Availability {
+        let digest = Context::new(&self.committee).statement(&Statement::Held(tip));
+        let shares: Vec<_> = signers.iter().map(|signer| (index(*signer), FakeKeys(index(*signer)).share(&digest))).collect();
+        let seal = FakeSignatures.combine(&shares).unwrap();
+        Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
+    }
+
+    /// A certified chain of this length, the last car uncertified.
+    fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<NamedCar>> {
+        let mut parent = Context::new(&self.committee).start(OWNER);
+        let mut cars = Vec::new();
+        for place in 0..length {
+            let certificate = (place > 0).then(|| self.certificate(parent, signers));
+            let car = self.car(parent, &format!("{text}{place}"), certificate);
+            parent = car.tip();
+            cars.push(car);
+        }
+        cars
+    }
+
+    fn take(&mut self, node: usize, car: &Arc<NamedCar>) {
+        let car = car.clone();
+        self.act(node, |lanes, now| lanes.take_car(now, &car));
+    }
+
+    /// Positions that this node voted for in the owner's lane, in the order in which the votes left.
+    fn votes(&self, node: usize) -> Vec<u64> {
+        let vote = |(from, _, message): &(usize, usize, Message)| match message {
+            Message::Held { tip, .. } if *from == node && tip.lane == OWNER => Some(tip.position.0),
+            _ => None,
+        };
+        self.sent.iter().filter_map(vote).collect()
+    }
+
+    fn count(&self, wanted: impl Fn(&Message) -> bool) -> usize {
+        self.sent.iter().filter(|(_, _, message)| wanted(message)).count()
+    }
+
+    fn certified(&self, node: usize) -> u64 {
+        self.nodes[node].lane(OWNER).certified_position().0
+    }
+}
+
+fn index(node: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(node).unwrap())
+}

@@ -1,0 +1,87 @@
+//! Power cuts and lost disks (R1, R3, R5).
+
+use super::*;
+
+#[test]
+fn r1_r3_after_a_power_cut_votes_and_cars_are_the_same() {
+    let mut net = Net::new(4, Config::default());
+    net.batch(0, "certified");
+    net.run();
+    net.batch(0, "not certified");
+    net.queue.clear(); // Nobody gets it.
+    let own = net.nodes[0].own_tip().unwrap();
+    net.restart(0);
+    assert_eq!(net.nodes[0].own_tip(), Some(own));
+    net.run();
+    assert_eq!((net.certified(0), own.position.0), (2, 2), "R3: the identical car was sent again");
+    // N5: the other car of a position gets no vote in another life either.
+    let fork = net.car(Context::new(&net.committee).start(OWNER), "fork", None);
+    net.restart(1);
+    net.sent.clear();
+    net.take(1, &fork);
+    assert!(net.votes(1).is_empty());
+}
+
+#[test]
+fn r5_a_validator_that_forgot_is_silent_about_what_it_may_have_voted_for() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(4, "c", &[2, 3]);
+    net.act(1, |lanes, _| lanes.abstain(&[Position(2), Position(0), Position(0), Position(0)]));
+    cars.iter().for_each(|car| net.take(1, car));
+    assert_eq!(net.votes(1), [3, 4]);
+}
+
+#[test]
+fn r5_a_lost_own_lane_goes_on_above_what_others_remember() {
+    let mut net = Net::new(4, Config::default());
+    for car in 0..3 {
+        assert!(net.batch(0, &format!("{car}")));
+        net.run();
+    }
+    let remembered = net.nodes[1].highest(OWNER).unwrap().clone();
+    net.writes[0].clear();
+    net.asking.clear();
+    let start = (0..4).map(|lane| Context::new(&net.committee).start(index(lane))).collect();
+    net.nodes[0] = net.start(0, start, Vec::new());
+    net.act(0, |lanes, _| assert!(lanes.adopt_own(&remembered)));
+    net.act(0, |lanes, now| lanes.open_own(now));
+    net.run();
+    assert_eq!(net.certified(0), 3);
+    assert!(net.batch(0, "next"));
+    net.run();
+    assert_eq!((net.certified(0), net.accused.len()), (4, 0));
+}
+
+#[test]
+fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
+    // Certificates are not signed by the owner: whoever gives its car back may keep that to itself.
+    for ahead in [1, 3] {
+        let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
+        for car in 0..4 + ahead {
+            assert!(net.batch(0, &format!("{car}")));
+            net.run();
+        }
+        let highest = net.nodes[1].highest(OWNER).unwrap().clone();
+        let certificate = net.nodes[1].certified(OWNER).cloned().unwrap();
+        let bare = SignedCar { certificate: None, ..highest.signed().clone() };
+        let bare = Arc::new(NamedCar::trusted(bare, &Context::new(&net.committee)));
+        assert!(certificate.tip.position < bare.position());
+        net.writes[0].clear();
+        net.asking.clear();
+        net.sent.clear();
+        let start = (0..4).map(|lane| Context::new(&net.committee).start(index(lane))).collect();
+        net.nodes[0] = net.start(0, start, Vec::new());
+        net.act(0, |lanes, _| assert!(lanes.adopt_own(&bare)));
+        net.act(0, |lanes, now| lanes.open_own(now));
+        net.run();
+        assert!(net.sent.is_empty() && !net.asking.contains(&0), "nothing that others would take for a fault");
+        // Somebody is honest.
+        net.act(0, |lanes, _| lanes.learn(&certificate));
+        net.later(net.config.resend_ms);
+        net.run();
+        let before = net.certified(0);
+        assert!(net.batch(0, "next"), "{ahead} ahead");
+        net.run();
+        assert!(net.certified(0) > before && net.accused.is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! What a faulty leader or owner can make others hold and ask: a tip in a cut costs one question and one car, for as long as its slot is
+//! open (C3, Y4, G5).
+
+use crate::{
+    cluster::{Cluster, plain},
+    puppet::{FORKER, Puppet, tell, without_owner},
+};
+use corniche_autobahn::{
+    Config,
+    message::{Availability, Message, SignedCar, Tip},
+};
+use corniche_engine::Recipients;
+
+fn config() -> Config {
+    Config { optimistic_tips: false, view_timeout_ms: 300, retain_slots: 5, ..plain() }
+}
+
+/// Questions for cars that this validator put to the forker.
+fn questions(cluster: &Cluster, node: usize) -> Vec<Tip> {
+    let asked = cluster.node(node).sent.iter().filter_map(|(_, to, message)| match message {
+        Message::FetchCars { tip, .. } if *to == Recipients::One(FORKER) => Some(*tip),
+        _ => None,
+    });
+    asked.collect()
+}
+
+/// Names a tip of its lane in the next slot it leads, towards one validator only, and lets the slot be decided.
+fn propose(cluster: &mut Cluster, puppet: &Puppet, tip: Tip, parent: Option<&Availability>, answer: Option<&[SignedCar]>) {
+    let (mut cut, previous) = puppet.next_cut(cluster);
+    cut.tips[FORKER.as_usize()] = tip;
+    tell(cluster, 1, &puppet.prepare(cut, parent.into_iter().cloned().collect(), previous));
+    if let Some(cars) = answer {
+        tell(cluster, 1, &Message::Cars { tip, cars: cars.to_vec() });
+    }
+    (1..4).for_each(|node| cluster.submit(node, &format!("{node} at {}", cluster.world.now())));
+    cluster.run_for(1_500);
+}
+
+#[test]
+fn a_tip_on_a_chain_that_nobody_certified_is_not_asked_for() {
+    let (mut cluster, mut puppet) = without_owner(config());
+    let mut cars: Vec<SignedCar> = Vec::new();
+    let mut tip = puppet.context.start(FORKER);
+    for _ in 0..1_000 {
+        let car = puppet.car(tip, None, 10);
+        tip = puppet.tip(&car);
+        cars.push(car);
+    }
+    for _ in 0..10 {
+        propose(&mut cluster, &puppet, tip, None, Some(&cars));
+    }
+    assert!(questions(&cluster, 1).is_empty());
+    let node = cluster.node(1);
+    assert!(node.log.len() > 10 && node.engine.footprint()[0] < 50, "{:?}", node.engine.footprint());
+    assert!(node.disk.records.len() < 300, "{} records", node.disk.records.len());
+}
+
+#[test]
+fn bodies_of_tips_that_were_not_committed_go_with_their_slots() {
+    for answers in [true, false] {
+        let (mut cluster, mut puppet) = without_owner(config());
+        let first = puppet.car(puppet.context.start(FORKER), None, 10);
+        let parent = puppet.tip(&first);
+        (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(first.clone())));
+        cluster.run_for(50);
+        let certificate = puppet.certificate(&cluster, parent, &[1]);
+        let mut named = Vec::new();
+        for _ in 0..40 {
+            let car = puppet.car(parent, None, 10);
+            let tip = puppet.tip(&car);
+            named.push(tip);
+            let answer = [car];
+            propose(&mut cluster, &puppet, tip, Some(&certificate), answers.then_some(&answer[..]));
+        }
+        let asked = questions(&cluster, 1);
+        assert!(named.iter().all(|tip| asked.contains(tip)), "each was asked for, as its parent was shown");
+        let node = cluster.node(1);
+        assert!(node.engine.footprint()[0] < 30, "answers {answers}: {:?}", node.engine.footprint());
+        assert!(node.disk.records.len() < 150, "answers {answers}: {} records", node.disk.records.len());
+        // And nobody is asked for ever.
+        cluster.run_for(2_000);
+        let before = questions(&cluster, 1).len();
+        cluster.run_for(60_000);
+        assert_eq!(questions(&cluster, 1).len(), before);
+        assert!((1..4).all(|node| cluster.node(node).log.len() == cluster.node(1).log.len()));
+    }
+}

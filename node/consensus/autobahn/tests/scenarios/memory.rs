@@ -1,0 +1,59 @@
+//! G1, G3: what is kept is bounded in slots, in cars and in bytes; and no engine holds more than it says.
+
+use crate::cluster::{Cluster, DELAY, LOST, plain};
+use corniche_autobahn::{Config, lanes::CAR_WEIGHT, message::Message};
+use corniche_testkit::Fate;
+
+/// What a validator holds, and what it has on disk.
+fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
+    let node = cluster.node(node);
+    [node.engine.footprint().iter().sum(), node.disk.records.len()]
+}
+
+#[test]
+fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
+    // Slots alone would keep everything.
+    let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
+    let mut cluster = Cluster::new(4, config.clone());
+    cluster.load(0..4, true);
+    let mut most = 0;
+    for _ in 0..100 {
+        cluster.run_for(10 * DELAY);
+        for node in 0..4 {
+            let [lanes, _, commits, records, _] = cluster.node(node).engine.footprint();
+            // Four lanes of 25 cars that are executed, some that are not, and as much again that waits to be given up.
+            assert!(lanes <= 4 * 25 + 40 && commits <= 100 && records <= 600, "{lanes} cars, {commits} commits, {records}");
+            most = most.max(lanes);
+        }
+    }
+    assert!(cluster.node(0).position(0)[0] > 400 && most >= 4 * 20, "{most} cars: so many that it matters, and some are kept");
+    // Whoever was away for a moment still finds what it missed.
+    cluster.world.crash(3);
+    cluster.run_for(5 * DELAY);
+    cluster.world.restart(3);
+    cluster.load(0..4, false);
+    cluster.run_for(5_000);
+    assert_eq!(cluster.node(3).log.last().unwrap().1, cluster.node(0).log.last().unwrap().1);
+    cluster.check();
+}
+
+#[test]
+fn nobody_piles_up_commits_that_it_cannot_execute() {
+    // Its own slots wait until it is reminded of the news.
+    let certified = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 200, ..plain() };
+    let config = Config { retain_slots: 20, ..certified };
+    let mut cluster = Cluster::new(4, config.clone());
+    // It votes, as certified tips need no data (N9), and gets none.
+    let is_body = |message: &Message| matches!(message, Message::Car(_) | Message::Cars { .. });
+    cluster.bend(move |_, _, to, message| if to == 3 && is_body(message) { LOST } else { Fate::Normal });
+    cluster.load(0..3, true);
+    for _ in 0..300 {
+        cluster.run_for(10 * DELAY);
+        let [things, records] = held(&cluster, 3);
+        assert!(things.max(records) <= config.most_held(4), "{things} things, {records} records");
+    }
+    assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
+    let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
+    assert!(commits <= 20 + 256 + 16, "{commits} commits");
+    assert!(records <= 4 * commits, "{records} records for {commits} commits");
+}
