@@ -108,7 +108,7 @@ impl Autobahn {
     }
 
     /// G1, G3: what is older than `retain_slots` goes, or what is too much, from memory and from the disk. Slots go whole, as a cut is of
-    /// no use without its cars; those of the last one always stay.
+    /// no use without its cars; the cars of the last one always stay, and the commits that open slots stand on.
     fn collect_garbage(&mut self) {
         let executed = self.order.slot();
         self.floors.push_back((executed, self.order.executed().iter().map(|tip| tip.position).collect()));
@@ -119,6 +119,7 @@ impl Autobahn {
             self.lanes.forget(&positions);
             forgotten = forgotten.max(slot);
         }
+        forgotten = forgotten.min(Slot(executed.0.saturating_sub(2 * self.config.open_slots)));
         if self.commits.first_key_value().is_some_and(|(slot, _)| *slot <= forgotten) {
             self.commits = self.commits.split_off(&Slot(forgotten.0 + 1));
         }

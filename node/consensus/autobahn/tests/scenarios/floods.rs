@@ -12,7 +12,7 @@ use corniche_autobahn::{
 use corniche_engine::Recipients;
 
 fn config() -> Config {
-    Config { optimistic_tips: false, view_timeout_ms: 300, retain_slots: 5, ..plain() }
+    Config { optimistic_tips: false, view_timeout_ms: 300, retain_slots: 8, ..plain() }
 }
 
 /// Questions for cars that this validator put to the forker.

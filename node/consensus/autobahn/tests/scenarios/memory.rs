@@ -57,3 +57,19 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
     assert!(commits <= 20 + 256 + 16, "{commits} commits");
     assert!(records <= 4 * commits, "{records} records for {commits} commits");
 }
+
+#[test]
+fn g1_however_little_is_kept_everybody_can_restart_at_once() {
+    // One car a lane: the weight of every slot is too much.
+    let mut cluster = Cluster::new(4, Config { lane_bytes: 1, view_timeout_ms: 300, ..plain() });
+    for life in 0..3 {
+        cluster.load(0..4, true);
+        cluster.run_for(100 * DELAY);
+        (0..4).for_each(|node| cluster.world.crash(node));
+        cluster.world.start_all();
+        cluster.submit(0, &format!("after{life}"));
+        cluster.run_for(3_000);
+        assert!((0..4).all(|node| cluster.node(node).delivered_at(&format!("after{life}")).is_some()), "life {life}");
+    }
+    cluster.check();
+}
