@@ -50,7 +50,8 @@ pub struct Config {
     pub availability_wait_ms: u64,
     /// What is not answered is sent again after this, ms.
     pub resend_ms: u64,
-    /// How often an idle validator tells another one how far it has come, ms.
+    /// When things have come to rest, each of the others is told once more how far a validator has come, one every so many ms; also the
+    /// longest wait between questions that nobody answers.
     pub status_ms: u64,
     /// First wait before asking somebody else for what is missing, ms.
     pub fetch_retry_ms: u64,

@@ -12,7 +12,7 @@ use crate::{
     message::{Availability, Context, Message, NamedCar, Position, Slot, Tip},
     order::Order,
     records::{Found, Waiting},
-    repair::Repair,
+    repair::{self, Repair},
     rules::Schedule,
     serve::{Question, Service},
     slots::{self, Slots},
@@ -54,7 +54,8 @@ pub struct Autobahn {
     /// Commits that are not executed, and executed ones that are kept for others.
     pub(crate) commits: BTreeMap<Slot, Commit>,
     pub(crate) schedule: Schedule,
-    me: Option<ValidatorIndex>,
+    pub(crate) context: Context,
+    pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) journal: Journal,
     /// What waits for a record, by its ticket.
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
@@ -99,7 +100,7 @@ impl Engine for Autobahn {
             }
             Input::Durable(ticket) => self.take_durable(ticket),
             Input::Deadline => self.take_deadline(),
-            Input::PeerUp(peer) => self.greet(peer),
+            Input::PeerUp(peer) => self.meet(peer),
             // What was lost with the connection is asked for again; timers turn to others by themselves.
             Input::PeerDown(_) => {}
         }
@@ -124,8 +125,6 @@ impl Autobahn {
         let context = Context::new(&committee);
         let schedule = Schedule::new(&committee, &config);
         let order = Order::new(&resume, &committee, schedule, config.open_slots, config.genesis_time);
-        // A chain that has commits and a validator that has no record: what it signed is forgotten.
-        let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
         let me = signer.as_ref().map(|signer| signer.index());
         let mut journal = Journal::new(now);
         let mut found = Found::default();
@@ -135,6 +134,12 @@ impl Autobahn {
             let record = wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
             journal.recovered(ticket, found.take(record, &context));
         }
+        // A chain that has commits, or a silence that was to be kept, and a validator that has no life: what it signed is forgotten. Nor are
+        // these its last records if own cars were executed that are not among them.
+        let blank = !found.has_life;
+        let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > found.highest_car(me));
+        let forgot = blank && (resume.index.0 > 0 || found.silence.is_some()) || is_cut && found.silence.is_none();
+        let past = repair::Past { forgot, blank, birth: found.birth, met: found.met, silence: found.silence };
         let open = found.slots.into_iter().filter(|record| record.slot > order.slot()).collect();
         let lanes = Lanes::new(lanes::Setup {
             config: config.clone(),
@@ -147,7 +152,7 @@ impl Autobahn {
         let slots = Slots::new(slots::Setup {
             config: config.clone(),
             committee: committee.clone(),
-            signer,
+            signer: signer.clone(),
             signatures,
             committed: order.slot(),
             anchors: order.anchors().to_vec(),
@@ -157,7 +162,7 @@ impl Autobahn {
         });
         let floors = VecDeque::from([(order.slot(), order.executed().iter().map(|tip| tip.position).collect())]);
         let mut engine = Self {
-            repair: Repair::new(seed, forgot, blank, now),
+            repair: Repair::new(seed, past, committee.size(), now),
             service: Service::default(),
             commits: found.commits,
             waiting: BTreeMap::new(),
@@ -169,8 +174,9 @@ impl Autobahn {
             lanes,
             slots,
             order,
+            context,
+            signer,
             schedule,
-            me,
             journal,
             floors,
         };
@@ -180,7 +186,7 @@ impl Autobahn {
     }
 
     pub(crate) fn me(&self) -> Option<ValidatorIndex> {
-        self.me
+        self.signer.as_ref().map(|signer| signer.index())
     }
 
     fn take_message(&mut self, from: ValidatorIndex, message: &Checked) {
@@ -222,6 +228,7 @@ impl Autobahn {
 
     fn settle(&mut self) {
         loop {
+            self.notice_lost_cars();
             if self.repair.may_act() {
                 self.lanes.build(self.now);
             }
@@ -288,6 +295,7 @@ impl Autobahn {
                 let evidence = evidence.iter().map(|prepare| wire::encode(prepare).into()).collect();
                 self.outputs.push_back(Output::Accuse { validator, offence: Offence::Equivocation, evidence });
             }
+            slots::Effect::LostVote { slot } => self.notice_lost_vote(slot),
             slots::Effect::Behind { slot } => self.learn_of_commit(None, slot),
             slots::Effect::Lagging { peer, slot } => {
                 self.take_question(peer, Question::Commits { above: Slot(slot.0.saturating_sub(1)) });

@@ -4,12 +4,12 @@
 //! needed for long (the last car of a lane that went quiet) would hold back all later ones: it is written again.
 
 use crate::{
-    message::{CommitQc, Cut, SignedCar, Slot, Tip},
+    message::{Birth, CommitQc, Cut, Position, SignedCar, Slot, Tip},
     slots::SlotRecord,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Ticket;
-use corniche_types::{Bytes, TimestampMs, wire};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
 /// Everything this engine persists.
@@ -26,6 +26,20 @@ pub enum Record {
     Vote(Tip),
     Slot(Box<SlotRecord>),
     Commit(Cut, CommitQc),
+    /// The name of this disk.
+    Birth(Birth),
+    /// The first disk of another validator that this one was told of.
+    Met(Birth),
+    Silence(Silence),
+}
+
+/// R5: what this validator signs nothing about for good, because a life that it forgot may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Silence {
+    /// Slots up to this one.
+    pub slots: Slot,
+    /// Per lane, cars up to this position; empty: none.
+    pub lanes: Vec<Position>,
 }
 
 impl Record {
@@ -42,6 +56,9 @@ pub enum Subject {
     Vote(Tip),
     Slot(Slot),
     Commit(Slot),
+    Birth,
+    Met(ValidatorIndex),
+    Silence,
 }
 
 /// Below so many records nothing is written again.

@@ -249,6 +249,15 @@ pub enum Message {
     Commits(Vec<(Cut, CommitQc)>),
 }
 
+/// The name of a validator's disk, given before the first life on it signs anything else (R5). Signed, so that a liar cannot invent one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Birth {
+    pub validator: ValidatorIndex,
+    /// Different on every disk.
+    pub disk: u64,
+    pub signature: Signature,
+}
+
 /// How far a validator has come (STATUS), and what it remembers of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Standing {
@@ -263,6 +272,10 @@ pub struct Standing {
     pub yours: Option<SignedCar>,
     /// Per lane, the highest position that the sender holds.
     pub lanes: Vec<Position>,
+    /// In a question: the sender's disk, before its first life; the answer comes when the receiver has it on its own disk.
+    pub birth: Option<Birth>,
+    /// In an answer: the first disk of the receiver that the sender was told of.
+    pub met: Option<Birth>,
 }
 
 impl NamedCar {
@@ -353,6 +366,11 @@ impl Context {
     /// The tip of a lane without cars.
     pub fn start(&self, lane: ValidatorIndex) -> Tip {
         Tip { lane, position: Position(0), digest: self.lane_start(lane) }
+    }
+
+    /// What a validator signs about its disk.
+    pub fn birth(&self, validator: ValidatorIndex, disk: u64) -> B256 {
+        self.0.digest("corniche-autobahn-birth", &(validator, disk))
     }
 
     /// A cut's identity.

@@ -3,12 +3,13 @@
 use crate::{
     engine::Autobahn,
     execution::Commit,
-    journal::{Record, Subject},
+    journal::{Record, Silence, Subject},
     lanes::{Lanes, Recovered, Write},
-    message::{Context, NamedCar, Slot},
+    message::{Birth, Context, NamedCar, Position, Slot},
     slots::{self, RecordId, SlotRecord},
 };
 use corniche_engine::{Output, Ticket};
+use corniche_types::ValidatorIndex;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What waits for a record.
@@ -17,6 +18,12 @@ pub(crate) enum Waiting {
     Slots(RecordId),
     Commit(Slot),
     Born,
+    Birth,
+    /// This peer's disk; and what it asked.
+    Met {
+        peer: ValidatorIndex,
+        nonce: u64,
+    },
 }
 
 impl Autobahn {
@@ -26,9 +33,23 @@ impl Autobahn {
         self.outputs.push_back(Output::Persist(ticket, record.encode()));
     }
 
-    /// The first record of a life.
-    pub(crate) fn record_birth(&mut self) {
+    /// A life begins.
+    pub(crate) fn record_life(&mut self) {
         self.persist(Subject::Born, &Record::Born, Some(Waiting::Born));
+    }
+
+    pub(crate) fn record_birth(&mut self, birth: Birth) {
+        self.persist(Subject::Birth, &Record::Birth(birth), Some(Waiting::Birth));
+    }
+
+    pub(crate) fn record_met(&mut self, birth: Birth, nonce: u64) {
+        let peer = birth.validator;
+        self.persist(Subject::Met(peer), &Record::Met(birth), Some(Waiting::Met { peer, nonce }));
+    }
+
+    /// Whatever is signed from now on has a later record, so nothing needs to wait for this one.
+    pub(crate) fn record_silence(&mut self, silence: Silence) {
+        self.persist(Subject::Silence, &Record::Silence(silence), None);
     }
 
     /// A write of the lanes.
@@ -55,6 +76,8 @@ impl Autobahn {
                 self.release_records();
             }
             Some(Waiting::Born) => self.repair.born(),
+            Some(Waiting::Birth) => self.announce_birth(),
+            Some(Waiting::Met { peer, nonce }) => self.has_met(peer, nonce),
             None => {}
         }
     }
@@ -83,6 +106,9 @@ impl Autobahn {
                 self.commits.get(slot).map(|commit| Record::Commit((*commit.cut).clone(), commit.certificate.clone()))
             }
             Subject::Slot(_) => None,
+            Subject::Birth => self.repair.birth().map(Record::Birth),
+            Subject::Met(peer) => self.repair.met(*peer).map(Record::Met),
+            Subject::Silence => self.repair.silence().map(Record::Silence),
         }
     }
 }
@@ -90,7 +116,7 @@ impl Autobahn {
 /// Whether a restart needs the newest record of this subject.
 fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, subject: &Subject) -> bool {
     match subject {
-        Subject::Born => true,
+        Subject::Born | Subject::Birth | Subject::Met(_) | Subject::Silence => true,
         Subject::Car(tip) | Subject::Vote(tip) => lanes.needs(tip),
         Subject::Slot(slot) => *slot > executed && commits.get(slot).is_none_or(|commit| !commit.is_durable),
         Subject::Commit(slot) => commits.contains_key(slot),
@@ -103,10 +129,25 @@ pub(crate) struct Found {
     pub cars: Vec<Recovered>,
     pub slots: Vec<SlotRecord>,
     pub commits: BTreeMap<Slot, Commit>,
+    /// Something was recorded that only a life records.
+    pub has_life: bool,
+    pub birth: Option<Birth>,
+    pub met: BTreeMap<ValidatorIndex, Birth>,
+    pub silence: Option<Silence>,
 }
 
 impl Found {
+    pub fn highest_car(&self, lane: ValidatorIndex) -> Position {
+        let tip = |record: &Recovered| match record {
+            Recovered::Car { car, .. } => Some(car.tip()),
+            Recovered::Vote(_) => None,
+        };
+        let of_lane = self.cars.iter().filter_map(tip).filter(|tip| tip.lane == lane);
+        of_lane.map(|tip| tip.position).max().unwrap_or_default()
+    }
+
     pub fn take(&mut self, record: Record, context: &Context) -> Subject {
+        self.has_life |= !matches!(record, Record::Birth(_) | Record::Met(_) | Record::Silence(_));
         match record {
             Record::Born => Subject::Born,
             Record::Car { car, voted } => {
@@ -128,6 +169,18 @@ impl Found {
                 let slot = cut.slot;
                 self.commits.insert(slot, Commit::new(Arc::new(cut), certificate, true));
                 Subject::Commit(slot)
+            }
+            Record::Birth(birth) => {
+                self.birth = Some(birth);
+                Subject::Birth
+            }
+            Record::Met(birth) => {
+                self.met.insert(birth.validator, birth);
+                Subject::Met(birth.validator)
+            }
+            Record::Silence(silence) => {
+                self.silence = Some(silence);
+                Subject::Silence
             }
         }
     }

@@ -116,6 +116,8 @@ impl Autobahn {
             committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
             yours: (!answer).then(|| self.lanes.highest(peer).map(|car| car.signed().clone())).flatten(),
             lanes: self.committee.indices().map(highest).collect(),
+            birth: self.repair.announced().filter(|_| answer),
+            met: self.repair.met(peer).filter(|_| !answer),
         }
     }
 

@@ -308,6 +308,11 @@ impl SlotState {
         cuts.into_iter().flatten().any(|known| known.cut.names(tip))
     }
 
+    /// Whether a certificate may bear this validator's signature: what was signed is here, or on disk and so here again.
+    pub fn has_voted(&self) -> bool {
+        self.voted.is_some() || self.conf.is_some()
+    }
+
     fn has_voted_strongly(&self) -> bool {
         self.prop.as_ref().is_some_and(|(view, _)| *view == self.view)
     }

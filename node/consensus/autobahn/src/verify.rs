@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     keys::{Share, Signatures},
     message::{
-        Availability, Car, CommitKind, CommitQc, Context, Cut, Message, NamedCar, Position, PrepareQc, Proof, SignedCar,
+        Availability, Birth, Car, CommitKind, CommitQc, Context, Cut, Message, NamedCar, Position, PrepareQc, Proof, SignedCar,
         SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::Schedule,
@@ -107,7 +107,7 @@ impl AutobahnVerifier {
                 Ok(Checked::FetchCars { tip, above })
             }
             Message::Cars { tip, cars } => self.check_cars(tip, cars),
-            Message::Standing(standing) => self.check_standing(standing),
+            Message::Standing(standing) => self.check_standing(from, standing),
             Message::FetchCommits { above } => Ok(Checked::FetchCommits { above }),
             Message::Commits(commits) => self.check_commits(commits),
             about_slots => {
@@ -305,9 +305,16 @@ impl AutobahnVerifier {
 
     // ---- catching up ---------------------------------------------------------------------------------------------------
 
-    fn check_standing(&self, mut standing: Standing) -> Result<Checked, String> {
+    fn check_standing(&self, from: ValidatorIndex, mut standing: Standing) -> Result<Checked, String> {
         must(standing.lanes.len() == self.committee.size(), || format!("the standing of {} lanes", standing.lanes.len()))?;
         standing.committed.as_ref().map_or(Ok(()), |committed| self.check_commit_qc(committed))?;
+        must(standing.birth.is_none_or(|birth| birth.validator == from), || "the birth of somebody else".into())?;
+        for birth in [standing.birth, standing.met].into_iter().flatten() {
+            let Birth { validator, disk, signature } = birth;
+            must(self.committee.member(validator).is_some(), || format!("the birth of {validator}, who is no member"))?;
+            let good = self.signatures.verify(validator, &self.context.birth(validator, disk), &signature);
+            must(good, || format!("bad signature on the birth of {validator}"))?;
+        }
         let yours = standing.yours.take().map(|car| self.check_car(car)).transpose()?;
         Ok(Checked::Standing { standing: Box::new(standing), yours })
     }

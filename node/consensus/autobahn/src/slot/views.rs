@@ -29,12 +29,16 @@ impl SlotState {
         } else if self.timers.view.is_none() {
             self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
             self.timers.remind = self.prepare.is_none().then(|| desk.in_ms(desk.config.view_timeout_ms / 4));
+            if self.prepare.is_some() && desk.leads(self.slot, self.view) {
+                self.timers.resend.get_or_insert(desk.in_ms(desk.config.resend_ms));
+            }
         }
     }
 
-    /// P10, in view 0: there is nothing to propose any more. A complaint stands, but is not repeated.
+    /// P10, in view 0: there is nothing to propose any more. A complaint stands, but is not repeated, nor is a proposal that brings nothing.
     pub fn disarm(&mut self) {
-        self.timers = Timers::default();
+        let Timers { fast, early, .. } = self.timers;
+        self.timers = Timers { fast, early, ..Timers::default() };
     }
 
     /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.

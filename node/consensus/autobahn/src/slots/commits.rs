@@ -47,6 +47,11 @@ impl Commits {
         slot <= self.through || self.slots.contains_key(&slot)
     }
 
+    /// Whether a slot is committed while one below is not handed over.
+    pub fn has_gap(&self) -> bool {
+        self.slots.last_key_value().is_some_and(|(last, _)| *last > self.through)
+    }
+
     pub fn certificate(&self, slot: Slot) -> Option<&CommitQc> {
         self.slots.get(&slot)?.certificate.as_ref()
     }

@@ -125,6 +125,10 @@ pub enum Effect {
     Behind {
         slot: Slot,
     },
+    /// This validator's signature is under the commit of a slot, and its records know of no vote: a life was lost (R5).
+    LostVote {
+        slot: Slot,
+    },
     /// This validator complains about a slot that was committed long ago: it needs the commits from that slot on.
     Lagging {
         peer: ValidatorIndex,
@@ -270,7 +274,8 @@ impl Slots {
             if self.is_broken {
                 return;
             }
-            for (slot, state) in &mut self.open {
+            let is_quiet = self.is_quiet(lanes);
+            for (slot, state) in self.open.iter_mut().filter(|(_, state)| !is_quiet || state.view > View(0)) {
                 state.vote_if_ready(&mut self.desk, lanes, self.commits.anchor(*slot));
             }
             self.pace(lanes);
@@ -339,10 +344,15 @@ impl Slots {
             return;
         }
         let cut = cut.or_else(|| self.open.get(&slot)?.body(certificate.cut));
+        let voted = self.desk.me().is_some_and(|me| certificate.proof.signers.contains(&me));
+        let is_lost = voted && !self.open.get(&slot).is_some_and(SlotState::has_voted);
         match self.commits.insert(&mut self.desk, certificate, cut) {
             Ok(true) => {
                 self.open.remove(&slot);
                 self.proposed(slot);
+                if is_lost {
+                    self.desk.effects.push_back(Effect::LostVote { slot });
+                }
             }
             Ok(false) => {}
             Err(certificates) => {

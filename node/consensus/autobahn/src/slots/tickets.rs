@@ -16,6 +16,7 @@ impl Slots {
     /// Arms timers, proposes, and reminds leaders; what is not due stays as it is.
     pub(super) fn pace(&mut self, lanes: &mut dyn Lanes) {
         let last = Slot(self.top.0.max(self.commits.through().0) + 1);
+        let is_quiet = self.is_quiet(lanes);
         for slot in (self.commits.through().0 + 1..=last.0).map(Slot) {
             if self.commits.contains(slot) || !self.has_anchor(slot) {
                 continue; // committed, or S2: too many are open
@@ -23,15 +24,16 @@ impl Slots {
             if self.open.get(&slot).is_some_and(|state| state.view > View(0)) {
                 self.propose_in_later_view(lanes, slot);
             } else {
-                self.pace_first_view(lanes, slot, slot == last);
+                self.pace_first_view(lanes, slot, slot == last, is_quiet);
             }
         }
     }
 
     /// `is_next`: nobody has proposed it yet, or a later one, as far as is known here.
-    fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool) {
-        // P10: without news no timer, or an idle network would complain for ever. Later slots are proof of news.
-        if is_next && self.news(lanes, slot, false) == 0 && !self.may_propose_news(lanes, slot) {
+    fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
+        // P10: without news no timer, or an idle network would complain for ever. Later slots are proof of news, unless all is quiet.
+        let is_idle = if is_next { self.news(lanes, slot, false) == 0 } else { is_quiet };
+        if is_idle && !(is_next && self.may_propose_news(lanes, slot)) {
             if let Some(state) = self.open.get_mut(&slot) {
                 state.disarm();
             }
@@ -146,8 +148,26 @@ impl Slots {
     }
 
     fn has_news(&self, lanes: &dyn Lanes, slot: Slot, lane: ValidatorIndex, optimistic: bool) -> bool {
-        let Some(before) = self.baseline(slot) else { return false };
-        self.tip(lanes, slot, lane, optimistic).0.position > before.position(lane)
+        let (Some(before), Some(last)) = (self.baseline(slot), self.last_cut()) else { return false };
+        self.tip(lanes, slot, lane, optimistic).0.position > before.position(lane).max(last.position(lane))
+    }
+
+    /// P10: no slot is missing, and nothing is known, certified or proposed, that stands above the last cut that was handed over. Slots that
+    /// somebody proposes all the same rest until there is something to commit.
+    pub(super) fn is_quiet(&self, lanes: &dyn Lanes) -> bool {
+        let Some(last) = self.last_cut().filter(|_| !self.commits.has_gap()) else { return false };
+        let is_above = |tip: &Tip| tip.position > last.position(tip.lane);
+        let mut certified = self.desk.committee.indices().filter_map(|lane| lanes.certified(lane));
+        let mut proposed = self.open.values().filter_map(|state| state.seen.as_ref()).flat_map(|cut| &cut.tips);
+        !certified.any(|certificate| is_above(&certificate.tip)) && !proposed.any(is_above)
+    }
+
+    /// The cut up to which all are handed over.
+    fn last_cut(&self) -> Option<Anchor<'_>> {
+        match self.commits.through() {
+            Slot(0) => Some(Anchor::Start),
+            through => self.commits.cut(through).map(|cut| Anchor::Cut(cut)),
+        }
     }
 
     /// The cut of the slot before: the committed one, else the one proposed last. `None` while only its certificate is known.

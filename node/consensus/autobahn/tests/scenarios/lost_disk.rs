@@ -134,6 +134,201 @@ fn r5_whoever_does_not_know_itself_says_nothing_and_records_nothing() {
     cluster.check();
 }
 
+/// Slots about which it signed something in this life.
+fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
+    let slot = |message: &Message| match message {
+        Message::Prepared { vote, .. } | Message::Confirmed(vote) => Some(vote.slot.0),
+        Message::Timeout(timeout) => Some(timeout.slot.0),
+        _ => None,
+    };
+    cluster.node(node).sent.iter().filter_map(|(_, _, message)| slot(message)).collect()
+}
+
+/// Everybody works until `node` signs again; nothing up to slot `silent` in this life.
+fn comes_back(cluster: &mut Cluster, node: usize, silent: u64) {
+    for round in 0..100 {
+        busy(cluster, 1, 1, &format!("back{round}-"));
+        let slots = signed(cluster, node);
+        assert!(slots.iter().all(|slot| *slot > silent), "silent up to {silent}, signed {slots:?}");
+        if !slots.is_empty() {
+            return;
+        }
+    }
+    panic!("validator {node} never takes part again: {}", cluster.node(node).engine.describe());
+}
+
+/// 3k slots.
+const REACH: u64 = 12;
+
+#[test]
+fn r5_an_answer_that_comes_late_ends_patience_for_good() {
+    // A backup is put back. The last car of the lost life is known to validator 3 alone, which is heard when the others' answers were enough.
+    let mut cluster = Cluster::new(4, config());
+    busy(&mut cluster, 0, 5, "t");
+    cluster.run_for(500);
+    cluster.world.crash(0);
+    let backup = cluster.world.disk(0).unwrap().clone();
+    cluster.world.restart(0);
+    cluster.run_for(2_000);
+    let before = cluster.node(3).position(0)[2];
+    let since = cluster.world.now();
+    // What is lost stays lost: there is one rule for all of this.
+    cluster.bend(move |now, from, to, message| match message {
+        _ if from == 0 && to != 3 && now < since + Micros::from_millis(DELAY) => LOST,
+        Message::Available(_) | Message::Prepare(_) if now < since + Micros::from_millis(DELAY) => LOST,
+        Message::Held { .. } if to == 0 => LOST,
+        _ if from == 3 && now < since + Micros::from_millis(200) => LOST,
+        _ => Fate::Normal,
+    });
+    cluster.submit(0, "lost");
+    cluster.run_for(DELAY + 1);
+    assert_eq!((cluster.node(3).position(0)[2], cluster.node(1).position(0)[2]), (before + 1, before));
+    let reached = cluster.node(1).log.len() as u64 + REACH;
+    cluster.world.crash(3);
+    lose(&mut cluster, 0, backup);
+    cluster.run_for(300);
+    let doubts = format!("forgot false blank false doubtful {reached}");
+    assert!(cluster.node(0).engine.describe().contains(&doubts), "{}", cluster.node(0).engine.describe());
+    cluster.world.restart(3);
+    cluster.run_for(200);
+    assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
+    // Now the others need it. It stays silent.
+    cluster.world.crash(2);
+    cluster.submit(1, "needs-three");
+    cluster.run_for(6_000);
+    assert_eq!(signed(&cluster, 0), [0; 0], "nobody has gone on: {}", cluster.node(0).engine.describe());
+    cluster.world.restart(2);
+    cluster.run_for(2_000);
+    comes_back(&mut cluster, 0, reached);
+    cluster.check();
+}
+
+#[test]
+fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
+    // A backup is put back, and nobody shows an own car: there was none, or the one there was is committed. Votes in commits tell, and
+    // the lane's certificate.
+    for owner in [0, 1] {
+        let mut cluster = Cluster::new(4, config());
+        busy(&mut cluster, owner, 3, "t");
+        cluster.run_for(500);
+        cluster.world.crash(0);
+        let backup = cluster.world.disk(0).unwrap().clone();
+        cluster.world.restart(0);
+        cluster.run_for(2_000);
+        busy(&mut cluster, owner, 3, "lost");
+        cluster.run_for(500);
+        cluster.world.crash(0);
+        *cluster.world.disk(0).unwrap() = backup;
+        cluster.bend(|_, _, to, message| match message {
+            Message::Standing(standing) if to == 0 && standing.yours.is_some() => LOST,
+            _ => Fate::Normal,
+        });
+        let reached = cluster.node(1).log.len() as u64 + REACH;
+        cluster.world.restart(0);
+        cluster.run_for(300);
+        cluster.straighten();
+        cluster.run_for(1_000);
+        assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
+        cluster.world.crash(3);
+        cluster.submit(1, "needs-three");
+        cluster.run_for(6_000);
+        assert_eq!(signed(&cluster, 0), [0; 0], "{}", cluster.node(0).engine.describe());
+        cluster.world.restart(3);
+        cluster.run_for(2_000);
+        comes_back(&mut cluster, 0, reached);
+        cluster.check();
+    }
+}
+
+#[test]
+fn r5_silence_outlives_a_power_cut() {
+    let mut cluster = Cluster::new(4, config());
+    busy(&mut cluster, 0, 10, "t");
+    cluster.run_for(500);
+    let reached = cluster.node(1).log.len() as u64 + REACH;
+    lose(&mut cluster, 0, Disk::default());
+    cluster.run_for(500);
+    assert!(!cluster.node(0).disk.records.is_empty(), "it lives again");
+    // In this life its records are whole; but they tell it what it may not sign.
+    cluster.world.crash(0);
+    cluster.world.restart(0);
+    cluster.run_for(500);
+    cluster.world.crash(3);
+    cluster.submit(1, "needs-three");
+    cluster.run_for(6_000);
+    assert_eq!(signed(&cluster, 0), [0; 0]);
+    cluster.world.restart(3);
+    cluster.run_for(2_000);
+    comes_back(&mut cluster, 0, reached);
+    cluster.check();
+}
+
+#[test]
+fn r5_a_lost_disk_is_known_by_its_name_without_any_car() {
+    // Validator 0 never made a car. It has voted: in committed slots, or in the first slot, of which nothing is committed.
+    for anything_committed in [true, false] {
+        let mut cluster = Cluster::new(4, Config { fast_path: anything_committed, ..config() });
+        if !anything_committed {
+            let lost = |message: &Message| matches!(message, Message::Confirm(_) | Message::Commit(_) | Message::Timeout(_));
+            cluster.bend(move |_, _, _, message| if lost(message) { LOST } else { Fate::Normal });
+        }
+        busy(&mut cluster, 1, if anything_committed { 10 } else { 1 }, "t");
+        assert!(!signed(&cluster, 0).is_empty());
+        let reached = cluster.node(1).log.len() as u64 + REACH;
+        assert_eq!(reached == REACH, !anything_committed);
+        // Nor do the others remember in memory what they saw.
+        (0..4).for_each(|node| cluster.world.crash(node));
+        cluster.straighten();
+        *cluster.world.disk(0).unwrap() = Disk::default();
+        (0..3).for_each(|node| cluster.world.restart(node));
+        cluster.submit(1, "needs-three");
+        cluster.run_for(6_000);
+        assert_eq!(signed(&cluster, 0), [0; 0], "two others are not enough");
+        cluster.world.restart(3);
+        cluster.run_for(3_000);
+        comes_back(&mut cluster, 0, reached);
+        assert!(everywhere(&cluster, "needs-three"));
+        cluster.check();
+    }
+}
+
+#[test]
+fn r5_a_late_first_start_is_no_lost_life() {
+    // The others need the newcomer: its first life begins as if it had always been there.
+    let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
+    (1..4).for_each(|node| cluster.world.restart(node));
+    cluster.run_for(100);
+    busy(&mut cluster, 1, 5, "t");
+    cluster.run_for(500);
+    cluster.world.crash(3);
+    cluster.world.restart(0);
+    cluster.submit(0, "hello");
+    cluster.run_for(6_000);
+    assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
+    cluster.check();
+}
+
+#[test]
+fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
+    // Two of four are set up anew, again and again, before there is a quorum; then all are there.
+    let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
+    cluster.world.restart(0);
+    for _ in 0..3 {
+        cluster.world.restart(1);
+        cluster.run_for(700);
+        for node in [0, 1] {
+            lose(&mut cluster, node, Disk::default());
+            cluster.run_for(300);
+        }
+        cluster.world.crash(1);
+    }
+    (1..4).for_each(|node| cluster.world.restart(node));
+    cluster.submit(0, "hello");
+    cluster.run_for(3_000);
+    assert!(everywhere(&cluster, "hello"), "{}", cluster.node(0).engine.describe());
+    cluster.check();
+}
+
 #[test]
 fn r4_an_intact_restart_that_the_network_needs_costs_a_patience() {
     let mut cluster = Cluster::new(4, config());

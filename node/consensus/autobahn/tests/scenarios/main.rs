@@ -6,6 +6,7 @@ mod delays;
 mod floods;
 mod forks;
 mod history;
+mod idle;
 mod lanes_alone;
 mod lost_disk;
 mod memory;

@@ -64,6 +64,8 @@ pub struct Node {
     pub disk: Vec<SlotRecord>,
     written: BTreeMap<RecordId, SlotRecord>,
     life: usize,
+    /// Its disk was lost once.
+    pub forgetful: bool,
     /// Slots handed over in this life.
     handed: BTreeSet<Slot>,
     /// Durable at once, with the time.
@@ -248,6 +250,9 @@ impl Net {
                 Effect::Accuse { validator, .. } => {
                     assert!(!self.is_correct(validator.as_usize()), "N10: {validator:?} is correct");
                     self.nodes[node].accused.insert(validator);
+                }
+                Effect::LostVote { slot } => {
+                    assert!(self.nodes[node].forgetful, "R4: validator {node} lost its vote in {slot:?}")
                 }
                 Effect::Behind { .. } => drop(behind.insert(node)),
                 Effect::Lagging { peer, .. } => drop(behind.insert(peer.as_usize())),

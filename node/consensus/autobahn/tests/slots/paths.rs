@@ -1,10 +1,15 @@
 //! Pacing: tickets, coverage, idleness, bounds, and how the fast path comes and goes.
 
-use crate::net::{DELAY, Net, index, plain};
+use crate::{
+    net::{DELAY, Net, index, plain},
+    puppet::{Puppet, Shares},
+};
 use corniche_autobahn::{
     Config,
-    message::{Message, Position, Slot},
+    message::{CommitKind, CommitQc, Cut, Message, Position, Slot, View},
 };
+use corniche_types::{B256, TimestampMs};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn an_idle_network_has_no_slots_and_no_timers() {
@@ -19,6 +24,104 @@ fn an_idle_network_has_no_slots_and_no_timers() {
         assert_eq!(node.slots.as_ref().and_then(|slots| slots.deadline()), None);
     }
     assert_eq!(net.sent.get("timeout"), None);
+}
+
+#[test]
+fn a_leader_without_news_keeps_nobody_busy() {
+    // P10: one validator proposes the old tips in every slot that is open and its own, as soon as it may, and certifies what it gets. Such
+    // slots rest until there is something to commit.
+    for (old, fast_path) in [(true, true), (false, true), (true, false)] {
+        let mut net = Net::new(4, Config { fast_path, ..plain() });
+        net.grow();
+        assert!(net.run_until(5_000, |net| net.all_committed(1)));
+        net.run_for(1_000);
+        let double = net.leader(4, 0);
+        let mut hasty = Hasty::new(Puppet::of(&net, double), old);
+        let (cut, certificate, _) = &net.nodes[double].commits[&Slot(1)];
+        hasty.cut = Some(Cut::clone(cut));
+        hasty.commits.insert(Slot(1), certificate.clone());
+        let mine: Vec<u64> = (2..200).filter(|slot| net.leads(double, *slot, 0)).collect();
+        let first = certificate.clone();
+        net.corrupt(double, Box::new(move |mail, from, message| hasty.take(mail, from, message, &mine)));
+        // It begins when it is poked.
+        net.send((double + 1) % 4, double, Message::Commit(first));
+        net.run_for(60_000);
+        let committed = net.values.len();
+        assert!(committed <= 2, "{committed} slots of nothing");
+        assert_eq!(net.sent.get("timeout"), None);
+        for node in net.running() {
+            assert_eq!(net.nodes[node].slots.as_ref().and_then(|slots| slots.deadline()), None, "{}", net.describe());
+        }
+        for round in 2..10 {
+            net.grow();
+            let has_all = |net: &Net| {
+                let takes = |cut: &Cut| cut.tips.iter().all(|tip| tip.position == Position(round));
+                net.running().all(|node| net.nodes[node].commits.values().any(|(cut, ..)| takes(cut)))
+            };
+            assert!(net.run_until(10_000, has_all), "round {round}\n{}", net.describe());
+        }
+    }
+}
+
+/// A leader that always proposes what is committed already, or lower tips.
+struct Hasty {
+    puppet: Puppet,
+    old: bool,
+    commits: BTreeMap<Slot, CommitQc>,
+    cut: Option<Cut>,
+    votes: BTreeMap<(Slot, bool), Shares>,
+    proposed: BTreeSet<u64>,
+}
+
+impl Hasty {
+    fn new(puppet: Puppet, old: bool) -> Self {
+        Self { puppet, old, commits: BTreeMap::new(), cut: None, votes: BTreeMap::new(), proposed: BTreeSet::new() }
+    }
+
+    fn take(&mut self, mail: &mut crate::net::Mail, from: corniche_types::ValidatorIndex, message: &Message, mine: &[u64]) {
+        let (me, size) = (self.puppet.me, self.puppet.size);
+        let mut all = Vec::new();
+        match message {
+            Message::Prepared { vote, .. } if vote.view == View(0) => {
+                let Message::Prepared { vote: own, .. } = self.puppet.vote(vote.slot, View(0), vote.cut) else { return };
+                let votes = self.votes.entry((vote.slot, true)).or_insert_with(|| Shares::from([(me, own.share)]));
+                votes.insert(from, vote.share.clone());
+                if votes.len() == 3 {
+                    all.push(Message::Confirm(Puppet::prepare_certificate(vote.slot, View(0), vote.cut, votes)));
+                }
+            }
+            Message::Confirmed(vote) if vote.view == View(0) => {
+                let Message::Confirmed(own) = self.puppet.ack(vote.slot, View(0), vote.cut) else { return };
+                let acks = self.votes.entry((vote.slot, false)).or_insert_with(|| Shares::from([(me, own.share)]));
+                acks.insert(from, vote.share.clone());
+                if acks.len() == 3 {
+                    let commit = Puppet::commit_certificate(CommitKind::Slow, vote.slot, View(0), vote.cut, acks);
+                    self.commits.insert(vote.slot, commit.clone());
+                    all.push(Message::Commit(commit));
+                }
+            }
+            Message::Commit(certificate) => drop(self.commits.insert(certificate.slot, certificate.clone())),
+            _ => {}
+        }
+        if let (Message::Commit(_), Some(cut)) = (message, &self.cut) {
+            for slot in mine.iter().filter(|slot| !self.proposed.contains(slot)).copied().collect::<Vec<_>>() {
+                let previous = slot.checked_sub(4).filter(|anchor| *anchor > 0).map(|anchor| self.commits.get(&Slot(anchor)));
+                let previous = match previous {
+                    None => None,
+                    Some(Some(certificate)) => Some(certificate.clone()),
+                    Some(None) => continue,
+                };
+                self.proposed.insert(slot);
+                let anchor = previous.as_ref().map_or(B256::ZERO, |certificate| certificate.cut);
+                let tips = if self.old { cut.tips.clone() } else { self.puppet.cut(slot, anchor, 0).tips };
+                let cut = Cut { slot: Slot(slot), anchor, time: TimestampMs(mail.now), tips };
+                all.push(self.puppet.prepare(View(0), cut, previous, None));
+            }
+        }
+        for message in all {
+            (0..size).map(index).filter(|to| *to != me).for_each(|to| mail.send(me, to, message.clone()));
+        }
+    }
 }
 
 #[test]

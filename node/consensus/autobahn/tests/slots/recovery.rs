@@ -114,6 +114,7 @@ fn a_validator_that_forgot_abstains() {
     net.run_for(30);
     net.crash(forgetful);
     net.nodes[forgetful].disk.clear();
+    net.nodes[forgetful].forgetful = true;
     net.start(forgetful);
     net.nodes[forgetful].slots.as_mut().expect("just started").abstain(Slot(8));
     let mine = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));

@@ -116,6 +116,8 @@ fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, tim
         net.send(leader, to, puppet.vote(Slot(1), View(0), value));
         net.send(leader, to, puppet.ack(Slot(1), View(0), value));
     }
+    // Something to commit, or nobody would care.
+    net.grow();
     assert!(net.run_until(20_000, |net| net.all_committed(1)));
     (net, tip)
 }

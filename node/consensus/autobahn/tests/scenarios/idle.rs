@@ -1,0 +1,76 @@
+//! An idle network is silent, also when messages were lost on connections that stayed.
+
+use crate::cluster::{Cluster, DELAY, LOST, plain};
+use corniche_autobahn::{Config, message::Message};
+use corniche_engine::Engine;
+use corniche_testkit::Fate;
+
+fn config() -> Config {
+    Config { view_timeout_ms: 300, status_ms: 1_000, ..plain() }
+}
+
+/// Runs until nobody has a timer; the time that took, ms.
+fn until_silent(cluster: &mut Cluster, most: u64) -> u64 {
+    let running: Vec<_> = (0..cluster.size()).filter(|node| cluster.world.is_up(*node)).collect();
+    for ms in 0..most / DELAY {
+        if running.iter().all(|node| cluster.node(*node).engine.deadline().is_none()) {
+            return ms * DELAY;
+        }
+        cluster.run_for(DELAY);
+    }
+    panic!("somebody still has a timer: {}", cluster.node(running[0]).engine.describe());
+}
+
+#[test]
+fn p10_no_timer_fires_on_an_idle_network() {
+    for down in [false, true] {
+        let mut cluster = Cluster::new(4, config());
+        if down {
+            cluster.world.crash(3);
+        }
+        until_silent(&mut cluster, 20_000);
+        cluster.submit(0, "something");
+        cluster.run_for(2_000);
+        assert!(cluster.node(1).delivered_at("something").is_some());
+        // Everybody tells each of the three others once more.
+        let took = until_silent(&mut cluster, 60_000);
+        assert!(took <= 10_000, "{took} ms");
+        cluster.run_for(5 * DELAY);
+        let sent = |cluster: &Cluster| (0..3).map(|node| cluster.node(node).sent.len()).sum::<usize>();
+        let before = sent(&cluster);
+        cluster.run_for(3_600_000);
+        assert_eq!(sent(&cluster), before);
+        cluster.submit(0, "more");
+        cluster.run_for(3_000);
+        assert!(cluster.node(1).delivered_at("more").is_some());
+        cluster.check();
+    }
+}
+
+#[test]
+fn a_lost_greeting_and_a_lost_commit_are_made_good() {
+    // Without a connection breaking: worse than an engine must expect.
+    let mut cluster = Cluster::new(4, config());
+    cluster.submit(0, "first");
+    cluster.run_for(1_000);
+    cluster.world.crash(3);
+    cluster.bend(|_, from, to, message| match message {
+        Message::Standing(_) if from == 3 || to == 3 => LOST,
+        _ => Fate::Normal,
+    });
+    cluster.world.restart(3);
+    cluster.run_for(2_000);
+    cluster.straighten();
+    // Validator 3 hears nothing of what is said about slots.
+    cluster.bend(|_, _, to, message| match message {
+        Message::Standing(_) | Message::Commits(_) | Message::Cars { .. } => Fate::Normal,
+        _ if to == 3 => LOST,
+        _ => Fate::Normal,
+    });
+    cluster.submit(0, "second");
+    cluster.run_for(10_000);
+    assert!(cluster.node(1).delivered_at("second").is_some());
+    assert!(cluster.node(3).delivered_at("second").is_some(), "{}", cluster.node(3).engine.describe());
+    until_silent(&mut cluster, 60_000);
+    cluster.check();
+}
