@@ -255,6 +255,7 @@ impl Autobahn {
         match effect {
             lanes::Effect::Persist(write) => self.persist_for_lanes(write),
             lanes::Effect::Send { to, message } => self.outputs.push_back(Output::Send { to, message: message.encode() }),
+            lanes::Effect::Asked(tip) => self.take_question(tip.lane, Question::Vote { tip }),
             lanes::Effect::WantBatch => {
                 let (bytes, gas) = (self.config.batch_bytes, self.config.batch_gas);
                 self.outputs.push_back(Output::WantBatch { bytes, gas });
@@ -297,6 +298,7 @@ impl Autobahn {
             }
             slots::Effect::LostVote { slot } => self.notice_lost_vote(slot),
             slots::Effect::Behind { slot } => self.learn_of_commit(None, slot),
+            slots::Effect::Asked { peer, question } => self.take_question(peer, Question::Slots(question)),
             slots::Effect::Lagging { peer, slot } => {
                 self.take_question(peer, Question::Commits { above: Slot(slot.0.saturating_sub(1)) });
             }

@@ -1,4 +1,4 @@
-//! Answering peers: where we stand, cars, commits.
+//! Answering peers: where we stand, cars, commits, votes and certificates that they show they lack.
 //!
 //! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] of bytes that refills with time. A question that
 //! comes while it is used up waits, up to [`MAX_WAITING`] of them, until it is not. So a peer that floods questions gets the same share
@@ -8,9 +8,10 @@ use crate::{
     config::Config,
     engine::Autobahn,
     message::{Message, Position, SignedCar, Slot, Standing, Tip},
+    slots,
     verify::{MAX_CARS, MAX_COMMITS},
 };
-use corniche_engine::{Allowance, Rate};
+use corniche_engine::{Allowance, Output, Rate, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,9 +34,21 @@ pub struct Service {
 /// What peers ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    Standing { nonce: u64 },
-    Cars { tip: Tip, above: Position },
-    Commits { above: Slot },
+    Standing {
+        nonce: u64,
+    },
+    Cars {
+        tip: Tip,
+        above: Position,
+    },
+    Commits {
+        above: Slot,
+    },
+    /// The owner sends a car that is held: it lacks our vote, or its certificate.
+    Vote {
+        tip: Tip,
+    },
+    Slots(slots::Question),
 }
 
 fn rate(config: &Config) -> Rate {
@@ -87,9 +100,19 @@ impl Autobahn {
                 Question::Standing { nonce } => self.answer_standing(peer, nonce),
                 Question::Cars { tip, above } => self.answer_cars(peer, tip, above),
                 Question::Commits { above } => self.answer_commits(peer, above),
+                Question::Vote { tip } => self.answer(peer, self.lanes.answer_again(&tip)),
+                Question::Slots(question) => self.answer(peer, self.slots.answer(question)),
             };
             self.service.spend(peer, bytes);
         }
+    }
+
+    fn answer(&mut self, peer: ValidatorIndex, answer: Option<Message>) -> usize {
+        let Some(message) = answer.filter(|_| Some(peer) != self.me()) else { return 0 };
+        let message = message.encode();
+        let bytes = message.len();
+        self.outputs.push_back(Output::Send { to: Recipients::One(peer), message });
+        bytes
     }
 
     fn answer_standing(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {

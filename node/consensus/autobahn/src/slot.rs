@@ -21,7 +21,7 @@ use crate::{
         Availability, Cut, Message, Position, PrepareQc, SignedPrepare, Slot, Statement, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::is_fresh,
-    slots::{Effect, Lanes, RecordId, SlotRecord, desk::Desk, tally::Tally},
+    slots::{Effect, Lanes, Question, RecordId, SlotRecord, desk::Desk, tally::Tally},
 };
 use corniche_engine::{Committee, Recipients};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
@@ -255,13 +255,31 @@ impl SlotState {
             }
         }
         // Its leader asks again, or this validator comes back and is shown what it voted for (R4).
-        let strong = self.has_voted_strongly();
-        if let Some(vote) =
-            self.voted.filter(|voted| *voted == (self.view, digest)).and_then(|_| self.prepared(desk, digest, strong))
-        {
-            let leader = desk.schedule.leader(self.slot, self.view);
-            desk.post_after(self.recorded, Recipients::One(leader), vote);
+        if self.voted == Some((self.view, digest)) {
+            self.repeat(desk, Question::Vote { slot: self.slot }, Self::vote_again);
         }
+    }
+
+    /// What was said before, to the leader, who may be this validator.
+    fn repeat(&self, desk: &mut Desk, question: Question, say: impl Fn(&Self, &Desk) -> Option<Message>) {
+        let leader = desk.schedule.leader(self.slot, self.view);
+        if desk.me() != Some(leader) {
+            desk.ask(leader, question);
+        } else if let Some(message) = say(self, desk) {
+            desk.inbox.push_back(message);
+        }
+    }
+
+    /// The vote in this view, if it has left.
+    pub fn vote_again(&self, desk: &Desk) -> Option<Message> {
+        let (_, digest) = self.voted.filter(|(view, _)| *view == self.view && desk.is_durable(self.recorded))?;
+        self.prepared(desk, digest, self.has_voted_strongly())
+    }
+
+    /// The acknowledgement in this view, if it has left.
+    pub fn acknowledge_again(&self, desk: &Desk) -> Option<Message> {
+        let conf = self.conf.as_ref().filter(|conf| conf.view == self.view && desk.is_durable(self.recorded))?;
+        self.confirmed(desk, conf.cut)
     }
 
     /// C4: votes for the PREPARE of this view as soon as everything that the vote says is true. One value a view (N1), none in a view
@@ -356,6 +374,12 @@ impl SlotState {
         Some(Message::Prepared { vote: Vote { slot, view, cut, share }, strong })
     }
 
+    fn confirmed(&self, desk: &Desk, cut: B256) -> Option<Message> {
+        let (slot, view) = (self.slot, self.view);
+        let share = desk.share(slot, &Statement::Confirmed { slot, view, cut })?;
+        Some(Message::Confirmed(Vote { slot, view, cut, share }))
+    }
+
     fn votes_go_to(&self, desk: &Desk) -> Recipients {
         if desk.config.all_to_all { Recipients::All } else { Recipients::One(desk.schedule.leader(self.slot, self.view)) }
     }
@@ -402,16 +426,14 @@ impl SlotState {
         if certificate.view < self.view || self.timed_out {
             return;
         }
-        let (slot, view, cut) = (self.slot, certificate.view, certificate.cut);
-        let Some(share) = desk.share(slot, &Statement::Confirmed { slot, view, cut }) else { return };
-        let vote = Message::Confirmed(Vote { slot, view, cut, share });
-        if let Some(conf) = self.conf.as_ref().filter(|conf| conf.view == view) {
+        if let Some(conf) = self.conf.as_ref().filter(|conf| conf.view == certificate.view) {
             // N1: again for what was acknowledged, and for nothing else, whoever certified that.
-            if conf.cut == cut {
-                desk.post_after(self.recorded, Recipients::One(desk.schedule.leader(slot, view)), vote);
+            if conf.cut == certificate.cut {
+                self.repeat(desk, Question::Acknowledgement { slot: self.slot }, Self::acknowledge_again);
             }
             return;
         }
+        let Some(vote) = self.confirmed(desk, certificate.cut) else { return };
         self.conf = Some(certificate);
         self.promise(desk, self.votes_go_to(desk), vote);
     }

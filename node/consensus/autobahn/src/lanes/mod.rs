@@ -42,6 +42,8 @@ pub enum Effect {
     },
     /// Answer with [`Lanes::take_batch`] when there is something. At most one is outstanding.
     WantBatch,
+    /// The owner sends this car again, which we hold: tell it what [`Lanes::answer_again`] says when its turn comes.
+    Asked(Tip),
     /// An own car was signed; it is not durable yet.
     Built(Arc<NamedCar>),
     /// A car was taken in, an own one too.
@@ -243,23 +245,33 @@ impl Lanes {
 
     /// The owner sends a car again that we hold: it lacks our vote, or its certificate.
     fn vote_again(&mut self, tip: Tip) {
-        let lane = &self.lanes[tip.lane.as_usize()];
-        if let Some(certificate) = lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
-            let message = Message::Available((**certificate).clone());
-            self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(message) });
-        } else if lane.vote(&tip) == Vote::Cast {
-            self.send_vote(tip);
-        } else if lane.vote(&tip) == Vote::None && lane.voted() == tip && self.votes_at(&tip) {
+        let lane = self.lane(tip.lane);
+        if tip.position > lane.certified_position()
+            && lane.vote(&tip) == Vote::None
+            && lane.voted() == tip
+            && self.votes_at(&tip)
+        {
             // It was committed (D5), or voted for by others.
             self.lane_mut(tip.lane).set_vote(&tip, Vote::Recorded);
             self.effects.push_back(Effect::Persist(Write::Vote(tip)));
+        } else {
+            self.effects.push_back(Effect::Asked(tip));
         }
     }
 
-    fn send_vote(&mut self, tip: Tip) {
-        let Some(signer) = &self.signer else { return };
-        let message = Message::Held { tip, share: signer.share(&self.context.statement(&Statement::Held(tip))) };
-        self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(message) });
+    /// What an owner is told that sends this car again: a certificate, or our vote.
+    pub fn answer_again(&self, tip: &Tip) -> Option<Message> {
+        let lane = self.lane(tip.lane);
+        match lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
+            Some(certificate) => Some(Message::Available((**certificate).clone())),
+            None if lane.vote(tip) == Vote::Cast => self.vote(tip),
+            None => None,
+        }
+    }
+
+    fn vote(&self, tip: &Tip) -> Option<Message> {
+        let share = self.signer.as_ref()?.share(&self.context.statement(&Statement::Held(*tip)));
+        Some(Message::Held { tip: *tip, share })
     }
 
     /// D9: a fork is no crime against the lane's order, but one against the rules.
@@ -290,7 +302,9 @@ impl Lanes {
 
     fn cast(&mut self, tip: Tip) {
         self.lane_mut(tip.lane).set_vote(&tip, Vote::Cast);
-        self.send_vote(tip);
+        if let Some(vote) = self.vote(&tip) {
+            self.effects.push_back(Effect::Send { to: Recipients::One(tip.lane), message: Box::new(vote) });
+        }
     }
 
     // ---- what stands on the lanes ---------------------------------------------------------------------------------------

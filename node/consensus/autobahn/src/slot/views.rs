@@ -4,7 +4,7 @@ use super::{Known, MAX_BODIES, SlotState, Timers};
 use crate::{
     message::{Cut, Message, Report, Statement, Timeout, TimeoutQc, View},
     rules::select,
-    slots::{desk::Desk, tally::timeout_certificate},
+    slots::{Question, desk::Desk, tally::timeout_certificate},
 };
 use corniche_engine::Recipients;
 use corniche_types::{B256, ValidatorIndex};
@@ -141,15 +141,22 @@ impl SlotState {
         }
     }
 
-    /// Somebody is in a view that this validator has left: here is why.
+    /// Somebody is in a view that this validator has left.
     pub(super) fn show_the_way(&self, desk: &mut Desk, to: ValidatorIndex, their: View) {
+        if self.way_from(their).is_some() {
+            desk.ask(to, Question::View { slot: self.slot, view: their });
+        }
+    }
+
+    /// Why it was left.
+    pub fn way_from(&self, their: View) -> Option<Message> {
         let conf = self.conf.as_ref().filter(|conf| conf.view > their);
         match (&self.entered, conf) {
             (Some(entered), conf) if entered.view >= their && conf.is_none_or(|conf| conf.view <= entered.view) => {
-                desk.post(Recipients::One(to), Message::TimedOut(entered.clone()));
+                Some(Message::TimedOut(entered.clone()))
             }
-            (_, Some(conf)) => desk.post(Recipients::One(to), Message::Confirm(conf.clone())),
-            _ => {}
+            (_, Some(conf)) => Some(Message::Confirm(conf.clone())),
+            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What every slot writes with: keys, clock, outgoing mail, and the records that mail waits for.
 
-use super::{Effect, RecordId, SlotRecord};
+use super::{Effect, Question, RecordId, SlotRecord};
 use crate::{
     config::Config,
     keys::{Share, Signatures, Signer},
@@ -111,6 +111,18 @@ impl Desk {
         if others {
             self.effects.push_back(Effect::Send { to, message: Box::new(message) });
         }
+    }
+
+    /// Something to be told when its turn comes; what answers cost is the caller's business.
+    pub fn ask(&mut self, peer: ValidatorIndex, question: Question) {
+        if self.me() != Some(peer) {
+            self.effects.push_back(Effect::Asked { peer, question });
+        }
+    }
+
+    /// Whether what relies on this record may leave, or has left.
+    pub fn is_durable(&self, record: RecordId) -> bool {
+        record <= self.durable
     }
 
     pub fn record(&mut self, record: SlotRecord) -> RecordId {

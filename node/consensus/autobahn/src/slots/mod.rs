@@ -116,6 +116,12 @@ pub enum Effect {
         cut: Arc<Cut>,
         available: Vec<Availability>,
     },
+    /// A peer asks for something, or shows that it lacks it: answer with what [`Slots::answer`] says when it is the peer's turn. The
+    /// answer is small, and it may be asked for again.
+    Asked {
+        peer: ValidatorIndex,
+        question: Question,
+    },
     /// Two PREPAREs of one leader for one view of a slot (N10).
     Accuse {
         validator: ValidatorIndex,
@@ -139,6 +145,21 @@ pub enum Effect {
         certificates: Box<[CommitQc; 2]>,
     },
     Trace(TraceEvent),
+}
+
+/// What peers want to know of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The cut with this digest (P6).
+    Cut { slot: Slot, cut: B256 },
+    /// That it is committed (row 34).
+    Commit { slot: Slot },
+    /// Why this view was left (P12).
+    View { slot: Slot, view: View },
+    /// This validator's vote in the view it is in, again (R4, P12).
+    Vote { slot: Slot },
+    /// Its acknowledgement.
+    Acknowledgement { slot: Slot },
 }
 
 /// What a validator must not forget of an open slot (R1, R4).
@@ -225,6 +246,18 @@ impl Slots {
     pub fn deadline(&self) -> Option<TimestampMs> {
         let timers = self.open.values().filter_map(|state| state.timers.next());
         timers.chain(self.commits.fetch).min().filter(|_| !self.is_broken)
+    }
+
+    /// What a peer is told that [`Effect::Asked`]; nothing when it is not known any more.
+    pub fn answer(&self, question: Question) -> Option<Message> {
+        let open = |slot: Slot| self.open.get(&slot);
+        match question {
+            Question::Cut { slot, cut } => self.cut(slot, cut).map(|cut| Message::Cut(Cut::clone(&cut))),
+            Question::Commit { slot } => self.commits.certificate(slot).cloned().map(Message::Commit),
+            Question::View { slot, view } => open(slot)?.way_from(view),
+            Question::Vote { slot } => open(slot)?.vote_again(&self.desk),
+            Question::Acknowledgement { slot } => open(slot)?.acknowledge_again(&self.desk),
+        }
     }
 
     /// R5: from now on signs nothing about slots up to this one.
@@ -374,23 +407,25 @@ impl Slots {
 
     /// Row 34: a peer works on a slot that is committed.
     fn help(&mut self, peer: ValidatorIndex, slot: Slot) {
-        if self.desk.me() == Some(peer) {
-            return;
-        }
-        match self.commits.certificate(slot) {
-            Some(certificate) => self.desk.post(Recipients::One(peer), Message::Commit(certificate.clone())),
-            None => self.desk.effects.push_back(Effect::Lagging { peer, slot }),
+        if self.commits.certificate(slot).is_some() {
+            self.desk.ask(peer, Question::Commit { slot });
+        } else if self.desk.me() != Some(peer) {
+            self.desk.effects.push_back(Effect::Lagging { peer, slot });
         }
     }
 
     /// P6.
-    fn take_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, digest: B256) {
-        let held = self.commits.body(slot, digest).cloned();
-        if let Some(cut) = held.or_else(|| self.open.get(&slot)?.body(digest)) {
-            self.desk.post(Recipients::One(from), Message::Cut(Cut::clone(&cut)));
+    fn take_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, cut: B256) {
+        if self.cut(slot, cut).is_some() {
+            self.desk.ask(from, Question::Cut { slot, cut });
         } else if self.commits.contains(slot) {
             self.help(from, slot);
         }
+    }
+
+    fn cut(&self, slot: Slot, digest: B256) -> Option<Arc<Cut>> {
+        let committed = self.commits.body(slot, digest).cloned();
+        committed.or_else(|| self.open.get(&slot)?.body(digest))
     }
 
     fn take_cut(&mut self, cut: Cut) {

@@ -56,3 +56,38 @@ fn a_question_for_what_is_not_there_is_answered_so() {
     assert_eq!(cluster.node(1).count(empty), 1);
     ask(&mut cluster, 3, 1, &Message::FetchCommits { above: Slot(u64::MAX) });
 }
+
+#[test]
+fn whatever_is_answered_is_on_the_same_ration() {
+    let mut cluster = Cluster::new(4, Config { fetch_bytes: 1_000, view_timeout_ms: 60_000, ..plain() });
+    cluster.submit(0, "one");
+    cluster.run_for(1_000);
+    let sent = |cluster: &Cluster, wanted: &dyn Fn(&Message) -> bool| {
+        (0..4).flat_map(|node| cluster.node(node).sent.clone()).map(|(_, _, message)| message).find(|message| wanted(message))
+    };
+    let Some(Message::Prepare(prepare)) = sent(&cluster, &|message| matches!(message, Message::Prepare(_))) else { panic!() };
+    let car = sent(&cluster, &|message| matches!(message, Message::Car(_))).unwrap();
+    let cut = corniche_autobahn::message::Context::new(&cluster.committee).cut(&prepare.cut);
+    let slot = prepare.cut.slot;
+    let leader = (0..4).find(|node| cluster.node(*node).count(|message| matches!(message, Message::Prepare(_))) > 0).unwrap();
+    let me = (0..4).find(|node| *node != leader && *node != 0).unwrap();
+    // A slot that is still open: its leader says it again and again.
+    let open = Slot(slot.0 + 1);
+    let questions = [
+        (3, Message::FetchCut { slot, cut }),
+        (3, Message::Prepare(prepare.clone())),
+        (0, car),
+        (3, Message::FetchCut { slot: open, cut: B256::ZERO }),
+    ];
+    for (from, question) in questions.into_iter().filter(|(from, _)| *from != me) {
+        cluster.run_for(10_000);
+        let before = cluster.world.now();
+        for _ in 0..1_000 {
+            (0..10).for_each(|_| ask(&mut cluster, from, me, &question));
+            cluster.run_for(1);
+        }
+        let answers = cluster.node(me).sent.iter().filter(|(at, ..)| *at >= before).count();
+        // 8 at once and 16 in the second, each counted as 1 kB more than it is, and what goes on anyway.
+        assert!(answers <= 60, "{answers} answers to ten thousand of {question:?}");
+    }
+}

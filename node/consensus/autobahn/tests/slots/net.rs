@@ -247,6 +247,11 @@ impl Net {
                 }
                 Effect::Committed { cut, certificate } => self.note_commit(node, cut, certificate),
                 Effect::FetchTip { tip, .. } => self.nodes[node].fetched.push(tip),
+                Effect::Asked { peer, question } => {
+                    assert_ne!(peer, me, "nobody asks itself");
+                    let answer = self.nodes[node].slots.as_ref().and_then(|slots| slots.answer(question));
+                    answer.into_iter().for_each(|message| self.mail.send(me, peer, message));
+                }
                 Effect::Accuse { validator, .. } => {
                     assert!(!self.is_correct(validator.as_usize()), "N10: {validator:?} is correct");
                     self.nodes[node].accused.insert(validator);

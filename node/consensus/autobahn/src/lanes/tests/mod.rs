@@ -105,6 +105,10 @@ impl Net {
                     (0..self.nodes.len()).filter(|to| *to != node).for_each(|to| self.send(node, to, (*message).clone()));
                 }
                 Effect::Send { to: Recipients::One(to), message } => self.send(node, to.as_usize(), *message),
+                Effect::Asked(tip) => {
+                    let answer = self.nodes[node].answer_again(&tip);
+                    answer.into_iter().for_each(|message| self.send(node, tip.lane.as_usize(), message));
+                }
                 Effect::WantBatch => self.asking.push(node),
                 Effect::Requeue(batch) => self.requeued.push(batch),
                 Effect::Accuse(validator, _) => self.accused.push((node, validator)),
