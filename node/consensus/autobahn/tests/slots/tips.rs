@@ -10,6 +10,7 @@ use corniche_autobahn::{
     slots::Input,
 };
 use corniche_types::{B256, TimestampMs};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 /// The first car of a lane, not certified, with these validators.
 fn show(net: &mut Net, lane: usize, holders: &[usize]) -> Tip {
@@ -127,7 +128,7 @@ fn a_tip_that_nobody_has_is_not_committed() {
     // N6, and with weak votes P5: the votes of those who lack it bind nobody.
     for weak_votes in [false, true] {
         let config = Config { weak_votes, ..leader_tips() };
-        let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 7), 0);
+        let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 1), 0);
         assert_ne!(committed_tip(&net, 1, ghost.lane.as_usize()), ghost, "weak votes: {weak_votes}");
     }
 }
@@ -197,4 +198,35 @@ fn votes_wait_for_a_cut_from_the_future() {
     let (cut, certificate, at) = &net.nodes[net.running().next().expect("three run")].commits[&Slot(1)];
     assert_eq!((cut.time, certificate.view), (TimestampMs(700), View(0)));
     assert_eq!(*at, 200 + DELAY);
+}
+
+#[test]
+fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
+    // N1: prop says nothing of a weak vote, so its own place in the record does.
+    let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
+    let leader = net.leader(1, 0);
+    let voter = (leader + 1) % 4;
+    let votes = Rc::new(RefCell::new(BTreeSet::new()));
+    let heard = votes.clone();
+    net.corrupt(
+        leader,
+        Box::new(move |_, from, message| {
+            if let Message::Prepared { vote, .. } = message {
+                heard.borrow_mut().insert((from, vote.slot, vote.view, vote.cut));
+            }
+        }),
+    );
+    let puppet = Puppet::of(&net, leader);
+    let plain = puppet.cut(1, B256::ZERO, 0);
+    let mut named = plain.clone();
+    named.tips[leader] = net.tip(leader, 1);
+    // Nobody holds the tip of one of them, the other one needs nothing.
+    for cut in [&named, &plain, &named] {
+        net.send(leader, voter, puppet.prepare(View(0), cut.clone(), None, None));
+        net.run_for(3 * DELAY);
+        net.crash(voter);
+        net.start(voter);
+    }
+    let value = puppet.context.cut(&named);
+    assert_eq!(votes.borrow().iter().copied().collect::<Vec<_>>(), [(index(voter), Slot(1), View(0), value)]);
 }
