@@ -313,10 +313,15 @@ impl Autobahn {
 
     // ---- outputs -------------------------------------------------------------------------------------------------------
 
-    pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) {
-        if Some(to) != self.me() {
-            self.outputs.push_back(Output::Send { to: Recipients::One(to), message: message.encode() });
+    /// To somebody else; how many bytes.
+    pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) -> usize {
+        if Some(to) == self.me() {
+            return 0;
         }
+        let message = message.encode();
+        let bytes = message.len();
+        self.outputs.push_back(Output::Send { to: Recipients::One(to), message });
+        bytes
     }
 
     pub(crate) fn trace(&mut self, event: TraceEvent) {

@@ -20,13 +20,21 @@ pub(crate) struct Commit {
     pub cut: Arc<Cut>,
     pub certificate: CommitQc,
     pub is_durable: bool,
-    /// Its cars were asked for.
-    pub is_fetched: bool,
+    /// For how urgent its cars were asked for.
+    fetched: Fetched,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fetched {
+    No,
+    Early,
+    /// As those of the slot that is executed next.
+    Next,
 }
 
 impl Commit {
     pub fn new(cut: Arc<Cut>, certificate: CommitQc, is_durable: bool) -> Self {
-        Self { cut, certificate, is_durable, is_fetched: false }
+        Self { cut, certificate, is_durable, fetched: Fetched::No }
     }
 }
 
@@ -85,8 +93,9 @@ impl Autobahn {
         let executed = self.order.slot().0;
         let mut above: Vec<_> = self.order.executed().iter().map(|tip| tip.position).collect();
         for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + FETCH_AHEAD)) {
-            // The slot that is next may find that an earlier one took another fork than it did.
-            if !std::mem::replace(&mut commit.is_fetched, true) || slot.0 == executed + 1 {
+            // Once ahead of its turn, if there is room, and once when it is next, on whatever forks the slots before have left.
+            let urgency = if slot.0 == executed + 1 { Fetched::Next } else { Fetched::Early };
+            if urgency > std::mem::replace(&mut commit.fetched, urgency) {
                 // Y4, Y5: the certificate's signers hold what was not certified; what was has signers of its own, who were asked when the
                 // cut was proposed. Whoever executed the slot holds everything.
                 let mut sources = self.repair.informant(*slot).into_iter().collect::<Vec<_>>();
@@ -94,7 +103,7 @@ impl Autobahn {
                 sources.extend(self.committee.indices());
                 for tip in &commit.cut.tips {
                     let above = above[tip.lane.as_usize()];
-                    if slot.0 == executed + 1 {
+                    if urgency == Fetched::Next {
                         self.lanes.fetch_history(self.now, *tip, above, &sources);
                     } else {
                         self.lanes.fetch_early(self.now, *tip, above, &sources);

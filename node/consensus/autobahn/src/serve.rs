@@ -11,7 +11,7 @@ use crate::{
     slots,
     verify::{MAX_CARS, MAX_COMMITS},
 };
-use corniche_engine::{Allowance, Output, Rate, Recipients};
+use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -100,19 +100,11 @@ impl Autobahn {
                 Question::Standing { nonce } => self.answer_standing(peer, nonce),
                 Question::Cars { tip, above } => self.answer_cars(peer, tip, above),
                 Question::Commits { above } => self.answer_commits(peer, above),
-                Question::Vote { tip } => self.answer(peer, self.lanes.answer_again(&tip)),
-                Question::Slots(question) => self.answer(peer, self.slots.answer(question)),
+                Question::Vote { tip } => self.lanes.answer_again(&tip).map_or(0, |answer| self.send(peer, &answer)),
+                Question::Slots(question) => self.slots.answer(question).map_or(0, |answer| self.send(peer, &answer)),
             };
             self.service.spend(peer, bytes);
         }
-    }
-
-    fn answer(&mut self, peer: ValidatorIndex, answer: Option<Message>) -> usize {
-        let Some(message) = answer.filter(|_| Some(peer) != self.me()) else { return 0 };
-        let message = message.encode();
-        let bytes = message.len();
-        self.outputs.push_back(Output::Send { to: Recipients::One(peer), message });
-        bytes
     }
 
     fn answer_standing(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {
@@ -120,14 +112,10 @@ impl Autobahn {
         if !self.repair.is_witness() {
             return 0;
         }
-        let standing = self.standing(peer, nonce, false);
-        let bytes = standing.yours.as_ref().map_or(0, |car| car.car.batch.len());
-        self.send(peer, &Message::Standing(standing));
+        let bytes = self.send(peer, &Message::Standing(self.standing(peer, nonce, false)));
         // Its records do not have it.
-        if let Some(certificate) = self.lanes.certified(peer).cloned() {
-            self.send(peer, &Message::Available(certificate));
-        }
-        bytes
+        let certificate = self.lanes.certified(peer).cloned();
+        bytes + certificate.map_or(0, |certificate| self.send(peer, &Message::Available(certificate)))
     }
 
     /// STATUS for one peer.
@@ -148,14 +136,12 @@ impl Autobahn {
     fn answer_cars(&mut self, peer: ValidatorIndex, tip: Tip, above: Position) -> usize {
         let mut cars = self.lanes.serve(&tip, above, self.config.fetch_bytes as usize);
         cars.drain(..cars.len().saturating_sub(MAX_CARS));
-        let bytes = cars.iter().map(|car| car.batch().len()).sum();
         let bare = |car: &SignedCar| SignedCar { certificate: None, ..car.clone() };
         let mut cars: Vec<_> = cars.iter().map(|car| bare(car.signed())).collect();
         if let (Some(last), Some(held)) = (cars.last_mut(), self.lanes.get(&tip)) {
             last.certificate = held.certificate().cloned();
         }
-        self.send(peer, &Message::Cars { tip, cars });
-        bytes
+        self.send(peer, &Message::Cars { tip, cars })
     }
 
     /// SLOT-REPLY.
@@ -173,9 +159,6 @@ impl Autobahn {
             room = room.saturating_sub(bytes);
             commits.push(entry);
         }
-        if !commits.is_empty() {
-            self.send(peer, &Message::Commits(commits));
-        }
-        self.config.fetch_bytes as usize - room
+        if commits.is_empty() { 0 } else { self.send(peer, &Message::Commits(commits)) }
     }
 }

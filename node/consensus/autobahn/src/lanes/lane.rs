@@ -173,10 +173,10 @@ impl Lane {
         removed.is_some()
     }
 
-    /// This car is on the chain that we support, or on one that is certified.
+    /// This car is on the chain that we support, or on one that is certified, not far below its end.
     pub fn supports(&self, tip: &Tip) -> bool {
         let certified = self.certified.iter().map(|certificate| certificate.tip);
-        certified.chain([self.voted]).any(|top| self.descends(top, *tip))
+        certified.chain([self.voted]).any(|top| self.is_just_below(top, *tip))
     }
 
     fn root_children(&mut self, parent: Tip) {
@@ -230,12 +230,18 @@ impl Lane {
         tip == below || self.down(tip, below.position).last().is_some_and(|car| car.parent() == below)
     }
 
+    /// The same, for what is asked after every input: no further down than correct leaders name tips.
+    pub fn is_just_below(&self, tip: Tip, below: Tip) -> bool {
+        let depth = tip.position.0.checked_sub(below.position.0);
+        depth.is_some_and(|depth| depth <= MAX_LOOK_BACK) && self.descends(tip, below)
+    }
+
     /// The parent is certified, and the car is held: it may be proposed and voted for before it is certified itself (N6).
     pub fn is_optimistic(&self, tip: &Tip) -> bool {
         let Some(car) = self.get(tip) else { return false };
         let (parent, named) = (car.parent(), car.certificate().is_some_and(|certificate| certificate.tip == car.parent()));
         let certified = self.certified.as_ref().map(|certificate| certificate.tip);
-        parent.position == Position(0) || named || certified.is_some_and(|certified| self.descends(certified, parent))
+        parent.position == Position(0) || named || certified.is_some_and(|certified| self.is_just_below(certified, parent))
     }
 
     /// Another car held at this position, and nobody was accused of it yet.
@@ -359,3 +365,5 @@ impl Lane {
 
 /// Positions above the executed one whose fork is reported.
 const MAX_ACCUSED: usize = 8;
+/// Cars below a certificate that are looked for under it.
+const MAX_LOOK_BACK: u64 = 64;

@@ -104,9 +104,6 @@ pub struct Lanes {
     changed: bool,
 }
 
-/// So many cars below the highest certificate a tip is still looked for.
-const MAX_LOOK_BACK: u64 = 64;
-
 /// Bytes of a car besides its batch and its certificate, on the wire.
 const OVERHEAD: usize = 256;
 
@@ -331,11 +328,7 @@ impl Lanes {
     /// Its certificate is known, or that of a car on top of it: who voted for that one holds this one too (D3).
     pub fn is_certified(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
-        let above = |certificate: &&Arc<Availability>| {
-            let (at, certified) = (tip.position, certificate.tip.position);
-            at <= certified && certified.0 - at.0 <= MAX_LOOK_BACK
-        };
-        lane.certified().filter(above).is_some_and(|certificate| lane.descends(certificate.tip, *tip))
+        lane.certified().is_some_and(|certificate| lane.is_just_below(certificate.tip, *tip))
     }
 
     /// N6: it is certified, or held here with a certified parent.

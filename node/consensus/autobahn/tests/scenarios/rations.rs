@@ -48,6 +48,29 @@ fn a_flood_of_questions_costs_what_the_allowance_is() {
 }
 
 #[test]
+fn small_cars_cost_what_they_are_on_the_wire() {
+    let mut cluster = Cluster::new(4, Config { fetch_bytes: 60_000, ..plain() });
+    cluster.load([0], true);
+    cluster.run_for(3_000);
+    cluster.load([0], false);
+    cluster.run_for(1_000);
+    let held = cluster.node(1).sent.iter().rev().find_map(|(_, _, message)| match message {
+        Message::Held { tip, .. } if tip.lane.0 == 0 => Some(*tip),
+        _ => None,
+    });
+    let (tip, before): (Tip, _) = (held.unwrap(), cluster.world.now());
+    assert!(tip.position.0 > 100);
+    for _ in 0..1_000 {
+        (0..10).for_each(|number| ask(&mut cluster, 3, 1, &Message::FetchCars { tip, above: Position(number) }));
+        cluster.run_for(1);
+    }
+    let answers = cluster.node(1).sent.iter().filter(|(at, ..)| *at >= before);
+    let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).filter(|bytes| *bytes > 500).sum();
+    // 24 full answers and the one that goes into debt.
+    assert!((500_000..1_700_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
 fn a_question_for_what_is_not_there_is_answered_so() {
     let mut cluster = Cluster::new(4, plain());
     let tip = Tip { lane: corniche_types::ValidatorIndex(0), position: Position(7), digest: B256::with_last_byte(1) };
