@@ -29,6 +29,7 @@ pub mod real;
 mod records;
 mod repair;
 pub mod rules;
+mod seals;
 mod serve;
 mod slot;
 pub mod slots;

@@ -1,4 +1,4 @@
-//! Peers' bytes become [`Checked`] messages here and nowhere else. Stateless, so it runs on any thread.
+//! Peers' bytes become [`Checked`] messages here and nowhere else. Without state that anything depends on, so it runs on any thread.
 //!
 //! Checked is all that one message can show by itself: signatures, quorums (P2), kinds (P3), the shape of cars and cuts, sizes. What
 //! needs the protocol (tickets, `select`, views) is the slots', what needs a lane's history the lanes'.
@@ -11,6 +11,7 @@ use crate::{
         SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
     },
     rules::Schedule,
+    seals::GoodSeals,
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
@@ -30,6 +31,7 @@ pub struct AutobahnVerifier {
     context: Context,
     schedule: Schedule,
     signatures: Arc<dyn Signatures>,
+    seals: GoodSeals,
 }
 
 /// A message of a peer after all stateless checks.
@@ -77,7 +79,8 @@ fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Checks {
 impl AutobahnVerifier {
     pub fn new(config: Config, committee: Committee, signatures: Arc<dyn Signatures>) -> Self {
         let (context, schedule) = (Context::new(&committee), Schedule::new(&committee, &config));
-        Self { config, committee, context, schedule, signatures }
+        let seals = GoodSeals::new(committee.size());
+        Self { config, committee, context, schedule, signatures, seals }
     }
 
     fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Checked, String> {
@@ -197,9 +200,15 @@ impl AutobahnVerifier {
         let known = signers.iter().all(|signer| self.committee.member(*signer).is_some());
         must(known && signers.is_sorted_by(|a, b| a < b), || "signers are distinct members in ascending order".into())?;
         must(signers.len() >= least, || format!("{} signers, at least {least}", signers.len()))?;
-        let digest = |place: usize| self.context.statement(&statement(place));
-        let signed: Vec<_> = signers.iter().enumerate().map(|(place, signer)| (*signer, digest(place))).collect();
-        must(self.signatures.verify_seal(&signed, &proof.seal), || "bad seal".into())
+        // Mostly all of them signed the same, which is then hashed once.
+        let mut last = None;
+        let mut digest = |statement: Statement| match last {
+            Some((known, digest)) if known == statement => digest,
+            _ => last.insert((statement, self.context.statement(&statement))).1,
+        };
+        let signed: Vec<_> = signers.iter().enumerate().map(|(place, signer)| (*signer, digest(statement(place)))).collect();
+        let good = self.seals.is_good(&signed, &proof.seal, || self.signatures.verify_seal(&signed, &proof.seal));
+        must(good, || "bad seal".into())
     }
 
     // ---- slots ---------------------------------------------------------------------------------------------------------

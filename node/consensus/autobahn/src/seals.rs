@@ -1,0 +1,94 @@
+//! Seals that were found good. A certificate comes many times: with the next car, in the PREPAREs of several slots, from those who pass it
+//! on or ask; its shares are what checking costs.
+
+use corniche_types::{B256, Bytes, ValidatorIndex};
+use std::sync::{Mutex, PoisonError};
+
+/// Places a validator of the committee: more than it has certificates on their way.
+const PLACES: usize = 64;
+
+/// Good seals, by the digest of all that a check depends on. Only what was found good is noted, so what is forgotten (the later of two with
+/// one place stays) or never noted is checked again, and nothing else follows.
+pub struct GoodSeals {
+    places: Mutex<Vec<B256>>,
+}
+
+impl GoodSeals {
+    pub fn new(committee_size: usize) -> Self {
+        Self { places: Mutex::new(vec![B256::ZERO; PLACES * committee_size.max(1)]) }
+    }
+
+    /// Whether `seal` is good for these signers and digests: as it was found before, or as `check` finds now.
+    pub fn is_good(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes, check: impl FnOnce() -> bool) -> bool {
+        let name = name(signed, seal);
+        let (head, _) = name.split_first_chunk().expect("a digest is longer");
+        let place = u64::from_le_bytes(*head) as usize;
+        // Others may check the same seal meanwhile, which does no harm.
+        if self.at(place, |noted| *noted == name) {
+            return true;
+        }
+        let good = check();
+        if good {
+            self.at(place, |noted| *noted = name);
+        }
+        good
+    }
+
+    fn at<R>(&self, place: usize, work: impl FnOnce(&mut B256) -> R) -> R {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = place % places.len();
+        work(&mut places[place])
+    }
+}
+
+/// One name for one question: the number of signers says where they end.
+fn name(signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> B256 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(signed.len() as u64).to_le_bytes());
+    for (signer, digest) in signed {
+        hasher.update(&signer.0.to_le_bytes()).update(digest.as_slice());
+    }
+    hasher.update(seal);
+    B256::from(*hasher.finalize().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_good_is_not_checked_again_and_everything_else_is() {
+        let seals = GoodSeals::new(4);
+        let seal = Bytes::from_static(b"seal");
+        let [one, other] = [1, 2].map(|byte| (ValidatorIndex(u16::from(byte)), B256::with_last_byte(byte)));
+        let is_noted = |signed: &[_], seal: &Bytes| seals.is_good(signed, seal, || false);
+        assert!(!is_noted(&[one, other], &seal));
+        assert!(!is_noted(&[one, other], &seal), "a bad seal is not noted");
+        assert!(seals.is_good(&[one, other], &seal, || true));
+        assert!(is_noted(&[one, other], &seal));
+        let others: [(Vec<_>, Bytes); 6] = [
+            (vec![one], seal.clone()),
+            (vec![other, one], seal.clone()),
+            (vec![one, (other.0, one.1)], seal.clone()),
+            (vec![one, (ValidatorIndex(3), other.1)], seal.clone()),
+            (vec![one, other], Bytes::from_static(b"sea")),
+            // The seal takes over where the signers end.
+            (vec![one], [&other.0.0.to_le_bytes()[..], other.1.as_slice(), &seal].concat().into()),
+        ];
+        for (number, (signed, seal)) in others.iter().enumerate() {
+            assert!(!is_noted(signed, seal), "case {number}");
+        }
+        assert!(is_noted(&[one, other], &seal), "and none of them took its place");
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let seals = GoodSeals::new(1);
+        let signed = |number: u16| [(ValidatorIndex(number), B256::ZERO)];
+        for number in 0..10_000 {
+            assert!(seals.is_good(&signed(number), &Bytes::new(), || true));
+        }
+        assert_eq!(seals.places.lock().unwrap().len(), PLACES);
+        assert!(seals.is_good(&signed(9_999), &Bytes::new(), || false));
+    }
+}
