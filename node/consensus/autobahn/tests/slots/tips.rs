@@ -102,7 +102,7 @@ fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
     assert_eq!(committed_tip(&net, 1, (leader + 2) % 4).position.0, 1);
 }
 
-/// A Byzantine leader proposes, all-to-all, a cut that names this tip; what is committed in slot 1 in the end.
+/// A Byzantine leader proposes, all-to-all, a cut that names this tip and shows its parent; what is committed in slot 1 in the end.
 fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, time: u64) -> (Net, Tip) {
     let mut net = Net::new(4, Config { all_to_all: true, ..config });
     let leader = net.leader(1, 0);
@@ -112,8 +112,12 @@ fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, tim
     let mut cut = puppet.cut(1, B256::ZERO, time);
     cut.tips[tip.lane.as_usize()] = tip;
     let value = puppet.context.cut(&cut);
+    let parent = tip.position.0.checked_sub(1).filter(|below| *below > 0);
+    let parent = parent.map(|below| net.certificate(net.tip(tip.lane.as_usize(), below)));
+    let Message::Prepare(prepare) = puppet.prepare(View(0), cut, None, None) else { unreachable!() };
+    let prepare = SignedPrepare { available: parent.into_iter().collect(), ..prepare };
     for to in (0..4).filter(|to| *to != leader) {
-        net.send(leader, to, puppet.prepare(View(0), cut.clone(), None, None));
+        net.send(leader, to, Message::Prepare(prepare.clone()));
         net.send(leader, to, puppet.vote(Slot(1), View(0), value));
         net.send(leader, to, puppet.ack(Slot(1), View(0), value));
     }
@@ -128,7 +132,7 @@ fn a_tip_that_nobody_has_is_not_committed() {
     // N6, and with weak votes P5: the votes of those who lack it bind nobody.
     for weak_votes in [false, true] {
         let config = Config { weak_votes, ..leader_tips() };
-        let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 1), 0);
+        let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 7), 0);
         assert_ne!(committed_tip(&net, 1, ghost.lane.as_usize()), ghost, "weak votes: {weak_votes}");
     }
 }
