@@ -52,6 +52,8 @@ pub struct Pipeline {
     executed: Height,
     certified: Height,
     newest_certificate: Option<Certificate>,
+    /// The newest we were shown of a block that is not appended yet; nobody shows it again before the next block.
+    early_certificate: Option<Certificate>,
     /// Executed, being appended.
     appending: VecDeque<Arc<CommittedBlock>>,
     appending_info: BTreeMap<Height, (B256, Vec<(ValidatorIndex, VerifiedTransaction)>)>,
@@ -121,6 +123,7 @@ impl Pipeline {
             executed_hash: setup.head_hash,
             certified,
             newest_certificate: setup.certificate,
+            early_certificate: None,
             appending: VecDeque::new(),
             appending_info: BTreeMap::new(),
             expected: BTreeMap::new(),

@@ -35,8 +35,12 @@ impl Pipeline {
             return;
         }
         self.follower.claim(from, certificate.height);
-        // One for a block that we have not executed yet comes again with the block.
-        if certificate.height > self.certified && certificate.height <= self.appended {
+        if certificate.height > self.appended {
+            let newest = self.early_certificate.as_ref().map_or(self.certified, |early| early.height);
+            if certificate.height > newest {
+                self.early_certificate = Some(certificate);
+            }
+        } else if certificate.height > self.certified {
             self.certifier.certificate(certificate);
         }
     }

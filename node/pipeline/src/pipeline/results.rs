@@ -69,6 +69,9 @@ impl Pipeline {
             if let Some(certificate) = self.followed_certificates.remove(&height) {
                 self.certifier.certificate(certificate);
             }
+            if let Some(certificate) = self.early_certificate.take_if(|early| early.height <= height) {
+                self.certifier.certificate(certificate);
+            }
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
         self.state.prune_below(Height(self.appended.0.saturating_sub(RECENT_STATES)));

@@ -1,0 +1,112 @@
+//! The ordering engines with real keys, as the binary composes them; everything else here knows them by their trait.
+
+use crate::common::bls_key;
+use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
+use corniche_engine::{Committee, Engine, Verifier};
+use corniche_pipeline::EngineFactory;
+use corniche_types::Genesis;
+use std::sync::Arc;
+
+/// Which engine orders.
+#[derive(Clone, Copy, Debug)]
+pub enum EngineKind {
+    MahiMahi,
+    Autobahn,
+}
+use EngineKind::{Autobahn, MahiMahi};
+
+/// What the validators of a genesis keep to themselves.
+pub struct Secrets(CoinDeal);
+
+fn consensus_key(index: usize) -> ConsensusKey {
+    ConsensusKey::from_seed([80 + index as u8; 32])
+}
+
+impl Secrets {
+    /// Gives the genesis an engine, and its validators keys.
+    pub fn deal(genesis: &mut Genesis, engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
+        genesis.engine.name = engine.word().into();
+        genesis.engine.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        for (index, member) in genesis.validators.iter_mut().enumerate() {
+            member.consensus_key = consensus_key(index).public();
+            member.network_key = consensus_key(index + 50).public();
+        }
+        let committee = Committee::from_genesis(genesis);
+        let deal = deal_coin(committee.size(), committee.quorum(), [9; 32]);
+        (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
+        corniche_crypto::verify_genesis(genesis).unwrap();
+        Self(deal)
+    }
+}
+
+impl EngineKind {
+    fn word(self) -> &'static str {
+        match self {
+            MahiMahi => "mahi-mahi",
+            Autobahn => "autobahn",
+        }
+    }
+
+    /// Parameters under which an engine forgets, and lets peers forget, what is older than about this many commits.
+    pub fn forgetting(self, commits: u64) -> Vec<(&'static str, u64)> {
+        match self {
+            MahiMahi => vec![("gc_depth", commits), ("retain_rounds", commits)],
+            Autobahn => vec![("retain_slots", commits)],
+        }
+    }
+
+    pub fn verifier(self, genesis: &Genesis) -> Box<dyn Verifier> {
+        let committee = Committee::from_genesis(genesis);
+        match self {
+            MahiMahi => {
+                use corniche_mahi_mahi::{Config, MahiVerifier, real};
+                let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
+                Box::new(MahiVerifier::new(Config::from_genesis(genesis).unwrap(), committee, signatures))
+            }
+            Autobahn => {
+                use corniche_autobahn::{AutobahnVerifier, Config};
+                let config = Config::from_genesis(genesis).unwrap();
+                let signatures = autobahn_signatures(&config, &committee);
+                Box::new(AutobahnVerifier::new(config, committee, signatures))
+            }
+        }
+    }
+
+    /// What builds the engine of a validator. `start`: different at every start.
+    pub fn factory(self, genesis: &Genesis, secrets: &Secrets, index: usize, start: u64) -> EngineFactory {
+        let committee = Committee::from_genesis(genesis);
+        match self {
+            MahiMahi => {
+                use corniche_mahi_mahi::{Config, MahiMahi, Setup, real};
+                let config = Config::from_genesis(genesis).unwrap();
+                let signer = real::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
+                let public = CoinPublicKeys::from_genesis(genesis).unwrap();
+                let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(real::ThresholdCoin::new(&committee, public)));
+                Box::new(move |records, resume, now| {
+                    let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
+                    let (signer, seed) = (Some(signer.clone() as _), start * 1_000 + now.0);
+                    Box::new(MahiMahi::new(Setup { config, committee, signer, coin, seed, records, resume, now }))
+                        as Box<dyn Engine>
+                })
+            }
+            Autobahn => {
+                use corniche_autobahn::{Autobahn, Config, Setup, real};
+                let config = Config::from_genesis(genesis).unwrap();
+                let bls = config.bls.then(|| bls_key(index));
+                let signer = Arc::new(real::ValidatorKeys::new(&committee, consensus_key(index), bls).unwrap());
+                let signatures = autobahn_signatures(&config, &committee);
+                Box::new(move |records, resume, now| {
+                    let (config, committee, signatures) = (config.clone(), committee.clone(), signatures.clone());
+                    let (signer, seed) = (Some(signer.clone() as _), start * 1_000 + now.0);
+                    Box::new(Autobahn::new(Setup { config, committee, signer, signatures, seed, records, resume, now }))
+                        as Box<dyn Engine>
+                })
+            }
+        }
+    }
+}
+
+fn autobahn_signatures(config: &corniche_autobahn::Config, committee: &Committee) -> Arc<dyn corniche_autobahn::Signatures> {
+    use corniche_autobahn::real::{Lists, Sums};
+    if config.bls { Arc::new(Sums::new(committee).unwrap()) } else { Arc::new(Lists::new(committee).unwrap()) }
+}

@@ -1,0 +1,243 @@
+//! Four validators with real signatures and certificates on a virtual network, under every engine: they agree; one that was
+//! away, or heard hardly anything, for long follows and then votes again; after a crash of all of them everything executed is
+//! still there.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod engines;
+mod world;
+
+use common::Node;
+use engines::EngineKind;
+use world::{BadLink, Cluster, VALIDATORS};
+
+/// Each of these is a test under each engine.
+macro_rules! under_every_engine {
+    ($($scenario:ident)*) => {
+        mod mahi_mahi {
+            $(#[test] fn $scenario() { super::$scenario(super::EngineKind::MahiMahi) })*
+        }
+        mod autobahn {
+            $(#[test] fn $scenario() { super::$scenario(super::EngineKind::Autobahn) })*
+        }
+    };
+}
+
+under_every_engine! {
+    four_validators_agree_and_are_quiet_when_idle
+    one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_again
+    one_that_runs_on_behind_a_bad_link_follows_and_votes_again
+    one_that_was_away_while_nothing_happened_is_as_good_as_the_others
+    a_short_absence_is_repaired_by_the_engine
+    all_four_killed_at_any_moment_lose_nothing_executed_and_go_on
+    records_are_kept_until_the_state_they_led_to_is_durable
+    the_same_seed_gives_the_same_chain
+    two_and_two_order_nothing_apart_and_agree_when_they_meet
+    one_that_lost_its_disk_comes_back_and_votes_again
+}
+
+/// Row 23 of Autobahn's checklist: certificates are sums of BLS shares.
+#[test]
+fn autobahn_with_sums_agrees_as_well() {
+    let mut cluster = Cluster::new(EngineKind::Autobahn, &[("bls", 1)]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "executed and certified everywhere", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+fn four_validators_agree_and_are_quiet_when_idle(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..40);
+    cluster.run_until(5_000, "40 transfers executed and certified everywhere", Cluster::settled);
+    cluster.assert_agreement();
+    cluster.run_for(2_000);
+    let before = cluster.sent;
+    cluster.run_for(60_000);
+    // Mahi-Mahi: twelve heartbeats in a minute, each a round or a few of one small message to each peer.
+    let messages = cluster.sent - before;
+    assert!(messages < 1_500, "{messages} messages in an idle minute");
+    cluster.submit(2, 40..41);
+    cluster.run_until(1_000, "an idle network wakes up", Cluster::settled);
+}
+
+fn one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_again(engine: EngineKind) {
+    // What is kept must bridge what was ordered since the last certified block.
+    let mut cluster = Cluster::new(engine, &engine.forgetting(10));
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.kill(3);
+    let height = cluster.heights()[0];
+    while cluster.heights()[0] < height + 30 {
+        cluster.load();
+        assert!(cluster.submitted < 2_000, "three go on");
+    }
+    cluster.start(3);
+    cluster.run_until(10_000, "the fourth has caught up", Cluster::settled);
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
+    cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
+    // Now it is needed: without it the other two are no quorum.
+    cluster.kill(1);
+    cluster.submit(2, cluster.submitted..cluster.submitted + 10);
+    cluster.run_until(10_000, "three, the returned one among them, go on", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+/// Validator 3 runs all the time and is connected, but its link is bad until the others have forgotten what it lacks.
+fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
+    let mut cluster = Cluster::new(engine, &engine.forgetting(10));
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.bad.insert(3, bad);
+    let behind = |cluster: &Cluster| cluster.heights()[0] - cluster.heights()[3];
+    while behind(&cluster) <= 12 {
+        cluster.load();
+        assert!(cluster.submitted < 2_000, "{} blocks behind with {} % lost", behind(&cluster), bad.loss);
+    }
+    cluster.bad.clear();
+    if load_goes_on {
+        let healed = cluster.now;
+        cluster.load();
+        while behind(&cluster) > 3 {
+            cluster.load();
+            assert!(cluster.now - healed < 15_000, "{} blocks behind, {:?}", behind(&cluster), cluster.nodes[&3].traces);
+        }
+    }
+    cluster.load();
+    cluster.run_until(10_000, "it has caught up", Cluster::settled);
+    // It is needed: without it the other two are no quorum.
+    cluster.kill(1);
+    cluster.submit(2, cluster.submitted..cluster.submitted + 10);
+    cluster.run_until(15_000, "it proposes and votes", Cluster::settled);
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
+    assert!(cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
+    cluster.assert_agreement();
+}
+
+fn one_that_runs_on_behind_a_bad_link_follows_and_votes_again(engine: EngineKind) {
+    for (loss, delay, load_goes_on) in [(100, 2, false), (97, 50, true), (90, 400, true), (70, 2_000, false)] {
+        hardly_heard(engine, BadLink { delay, loss }, load_goes_on);
+    }
+}
+
+/// An idle chain closes an empty block a minute, so its newest resume point is never older than what the engines retain (400
+/// rounds of half a second, ten slots) and a late returner takes part again at once.
+fn one_that_was_away_while_nothing_happened_is_as_good_as_the_others(engine: EngineKind) {
+    let parameters: &[_] = match engine {
+        EngineKind::MahiMahi => &[("gc_depth", 10), ("retain_rounds", 400), ("heartbeat_ms", 500)],
+        EngineKind::Autobahn => &[("retain_slots", 10)],
+    };
+    let mut cluster = Cluster::new(engine, parameters);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.kill(3);
+    cluster.run_for(400_000);
+    cluster.start(3);
+    cluster.run_for(120_000);
+    cluster.kill(1);
+    cluster.submit(2, 10..20);
+    cluster.run_until(60_000, "three of four go on", Cluster::settled);
+}
+
+fn a_short_absence_is_repaired_by_the_engine(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.kill(2);
+    cluster.submit(1, 10..20);
+    cluster.run_for(600);
+    cluster.start(2);
+    cluster.run_until(10_000, "all four agree", Cluster::settled);
+    cluster.kill(0);
+    cluster.submit(2, 20..30);
+    cluster.run_until(10_000, "the restarted one proposes and votes", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineKind) {
+    // Every few milliseconds of the life of a transaction, and under load.
+    for moment in (0..120).step_by(7) {
+        let mut cluster = Cluster::new(engine, &[]);
+        cluster.submit(0, 0..5);
+        cluster.submit(0, 5..20);
+        cluster.run_for(moment);
+        let before: Vec<_> = cluster.nodes.values().map(Node::hashes).collect();
+        let executed = (0..VALIDATORS).map(|index| cluster.executed(index)).max().unwrap();
+        (0..VALIDATORS).for_each(|index| cluster.kill(index));
+        (0..VALIDATORS).for_each(|index| cluster.start(index));
+        // What was only in a pool is gone with it; wallets send it again.
+        cluster.submit(1, 0..20);
+        cluster.run_until(10_000, "the chain goes on", Cluster::settled);
+        for (hashes, node) in before.iter().zip(cluster.nodes.values()) {
+            assert_eq!(hashes[..], node.hashes()[..hashes.len()], "killed after {moment} ms, {executed} executed");
+        }
+        cluster.assert_agreement();
+    }
+}
+
+fn records_are_kept_until_the_state_they_led_to_is_durable(engine: EngineKind) {
+    // Ordering runs far ahead of four slow disks, further than the engine's horizon, and then the power fails.
+    let mut cluster = Cluster::new(engine, &engine.forgetting(8));
+    cluster.nodes.values_mut().for_each(|node| node.slow_disk = true);
+    for step in 0..20 {
+        cluster.submit(0, step * 2..step * 2 + 2);
+        cluster.run_for(100);
+    }
+    assert!(cluster.nodes.values().all(|node| node.waiting_appends.len() > 8), "far ahead of the disk");
+    (0..VALIDATORS).for_each(|index| cluster.kill(index));
+    (0..VALIDATORS).for_each(|index| cluster.start(index));
+    cluster.run_until(20_000, "everything ordered is ordered again", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+fn the_same_seed_gives_the_same_chain(engine: EngineKind) {
+    let run = || {
+        let mut cluster = Cluster::new(engine, &[]);
+        cluster.submit(0, 0..15);
+        cluster.run_until(5_000, "executed", Cluster::settled);
+        cluster.nodes[&0].hashes()
+    };
+    assert_eq!(run(), run());
+}
+
+fn two_and_two_order_nothing_apart_and_agree_when_they_meet(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..20);
+    cluster.run_for(35);
+    // In the middle of it.
+    cluster.part(&[0, 1]);
+    cluster.run_for(1_000);
+    let before = cluster.heights();
+    for step in 2..12 {
+        cluster.submit(step as usize % 4, step * 10..step * 10 + 10);
+        cluster.run_for(2_000);
+    }
+    assert_eq!(cluster.heights(), before, "neither half is a quorum");
+    cluster.heal();
+    // Wallets send again what was given to the half that was behind.
+    cluster.submit(0, 0..120);
+    cluster.submit(2, 0..120);
+    cluster.run_until(5_000, "all of it, at once after they meet", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+fn one_that_lost_its_disk_comes_back_and_votes_again(engine: EngineKind) {
+    for away in [0, 500, 5_000] {
+        let mut cluster = Cluster::new(engine, &engine.forgetting(10));
+        cluster.submit(0, 0..10);
+        cluster.run_until(5_000, "a start", Cluster::settled);
+        cluster.submit(3, 10..40);
+        cluster.run_for(20);
+        cluster.kill(3);
+        cluster.disks.remove(&3);
+        cluster.submit(0, 10..40);
+        cluster.run_for(away);
+        cluster.start(3);
+        cluster.run_until(20_000, "it has everything again", Cluster::settled);
+        // What it may have signed before it signs no second time, so for some commits it is one of the f.
+        (0..50).for_each(|_| cluster.load());
+        cluster.kill(1);
+        cluster.submit(2, cluster.submitted..cluster.submitted + 10);
+        cluster.run_until(20_000, "it is needed and votes", Cluster::settled);
+        cluster.assert_agreement();
+    }
+}

@@ -1,0 +1,276 @@
+//! Validators on a virtual network: nodes in memory, messages that take time, and the ways to hurt both.
+
+use crate::{
+    common::{Disk, Node, genesis as plain_genesis, transfer},
+    engines::{EngineKind, Secrets},
+};
+use corniche_engine::Verifier;
+use corniche_pipeline::{Input, NodeKey, PeerMessage, Request};
+use corniche_types::{Genesis, TimestampMs, ValidatorIndex};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+};
+
+pub const VALIDATORS: usize = 4;
+/// One way, ms.
+const LATENCY: u64 = 2;
+
+/// A message on the wire: (arrival, order of sending, from, to, bytes).
+type Sent = (u64, u64, usize, usize, Vec<u8>);
+
+/// Validators on a virtual network.
+pub struct Cluster {
+    engine: EngineKind,
+    genesis: Genesis,
+    secrets: Secrets,
+    verifier: Box<dyn Verifier>,
+    pub nodes: BTreeMap<usize, Node>,
+    pub disks: BTreeMap<usize, Disk>,
+    pub now: u64,
+    wire: BinaryHeap<Reverse<Sent>>,
+    pub sent: u64,
+    /// The user's next nonce.
+    pub submitted: u64,
+    starts: u64,
+    /// Validators with bad links, both ways.
+    pub bad: BTreeMap<usize, BadLink>,
+    /// Who is of another part than the rest: the two do not reach each other.
+    apart: BTreeSet<usize>,
+    /// Messages that bad links were given.
+    risked: u64,
+}
+
+/// Connections stay up, but what goes over them is late or lost; requests that are lost are never answered.
+#[derive(Clone, Copy)]
+pub struct BadLink {
+    pub delay: u64,
+    /// Lost messages in a hundred.
+    pub loss: u64,
+}
+
+impl Cluster {
+    pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
+        let mut genesis = plain_genesis(VALIDATORS);
+        genesis.block_ms = 50;
+        let secrets = Secrets::deal(&mut genesis, engine, parameters);
+        let mut cluster = Self {
+            engine,
+            verifier: engine.verifier(&genesis),
+            genesis,
+            secrets,
+            nodes: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            now: 2_000_000,
+            wire: BinaryHeap::new(),
+            sent: 0,
+            submitted: 0,
+            starts: 0,
+            bad: BTreeMap::new(),
+            apart: BTreeSet::new(),
+            risked: 0,
+        };
+        (0..VALIDATORS).for_each(|index| cluster.start(index));
+        cluster
+    }
+
+    /// Starts a validator on its disk and connects it to all that run.
+    pub fn start(&mut self, index: usize) {
+        self.starts += 1;
+        let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
+        let disk = self.disks.remove(&index).unwrap_or_default();
+        let genesis = self.genesis.clone();
+        let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        for (&other_index, other) in &mut self.nodes {
+            if self.apart.contains(&index) == self.apart.contains(&other_index) {
+                other.now = TimestampMs(self.now);
+                node.connect(other, Some(other_index as u16));
+                other.connect(&node, Some(index as u16));
+            }
+        }
+        self.nodes.insert(index, node);
+        self.collect();
+    }
+
+    /// These and the others lose each other: connections end, and what was on the wire between them is gone.
+    pub fn part(&mut self, some: &[usize]) {
+        self.apart = some.iter().copied().collect();
+        let apart = &self.apart;
+        self.wire.retain(|Reverse((_, _, from, to, _))| apart.contains(from) == apart.contains(to));
+        self.across(|node, (_, peer)| node.handle(Input::PeerDown { peer }));
+        self.collect();
+    }
+
+    /// All reach each other again.
+    pub fn heal(&mut self) {
+        self.across(|node, (other, peer)| {
+            node.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(other as u16)) });
+        });
+        self.apart.clear();
+        self.collect();
+    }
+
+    /// Tells every node of every one on the other side.
+    fn across(&mut self, mut tell: impl FnMut(&mut Node, (usize, NodeKey))) {
+        let all: Vec<_> = self.nodes.iter().map(|(index, node)| (*index, node.key)).collect();
+        for (index, node) in &mut self.nodes {
+            node.now = TimestampMs(self.now);
+            let is_other_side = |other: usize| self.apart.contains(&other) != self.apart.contains(index);
+            all.iter().filter(|(other, _)| is_other_side(*other)).for_each(|other| tell(node, *other));
+        }
+    }
+
+    /// Kills a validator: what it had in memory and on the wire is gone.
+    pub fn kill(&mut self, index: usize) {
+        let node = self.nodes.remove(&index).unwrap();
+        self.disks.insert(index, node.disk.clone());
+        self.wire = std::mem::take(&mut self.wire)
+            .into_iter()
+            .filter(|Reverse((_, _, from, to, _))| *from != index && *to != index)
+            .collect();
+        for other in self.nodes.values_mut() {
+            other.now = TimestampMs(self.now);
+            other.handle(Input::PeerDown { peer: node.key });
+        }
+        self.collect();
+    }
+
+    /// Puts everything the nodes have to say on the wire, and answers requests.
+    fn collect(&mut self) {
+        let indices: Vec<usize> = self.nodes.keys().copied().collect();
+        for index in indices {
+            loop {
+                let node = self.nodes.get_mut(&index).unwrap();
+                for (to, message) in std::mem::take(&mut node.sent) {
+                    self.sent += 1;
+                    let Some(arrival) = self.arrival(index, usize::from(to[0])) else { continue };
+                    self.wire.push(Reverse((arrival, self.sent, index, usize::from(to[0]), message.encode().to_vec())));
+                }
+                let node = self.nodes.get_mut(&index).unwrap();
+                let requests = std::mem::take(&mut node.requests);
+                if requests.is_empty() {
+                    break;
+                }
+                for (to, Request::Blocks { from }) in requests {
+                    if self.arrival(index, usize::from(to[0])).is_none() {
+                        continue;
+                    }
+                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from));
+                    let node = self.nodes.get_mut(&index).unwrap();
+                    node.handle(Input::Response { from: to, response });
+                }
+            }
+        }
+    }
+
+    /// When a message that is sent now arrives; `None` when it is lost.
+    fn arrival(&mut self, from: usize, to: usize) -> Option<u64> {
+        if self.apart.contains(&from) != self.apart.contains(&to) {
+            return None;
+        }
+        let Some(link) = self.bad.get(&from).or(self.bad.get(&to)) else { return Some(self.now + LATENCY) };
+        self.risked += 1;
+        let drawn = self.risked.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        (drawn % 100 >= link.loss).then_some(self.now + link.delay)
+    }
+
+    /// Advances to the next thing that happens, at most to `end`; false when nothing does before.
+    fn step(&mut self, end: u64) -> bool {
+        let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
+        let due = self.nodes.values().filter_map(|node| node.pipeline.deadline()).map(|at| at.0).min();
+        let Some(next) = [arrival, due].into_iter().flatten().min().filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = self.now.max(next);
+        for node in self.nodes.values_mut() {
+            node.now = TimestampMs(self.now);
+        }
+        while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
+            let Reverse((_, _, from, to, bytes)) = self.wire.pop().unwrap();
+            self.deliver(from, to, &bytes);
+        }
+        let now = TimestampMs(self.now);
+        for node in self.nodes.values_mut() {
+            if node.pipeline.deadline().is_some_and(|deadline| deadline <= now) {
+                node.handle(Input::Deadline);
+            }
+        }
+        self.collect();
+        true
+    }
+
+    fn deliver(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&to) else { return };
+        let author = ValidatorIndex(from as u16);
+        match PeerMessage::decode(bytes).unwrap() {
+            PeerMessage::Engine(bytes) => {
+                let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
+                node.handle(Input::Engine { from: author, message });
+            }
+            PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
+            PeerMessage::Certificate(certificate) => node.handle(Input::Certificate { from: [from as u8; 32], certificate }),
+            PeerMessage::Transactions(_) => {}
+        }
+    }
+
+    pub fn run_for(&mut self, ms: u64) {
+        let end = self.now + ms;
+        while self.step(end) {}
+    }
+
+    /// Runs until `done`, at most `ms` of virtual time.
+    pub fn run_until(&mut self, ms: u64, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = self.now + ms;
+        while !done(self) {
+            assert!(self.step(end), "not within {ms} ms: {what}; {:?}", self.progress());
+        }
+    }
+
+    /// Of each node: its height, how many transactions it executed, the newest certified height.
+    fn progress(&self) -> Vec<(usize, usize, u64)> {
+        let certified = |node: &Node| node.disk.certificates.keys().last().map_or(0, |height| height.0);
+        self.nodes.iter().map(|(index, node)| (node.disk.blocks.len(), self.executed(*index), certified(node))).collect()
+    }
+
+    pub fn heights(&self) -> Vec<usize> {
+        self.nodes.values().map(|node| node.disk.blocks.len()).collect()
+    }
+
+    /// A light load: two transfers and 100 ms.
+    pub fn load(&mut self) {
+        self.submit(0, self.submitted..self.submitted + 2);
+        self.run_for(100);
+    }
+
+    pub fn submit(&mut self, to: usize, nonces: std::ops::Range<u64>) {
+        self.submitted = self.submitted.max(nonces.end);
+        for nonce in nonces {
+            let node = self.nodes.get_mut(&to).unwrap();
+            node.now = TimestampMs(self.now);
+            node.submit(transfer(nonce));
+        }
+        self.collect();
+    }
+
+    pub fn executed(&self, index: usize) -> usize {
+        self.nodes[&index].disk.blocks.iter().map(|block| block.receipts.len()).sum()
+    }
+
+    /// Everyone has executed everything that was submitted, to the same certified chain.
+    pub fn settled(&self) -> bool {
+        self.nodes.keys().all(|index| self.executed(*index) as u64 == self.submitted)
+            && self.nodes.values().all(|node| {
+                node.disk.certificates.keys().last().is_some_and(|height| height.0 == node.disk.blocks.len() as u64)
+            })
+    }
+
+    pub fn assert_agreement(&self) {
+        let mut chains: Vec<_> = self.nodes.values().map(Node::hashes).collect();
+        chains.sort_by_key(Vec::len);
+        for pair in chains.windows(2) {
+            assert_eq!(pair[0][..], pair[1][..pair[0].len()], "chains are prefixes of each other");
+        }
+        assert!(self.nodes.values().all(|node| node.halted.is_none()));
+    }
+}
