@@ -28,8 +28,8 @@ help: ## This list
 ##### a network on this machine
 
 .PHONY: testnet testnet-down
-testnet: build ## Build, then start four validators on this machine
-	$(CORNICHE_BIN) testnet up --dir $(TESTNET_DIR)
+testnet: build ## Build, then start four validators on this machine; ARGS="--engine autobahn"
+	$(CORNICHE_BIN) testnet up --dir $(TESTNET_DIR) $(ARGS)
 
 testnet-down: build ## Stop them
 	$(CORNICHE_BIN) testnet down --dir $(TESTNET_DIR)

@@ -3,12 +3,14 @@
 # steady, which is long (MINUTES) and fails when memory grows; and profile: processor time per transfer of four validators, by
 # thread, and of the load generator.
 #
-# Environment: CORNICHE_BIN, COUNT (transfers per run), RATE (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE,
-# MINUTES and STEADY_RATE; LOAD: further options of the load generator in 4 and profile, such as "--batch 16".
+# Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), COUNT (transfers per run), RATE
+# (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE, MINUTES and STEADY_RATE; LOAD: further options of the load generator
+# in 4 and profile, such as "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bin=${CORNICHE_BIN:-target/debug/corniche}
+engine=${ENGINE:-mahi-mahi}
 count=${COUNT:-10000}
 rate=${RATE:-200}
 idle_seconds=${IDLE_SECONDS:-30}
@@ -30,7 +32,7 @@ cleanup() {
 trap cleanup EXIT
 
 # up VALIDATORS: starts a network, leaves its description in $network.
-up() { network=$("$bin" testnet up --validators "$1" --dir "$directory/$1" --base-port 0 --json); }
+up() { network=$("$bin" testnet up --validators "$1" --engine "$engine" --dir "$directory/$1" --base-port 0 --json); }
 down() { "$bin" testnet down --dir "$directory/$1" >&2; }
 rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
 pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }
@@ -41,7 +43,7 @@ ticks() { for pid in "$@"; do sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $1
 bench_dev() {
     local started ended
     started=$(date +%s%N)
-    "$bin" dev --port 0 --json >"$directory/dev.json" 2>/dev/null &
+    "$bin" dev --engine "$engine" --port 0 --json >"$directory/dev.json" 2>/dev/null &
     dev=$!
     until [ -s "$directory/dev.json" ]; do kill -0 "$dev" && sleep 0.005; done
     ended=$(date +%s%N)
@@ -153,6 +155,7 @@ bench_steady() {
         }' "$directory/steady.txt"
 }
 
+echo "engine: $engine"
 uptime >&2
 [ $# -gt 0 ] || set -- dev 1 4 idle busy
 for what in "$@"; do

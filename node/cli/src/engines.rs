@@ -1,12 +1,16 @@
 //! The ordering engines by the word that chooses one in a genesis: the only place of the binary that names any.
 
-use crate::keys::ValidatorKeys;
+use crate::{
+    exit::{Exit, Failed},
+    keys::ValidatorKeys,
+};
 use anyhow::{Context, bail};
+use clap::builder::PossibleValuesParser;
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Verifier};
 use corniche_pipeline::EngineFactory;
 use corniche_types::{B256, EngineConfig, Genesis};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// An engine's word, and what the binary must know about it.
 struct Named {
@@ -39,6 +43,11 @@ const ENGINES: &[Named] = &[
 /// The engine of a network whose maker names none.
 pub const DEFAULT: &str = "mahi-mahi";
 
+/// What may stand after `--engine`; the parser says so where another word does.
+pub fn words() -> PossibleValuesParser {
+    ENGINES.iter().map(|engine| engine.word).collect::<Vec<_>>().into()
+}
+
 fn named(word: &str) -> anyhow::Result<&'static Named> {
     let words: Vec<_> = ENGINES.iter().map(|engine| engine.word).collect();
     let engine = ENGINES.iter().find(|engine| engine.word == word);
@@ -51,6 +60,18 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
         Ok(()) => Ok(()),
         Err(refusal) => bail!("{refusal}"),
     }
+}
+
+/// Refuses to go on with what `place` holds when another engine was asked for.
+pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::Result<()> {
+    let own = &genesis.engine.name;
+    if let Some(asked) = asked.filter(|asked| asked != own) {
+        let place = place.display();
+        let message =
+            format!("{place} holds a chain on {own}, not on {asked}; a genesis chooses once, so take another directory");
+        return Err(Failed::new(Exit::Usage, message).into());
+    }
+    Ok(())
 }
 
 /// The verifier and the factory of a validator's engine.

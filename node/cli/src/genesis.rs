@@ -222,7 +222,7 @@ struct New {
     #[arg(long, value_name = "MS", default_value_t = 50)]
     block_ms: u64,
     /// Ordering engine
-    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = engines::words())]
     engine: String,
     /// A parameter of the engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]

@@ -73,10 +73,10 @@ struct Up {
     /// Full nodes of a new network
     #[arg(long, default_value_t = 0)]
     full_nodes: usize,
-    /// Ordering engine of a new network
-    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
-    engine: String,
-    /// A parameter of the engine, for instance `wave_length=5`; may be repeated
+    /// Ordering engine of a new network; mahi-mahi when absent
+    #[arg(long, value_name = "NAME", value_parser = engines::words())]
+    engine: Option<String>,
+    /// A parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
     parameter: Vec<(String, u64)>,
     /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
@@ -123,6 +123,8 @@ fn start(up: &Up) -> anyhow::Result<()> {
     fs::create_dir_all(&up.place.dir).with_context(|| format!("cannot create {}", up.place.dir.display()))?;
     let dir = up.place.dir.canonicalize()?;
     let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { make(&dir, up)? };
+    let genesis = genesis::load(&dir.join("genesis.json"))?;
+    engines::expect(&genesis, up.engine.as_deref(), &dir)?;
     for member in &mut testnet.nodes {
         if !member.is_running() {
             member.pid = Some(member.spawn()?);
@@ -132,20 +134,22 @@ fn start(up: &Up) -> anyhow::Result<()> {
     for member in &testnet.nodes {
         member.wait_until_it_answers()?;
     }
-    announce(&dir, &testnet, up.json);
+    announce(&dir, &testnet, &genesis.engine.name, up.json);
     Ok(())
 }
 
-fn announce(dir: &Path, testnet: &Testnet, as_json: bool) {
+fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     let accounts = genesis::dev_accounts();
     if as_json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| json!({"address": account.address, "key": account.secret})).collect();
         let nodes = &testnet.nodes;
-        exit::result(json!({"chainId": testnet.chain_id, "dir": dir, "nodes": nodes, "accounts": accounts}));
+        let chain_id = testnet.chain_id;
+        exit::result(json!({"chainId": chain_id, "engine": engine, "dir": dir, "nodes": nodes, "accounts": accounts}));
         return;
     }
-    exit::result(format_args!("Corniche testnet, {} nodes, chain id {}\n", testnet.nodes.len(), testnet.chain_id));
+    let nodes = testnet.nodes.len();
+    exit::result(format_args!("Corniche testnet, {nodes} nodes on {engine}, chain id {}\n", testnet.chain_id));
     for member in &testnet.nodes {
         exit::result(format_args!("  {:<12} {}   {}", member.name, member.rpc, member.role));
     }
@@ -163,7 +167,8 @@ fn announce(dir: &Path, testnet: &Testnet, as_json: bool) {
 fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     ensure!(up.validators >= 1, "a network needs at least one validator");
     ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
-    let engine = EngineConfig { name: up.engine.clone(), parameters: up.parameter.iter().cloned().collect() };
+    let name = up.engine.as_deref().unwrap_or(engines::DEFAULT);
+    let engine = EngineConfig { name: name.to_owned(), parameters: up.parameter.iter().cloned().collect() };
     let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..NetworkSpec::default() })?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
@@ -199,6 +204,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
+            learn_addresses: true,
             index: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
             limits: limits.clone(),

@@ -18,6 +18,8 @@ pub struct NetworkConfig {
     pub external: Vec<Multiaddr>,
     /// Peers to stay connected with. Our own address among them is ignored, so all nodes can share one list.
     pub bootstrap: Vec<PeerAddress>,
+    /// Whether a validator is also dialled where it says it listens, not only at its `bootstrap` addresses.
+    pub learn_addresses: bool,
     /// Tried first when a peer has addresses of both kinds.
     pub preferred_transport: Transport,
     pub limits: Limits,
@@ -158,6 +160,7 @@ impl NetworkConfig {
             listen: Vec::new(),
             external: Vec::new(),
             bootstrap: Vec::new(),
+            learn_addresses: true,
             preferred_transport: Transport::Tcp,
             limits: Limits::default(),
             timing: Timing::default(),

@@ -125,7 +125,7 @@ impl Picture {
     }
 }
 
-/// The committed leaders up to the first slot that is undecided, or whose round nobody was elected for yet.
+/// What was committed up to the first slot that is undecided, or whose round nobody was elected for yet.
 fn order(slots: &[LeaderSlot]) -> Vec<B256> {
     let Some(first) = slots.first() else { return Vec::new() };
     let mut previous = first.round;

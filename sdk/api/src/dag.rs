@@ -47,7 +47,8 @@ impl DagRange {
 }
 
 /// A window of the DAG as one validator saw it. It is kept for people who look, and bounded: old rounds go, and a validator
-/// that was busy may have let some events go.
+/// that was busy may have let some events go. Autobahn's picture has the same words: a vertex is a car, `round` its place in its author's
+/// lane; a slot's `round` is the slot's number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
@@ -63,7 +64,7 @@ pub struct Dag {
     pub vertices: Vec<DagVertex>,
     /// By round, then rank. A round is missing while its leaders are not known.
     pub slots: Vec<LeaderSlot>,
-    /// Digests of the committed leaders of these rounds, in the order in which they are delivered with their histories;
+    /// What the slots of these rounds committed, in the order in which they are delivered with their histories;
     /// ends before the first slot that is still undecided.
     pub order: Vec<B256>,
     /// Events this validator let go since it started, of whatever round.
@@ -107,7 +108,7 @@ pub struct LeaderSlot {
     #[serde(with = "quantity")]
     pub validator: u64,
     pub status: SlotStatus,
-    /// The committed proposal.
+    /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is no vertex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<B256>,
     /// The rule that decided.

@@ -1,14 +1,17 @@
 // A network of real `corniche` processes in a temporary directory, and the ways to hurt it.
 
+import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createPublicClient, createWalletClient, defineChain, http } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
+import { Links } from './links.js';
 import { until } from './until.js';
 
 const run = promisify(execFile);
@@ -17,19 +20,31 @@ const repository = fileURLToPath(new URL('../../..', import.meta.url));
 /** The binary under test. */
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 
+/** The ordering engines to test under: ENGINE, or all there are. */
+const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn'];
+
+/** A test under each engine, whose word `run` is given. */
+export function underEveryEngine(name, options, run) {
+  for (const engine of engines) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
+}
+
 /** The runner counts RPC ports up from the base port, and peers' ports from this far above it. */
 const PEERS_ABOVE = 1000;
 
 export class Network {
-  /** Starts a network and waits until every node answers. */
-  static async up({ validators, fullNodes = 0 }) {
+  /** Starts a network and waits until every node answers. With `links`, what nodes say to each other can be cut. */
+  static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
     const port = await freePorts(validators + fullNodes);
-    const flags = ['--validators', validators, '--full-nodes', fullNodes, '--dir', directory, '--base-port', port, '--json'];
+    const size = ['--validators', validators, '--full-nodes', fullNodes];
+    const order = ['--engine', engine, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
+    const flags = [...size, ...order, '--dir', directory, '--base-port', port, '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
+    //TMP    assert.equal(JSON.parse(stdout).engine, engine);
     await Promise.all(network.nodes.map((node) => node.ready()));
+    if (links) await network.linkThroughRelays(port + PEERS_ABOVE);
     return network;
   }
 
@@ -54,11 +69,31 @@ export class Network {
     return this.nodes.filter((node) => node.role !== 'validator');
   }
 
+  /** Starts all nodes again, each dialling the others through relays only. */
+  async linkThroughRelays(firstPort) {
+    this.links = new Links();
+    for (const node of this.nodes) node.kill();
+    await Promise.all(this.nodes.map((node) => node.gone()));
+    const byPort = new Map(this.nodes.map((node, index) => [firstPort + index, node]));
+    for (const node of this.nodes) {
+      let text = readFileSync(node.config, 'utf8');
+      const [, peers] = text.match(/^peers = \[([^\]]*)\]/m);
+      for (const [, port] of peers.matchAll(/\/tcp\/(\d+)\//g)) {
+        const relay = await this.links.open(node, byPort.get(Number(port)), Number(port));
+        text = text.replaceAll(`/tcp/${port}/p2p/`, `/tcp/${relay}/p2p/`);
+      }
+      // Top-level keys come before the first table.
+      writeFileSync(node.config, `learn_addresses = false\n${text}`);
+    }
+    await Promise.all(this.nodes.map((node) => node.restart()));
+  }
+
   /** Ends every process. The directory stays when the test failed, for its logs. */
   async down({ failed = false } = {}) {
     for (const node of this.nodes) if (node.child) node.kill();
     await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
     await Promise.all(this.nodes.map((node) => node.gone()));
+    this.links?.close();
     if (failed) console.error(`logs and data are kept in ${this.directory}`);
     else rmSync(this.directory, { recursive: true, force: true });
   }
@@ -86,8 +121,8 @@ export async function story(t, options) {
 
 /** One process, seen from outside. */
 export class Node {
-  constructor({ name, role, rpc, pid, dataDir, log }, network) {
-    Object.assign(this, { name, role, rpc, pid, dataDir, log, network });
+  constructor({ name, role, rpc, pid, config, dataDir, log }, network) {
+    Object.assign(this, { name, role, rpc, pid, config, dataDir, log, network });
     this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
   }
 
@@ -144,11 +179,15 @@ export class Node {
     });
   }
 
+  /** Its disk is lost: everything but its keys and configuration. */
+  loseDisk() {
+    rmSync(this.dataDir, { recursive: true });
+  }
+
   /** Starts the process again on what it left on its disk. */
   async restart() {
     const log = openSync(this.log, 'a');
-    const config = join(this.network.directory, this.name, 'node.toml');
-    this.child = spawn(corniche, ['node', '--config', config, '--data', this.dataDir], { stdio: ['ignore', log, log] });
+    this.child = spawn(corniche, ['node', '--config', this.config, '--data', this.dataDir], { stdio: ['ignore', log, log] });
     closeSync(log);
     this.pid = this.child.pid;
     await until(`${this.name} to answer after its restart`, async () => {

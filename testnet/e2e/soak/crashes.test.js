@@ -1,18 +1,18 @@
 // Random crashes under load: at any moment one, two or all validators are killed and started again, while transfers go to
 // whoever is there. What must hold: a receipt once seen is never taken back, all nodes end with the same chain, and the chain
-// goes on. ROUNDS crashes (default 50); SEED repeats a run's choices, though not the system's timing.
+// goes on. ROUNDS crashes (default 50) under each engine, or the ones in ENGINE; SEED repeats a run's choices, though not the
+// system's timing.
 
 import assert from 'node:assert/strict';
-import test from 'node:test';
 import { parseGwei } from 'viem';
-import { story } from '../lib/network.js';
+import { story, underEveryEngine } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
 const rounds = Number(process.env.ROUNDS ?? 50);
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
 
 // mulberry32: enough for choices, and repeatable.
-let state = seed;
+let state;
 function random(below) {
   state = (state + 0x6d2b79f5) | 0;
   let t = Math.imul(state ^ (state >>> 15), 1 | state);
@@ -20,8 +20,9 @@ function random(below) {
   return ((t ^ (t >>> 14)) >>> 0) % below;
 }
 
-test(`random crashes under load (seed ${seed}, ${rounds} rounds)`, { timeout: 3_600_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 4, fullNodes: 1 });
+underEveryEngine(`random crashes under load (seed ${seed}, ${rounds} rounds)`, { timeout: 3_600_000 }, async (t, engine) => {
+  state = seed;
+  const { network, step } = await story(t, { validators: 4, fullNodes: 1, engine });
   const [alice, bob] = network.accounts;
   /** Receipts that somebody was given: hash to block hash. */
   const receipts = new Map();

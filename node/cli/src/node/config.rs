@@ -29,6 +29,9 @@ pub struct NodeConfig {
     /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// Whether validators are also dialled where they say they listen. Turn it off where only the addresses in `peers` lead to them.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub learn_addresses: bool,
     /// What holds the state's checkpoint and the indices: `"sled"` or `"redb"`. Another word than before has them built again from
     /// the block log.
     #[serde(default, with = "index_word")]
@@ -83,6 +86,10 @@ mod index_word {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Backend, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_rpc() -> SocketAddr {

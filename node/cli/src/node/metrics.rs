@@ -6,7 +6,7 @@ use corniche_store::Trace;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::Registry,
 };
 use std::{
@@ -16,6 +16,8 @@ use std::{
 
 /// Reads the node's own numbers whenever somebody scrapes.
 pub struct NodeMetrics {
+    /// The genesis' word for the engine.
+    engine: String,
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
     trace: Option<Trace>,
@@ -24,11 +26,13 @@ pub struct NodeMetrics {
 impl NodeMetrics {
     pub fn register(
         mut registry: Registry,
+        engine: &str,
         shared: &Arc<Shared>,
         network: Option<&NetworkHandle>,
         trace: Option<&Trace>,
     ) -> Registry {
-        let metrics = Self { shared: shared.clone(), network: network.cloned(), trace: trace.cloned() };
+        let engine = engine.to_owned();
+        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), trace: trace.cloned() };
         registry.register_collector(Box::new(metrics));
         registry
     }
@@ -51,6 +55,8 @@ impl Collector for NodeMetrics {
             let metric = ConstCounter::new(value);
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
+        let engine = Info::new([("name", self.engine.as_str())]);
+        engine.encode(encoder.encode_descriptor("corniche_engine", "Who orders", None, engine.metric_type())?)?;
         let read = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
         gauge(&mut encoder, "corniche_head_height", "Newest durable block", read(&counters.head))?;
         gauge(&mut encoder, "corniche_finalized_height", "Newest certified block", read(&counters.finalized))?;

@@ -60,9 +60,9 @@ pub struct DevArgs {
     /// Keep the chain in this directory; without it the chain is gone when the node stops
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Ordering engine of a new chain
-    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT)]
-    engine: String,
+    /// Ordering engine of a new chain; mahi-mahi when absent
+    #[arg(long, value_name = "NAME", value_parser = engines::words())]
+    engine: Option<String>,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -83,11 +83,12 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         rpc: ([127, 0, 0, 1], args.port).into(),
         listen: Vec::new(),
         peers: Vec::new(),
+        learn_addresses: true,
         index: Default::default(),
         limits: Limits::default(),
     };
-    let (json, chain_id) = (args.json, genesis.chain_id);
-    let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, rpc));
+    let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
+    let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, &engine, rpc));
     open::run(open::Job { config, genesis, keys: Some(keys), data: place.join("data"), rebuild: false, ready })
 }
 
@@ -100,13 +101,14 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
             let message = format!("{} holds chain {}, not {}", place.display(), genesis.chain_id, args.chain_id);
             return Err(Failed::new(Exit::Failure, message).into());
         }
+        engines::expect(&genesis, args.engine.as_deref(), place)?;
         return Ok((genesis, crate::keys::ValidatorKeys::load(&keys_path)?));
     }
     let spec = NetworkSpec {
         validators: 1,
         chain_id: Some(args.chain_id),
         block_ms: 0,
-        engine: engines::alone(&args.engine)?,
+        engine: engines::alone(args.engine.as_deref().unwrap_or(engines::DEFAULT))?,
         ..NetworkSpec::default()
     };
     let network = genesis::make_network(&spec)?;
@@ -117,15 +119,17 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     Ok((network.genesis, keys))
 }
 
-fn announce(json: bool, chain_id: u64, rpc: std::net::SocketAddr) {
+fn announce(json: bool, chain_id: u64, engine: &str, rpc: std::net::SocketAddr) {
     let accounts = genesis::dev_accounts();
     if json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| serde_json::json!({"address": account.address, "key": account.secret})).collect();
-        exit::result(serde_json::json!({"chainId": chain_id, "rpc": format!("http://{rpc}"), "accounts": accounts}));
+        exit::result(
+            serde_json::json!({"chainId": chain_id, "engine": engine, "rpc": format!("http://{rpc}"), "accounts": accounts}),
+        );
         return;
     }
-    exit::result(format_args!("Corniche development chain, chain id {chain_id}\n\n  http://{rpc}   ws://{rpc}\n"));
+    exit::result(format_args!("Corniche development chain on {engine}, chain id {chain_id}\n\n  http://{rpc}   ws://{rpc}\n"));
     exit::result("Funded accounts (their keys are public: for development only)");
     for account in &accounts {
         exit::result(format_args!("  {}  {}", account.address, account.secret));

@@ -178,7 +178,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &shared, handle.as_ref(), trace.as_ref())),
+        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), trace.as_ref())),
         config: RpcConfig::default(),
         listener,
         backend: Arc::new(backend),
@@ -186,7 +186,8 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     };
     let server = RpcServer::start(parts)?;
     let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
-    tracing::info!(rpc = %server.address(), height = start.height.0, chain_id = genesis.chain_id, "{role} is up");
+    let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
+    tracing::info!(rpc = %server.address(), height = start.height.0, chain_id, %engine, "{role} is up");
     ready(server.address());
 
     let halted = wait_for_the_end(&shared).await;
@@ -293,6 +294,7 @@ async fn start_network(
         (None, None) => NetworkKey::from_seed(B256::random().0),
     };
     let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
+    network.learn_addresses = config.learn_addresses;
     for address in &config.listen {
         network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
     }

@@ -150,7 +150,8 @@ pub enum TraceEvent {
     Accepted(Vertex),
     /// The leaders of a round became known, in the order of their ranks.
     Elected { round: u64, leaders: Vec<ValidatorIndex> },
-    /// A leader slot got its final verdict: the committed proposal, or `None` for skipped. `why` names the rule.
+    /// A leader slot got its final verdict: what it committed, or `None` for skipped. `why` names the rule. The digest is that of the
+    /// leader's own proposal where the engine commits those, and of no [`Vertex`] where it commits cuts through lanes.
     Decided { round: u64, rank: u16, leader: ValidatorIndex, committed: Option<B256>, why: String },
     /// Anything else worth a log line; `name` is short and in kebab-case.
     Note { name: String, detail: String },

@@ -1,0 +1,110 @@
+// What may happen to four validators, one thing after another on one chain: halves that do not reach each other, one that nobody
+// reaches, one that loses its disk. What must hold: no half goes on alone, nothing that was given a receipt changes, and
+// afterwards whoever was hurt is as good as the others: the chain goes on with it and without one that was never hurt.
+
+import assert from 'node:assert/strict';
+import { story, underEveryEngine } from '../lib/network.js';
+import { until } from '../lib/until.js';
+
+/** How long a partition lasts, under load. */
+const partedMs = Number(process.env.PARTED_MS ?? 5_000);
+
+underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, engine) => {
+  const { network, step } = await story(t, { validators: 4, engine, links: true });
+  const { links, validators } = network;
+  /** By account: the next nonce. */
+  const nonces = new Map();
+  /** Everything that was sent, and who must have it in the end. */
+  const sent = [];
+
+  /** Sends one transfer to this node, which need not be able to have it ordered. */
+  const send = async (node, account) => {
+    const nonce = nonces.get(account) ?? 0;
+    const fees = { gas: 21_000n, maxFeePerGas: 50n * 10n ** 9n, maxPriorityFeePerGas: 1n };
+    const hash = await node.wallet(account).sendTransaction({ to: account.address, value: 1n, nonce, ...fees });
+    nonces.set(account, nonce + 1);
+    sent.push(hash);
+    return hash;
+  };
+
+  /** Everything that was sent is in blocks, the same at all these nodes; returns the height. */
+  const settled = async (nodes) => {
+    const receipts = await Promise.all(
+      nodes.map((node) => Promise.all(sent.map(async (hash) => (await node.receipt(hash)).blockHash))),
+    );
+    for (const hashes of receipts) assert.deepEqual(hashes, receipts[0]);
+    const heights = await Promise.all(nodes.map((node) => node.client.getBlockNumber()));
+    const highest = heights.reduce((a, b) => (a > b ? a : b));
+    const blocks = await Promise.all(nodes.map((node) => node.block(highest)));
+    for (const { hash, stateRoot } of blocks) assert.deepEqual([hash, stateRoot], [blocks[0].hash, blocks[0].stateRoot]);
+    return highest;
+  };
+
+  const peers = (node, count) =>
+    until(`${node.name} to have ${count} peers`, async () => Number((await node.call('net_peerCount')).result) === count);
+
+  /** The chain goes on without this one, so each of the others is needed. */
+  const goesOnWithout = async (other) => {
+    other.kill();
+    await other.gone();
+    const up = validators.filter((node) => node !== other);
+    for (const [index, node] of up.entries()) await send(node, network.accounts[4 + index]);
+    await settled(up);
+    await other.restart();
+    await Promise.all(validators.map((node) => peers(node, 3)));
+    await settled(validators);
+  };
+
+  await step('all reach each other through the links', async () => {
+    await Promise.all(validators.map((node) => peers(node, 3)));
+    for (const [index, node] of validators.entries()) await send(node, network.accounts[index]);
+    await settled(validators);
+  });
+
+  await step('two and two: neither half goes on, and together they do', async () => {
+    const before = await settled(validators);
+    links.part(validators.slice(0, 2));
+    await Promise.all(validators.map((node) => peers(node, 1)));
+    const late = [];
+    const healed = Date.now() + partedMs;
+    while (Date.now() < healed) {
+      for (const [index, node] of validators.entries()) late.push(await send(node, network.accounts[index]));
+      for (const node of validators) {
+        // What was ordered before the cut may still come out.
+        assert.ok((await node.client.getBlockNumber()) <= before + 1n);
+        await assert.rejects(node.client.getTransactionReceipt({ hash: late.at(-1) }));
+      }
+    }
+    links.heal();
+    await settled(validators);
+    t.diagnostic(`${engine}: ${late.length} transfers of ${partedMs} ms apart were in blocks everywhere ${Date.now() - healed} ms later`);
+  });
+
+  await step('one that nobody hears: the others go on, and it follows when the line is back', async () => {
+    const [, other, , lonely] = validators;
+    links.part([lonely], { silently: true });
+    const others = validators.filter((node) => node !== lonely);
+    for (let count = 0; count < 20; count += 1) {
+      await send(others[count % 3], network.accounts[count % 3]);
+      await settled(others);
+    }
+    links.heal();
+    await settled(validators);
+    await goesOnWithout(other);
+  });
+
+  await step('one loses its disk and has only its keys: it learns everything again and is needed', async () => {
+    const [first, , unlucky] = validators;
+    await send(unlucky, network.accounts[3]);
+    // If nobody else heard of it, it is gone with the disk.
+    sent.pop();
+    unlucky.kill();
+    await unlucky.gone();
+    unlucky.loseDisk();
+    const others = validators.filter((node) => node !== unlucky);
+    for (let count = 0; count < 5; count += 1) await send(others[count % 3], network.accounts[7 + (count % 3)]);
+    await unlucky.restart();
+    await settled(validators);
+    await goesOnWithout(first);
+  });
+});
