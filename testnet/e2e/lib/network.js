@@ -42,7 +42,7 @@ export class Network {
     const flags = [...size, ...order, '--dir', directory, '--base-port', port, '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
-    //TMP    assert.equal(JSON.parse(stdout).engine, engine);
+    assert.equal(JSON.parse(stdout).engine, engine);
     await Promise.all(network.nodes.map((node) => node.ready()));
     if (links) await network.linkThroughRelays(port + PEERS_ABOVE);
     return network;

@@ -1,13 +1,12 @@
 // What a node says to those who get it wrong: the codes and the words that wallets look for, and never silence.
 
 import assert from 'node:assert/strict';
-import test from 'node:test';
 import { bytesToHex, concatHex, keccak256, toHex } from 'viem';
-import { story } from '../lib/network.js';
+import { story, underEveryEngine } from '../lib/network.js';
 import { eip1559, highS, unprotected } from '../lib/transactions.js';
 
-test('bad input', { timeout: 300_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 1 });
+underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
+  const { network, step } = await story(t, { engine, validators: 1 });
 
   const [node] = network.nodes;
   const [rich, , other] = network.accounts;

@@ -1,16 +1,15 @@
 // The other wallet library, and the long-lived connection: what viem does not exercise.
 
 import assert from 'node:assert/strict';
-import test from 'node:test';
 import { Contract, ContractFactory, JsonRpcProvider, Wallet, isError } from 'ethers';
 import { createPublicClient, keccak256, numberToHex, toRlp, webSocket } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
-import { story } from '../lib/network.js';
+import { story, underEveryEngine } from '../lib/network.js';
 
 const token = abi('erc20');
 
-test('ethers and subscriptions', { timeout: 300_000 }, async (t) => {
-  const { network, step } = await story(t, { validators: 1 });
+underEveryEngine('ethers and subscriptions', { timeout: 300_000 }, async (t, engine) => {
+  const { network, step } = await story(t, { engine, validators: 1 });
   const [node] = network.nodes;
   const [, friend] = network.accounts;
 
