@@ -132,7 +132,7 @@ pub struct Timing {
     pub stall: Duration,
     /// A request, from the call to the whole response; and the time its answerer has.
     pub request: Duration,
-    /// First pause before dialling again; doubles up to `redial_max`.
+    /// First pause before dialling again; doubles up to `redial_max`, which is what a partition costs beyond its length.
     pub redial_min: Duration,
     pub redial_max: Duration,
 }
@@ -145,7 +145,7 @@ impl Default for Timing {
             stall: Duration::from_secs(30),
             request: Duration::from_secs(10),
             redial_min: Duration::from_millis(250),
-            redial_max: Duration::from_secs(30),
+            redial_max: Duration::from_secs(3),
         }
     }
 }
