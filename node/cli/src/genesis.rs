@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 use clap::Subcommand;
 use corniche_crypto::{CoinSecretShare, EthereumKey};
 use corniche_engine::Committee;
+use corniche_network::PeerKey;
 use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, TimestampMs, U256, ValidatorInfo};
 use std::{
     collections::BTreeMap,
@@ -328,19 +329,28 @@ fn identity_json(genesis: &Genesis) -> String {
         "committeeHash": genesis.committee_hash(),
         "engine": genesis.engine.name,
         "validators": genesis.validators.len(),
+        "peerIds": peer_ids(genesis),
     });
     format!("{value:#}")
 }
 
 fn identity_text(genesis: &Genesis) -> String {
+    let validators: Vec<_> =
+        peer_ids(genesis).into_iter().enumerate().map(|(index, id)| format!("\n  {index:<11} /p2p/{id}")).collect();
     format!(
-        "chain id      {}\ngenesis hash  {}\nengine        {}\nvalidators    {}\naccounts      {}",
+        "chain id      {}\ngenesis hash  {}\nengine        {}\naccounts      {}\nvalidators    {}{}",
         genesis.chain_id,
         genesis.hash(),
         genesis.engine.name,
+        genesis.accounts.len(),
         genesis.validators.len(),
-        genesis.accounts.len()
+        validators.concat()
     )
+}
+
+/// How `peers` in a `node.toml` names the validators, in committee order.
+fn peer_ids(genesis: &Genesis) -> Vec<String> {
+    genesis.validators.iter().map(|validator| PeerKey(validator.network_key).to_string()).collect()
 }
 
 #[cfg(test)]

@@ -159,8 +159,10 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     }
     let place = dir.display();
     exit::result(format_args!("\nData   {place}/NODE/data\nLogs   {place}/NODE/node.log"));
-    exit::result(format_args!("Status corniche testnet status --dir {place}"));
-    exit::result(format_args!("Stop   corniche testnet down --dir {place}          (--wipe deletes the data)"));
+    // As it was called, so that the lines can be copied where nobody put it on the path.
+    let program = std::env::args().next().unwrap_or_else(|| "corniche".into());
+    exit::result(format_args!("Status {program} testnet status --dir {place}"));
+    exit::result(format_args!("Stop   {program} testnet down --dir {place}          (--wipe deletes the data)"));
 }
 
 /// Makes keys, genesis and configuration files of a new network.

@@ -50,7 +50,7 @@ pub struct FeeRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// The engine's word, for instance `mahi-mahi`.
+    /// The engine's word, `mahi-mahi` or `autobahn`.
     pub name: String,
     /// The engine's own parameters by name; an engine refuses a name it does not know.
     pub parameters: BTreeMap<String, u64>,

@@ -67,7 +67,7 @@ pub struct Skipped {
 /// How a block came to be.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct OrderingRecord {
-    /// The genesis' word for the engine, for instance `mahi-mahi`.
+    /// The genesis' word for the engine, `mahi-mahi` or `autobahn`.
     pub engine: String,
     pub epoch: Epoch,
     /// Hash of the committee that ordered this block.
