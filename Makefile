@@ -92,7 +92,7 @@ e2e: build contracts node-tools ## Real processes, driven with viem and ethers
 
 ##### beyond `make test`
 
-.PHONY: bench bench-core soak thesis licences
+.PHONY: bench bench-core soak thesis compare licences
 bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
@@ -120,6 +120,9 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 
 thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
 	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
+
+compare: tools ## The engines beside each other and beside Autobahn's paper, for docs/performance.md; ARGS="quick", ARGS="model"
+	$(CARGO) run --locked -p corniche-simulator --example compare -- $(ARGS)
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --log-level error check licenses bans sources

@@ -12,7 +12,7 @@
 
 use crate::{
     engines::Sighting,
-    report::{Second, Spread},
+    report::{Sample, Second, Spread},
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Offence, Ordered};
@@ -38,7 +38,7 @@ pub struct Checks {
     last_commit: Micros,
     uncommitted: usize,
     duplicated: u64,
-    latencies: Vec<(Micros, Micros)>,
+    latencies: Vec<Latency>,
     commit_delays: Vec<Micros>,
     violations: Vec<String>,
     violation_count: u64,
@@ -61,6 +61,13 @@ struct Agreed {
     hash: B256,
     /// Clients' transactions that were executed in it.
     transactions: Vec<u32>,
+}
+
+/// How long a transaction took, where it was submitted.
+struct Latency {
+    number: u32,
+    committed_at: Micros,
+    took: Micros,
 }
 
 /// A client's transaction.
@@ -165,7 +172,7 @@ impl Checks {
         if transaction.committed_at.is_none() {
             let at = transaction.ordered_at.unwrap_or(now);
             transaction.committed_at = Some(at);
-            self.latencies.push((at, at - transaction.submitted_at));
+            self.latencies.push(Latency { number, committed_at: at, took: at - transaction.submitted_at });
         }
     }
 
@@ -391,7 +398,17 @@ impl Checks {
     }
 
     pub fn latency(&self) -> Option<Spread> {
-        Spread::of(&mut self.latencies.iter().map(|(_, latency)| latency.0).collect::<Vec<_>>())
+        Spread::of(&mut self.latencies.iter().map(|latency| latency.took.0).collect::<Vec<_>>())
+    }
+
+    /// Every committed transaction; `client` says whose each was.
+    pub fn samples(&self, client: impl Fn(u64) -> usize) -> Vec<Sample> {
+        let sample = |latency: &Latency| Sample {
+            client: client(u64::from(latency.number)),
+            submitted_us: (latency.committed_at - latency.took - Micros::START).0,
+            latency_us: latency.took.0,
+        };
+        self.latencies.iter().map(sample).collect()
     }
 
     pub fn commit_delay(&self) -> Option<Spread> {
@@ -402,10 +419,10 @@ impl Checks {
     pub fn timeline(&self, end: Micros) -> Vec<Second> {
         let seconds = (end - Micros::START).0.div_ceil(1_000_000);
         let mut latencies = vec![Vec::new(); seconds as usize];
-        for (at, latency) in &self.latencies {
-            let second = ((*at - Micros::START).0 / 1_000_000) as usize;
+        for Latency { committed_at, took, .. } in &self.latencies {
+            let second = ((*committed_at - Micros::START).0 / 1_000_000) as usize;
             if let Some(of_second) = latencies.get_mut(second.min(seconds as usize - 1)) {
-                of_second.push(latency.0);
+                of_second.push(took.0);
             }
         }
         let second = |(second, mut latencies): (u64, Vec<u64>)| {

@@ -4,29 +4,35 @@
 //! Modelled keys are no secret and sign nothing of value: they exist in this crate only, no genesis can ask for them, and the
 //! node's own binary builds its keys with [`corniche_certify::Keys::bls`].
 
-use crate::scenario::Cost;
+use crate::{report::Work, scenario::Cost};
 use corniche_autobahn as autobahn;
 use corniche_certify::{Keys, Signature, Signatures, Signer};
 use corniche_engine::Committee;
 use corniche_mahi_mahi as mahi_mahi;
-use corniche_testkit::Micros;
 use corniche_types::{B256, Bytes, ValidatorIndex};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Virtual processor time that one node owes for cryptography. The node's process takes it after every event.
+/// What one node's keys did, and so the virtual processor time that the node owes. Its process takes it after every event.
 #[derive(Clone, Debug, Default)]
-pub struct Meter(Arc<AtomicU64>);
+pub struct Meter(Arc<Mutex<Work>>);
 
 impl Meter {
-    pub fn charge(&self, micros: u64) {
-        self.0.fetch_add(micros, Ordering::Relaxed);
+    /// Something was signed.
+    pub fn signed(&self, micros: u64) {
+        self.add(Work { signed: 1, checked: 0, micros });
     }
 
-    pub fn take(&self) -> Micros {
-        Micros(self.0.swap(0, Ordering::Relaxed))
+    /// So many signatures were checked, in this time together.
+    pub fn checked(&self, checked: u64, micros: u64) {
+        self.add(Work { signed: 0, checked, micros });
+    }
+
+    pub fn add(&self, work: Work) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += work;
+    }
+
+    pub fn take(&self) -> Work {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -50,24 +56,24 @@ impl Signer for Metered<dyn Signer> {
     }
 
     fn sign(&self, message: &[u8]) -> Signature {
-        self.meter.charge(self.cost.share_us);
+        self.meter.signed(self.cost.share_us);
         self.keys.sign(message)
     }
 }
 
 impl Signatures for Metered<dyn Signatures> {
     fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.verify_share(signer, message, share)
     }
 
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.combine(message, shares)
     }
 
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.verify(message, signers, combined)
     }
 }

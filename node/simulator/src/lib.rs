@@ -31,6 +31,6 @@ mod tests;
 pub use corniche_testkit::Micros;
 pub use engines::Tune;
 pub use node::Observer;
-pub use report::{Report, Second, Spread, Verdict};
+pub use report::{Report, Sample, Second, Spent, Spread, Verdict, Work};
 pub use scenario::Scenario;
 pub use simulate::{Probe, simulate, simulate_with};

@@ -3,7 +3,7 @@
 //! A client signs real transactions with keys derived from the seed, from many senders, so that nonces hardly ever make one
 //! transaction wait for another. It submits to its validator; when that is down, which a client notices at once, to the next
 //! one that is up. A transaction that was taken, or refused for now, and is not committed there after
-//! [`RESUBMIT_AFTER`] goes to the next one as well (the specification's M18); executed it is once all the same.
+//! `patience` goes to the next one as well (the specification's M18); executed it is once all the same.
 
 use crate::{
     genesis::CHAIN_ID,
@@ -15,8 +15,6 @@ use corniche_testkit::{Micros, Random};
 use corniche_types::{Address, Bytes, Transaction, TxKind, U256};
 use std::collections::VecDeque;
 
-/// How long a client waits for a commit before it turns to another validator.
-pub const RESUBMIT_AFTER: Micros = Micros::from_seconds(5);
 /// A sender's next transaction comes this long after its last one, if there are senders enough.
 const SENDER_RESTS: Micros = Micros::from_seconds(4);
 /// Most senders of a network: every node's state holds an account for each.
@@ -50,7 +48,7 @@ impl Sender {
 pub struct Clients {
     load: scenario::Load,
     nodes: u64,
-    /// Those of node i are i, i + n, i + 2n, …
+    /// Those of the first node are 0, n, 2n, …, those of the next one 1, n + 1, and so on.
     pub senders: Vec<Sender>,
     random: Random,
     next: u64,
@@ -86,7 +84,7 @@ impl Clients {
         clients
     }
 
-    /// Transaction i belongs to node i mod n and comes at a random moment of its own interval, so that clients do not keep step
+    /// Transaction i comes at a random moment of its own interval, so that clients do not keep step
     /// with rounds.
     fn draw(&mut self) {
         self.next_at = if self.next < self.load.count() {
@@ -95,6 +93,11 @@ impl Clients {
         } else {
             Micros::NEVER
         };
+    }
+
+    /// Whose client makes transaction `number`.
+    pub fn client(&self, number: u64) -> usize {
+        ((self.load.first_node as u64 + number) % self.nodes) as usize
     }
 
     /// When there is something to do; [`Micros::NEVER`] when no more.
@@ -107,7 +110,7 @@ impl Clients {
         if let Some((_, number)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
             return Some(Turn::Look(number));
         }
-        (self.next_at <= now).then(|| Turn::Submit((self.next % self.nodes) as usize))
+        (self.next_at <= now).then(|| Turn::Submit(self.client(self.next)))
     }
 
     /// Makes the next transaction.
@@ -146,7 +149,7 @@ impl Clients {
 
     /// Transaction `number` was submitted, and is looked at again in a while.
     pub fn wait_for(&mut self, now: Micros, number: u32) {
-        self.waiting.push_back((now + RESUBMIT_AFTER, number));
+        self.waiting.push_back((now + Micros(self.load.patience_us), number));
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     engines::{Checker, Engines, Sightings},
     execution::{Executor, Executors},
     genesis::{Secrets, node_key},
+    report::{Spent, Work},
     scenario::{Behaviour, Cost},
 };
 use corniche_admission::{PoolConfig, Refusal};
@@ -42,6 +43,8 @@ pub struct Network {
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
     pub records: RefCell<Records>,
+    /// What all nodes together spent on ordering and on certificates.
+    pub spent: RefCell<[Spent; 2]>,
     /// The newest round whose leaders anybody honest knows, and who they are.
     pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
     /// Told what honest nodes' engines do.
@@ -65,8 +68,8 @@ pub struct Parcel {
     message: PeerMessage,
     /// On the wire.
     bytes: usize,
-    /// What the engine's verifier says of it, and how many signatures that takes.
-    checked: OnceCell<(Result<Verified, PeerFault>, u64)>,
+    /// What the engine's verifier says of it, and what keys do for that.
+    checked: OnceCell<(Result<Verified, PeerFault>, Work)>,
 }
 
 impl Parcel {
@@ -83,7 +86,18 @@ impl Parcel {
         &self.message
     }
 
-    fn check(&self, network: &Network, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, u64) {
+    /// Sent once, to one recipient.
+    fn count(&self, [ordering, certificates]: &mut [Spent; 2]) {
+        let spent = match &self.message {
+            PeerMessage::Engine(_) => ordering,
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => certificates,
+            PeerMessage::Transactions(_) => return,
+        };
+        spent.messages += 1;
+        spent.bytes += self.bytes as u64;
+    }
+
+    fn check(&self, network: &Network, from: usize, bytes: &Bytes) -> &(Result<Verified, PeerFault>, Work) {
         self.checked.get_or_init(|| network.checker.check(validator(from), bytes))
     }
 }
@@ -115,7 +129,12 @@ pub struct NodeProcess {
     process: usize,
     pipeline: Pipeline,
     executor: Executor,
+    /// What the engine's keys did.
     meter: Meter,
+    /// What those for certificates did.
+    certificate_meter: Meter,
+    /// What finding the senders of transactions took since the last look, µs.
+    recovering_us: u64,
     sightings: Sightings,
     disk: Disk,
     /// Being written, under this number.
@@ -149,7 +168,7 @@ impl NodeProcess {
     pub fn start(network: &Rc<Network>, role: Role, disk: Disk, now: Micros, seed: u64) -> Self {
         let Role { process, identity, behaviour } = role;
         let random = Random::new(seed);
-        let (meter, sightings) = (Meter::default(), Sightings::default());
+        let (meter, certificate_meter, sightings) = (Meter::default(), Meter::default(), Sightings::default());
         let me = validator(identity);
         let executors = &network.executors;
         let state = executors.state(disk.blocks());
@@ -169,7 +188,7 @@ impl NodeProcess {
         );
         let pipeline = Pipeline::new(Setup {
             genesis: network.genesis.clone(),
-            certificate_keys: metered(&network.certificate_keys(me), network.cost, &meter),
+            certificate_keys: metered(&network.certificate_keys(me), network.cost, &certificate_meter),
             engine_factory: Some(factory),
             records: disk.records(),
             state,
@@ -188,6 +207,8 @@ impl NodeProcess {
             pipeline,
             executor,
             meter,
+            certificate_meter,
+            recovering_us: 0,
             sightings,
             halted: disk.diverged(),
             disk,
@@ -205,7 +226,7 @@ impl NodeProcess {
 
     /// A client hands in a transaction.
     pub fn submit(&mut self, now: Micros, transaction: VerifiedTransaction) -> Result<(), Refusal> {
-        self.meter.charge(self.network.cost.recover_us);
+        self.recovering_us += self.network.cost.recover_us;
         self.pipeline.handle(now.timestamp(), Input::Submit { transaction, reply: Some(0) });
         self.carry_out(now).expect("invariant: a pipeline answers every submission")
     }
@@ -247,8 +268,8 @@ impl NodeProcess {
             }
             Message::Peer(parcel) => match &parcel.message {
                 PeerMessage::Engine(bytes) => {
-                    let (verdict, cost_us) = parcel.check(&self.network, from, bytes);
-                    self.meter.charge(*cost_us);
+                    let (verdict, work) = parcel.check(&self.network, from, bytes);
+                    self.meter.add(*work);
                     match verdict {
                         Ok(message) => self.apply(now, Input::Engine { from: validator(from), message: message.clone() }),
                         Err(fault) => self.network.checks.borrow_mut().peer_fault(self.process, from, &fault.0),
@@ -264,7 +285,7 @@ impl NodeProcess {
                     let chain_id = self.network.genesis.chain_id;
                     let checked = raw.iter().filter_map(|raw| corniche_admission::check(raw.clone(), chain_id).ok());
                     for transaction in checked.collect::<Vec<_>>() {
-                        self.meter.charge(self.network.cost.recover_us);
+                        self.recovering_us += self.network.cost.recover_us;
                         self.apply(now, Input::Submit { transaction, reply: None });
                     }
                 }
@@ -325,11 +346,19 @@ impl NodeProcess {
             }
         }
         self.write();
-        let work = self.meter.take();
+        let work = self.work();
         if work > Micros::ZERO {
             self.actions.push_front(Action::Work(work));
         }
         submitted
+    }
+
+    /// What the processor owes, which goes into the network's books.
+    fn work(&mut self) -> Micros {
+        let works = [self.meter.take(), self.certificate_meter.take()];
+        let mut books = self.network.spent.borrow_mut();
+        books.iter_mut().zip(works).for_each(|(spent, work)| spent.work += work);
+        Micros(works.iter().map(|work| work.micros).sum::<u64>() + std::mem::take(&mut self.recovering_us))
     }
 
     fn traced(&mut self, now: Micros, event: TraceEvent) {
@@ -441,6 +470,9 @@ impl Process for NodeProcess {
                 Some((since, _)) if self.now < *since => Some(action),
                 Some((_, enemy)) => enemy.twist(&self.network, action),
             };
+            if let Some(Action::Send { message: Message::Peer(parcel), .. }) = &twisted {
+                parcel.count(&mut self.network.spent.borrow_mut());
+            }
             if twisted.is_some() {
                 return twisted;
             }

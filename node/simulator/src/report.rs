@@ -1,7 +1,7 @@
 //! What came of a run, and its JSON.
 
 use serde::Serialize;
-use std::fmt::Write;
+use std::{fmt::Write, ops::AddAssign};
 
 /// What came of a run. Times are µs; the JSON's fractions are rounded to thousandths from these integers, so the same run gives
 /// the same text on every machine.
@@ -30,6 +30,12 @@ pub struct Report {
     pub messages: u64,
     /// Bytes that all nodes sent.
     pub bytes: u64,
+    /// Of these, what agreeing on an order took.
+    pub ordering: Spent,
+    /// What certifying the blocks took.
+    pub certificates: Spent,
+    /// Every committed transaction, in the order of commits. Not in the JSON.
+    pub transactions: Vec<Sample>,
     /// One entry for each second of the run, the last may be a part.
     pub timeline: Vec<Second>,
     pub verdict: Verdict,
@@ -81,11 +87,56 @@ impl Report {
         }
         let (messages, bytes) = (thousandths(self.messages, self.committed), thousandths(self.bytes, self.committed));
         line("per transaction", format!("{} messages, {} bytes", decimal(messages), decimal(bytes)));
+        for (name, spent) in [("  ordering", self.ordering), ("  certificates", self.certificates)] {
+            let Spent { messages, bytes, work: Work { signed, checked, micros } } = spent;
+            let [messages, bytes, signed, checked, micros] =
+                [messages, bytes, signed, checked, micros].map(|total| decimal(thousandths(total, self.committed)));
+            line(name, format!("{messages} messages, {bytes} bytes, {signed} signed, {checked} checked, {micros} us"));
+        }
         line("stalled", format!("{} ms at most", decimal(self.stalled_us)));
         line("digest", hex(&self.digest));
         text.truncate(text.trim_end().len());
         text
     }
+}
+
+/// What one purpose took at all nodes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Sent, once for each recipient.
+    pub messages: u64,
+    pub bytes: u64,
+    pub work: Work,
+}
+
+/// What keys did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Signatures and shares that were made.
+    pub signed: u64,
+    /// Signatures, shares and sums that were checked.
+    pub checked: u64,
+    /// Processor time that it took, µs.
+    pub micros: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.signed += other.signed;
+        self.checked += other.checked;
+        self.micros += other.micros;
+    }
+}
+
+/// One committed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The node whose client made it.
+    pub client: usize,
+    /// Since the start of the run, µs.
+    pub submitted_us: u64,
+    /// From submission to commit where it was submitted, µs.
+    pub latency_us: u64,
 }
 
 /// How a run ended.
@@ -165,6 +216,8 @@ struct Json<'r> {
     commit_delays: JsonSpread,
     messages_per_tx: f64,
     bytes_per_tx: f64,
+    ordering_per_tx: JsonSpent,
+    certificates_per_tx: JsonSpent,
     timeline: Vec<JsonSecond>,
     verdict: &'static str,
     safety_violations: u64,
@@ -180,6 +233,15 @@ struct JsonSpread {
     p90: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct JsonSpent {
+    messages: f64,
+    bytes: f64,
+    signed: f64,
+    checked: f64,
+    processor_us: f64,
 }
 
 #[derive(Serialize)]
@@ -207,12 +269,22 @@ impl<'r> Json<'r> {
             commit_delays: JsonSpread::new(report.commit, report.delay_us),
             messages_per_tx: per_transaction(report.messages),
             bytes_per_tx: per_transaction(report.bytes),
+            ordering_per_tx: JsonSpent::new(&report.ordering, per_transaction),
+            certificates_per_tx: JsonSpent::new(&report.certificates, per_transaction),
             timeline: report.timeline.iter().map(JsonSecond::new).collect(),
             verdict: report.verdict.word(),
             safety_violations: report.violation_count,
             stalled_ms: number(report.stalled_us),
             digest: hex(&report.digest),
         }
+    }
+}
+
+impl JsonSpent {
+    fn new(spent: &Spent, share: impl Fn(u64) -> f64) -> Self {
+        let Spent { messages, bytes, work: Work { signed, checked, micros } } = *spent;
+        let [messages, bytes, signed, checked, processor_us] = [messages, bytes, signed, checked, micros].map(share);
+        Self { messages, bytes, signed, checked, processor_us }
     }
 }
 

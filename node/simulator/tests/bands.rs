@@ -1,6 +1,8 @@
 //! The thesis' comparison over its five regions, and the specification's bands for it (§9.3), at the size of a test.
 //! `make thesis` measures all of it.
 
+#[path = "../examples/common/mod.rs"]
+mod common;
 #[path = "../examples/thesis/experiment.rs"]
 #[allow(dead_code)]
 mod experiment;

@@ -1,7 +1,7 @@
 //! `docs/simulator.md` and `testnet/scenarios/` say what the parser and the report say.
 
 use corniche_simulator::{
-    Report, Verdict,
+    Report, Spent, Verdict,
     scenario::{Behaviour, Fault, SCHEMA, parse},
 };
 use std::{
@@ -87,6 +87,9 @@ fn every_key_of_the_result_is_documented_in_its_order() {
         commit: None,
         messages: 0,
         bytes: 0,
+        ordering: Spent::default(),
+        certificates: Spent::default(),
+        transactions: Vec::new(),
         timeline: Vec::new(),
         verdict: Verdict::Pass,
         violation_count: 0,

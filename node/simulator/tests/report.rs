@@ -1,6 +1,6 @@
 //! The result is public: its keys, their order and how its numbers are rounded are frozen here.
 
-use corniche_simulator::{Report, Second, Spread, Verdict};
+use corniche_simulator::{Report, Sample, Second, Spent, Spread, Verdict, Work};
 
 /// A run of which every number differs, and most need rounding.
 fn report() -> Report {
@@ -19,6 +19,9 @@ fn report() -> Report {
         commit: Some(Spread { mean: 1, p50: 25, p90: 26, p99: 250_000, max: u64::MAX / 2_000 }),
         messages: 1_000,
         bytes: 123_456,
+        ordering: Spent { messages: 800, bytes: 100_000, work: Work { signed: 201, checked: 603, micros: 28_140 } },
+        certificates: Spent { messages: 150, bytes: 20_000, work: Work { signed: 40, checked: 77, micros: 114_200 } },
+        transactions: vec![Sample { client: 3, submitted_us: 5, latency_us: 1_001 }],
         timeline: vec![
             Second { second: 0, committed: 201, p50_us: Some(100_100), max_us: Some(200_200) },
             Second { second: 1, committed: 0, p50_us: None, max_us: None },

@@ -169,7 +169,7 @@ fn unknown_keys() {
     refuses(
         &head("[load]\nrate = 1\ntxbytes = 2\n"),
         6,
-        "unknown key \"txbytes\" in [load]; known: rate, tx_bytes, payload, contract, start, stop",
+        "unknown key \"txbytes\" in [load]; known: rate, tx_bytes, payload, contract, start, stop, first_node, patience",
     );
     refuses(
         &head("cost.sign = 1\n"),
@@ -307,6 +307,8 @@ fn values_of_disk_load_and_cost() {
     refuses(&load("stop = \"61s\""), 6, "stop is after the end of the run; take at most duration");
     refuses(&load("stop = \"9s\"\nstart = \"9s\""), 7, "the load stops before it starts; start is less than stop");
     refuses(&load("stop = \"0s\""), 6, "the load stops before it starts; start is less than stop");
+    refuses(&load("first_node = 4"), 6, "there is no node 4: this network has nodes 0 to 3");
+    refuses(&load("patience = \"0s\""), 6, "patience is 0; a client waits for some time");
     refuses(&head("[cost]\nshare_us = 1.5\n"), 5, "share_us is 1.5; it is a whole number from 0 to 1000000");
 }
 

@@ -11,16 +11,15 @@
 #![allow(clippy::print_stdout)] // The tables are the result.
 
 mod adversaries;
+#[path = "../common/mod.rs"]
+mod common;
 mod defaults;
 mod experiment;
 mod lock_step;
 mod regions;
 
+use common::{Effort, Section, verdict};
 use experiment::{Experiment, Outcome};
-use std::time::Instant;
-
-/// A section's name and what prints it.
-type Section = (&'static str, fn(&Effort));
 
 const SECTIONS: [Section; 4] = [
     ("lock-step", lock_step::table),
@@ -29,18 +28,11 @@ const SECTIONS: [Section; 4] = [
     ("defaults", defaults::tables),
 ];
 
-/// How much to run.
-struct Effort {
-    full: bool,
-    seeds: u64,
+fn main() {
+    common::run_sections(&SECTIONS, 3);
 }
 
 impl Effort {
-    /// Virtual seconds of a run.
-    fn seconds(&self, quick: u64, full: u64) -> u64 {
-        if self.full { full } else { quick }
-    }
-
     /// One run for each seed.
     fn run(&self, experiment: &Experiment) -> Vec<Outcome> {
         (1..=self.seeds).map(|seed| experiment.clone().run(seed)).collect()
@@ -50,37 +42,4 @@ impl Effort {
 /// The mean over runs.
 fn mean(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
     outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
-}
-
-fn main() {
-    let mut effort = Effort { full: true, seeds: 1 };
-    let mut chosen = Vec::new();
-    for word in std::env::args().skip(1) {
-        let seeds = word.strip_prefix("seeds=").and_then(|seeds| seeds.parse().ok()).filter(|seeds| *seeds > 0);
-        match (word.as_str(), seeds) {
-            ("quick", _) => effort.full = false,
-            ("full", _) => effort.full = true,
-            (_, Some(seeds)) => effort.seeds = seeds,
-            (name, None) => match SECTIONS.iter().find(|(section, _)| *section == name) {
-                Some(section) => chosen.push(*section),
-                None => {
-                    eprintln!("{word}? known: quick, full, seeds=N, lock-step, regions, adversaries, defaults");
-                    std::process::exit(2);
-                }
-            },
-        }
-    }
-    if chosen.is_empty() {
-        chosen.extend_from_slice(&SECTIONS[..3]);
-    }
-    for (name, section) in chosen {
-        let started = Instant::now();
-        section(&effort);
-        eprintln!("{name}: {:.0} s", started.elapsed().as_secs_f64());
-    }
-}
-
-/// Whether a measurement is where it should be, in a word.
-fn verdict(holds: bool) -> &'static str {
-    if holds { "holds" } else { "**missed**" }
 }

@@ -4,7 +4,7 @@ use super::{Builder, Charge, Held, Name, Named, Start, Tune};
 use crate::{
     crypto::{Modelled, ModelledShares},
     genesis::Secrets,
-    scenario::Behaviour,
+    scenario::{Behaviour, Cost},
 };
 use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
@@ -137,36 +137,32 @@ struct Metered<K: ?Sized> {
     keys: Arc<K>,
 }
 
-impl<K: ?Sized> Metered<K> {
-    fn charge(&self, of_ed25519: u64, of_bls: u64) {
-        self.charge.meter.charge(if self.bls { of_bls } else { of_ed25519 });
-    }
-}
-
 impl Signer for Metered<dyn Signer> {
     fn index(&self) -> ValidatorIndex {
         self.keys.index()
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        self.charge.meter.charge(self.charge.cost.sign_us);
+        self.charge.meter.signed(self.charge.cost.sign_us);
         self.keys.sign(digest)
     }
 
     fn share(&self, digest: &B256) -> Share {
-        self.charge(self.charge.cost.sign_us, self.charge.cost.share_us);
+        let Cost { sign_us, share_us, .. } = self.charge.cost;
+        self.charge.meter.signed(if self.bls { share_us } else { sign_us });
         self.keys.share(digest)
     }
 }
 
 impl Signatures for Metered<dyn Signatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        self.charge.meter.charge(self.charge.cost.verify_us);
+        self.charge.meter.checked(1, self.charge.cost.verify_us);
         self.keys.verify(author, digest, signature)
     }
 
     fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Share) -> bool {
-        self.charge(self.charge.cost.verify_us, self.charge.cost.combine_us);
+        let Cost { verify_us, combine_us, .. } = self.charge.cost;
+        self.charge.meter.checked(1, if self.bls { combine_us } else { verify_us });
         self.keys.verify_share(signer, digest, share)
     }
 
@@ -176,7 +172,12 @@ impl Signatures for Metered<dyn Signatures> {
     }
 
     fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
-        self.charge(self.charge.cost.verify_us * signed.len() as u64, self.charge.cost.combine_us);
+        let Cost { verify_us, combine_us, .. } = self.charge.cost;
+        let signatures = signed.len() as u64;
+        match self.bls {
+            true => self.charge.meter.checked(1, combine_us),
+            false => self.charge.meter.checked(signatures, verify_us * signatures),
+        }
         self.keys.verify_seal(signed, seal)
     }
 }

@@ -131,7 +131,7 @@ impl Signer for FalseShares {
 
 impl Signatures for Metered<dyn Signatures> {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
-        self.meter.charge(self.cost.verify_us);
+        self.meter.checked(1, self.cost.verify_us);
         self.keys.verify(author, digest, signature)
     }
 }
@@ -142,29 +142,29 @@ impl Signer for Metered<dyn Signer> {
     }
 
     fn sign(&self, digest: &B256) -> Signature {
-        self.meter.charge(self.cost.sign_us);
+        self.meter.signed(self.cost.sign_us);
         self.keys.sign(digest)
     }
 
     fn coin_share(&self, message: &[u8]) -> CoinShare {
-        self.meter.charge(self.cost.share_us);
+        self.meter.signed(self.cost.share_us);
         self.keys.coin_share(message)
     }
 }
 
 impl Coin for Metered<dyn Coin> {
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue> {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.combine(message, shares)
     }
 
     fn verify(&self, message: &[u8], value: &CoinValue) -> bool {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.verify(message, value)
     }
 
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
-        self.meter.charge(self.cost.combine_us);
+        self.meter.checked(1, self.cost.combine_us);
         self.keys.verify_share(author, message, share)
     }
 }

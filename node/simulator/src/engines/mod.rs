@@ -9,6 +9,7 @@ mod mahi_mahi;
 use crate::{
     crypto::Meter,
     genesis::Secrets,
+    report::Work,
     scenario::{Behaviour, Cost},
 };
 use corniche_engine::{Engine, Input, Ordered, Output, PeerFault, Resume, Ticket, TraceEvent, Verified, Verifier, VertexId};
@@ -147,11 +148,11 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// What the engine's verifier says, and the µs of every receiver that its cryptography takes.
-    pub fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, u64) {
+    /// What the engine's verifier says, and what every receiver's keys do for that.
+    pub fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, Work) {
         self.meter.take();
         let verdict = self.verifier.verify(from, bytes);
-        (verdict, self.meter.take().0)
+        (verdict, self.meter.take())
     }
 }
 

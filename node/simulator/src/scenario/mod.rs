@@ -162,6 +162,10 @@ pub struct Load {
     pub start_us: u64,
     /// No submission at or after this, µs.
     pub stop_us: u64,
+    /// Whose client submits first; the others follow in turn.
+    pub first_node: usize,
+    /// How long a client waits for a commit before it turns to another validator, µs.
+    pub patience_us: u64,
 }
 
 impl Load {

@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         crypto: root.get("crypto").map_or(Ok(Crypto::Modelled), |crypto| crypto.choice(CRYPTO))?,
         network: table(root, "network", "[network]", schema::NETWORK)?.map_or_else(|| Ok(Network::default()), network)?,
         disk: table(root, "disk", "[disk]", schema::DISK)?.map_or_else(|| Ok(Disk::default()), disk)?,
-        load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, duration_us))?,
+        load: load_table.map_or_else(|| Ok(Load::none(duration_us)), |given| load(given, nodes, duration_us))?,
         contract: load_table.map_or(Ok(None), contract)?,
         cost: table(root, "cost", "[cost]", schema::COST)?.map_or_else(|| Ok(Cost::default()), cost)?,
         faults: root.get("fault").map_or_else(|| Ok(Vec::new()), |list| faults::read(list, nodes, duration_us))?,
@@ -191,11 +191,19 @@ fn disk(given: Table<'_>) -> Result<Disk, ScenarioError> {
 impl Load {
     /// Nothing is submitted.
     fn none(duration_us: u64) -> Self {
-        Self { millirate: 0, tx_bytes: 512, payload: Payload::None, start_us: 0, stop_us: duration_us }
+        Self {
+            millirate: 0,
+            tx_bytes: 512,
+            payload: Payload::None,
+            start_us: 0,
+            stop_us: duration_us,
+            first_node: 0,
+            patience_us: 5_000_000,
+        }
     }
 }
 
-fn load(given: Table<'_>, duration_us: u64) -> Result<Load, ScenarioError> {
+fn load(given: Table<'_>, nodes: usize, duration_us: u64) -> Result<Load, ScenarioError> {
     let default = Load::none(duration_us);
     let rate = given.need("rate", "transactions per second over all nodes")?;
     let start_us = given.get("start").map_or(Ok(0), |field| field.time())?;
@@ -214,6 +222,11 @@ fn load(given: Table<'_>, duration_us: u64) -> Result<Load, ScenarioError> {
         payload: given.get("payload").map_or(Ok(default.payload), |field| field.choice(PAYLOADS))?,
         start_us,
         stop_us,
+        first_node: given.get("first_node").map_or(Ok(default.first_node), |field| field.node(nodes))?,
+        patience_us: given.get("patience").map_or(Ok(default.patience_us), |field| match field.time()? {
+            0 => Err(field.refuse("patience is 0; a client waits for some time")),
+            patience_us => Ok(patience_us),
+        })?,
     })
 }
 

@@ -180,15 +180,21 @@ impl<'t> Field<'t> {
         round(number, unit).ok_or_else(|| self.unlike("\"0s\" or at least \"1us\""))
     }
 
+    /// Index of a validator.
+    pub fn node(&self, size: usize) -> Result<usize, ScenarioError> {
+        let read = self.integer(0..=u64::MAX)?;
+        usize::try_from(read)
+            .ok()
+            .filter(|&node| node < size)
+            .ok_or_else(|| self.refuse(format_args!("there is no node {read}: this network has nodes 0 to {}", size - 1)))
+    }
+
     /// Indices of validators, each once, in the order of the file.
     pub fn nodes(&self, size: usize) -> Result<Vec<usize>, ScenarioError> {
         let want = "a list of nodes, such as [0, 3]";
         let mut nodes = Vec::new();
         for item in self.list(want)? {
-            let read = item.integer(0..=u64::MAX)?;
-            let node = usize::try_from(read).ok().filter(|&node| node < size).ok_or_else(|| {
-                item.refuse(format_args!("there is no node {read}: this network has nodes 0 to {}", size - 1))
-            })?;
+            let node = item.node(size)?;
             if nodes.contains(&node) {
                 return Err(item.refuse(format_args!("node {node} is named twice in {}", self.key)));
             }

@@ -32,7 +32,7 @@ pub(super) const NETWORK: &[&str] = &[
     "adversary_delay_ms",
 ];
 pub(super) const DISK: &[&str] = &["latency_ms", "bandwidth_mbps"];
-pub(super) const LOAD: &[&str] = &["rate", "tx_bytes", "payload", "contract", "start", "stop"];
+pub(super) const LOAD: &[&str] = &["rate", "tx_bytes", "payload", "contract", "start", "stop", "first_node", "patience"];
 pub(super) const COST: &[&str] = &["sign_us", "verify_us", "recover_us", "share_us", "combine_us"];
 pub(super) const CRASH: &[&str] = &["kind", "at", "nodes", "restart_at"];
 pub(super) const PARTITION: &[&str] = &["kind", "at", "until", "groups"];

@@ -1,0 +1,21 @@
+//! Both engines in the same networks, and Autobahn beside its paper (§6): Markdown for the documentation on standard output.
+//!
+//! ```text
+//! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]
+//! ```
+//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation.
+
+#![allow(clippy::print_stdout)] // The tables are the result.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod model;
+mod setting;
+
+use common::Section;
+
+const SECTIONS: [Section; 1] = [("model", model::table)];
+
+fn main() {
+    common::run_sections(&SECTIONS, SECTIONS.len());
+}

@@ -1,0 +1,113 @@
+//! The networks that both engines are put into.
+
+use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
+use corniche_simulator::{
+    Probe, Report, Scenario,
+    scenario::{Cost, Disk, Fault, parse},
+};
+
+/// The four regions of Autobahn's paper.
+const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regions.toml");
+
+/// Who orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    MahiMahi,
+    Autobahn,
+}
+
+pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
+
+impl Engine {
+    /// As a scenario names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::MahiMahi => "mahi-mahi",
+            Self::Autobahn => "autobahn",
+        }
+    }
+
+    /// As a table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MahiMahi => "Mahi-Mahi",
+            Self::Autobahn => "Autobahn",
+        }
+    }
+}
+
+/// A network under an engine.
+#[derive(Clone)]
+pub struct Setting(pub Scenario);
+
+impl Setting {
+    /// The regions of Autobahn's paper.
+    pub fn four_regions(engine: Engine, nodes: usize) -> Self {
+        Self::of(FOUR_REGIONS, engine, nodes)
+    }
+
+    /// The regions of Mahi-Mahi's thesis.
+    pub fn five_regions(engine: Engine, nodes: usize) -> Self {
+        Self::of(FIVE_REGIONS, engine, nodes)
+    }
+
+    /// Links of 50 ms, and nothing else takes time. Mahi-Mahi's rounds follow each other as the messages come.
+    pub fn lock_step(engine: Engine, nodes: usize) -> Self {
+        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
+        let setting = Self::of(&format!("{head}{LOCK_STEP}[load]\nrate = 200\n"), engine, nodes);
+        match engine {
+            // Everything of a round arrives in one moment: nobody proposes before the last of it.
+            Engine::MahiMahi => setting.parameter("min_round_ms", 0).parameter("parent_grace_ms", 5),
+            Engine::Autobahn => setting.parameter("car_interval_ms", 0),
+        }
+    }
+
+    fn of(text: &str, engine: Engine, nodes: usize) -> Self {
+        let mut scenario = parse(text).expect("the scenario is part of the repository");
+        scenario.engine = engine.word().to_owned();
+        scenario.nodes = nodes;
+        scenario.faults.clear();
+        Self(scenario)
+    }
+
+    /// Neither processors nor disks take time, and links do not vary: what a model says, and nothing else.
+    pub fn frictionless(mut self) -> Self {
+        self.0.network.jitter_ppm = 0;
+        self.0.network.bytes_per_second = 1_250_000_000_000;
+        self.0.disk = Disk { latency_us: 0, bytes_per_second: 1_250_000_000_000 };
+        self.0.cost = Cost { sign_us: 0, verify_us: 0, recover_us: 0, share_us: 0, combine_us: 0 };
+        self
+    }
+
+    pub fn seconds(mut self, seconds: u64) -> Self {
+        self.0.duration_us = seconds * 1_000_000;
+        self.0.load.stop_us = self.0.duration_us;
+        self
+    }
+
+    /// Transactions per second, all clients together.
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.0.load.millirate = (rate * 1_000.0) as u64;
+        self
+    }
+
+    pub fn parameter(mut self, name: &str, value: u64) -> Self {
+        self.0.engine_config.insert(name.to_owned(), value);
+        self
+    }
+
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.0.faults.push(fault);
+        self
+    }
+
+    pub fn run(&self, seed: u64) -> Report {
+        measured(&self.0, seed, Probe::default())
+    }
+}
+
+/// Mean of all latencies, ms.
+pub fn mean_ms(reports: &[Report]) -> f64 {
+    let all = || reports.iter().flat_map(|report| &report.transactions);
+    all().map(|sample| sample.latency_us as f64).sum::<f64>() / all().count() as f64 / 1_000.0
+}
