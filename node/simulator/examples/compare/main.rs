@@ -10,6 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
+#[allow(dead_code)] // Not every table is here yet.
 mod setting;
 
 use common::Section;
