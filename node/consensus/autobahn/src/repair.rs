@@ -193,9 +193,11 @@ impl Autobahn {
         self.send(peer, &Message::Standing(standing));
     }
 
-    /// A connection: what was sent before may be lost.
+    /// A connection: what was sent before may be lost, and whoever waited for it need not wait for timers too (P12).
     pub(crate) fn meet(&mut self, peer: ValidatorIndex) {
         self.greet(peer);
+        self.lanes.send_open(peer);
+        self.tell_slots(slots::Input::PeerUp(peer));
         self.repair.untold = self.repair.peers;
     }
 

@@ -470,7 +470,7 @@ impl SlotState {
         }
         if due(&mut self.timers.fast, desk.now) {
             desk.fast_missed();
-            self.confirm_again(desk);
+            self.send_confirm(desk, Recipients::All);
         }
         if due(&mut self.timers.resend, desk.now) {
             self.resend(desk);
@@ -482,20 +482,25 @@ impl SlotState {
 
     /// P12: whatever waits for others goes out again.
     fn resend(&mut self, desk: &mut Desk) {
-        if let Some(timeout) = self.timed_out.then(|| self.timeout(desk)).flatten() {
-            desk.post_after(self.recorded, Recipients::All, timeout);
-        } else if let Some((_, prepare)) = self.prepare.as_ref().filter(|_| desk.leads(self.slot, self.view)) {
-            desk.post(Recipients::All, Message::Prepare(prepare.clone()));
-            if self.timers.fast.is_none() {
-                self.confirm_again(desk);
-            }
-        }
+        self.send_open(desk, Recipients::All);
         self.timers.resend = Some(desk.in_ms(desk.config.resend_ms));
     }
 
-    fn confirm_again(&mut self, desk: &mut Desk) {
+    /// What waits for an answer.
+    pub fn send_open(&self, desk: &mut Desk, to: Recipients) {
+        if let Some(timeout) = self.timed_out.then(|| self.timeout(desk)).flatten() {
+            desk.post_after(self.recorded, to, timeout);
+        } else if let Some((_, prepare)) = self.prepare.as_ref().filter(|_| desk.leads(self.slot, self.view)) {
+            desk.post(to, Message::Prepare(prepare.clone()));
+            if self.timers.fast.is_none() {
+                self.send_confirm(desk, to);
+            }
+        }
+    }
+
+    fn send_confirm(&self, desk: &mut Desk, to: Recipients) {
         if let Some((certificate, _)) = self.tallies.get(&self.view).and_then(|tally| tally.certificate.clone()) {
-            desk.post(Recipients::All, Message::Confirm(certificate));
+            desk.post(to, Message::Confirm(certificate));
         }
     }
 

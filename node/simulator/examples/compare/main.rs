@@ -7,15 +7,17 @@
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 
+mod blips;
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
+mod plot;
 #[allow(dead_code)] // Not every table is here yet.
 mod setting;
 
 use common::Section;
 
-const SECTIONS: [Section; 1] = [("model", model::table)];
+const SECTIONS: [Section; 2] = [("model", model::table), ("blips", blips::tables)];
 
 fn main() {
     common::run_sections(&SECTIONS, SECTIONS.len());

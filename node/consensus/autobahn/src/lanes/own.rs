@@ -219,24 +219,40 @@ impl Lanes {
     pub(super) fn resend(&mut self, now: TimestampMs) {
         let Some(own) = &mut self.own else { return };
         own.pause_until.take_if(|at| *at <= now);
-        let lane = &self.lanes[own.tip.lane.as_usize()];
-        let (certified, executed) = (lane.certified().cloned(), lane.executed().position);
-        let above = lane.certified_position();
         let again = own.resend_at.take_if(|at| *at <= now).is_some();
         let announce = own.announce_at.take_if(|at| *at <= now).is_some();
-        let mut messages = Vec::new();
-        if again && above < own.tip.position {
-            let cars = lane.down(own.tip, above).filter_map(|car| presentable(car, lane, self.config.cars_ahead));
-            messages.extend(cars.map(Message::Car));
-            messages.reverse();
+        let tip = own.tip;
+        let lane = &self.lanes[tip.lane.as_usize()];
+        if again {
+            if lane.certified_position().min(lane.executed().position) < tip.position {
+                own.resend_at = Some(after(now, self.config.resend_ms));
+            }
+            self.open_messages().into_iter().for_each(|message| self.send_all(message));
+        } else if announce && let Some(certificate) = lane.certified() {
+            self.send_all(Message::Available((**certificate).clone()));
         }
-        if announce || again && executed < above {
-            messages.extend(certified.map(|certificate| Message::Available((*certificate).clone())));
+    }
+
+    /// P12, to a peer that may have missed it.
+    pub fn send_open(&mut self, peer: ValidatorIndex) {
+        if self.own.as_ref().is_some_and(|own| own.open) {
+            let messages = self.open_messages().into_iter().map(Box::new);
+            self.effects.extend(messages.map(|message| Effect::Send { to: Recipients::One(peer), message }));
         }
-        if again && (above < own.tip.position || executed < own.tip.position) {
-            own.resend_at = Some(after(now, self.config.resend_ms));
+    }
+
+    /// Own cars that are not certified, and the certificate of those that are not executed.
+    fn open_messages(&self) -> Vec<Message> {
+        let Some(own) = &self.own else { return Vec::new() };
+        let lane = &self.lanes[own.tip.lane.as_usize()];
+        let above = lane.certified_position();
+        let cars = lane.down(own.tip, above).filter_map(|car| presentable(car, lane, self.config.cars_ahead));
+        let mut messages: Vec<_> = cars.map(Message::Car).collect();
+        messages.reverse();
+        if lane.executed().position < above {
+            messages.extend(lane.certified().map(|certificate| Message::Available((**certificate).clone())));
         }
-        messages.into_iter().for_each(|message| self.send_all(message));
+        messages
     }
 
     fn send_all(&mut self, message: Message) {

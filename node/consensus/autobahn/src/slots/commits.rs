@@ -2,7 +2,7 @@
 
 use super::{Effect, desk::Desk};
 use crate::{
-    message::{CommitQc, Cut, Slot},
+    message::{CommitQc, Cut, Message, Slot},
     slot::Anchor,
 };
 use corniche_types::{B256, TimestampMs};
@@ -17,6 +17,9 @@ pub(crate) struct Commits {
     /// When missing cuts are asked for again.
     pub fetch: Option<TimestampMs>,
     attempts: usize,
+    /// When a commit that is missing below others is asked for.
+    pub gap: Option<TimestampMs>,
+    gap_attempts: usize,
 }
 
 struct Committed {
@@ -31,7 +34,7 @@ impl Commits {
     pub fn new(open_slots: u64, through: Slot, anchors: Vec<(B256, Cut)>) -> Self {
         let anchor = |(value, cut): (B256, Cut)| (cut.slot, Committed { value, certificate: None, cut: Some(Arc::new(cut)) });
         let slots = anchors.into_iter().map(anchor).collect();
-        Self { open_slots, through, slots, fetch: None, attempts: 0 }
+        Self { open_slots, through, slots, fetch: None, attempts: 0, gap: None, gap_attempts: 0 }
     }
 
     pub fn through(&self) -> Slot {
@@ -130,6 +133,25 @@ impl Commits {
             desk.ask_for_cut(certificate.slot, certificate.cut, &certificate.proof.signers, self.attempts);
         }
         self.attempts = if missing.is_empty() { 0 } else { self.attempts + 1 };
+    }
+
+    /// Commits come in any order (P27), but one that is still missing when later ones have been known for a while was lost, with its leader
+    /// perhaps: nobody needs to wait for a view to end to hear of it. Called after every change.
+    pub fn watch_gap(&mut self, desk: &Desk) {
+        let has_gap = self.slots.last_key_value().is_some_and(|(last, _)| *last > self.through) && self.fetch.is_none();
+        if !has_gap {
+            (self.gap, self.gap_attempts) = (None, 0);
+        } else if self.gap.is_none() {
+            self.gap = Some(desk.in_ms(desk.config.fetch_retry_ms));
+        }
+    }
+
+    /// Whoever announced a later one probably has it.
+    pub fn ask_for_gap(&mut self, desk: &mut Desk) {
+        let later = self.slots.values().rev().filter_map(|committed| committed.certificate.as_ref());
+        let leaders: Vec<_> = later.map(|certificate| desk.schedule.leader(certificate.slot, certificate.view)).collect();
+        desk.ask_holders(&Message::FetchCommits { above: self.through }, &leaders, self.gap_attempts);
+        self.gap_attempts += 1;
     }
 
     pub fn len(&self) -> usize {

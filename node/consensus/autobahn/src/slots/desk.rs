@@ -160,6 +160,11 @@ impl Desk {
 
     /// CUT-REQ to f + 1 of those who should hold it, others at each attempt (P6); to anybody when nobody is known to.
     pub fn ask_for_cut(&mut self, slot: Slot, cut: B256, holders: &[ValidatorIndex], attempt: usize) {
+        self.ask_holders(&Message::FetchCut { slot, cut }, holders, attempt);
+    }
+
+    /// To f + 1 others: of `holders` first, and others at each attempt.
+    pub fn ask_holders(&mut self, question: &Message, holders: &[ValidatorIndex], attempt: usize) {
         let me = self.me();
         let mut peers: Vec<_> =
             holders.iter().copied().chain(self.committee.indices()).filter(|peer| Some(*peer) != me).collect();
@@ -168,7 +173,7 @@ impl Desk {
         let most = self.committee.validity();
         let first = attempt * most;
         for place in first..first + most.min(peers.len()) {
-            self.post(Recipients::One(peers[place % peers.len()]), Message::FetchCut { slot, cut });
+            self.post(Recipients::One(peers[place % peers.len()]), question.clone());
         }
     }
 

@@ -72,6 +72,8 @@ pub enum Input {
     Message { from: ValidatorIndex, message: Box<Message> },
     /// The lanes' answers may have changed.
     Lanes,
+    /// This peer is connected again: what was sent to it meanwhile is lost.
+    PeerUp(ValidatorIndex),
     /// The record is on disk.
     Durable(RecordId),
     /// [`Slots::deadline`] passed.
@@ -230,6 +232,10 @@ impl Slots {
         match input {
             Input::Message { from, message } => self.take(lanes, from, *message),
             Input::Lanes => {}
+            Input::PeerUp(peer) => {
+                let to = Recipients::One(peer);
+                self.open.values().for_each(|state| state.send_open(&mut self.desk, to));
+            }
             Input::Durable(record) => self.desk.durable(record),
             Input::Deadline => self.take_deadline(),
             Input::CaughtUp(commits) => self.catch_up(commits),
@@ -245,7 +251,7 @@ impl Slots {
     /// When to hand in [`Input::Deadline`] if nothing else happens. `None` when nothing is open and the lanes have no news (P10).
     pub fn deadline(&self) -> Option<TimestampMs> {
         let timers = self.open.values().filter_map(|state| state.timers.next());
-        timers.chain(self.commits.fetch).min().filter(|_| !self.is_broken)
+        timers.chain(self.commits.fetch).chain(self.commits.gap).min().filter(|_| !self.is_broken)
     }
 
     /// What a peer is told that [`Effect::Asked`]; nothing when it is not known any more.
@@ -312,6 +318,7 @@ impl Slots {
                 state.vote_if_ready(&mut self.desk, lanes, self.commits.anchor(*slot));
             }
             self.pace(lanes);
+            self.commits.watch_gap(&self.desk);
             if self.desk.inbox.is_empty() {
                 return;
             }
@@ -441,6 +448,9 @@ impl Slots {
         self.open.values_mut().for_each(|state| state.take_deadline(&mut self.desk));
         if due(&mut self.commits.fetch, self.desk.now) {
             self.commits.fetch_missing(&mut self.desk);
+        }
+        if due(&mut self.commits.gap, self.desk.now) {
+            self.commits.ask_for_gap(&mut self.desk);
         }
     }
 

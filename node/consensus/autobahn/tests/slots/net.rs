@@ -358,7 +358,17 @@ impl Net {
             self.nodes[node].lanes.learn(&certificate);
             return self.give(node, Input::Lanes);
         }
-        self.give(node, Input::Message { from, message: Box::new(message) });
+        match message {
+            // What engines do.
+            Message::FetchCommits { above } => {
+                let known = self.nodes[node].commits.range(Slot(above.0 + 1)..);
+                let commits = known.map(|(_, (cut, certificate, _))| (Cut::clone(cut), certificate.clone())).collect();
+                self.mail.send(to, from, Message::Commits(commits));
+                self.post();
+            }
+            Message::Commits(commits) => self.give(node, Input::CaughtUp(commits)),
+            message => self.give(node, Input::Message { from, message: Box::new(message) }),
+        }
     }
 
     pub fn run_for(&mut self, ms: u64) {

@@ -4,6 +4,7 @@ use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
     Config,
     message::{Message, Position, Slot},
+    slots::Input,
 };
 
 fn views_of(net: &Net, slot: u64) -> u32 {
@@ -60,6 +61,44 @@ fn a_lost_commit_is_asked_for_by_complaining() {
     // Its timer began with the news, at 0; one round trip after it fired.
     assert_eq!(at, 1_000 + 2 * DELAY);
     assert_eq!(net.sent["timeout"], 3, "nobody else complains");
+}
+
+#[test]
+fn a_commit_that_died_with_its_leader_is_asked_for_when_later_ones_are_known() {
+    // One validator alone hears of the commit of slot 1; then its leader is gone. Slots 2 to 4 go on, and nobody waits for a view to end.
+    let mut net = Net::new(4, plain());
+    let leader = net.leader(1, 0);
+    let informed = index(net.leader(2, 0));
+    net.link = Box::new(move |_, from, to, message| {
+        let lost = from == index(leader) && to != informed && matches!(message, Message::Commit(_));
+        (!lost).then_some(DELAY)
+    });
+    net.grow();
+    assert!(net.run_until(1_000, |net| net.committed_at(informed.as_usize(), 1).is_some()));
+    net.crash(leader);
+    net.grow();
+    let since = net.now;
+    assert!(net.run_until(2_000, |net| net.all_committed(1)));
+    // Slot 2 takes the slow path, and is 300 ms old when they ask for what is below it: one round trip.
+    assert_eq!(net.now - since, 5 * DELAY + 5 + 300 + 2 * DELAY);
+    assert_eq!(net.sent.get("timeout"), None);
+}
+
+#[test]
+fn after_a_partition_everybody_says_at_once_what_it_waits_for() {
+    // E7: two and two, until long after everybody has complained. From healing to the commit: TIMEOUT, PREPARE, PREP-VOTE, COMMIT.
+    let mut net = Net::new(4, plain());
+    net.link = Box::new(|now, from, to, _| (now >= 2_500 || (from.0 < 2) == (to.0 < 2)).then_some(DELAY));
+    net.grow();
+    net.run_for(2_500);
+    assert!(net.values.is_empty());
+    for (node, peer) in
+        (0..4).flat_map(|node| (0..4).map(move |peer| (node, peer))).filter(|(node, peer)| (node < &2) != (peer < &2))
+    {
+        net.give(node, Input::PeerUp(index(peer)));
+    }
+    assert!(net.run_until(1_000, |net| net.all_committed(1)));
+    assert_eq!(net.now, 2_500 + 4 * DELAY);
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! Latency over time as an SVG: seconds to the right, logarithmic milliseconds up.
+
+use std::fmt::Write;
+
+/// Named points of one colour, in seconds and milliseconds; one engine.
+pub struct Curve {
+    pub name: &'static str,
+    pub colour: &'static str,
+    pub points: Vec<(f64, f64)>,
+}
+
+pub struct Plot<'a> {
+    pub title: &'a str,
+    /// What is shaded, and when: seconds.
+    pub blip: (&'a str, f64, f64),
+    /// Seconds.
+    pub window: (f64, f64),
+    /// Milliseconds, powers of ten.
+    pub range: (f64, f64),
+    pub curves: Vec<Curve>,
+}
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 62.0;
+const BOTTOM: f64 = 54.0;
+
+impl Plot<'_> {
+    /// The whole file.
+    pub fn svg(&self) -> String {
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"14\">\n\
+             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+        );
+        self.shade(&mut svg);
+        self.axes(&mut svg);
+        for (place, curve) in self.curves.iter().enumerate() {
+            self.curve(&mut svg, place, curve);
+        }
+        text(&mut svg, LEFT, 24.0, "start", "font-size=\"16\" font-weight=\"bold\"", self.title);
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    fn x(&self, seconds: f64) -> f64 {
+        let (from, to) = self.window;
+        LEFT + (seconds - from) / (to - from) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, ms: f64) -> f64 {
+        let (low, high) = self.range;
+        let share = (ms.clamp(low, high) / low).log10() / (high / low).log10();
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn shade(&self, svg: &mut String) {
+        let (name, from, to) = self.blip;
+        let (left, right) = (self.x(from), self.x(to));
+        let (width, height) = (right - left, HEIGHT - TOP - BOTTOM);
+        line(svg, &format!("<rect x=\"{left:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\" fill=\"#eeeeee\"/>"));
+        text(svg, (left + right) / 2.0, HEIGHT - BOTTOM - 8.0, "middle", "fill=\"#666666\"", name);
+    }
+
+    fn axes(&self, svg: &mut String) {
+        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        let (low, high) = self.range;
+        let mut power = low;
+        while power <= high * 1.001 {
+            for (step, colour) in [(1.0, "#bbbbbb"), (2.0, "#e4e4e4"), (5.0, "#e4e4e4")] {
+                let ms = power * step;
+                if ms > high * 1.001 {
+                    break;
+                }
+                let y = self.y(ms);
+                line(svg, &format!("<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"{colour}\"/>"));
+                let label = if ms < 1_000.0 { format!("{ms} ms") } else { format!("{} s", ms / 1_000.0) };
+                text(svg, LEFT - 8.0, y + 5.0, "end", "", &label);
+            }
+            power *= 10.0;
+        }
+        let (from, to) = self.window;
+        let step = [0.5, 1.0, 2.0, 5.0].into_iter().find(|step| (to - from) / step <= 16.0).unwrap_or(10.0);
+        let mut seconds = (from / step).ceil() * step;
+        while seconds <= to + 0.001 {
+            let x = self.x(seconds);
+            line(
+                svg,
+                &format!("<line x1=\"{x:.1}\" y1=\"{bottom}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#444444\"/>", bottom + 5.0),
+            );
+            text(svg, x, bottom + 20.0, "middle", "", &format!("{seconds}"));
+            seconds += step;
+        }
+        line(svg, &format!("<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#444444\"/>"));
+        text(svg, (LEFT + right) / 2.0, HEIGHT - 12.0, "middle", "", "submitted at, seconds");
+    }
+
+    fn curve(&self, svg: &mut String, place: usize, curve: &Curve) {
+        let (from, to) = self.window;
+        let shown = curve.points.iter().filter(|(at, _)| (from..=to).contains(at));
+        let points = shown.map(|(at, ms)| format!("{:.1},{:.1}", self.x(*at), self.y(*ms))).collect::<Vec<_>>().join(" ");
+        let colour = curve.colour;
+        line(
+            svg,
+            &format!(
+                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>"
+            ),
+        );
+        let x = LEFT + 150.0 * place as f64;
+        line(
+            svg,
+            &format!("<line x1=\"{x}\" y1=\"45\" x2=\"{}\" y2=\"45\" stroke=\"{colour}\" stroke-width=\"3\"/>", x + 26.0),
+        );
+        text(svg, x + 33.0, 50.0, "start", "", curve.name);
+        if place + 1 == self.curves.len() {
+            text(
+                svg,
+                x + 150.0,
+                50.0,
+                "start",
+                "fill=\"#666666\"",
+                "the slowest transaction of each tenth of a second, submission to commit",
+            );
+        }
+    }
+}
+
+fn line(svg: &mut String, element: &str) {
+    // Writing into a string does not fail.
+    let _ = writeln!(svg, "{element}");
+}
+
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, words: &str) {
+    let words = words.replace('&', "&amp;").replace('<', "&lt;");
+    line(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {style}>{words}</text>"));
+}
