@@ -5,13 +5,14 @@
 
 use crate::{
     Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
+    doubles::{self, Conduct, Doubles},
     journal::Record,
     message::{Context, Message, SignedCar, Tip},
 };
 use corniche_engine::{Committee, Verifier, VertexId};
-use corniche_testkit::{Forgery, Kit, Measured, Random, stretch};
+use corniche_testkit::{Forgery, Gang, Judge, Kit, Measured, Random, stretch};
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
-use std::{rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 const NAME: &str = "autobahn";
 
@@ -108,6 +109,37 @@ impl Kit for AutobahnKit {
 
     fn most_held(&self) -> usize {
         self.config.most_held(self.committee.size())
+    }
+
+    fn own_doubles(&self) -> &'static [&'static str] {
+        &doubles::NAMES
+    }
+
+    fn gang(&self, members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
+        Some(Box::new(Doubles::new(self.config.clone(), self.committee.clone(), members)))
+    }
+
+    fn judge(&self) -> Option<Box<dyn Judge>> {
+        Some(Box::new(Conduct::new(&self.config, &self.committee)))
+    }
+
+    /// Every second time with the switches thrown (rows 15, 18–21, 24, 38 of the checklist).
+    fn vary(&self, random: &mut Random) -> Option<Rc<dyn Kit>> {
+        if random.once_in(2) {
+            return None;
+        }
+        let config = Config {
+            open_slots: random.between(1, 4),
+            fast_path: !random.once_in(4),
+            leader_tips: !random.once_in(4),
+            optimistic_tips: !random.once_in(3),
+            weak_votes: random.once_in(3),
+            all_to_all: random.once_in(3),
+            stable_leader: random.once_in(6),
+            cars_ahead: random.between(1, 3),
+            ..self.config.clone()
+        };
+        Some(Rc::new(Self::new(self.committee.clone(), config)))
     }
 }
 

@@ -15,6 +15,8 @@
 //! P pitfalls) are those of this crate's README, which also lists the departures from the paper.
 
 pub mod config;
+#[cfg(feature = "kit")]
+mod doubles;
 mod engine;
 mod execution;
 mod journal;

@@ -1,7 +1,7 @@
 //! A committee of engines in a world, with users, doubles, and the ledger that watches.
 
 use crate::{
-    DiskModel, Double, EngineProcess, Kit, Links, Micros, Random, Solo, SoloDisk, World,
+    DiskModel, Double, EngineProcess, Gang, Kit, Links, Micros, Random, Solo, SoloDisk, World,
     doubles::LATE,
     ledger::{Ledger, Standing, TransactionId},
 };
@@ -29,12 +29,15 @@ impl Arena {
         let mut ledger = Ledger::new(size);
         ledger.block_ms = BLOCK_MS;
         doubles.keys().for_each(|identity| ledger.demote(*identity, Standing::Byzantine));
+        ledger.judge = kit.judge();
         let ledger = Rc::new(RefCell::new(ledger));
+        let gang = gang(&*kit, &doubles);
         let start = {
             let (kit, ledger, doubles, identities) = (kit.clone(), ledger.clone(), doubles.clone(), identities.clone());
             Box::new(move |process: usize, disk: SoloDisk, now, seed| {
                 let me = identities[process];
-                let solo = Solo { kit: kit.clone(), ledger: ledger.clone(), me, double: doubles.get(&me).copied() };
+                let (double, gang) = (doubles.get(&me).copied(), gang.clone());
+                let solo = Solo { kit: kit.clone(), ledger: ledger.clone(), me, double, gang };
                 EngineProcess::start(solo, disk, now, seed)
             })
         };
@@ -199,4 +202,15 @@ impl Arena {
             None => Ok(()),
         }
     }
+}
+
+/// Of the doubles of the engine's own kind.
+fn gang(kit: &dyn Kit, doubles: &BTreeMap<usize, Double>) -> Option<Rc<RefCell<Box<dyn Gang>>>> {
+    let own = doubles.iter().filter_map(|(identity, double)| match double {
+        Double::Own(name) => Some((*identity, *name)),
+        _ => None,
+    });
+    let members: BTreeMap<_, _> = own.collect();
+    let gang = (!members.is_empty()).then(|| kit.gang(&members)).flatten();
+    gang.map(|gang| Rc::new(RefCell::new(gang)))
 }

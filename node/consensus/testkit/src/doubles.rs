@@ -26,12 +26,15 @@ pub enum Double {
     /// Three processes with one key, all talk to all. Where n = 3f + 1, two siblings of each Byzantine validator forge no
     /// quorum even for somebody who counts blocks instead of authors; three do.
     Triplets,
+    /// One that only the engine's kit knows, by its name: [`Kit::own_doubles`].
+    Own(&'static str),
 }
 
 /// How late [`Double::Late`] is.
 pub const LATE: crate::Micros = crate::Micros::from_millis(700);
 
 impl Double {
+    /// Those that every engine can have.
     pub const ALL: [Self; 9] = [
         Self::Silent,
         Self::Garbage,
@@ -56,6 +59,7 @@ impl Double {
             Self::ParentForger => "parent-forger",
             Self::ShareForger => "coin-share-forger",
             Self::Triplets => "triplets",
+            Self::Own(name) => name,
         }
     }
 

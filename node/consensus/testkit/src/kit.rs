@@ -1,9 +1,9 @@
 //! What the arena must know about an engine.
 
-use crate::Random;
+use crate::{Gang, Judge, Random};
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
-use std::sync::Arc;
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 /// One engine under one committee, with modelled keys. Its functions are pure.
 pub trait Kit {
@@ -24,6 +24,26 @@ pub trait Kit {
     fn most_behind(&self) -> u64;
     /// No correct engine of this committee ever holds more ([`Measured::footprint`]).
     fn most_held(&self) -> usize;
+
+    /// Names of the doubles that only this engine knows. The last one does everything that the others do.
+    fn own_doubles(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Plays them: each member by its identity, with the name of what it does.
+    fn gang(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
+        None
+    }
+
+    /// For one run.
+    fn judge(&self) -> Option<Box<dyn Judge>> {
+        None
+    }
+
+    /// The same engine and committee with other parameters that a network may choose. `None`: as it is.
+    fn vary(&self, _random: &mut Random) -> Option<Rc<dyn Kit>> {
+        None
+    }
 }
 
 /// An engine whose memory can be asked for.

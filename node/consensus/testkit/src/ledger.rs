@@ -1,5 +1,6 @@
 //! Who sees everything: safety, checked at every step against what all correct validators did before.
 
+use crate::Judge;
 use corniche_engine::{Offence, Ordered, Resume, VertexId};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub struct Ledger {
     /// Accusations, however often.
     pub accusations: BTreeSet<(ValidatorIndex, &'static str)>,
     violations: Vec<String>,
+    /// Of what correct validators say.
+    pub judge: Option<Box<dyn Judge>>,
 }
 
 /// How much is expected of a validator.
@@ -112,6 +115,9 @@ impl Ledger {
             self.last_block = ordered.time;
         }
         self.open.push(holds_some && !closes);
+        if let Some(judge) = &mut self.judge {
+            judge.delivered(ordered);
+        }
         self.log.push(ordered.clone());
     }
 
@@ -177,6 +183,14 @@ impl Ledger {
         let first = *self.shown.entry((proposal.author, proposal.round)).or_insert(proposal.digest);
         if first != proposal.digest {
             self.violations.push(format!("equivocation: validator {identity} sent two proposals for round {}", proposal.round));
+        }
+    }
+
+    /// A validator sends something.
+    pub fn said(&mut self, identity: usize, message: &Bytes) {
+        let judge = self.judge.as_mut().filter(|_| self.standing[identity] == Standing::Correct);
+        if let Some(Err(violation)) = judge.map(|judge| judge.hear(identity, message)) {
+            self.violations.push(format!("conduct: validator {identity}: {violation}"));
         }
     }
 

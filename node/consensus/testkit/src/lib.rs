@@ -6,7 +6,8 @@
 //!   engine; whole pipelines run on it too.
 //! - [`Kit`] is what an engine's author writes: how to start the engine with modelled keys, how to look into its messages, how to
 //!   forge them. [`EngineProcess`] is an engine alone as a process; [`Arena`] is a committee of them with users, Byzantine
-//!   [`Double`]s and a [`Ledger`] that checks safety at every step.
+//!   [`Double`]s and a [`Ledger`] that checks safety at every step. An engine may bring a [`Gang`] of doubles of its own kind, and a
+//!   [`Judge`] of what its correct validators say.
 //! - [`schedule`] makes fault schedules from seeds; [`suite`] is what every engine must pass.
 //!
 //! # For an engine's author
@@ -23,6 +24,7 @@
 mod adversary;
 mod arena;
 mod doubles;
+mod gang;
 mod kit;
 pub mod ledger;
 mod links;
@@ -38,6 +40,7 @@ mod world;
 pub use adversary::{Adversary, Fate, View};
 pub use arena::Arena;
 pub use doubles::{Double, LATE};
+pub use gang::{Act, Gang, Judge};
 pub use kit::{Forgery, Kit, Measured, Setup};
 pub use ledger::Ledger;
 pub use links::{DiskModel, Jitter, Links, Port};

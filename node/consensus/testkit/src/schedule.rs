@@ -1,6 +1,7 @@
 //! Seeded fault schedules: faults first, then everything heals and progress is demanded.
 //!
-//! Every fourth seed is crowded instead: f validators that sign several proposals a round, and links that shuffle everything.
+//! Every fourth seed is crowded instead: f validators that sign several proposals a round, and links that shuffle everything. Where the
+//! engine's kit has doubles of its own, every other seed is a plot: f of those, most often neighbours, so that they lead one view after the other.
 //!
 //! A run is a function of the kit, its committee's size and the seed. Byzantine validators, those that lost their disks and
 //! those that stay off are together at most f, so every schedule must end well; anybody else may crash, be cut off or slow, as many
@@ -16,6 +17,8 @@ pub const PATIENCE: Micros = Micros::from_seconds(60);
 
 /// One in so many seeds makes a crowded schedule.
 const CROWDED: u64 = 4;
+/// Of an engine with doubles of its own, one in so many seeds makes a plot.
+const PLOT: u64 = 2;
 /// Doubles that sign several proposals a round; most often the worst.
 const SEVERAL: [Double; 4] = [Double::Triplets, Double::Triplets, Double::Twin, Double::Equivocator];
 
@@ -60,9 +63,47 @@ pub enum Step {
 }
 
 impl Schedule {
-    /// The schedule of this seed for `size` validators of which `faulty` may be faulty.
-    pub fn new(size: usize, faulty: usize, seed: u64) -> Self {
-        if seed.is_multiple_of(CROWDED) { Self::crowded(size, faulty, seed) } else { Self::mixed(size, faulty, seed) }
+    /// The schedule of this seed for the kit's committee.
+    pub fn new(kit: &dyn Kit, seed: u64) -> Self {
+        let (size, faulty) = (kit.committee().size(), kit.committee().faulty());
+        let own = kit.own_doubles();
+        if seed % PLOT == 1 && !own.is_empty() {
+            Self::plot(size, faulty, own, seed)
+        } else if seed.is_multiple_of(CROWDED) {
+            Self::crowded(size, faulty, seed)
+        } else {
+            Self::mixed(size, faulty, own, seed)
+        }
+    }
+
+    /// The trouble of a mixed schedule, with f doubles of the engine's own kind in it.
+    fn plot(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
+        let mut random = Random::new(seed).fork("plot");
+        let mut order: Vec<_> = (0..size).collect();
+        if random.once_in(3) {
+            random.shuffle(&mut order);
+        } else {
+            order.rotate_left(random.below(size as u64) as usize);
+        }
+        let (gang, alive) = order.split_at(faulty);
+        // Every second time all of them do everything that is wrong.
+        let kinds = if random.once_in(2) { &own[own.len() - 1..] } else { own };
+        let doubles = gang.iter().map(|identity| (*identity, Double::Own(kinds[random.below(kinds.len() as u64) as usize])));
+        let mut schedule = Self {
+            seed,
+            size,
+            doubles: doubles.collect(),
+            dead: Vec::new(),
+            links: links(size, &mut random),
+            disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
+            block_ms: block_ms(seed),
+            steps: BTreeMap::new(),
+        };
+        schedule.add_load(alive, &mut random);
+        if random.once_in(2) {
+            schedule.add_faults(alive, &mut random);
+        }
+        schedule
     }
 
     /// Little but f validators that all sign several blocks a round, and links on which everybody sees another order.
@@ -83,7 +124,7 @@ impl Schedule {
         schedule
     }
 
-    fn mixed(size: usize, faulty: usize, seed: u64) -> Self {
+    fn mixed(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
         let mut random = Random::new(seed).fork("schedule");
         let mut order: Vec<_> = (0..size).collect();
         random.shuffle(&mut order);
@@ -91,7 +132,12 @@ impl Schedule {
         let forgetful = random.between(0, (faulty - byzantine) as u64) as usize;
         let dead = random.between(0, (faulty - byzantine - forgetful) as u64) as usize;
         let (doubles, rest) = order.split_at(byzantine);
-        let doubles = doubles.iter().map(|identity| (*identity, Double::ALL[random.below(8) as usize])).collect();
+        let mut kinds = random.fork("own");
+        let mut kind = |general| match own.len() as u64 {
+            1.. if kinds.once_in(2) => Double::Own(own[kinds.below(own.len() as u64) as usize]),
+            _ => general,
+        };
+        let doubles = doubles.iter().map(|identity| (*identity, kind(Double::ALL[random.below(8) as usize]))).collect();
         let (forgetful, rest) = rest.split_at(forgetful);
         let (dead, alive) = rest.split_at(dead);
         let mut schedule = Self {
@@ -191,8 +237,9 @@ impl fmt::Display for Schedule {
 
 /// Runs the schedule of one seed. The error says what went wrong and how to see it again.
 pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
+    let kit = &kit.vary(&mut Random::new(seed).fork("parameters")).unwrap_or_else(|| kit.clone());
     let committee = kit.committee();
-    let schedule = Schedule::new(committee.size(), committee.faulty(), seed);
+    let schedule = Schedule::new(&**kit, seed);
     let _announce = Announce { name: kit.name(), size: committee.size(), seed };
     perform(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
 }

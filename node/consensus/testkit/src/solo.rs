@@ -1,7 +1,7 @@
 //! An engine alone as a process: its records, its place in the sequence, its users.
 
 use crate::{
-    Action, Double, Event, Kit, Measured, Micros, Process, Random, Setup,
+    Act, Action, Double, Event, Gang, Kit, Measured, Micros, Process, Random, Setup,
     ledger::{Ledger, Standing, TransactionId, transactions},
 };
 use corniche_engine::{Batch, Input, Ordered, Output, Recipients, Resume, Ticket, Verified, Verifier, VertexId};
@@ -55,6 +55,8 @@ pub struct EngineProcess {
     kit: Rc<dyn Kit>,
     me: ValidatorIndex,
     double: Option<Double>,
+    /// That of the run, if this is one of its members.
+    gang: Option<Rc<RefCell<Box<dyn Gang>>>>,
     engine: Box<dyn Measured>,
     verifier: Arc<dyn Verifier>,
     ledger: Rc<RefCell<Ledger>>,
@@ -76,11 +78,14 @@ pub struct Solo {
     pub ledger: Rc<RefCell<Ledger>>,
     pub me: usize,
     pub double: Option<Double>,
+    /// That of the run.
+    pub gang: Option<Rc<RefCell<Box<dyn Gang>>>>,
 }
 
 impl EngineProcess {
     pub fn start(solo: Solo, disk: SoloDisk, now: Micros, seed: u64) -> Self {
-        let Solo { kit, ledger, me, double } = solo;
+        let Solo { kit, ledger, me, double, gang } = solo;
+        let gang = gang.filter(|_| matches!(double, Some(Double::Own(_))));
         let me = ValidatorIndex(u16::try_from(me).expect("committees are small"));
         let resume = if disk.position == 0 { Resume::default() } else { ledger.borrow().resume(disk.position) };
         let records: Vec<_> = disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect();
@@ -94,6 +99,7 @@ impl EngineProcess {
             kit,
             me,
             double,
+            gang,
             engine,
             ledger,
             disk,
@@ -147,7 +153,7 @@ impl EngineProcess {
     fn drain(&mut self, now: Micros) {
         loop {
             while let Some(output) = self.engine.poll() {
-                self.perform(output);
+                self.perform(now, output);
             }
             // As a node does: an open block needs later commits, so an engine that asks gets an empty batch.
             if !self.wants || self.queue.is_empty() && !self.ledger.borrow().is_open(self.disk.position) {
@@ -162,10 +168,10 @@ impl EngineProcess {
         self.most_held = self.most_held.max(self.engine.footprint());
     }
 
-    fn perform(&mut self, output: Output) {
+    fn perform(&mut self, now: Micros, output: Output) {
         match output {
             Output::WantBatch { .. } => self.wants = true,
-            Output::Send { to, message } => self.send(to, message),
+            Output::Send { to, message } => self.send(now, to, message),
             Output::Persist(ticket, record) => {
                 self.actions.push_back(Action::Write { id: ticket.0, bytes: record.len() });
                 if self.disk.records.contains_key(&ticket) || self.unsynced.insert(ticket, record).is_some() {
@@ -200,7 +206,8 @@ impl EngineProcess {
         ledger.delivered(self.me.as_usize(), ordered);
     }
 
-    fn send(&mut self, to: Recipients, message: Bytes) {
+    fn send(&mut self, now: Micros, to: Recipients, message: Bytes) {
+        self.ledger.borrow_mut().said(self.me.as_usize(), &message);
         let proposal = self.kit.peek(&message).filter(|id| id.author == self.me);
         if let Some(id) = proposal {
             self.ledger.borrow_mut().shown(self.me.as_usize(), id, self.durable.contains(&id));
@@ -209,6 +216,10 @@ impl EngineProcess {
             Recipients::All => (0..self.kit.committee().size()).filter(|peer| *peer != self.me.as_usize()).collect(),
             Recipients::One(peer) => vec![peer.as_usize()],
         };
+        if self.gang.is_some() {
+            self.act(now, |gang, act| gang.say(act, &targets, &message));
+            return;
+        }
         match self.double {
             None => self.transmit(&targets, message),
             Some(double) => {
@@ -216,6 +227,17 @@ impl EngineProcess {
                 sent.into_iter().for_each(|(targets, message)| self.transmit(&targets, message));
             }
         }
+    }
+
+    /// The gang's turn, if this is a member.
+    fn act<R>(&mut self, now: Micros, turn: impl FnOnce(&mut dyn Gang, &mut Act<'_>) -> R) -> Option<R> {
+        let gang = self.gang.clone()?;
+        let mut act = Act::new(self.me.as_usize(), now, &mut self.random);
+        let result = turn(&mut **gang.borrow_mut(), &mut act);
+        let Act { sent, proofs, .. } = act;
+        proofs.into_iter().for_each(|proof| self.ledger.borrow_mut().violation(proof));
+        sent.into_iter().for_each(|(targets, message)| self.transmit(&targets, message));
+        Some(result)
     }
 
     fn transmit(&mut self, targets: &[usize], message: Bytes) {
@@ -235,7 +257,13 @@ impl EngineProcess {
     fn receive(&mut self, now: Micros, from: usize, packet: &Packet) {
         let index = ValidatorIndex(u16::try_from(from).expect("committees are small"));
         match packet.verified(index, &*self.verifier) {
-            Ok(message) => self.input(now, Input::Message { from: index, message: message.clone() }),
+            Ok(message) => {
+                let message = message.clone();
+                let heard = self.act(now, |gang, act| gang.hear(act, from, packet.bytes())).unwrap_or(true);
+                if heard {
+                    self.input(now, Input::Message { from: index, message });
+                }
+            }
             Err(fault) => {
                 let mut ledger = self.ledger.borrow_mut();
                 if ledger.standing(from) != Standing::Byzantine {

@@ -132,7 +132,8 @@ pub fn twins(make: Make) -> Result<(), String> {
 }
 
 pub fn every_double_alone(make: Make) -> Result<(), String> {
-    Double::ALL.into_iter().try_for_each(|double| alone(make, double))
+    let own = make(4).own_doubles().iter().map(|name| Double::Own(name));
+    Double::ALL.into_iter().chain(own).try_for_each(|double| alone(make, double))
 }
 
 fn alone(make: Make, double: Double) -> Result<(), String> {

@@ -1,0 +1,127 @@
+//! What a correct validator never says (3.11 of the specification), checked on everything that leaves it.
+
+use crate::{
+    Config,
+    message::{Context, Message, Report, Slot, Tip, View},
+    order::Order,
+    rules::Schedule,
+};
+use corniche_engine::{Committee, Ordered, Resume};
+use corniche_testkit::Judge;
+use corniche_types::{B256, Bytes, ValidatorIndex, wire};
+use std::collections::BTreeMap;
+
+/// Remembers what every validator has said.
+pub struct Conduct {
+    context: Context,
+    schedule: Schedule,
+    config: Config,
+    committee: Committee,
+    /// The executed tip of every lane at some validator.
+    executed: Vec<Tip>,
+    validators: BTreeMap<usize, Said>,
+}
+
+#[derive(Default)]
+struct Said {
+    /// PREPAREs, votes, acknowledgements: one value each.
+    values: BTreeMap<(Kind, Slot, View), B256>,
+    /// Votes for cars: one a position.
+    held: BTreeMap<(ValidatorIndex, u64), B256>,
+    /// Of each slot the last view given up.
+    complaints: BTreeMap<Slot, (View, Report)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Proposal,
+    Vote,
+    WeakVote,
+    Acknowledgement,
+}
+
+impl Conduct {
+    pub fn new(config: &Config, committee: &Committee) -> Self {
+        let (context, schedule) = (Context::new(committee), Schedule::new(committee, config));
+        let executed = committee.indices().map(|lane| context.start(lane)).collect();
+        let (config, committee) = (config.clone(), committee.clone());
+        Self { context, schedule, config, committee, executed, validators: BTreeMap::new() }
+    }
+}
+
+impl Judge for Conduct {
+    fn hear(&mut self, from: usize, message: &Bytes) -> Result<(), String> {
+        let message = wire::decode(message).map_err(|error| error.to_string())?;
+        let said = self.validators.entry(from).or_default();
+        match message {
+            // D5: what is committed counts as voted for, and its owner needs its certificate to go on.
+            Message::Held { tip, .. } if self.executed.contains(&tip) => Ok(()),
+            Message::Held { tip, .. } => said.holds(tip),
+            Message::Prepare(prepare) => {
+                let (slot, view) = (prepare.cut.slot, prepare.view);
+                // Others' proposals are passed on.
+                let is_own = self.schedule.leader(slot, view).as_usize() == from;
+                if is_own { said.says(Kind::Proposal, slot, view, self.context.cut(&prepare.cut)) } else { Ok(()) }
+            }
+            Message::Prepared { vote, strong: true } => said.says(Kind::Vote, vote.slot, vote.view, vote.cut),
+            Message::Prepared { vote, strong: false } => said.says(Kind::WeakVote, vote.slot, vote.view, vote.cut),
+            Message::Confirmed(vote) => said.says(Kind::Acknowledgement, vote.slot, vote.view, vote.cut),
+            Message::Timeout(timeout) => said.complains(timeout.slot, timeout.view, timeout.report),
+            _ => Ok(()),
+        }
+    }
+
+    fn delivered(&mut self, commit: &Ordered) {
+        let resume = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
+        let Config { open_slots, genesis_time, .. } = self.config;
+        self.executed = Order::new(&resume, &self.committee, self.schedule, open_slots, genesis_time).executed().to_vec();
+    }
+}
+
+impl Said {
+    /// N5.
+    fn holds(&mut self, tip: Tip) -> Result<(), String> {
+        let first = *self.held.entry((tip.lane, tip.position.0)).or_insert(tip.digest);
+        must(first == tip.digest, || format!("N5: votes for two cars of lane {} at position {}", tip.lane, tip.position.0))
+    }
+
+    /// N1, N2, N10.
+    fn says(&mut self, kind: Kind, slot: Slot, view: View, value: B256) -> Result<(), String> {
+        let place = (kind, slot, view);
+        let is_new = !self.values.contains_key(&place);
+        let first = *self.values.entry(place).or_insert(value);
+        must(first == value, || format!("N1, N10: two values in slot {} view {}, {kind:?}", slot.0, view.0))?;
+        let Some((_, report)) = self.complaints.get(&slot).filter(|(given_up, _)| is_new && *given_up >= view) else {
+            return Ok(());
+        };
+        // What its complaint names was said before, but perhaps to nobody: power failed.
+        let is_named = match kind {
+            Kind::Vote => report.voted == Some((view, value)),
+            Kind::Acknowledgement => report.confirmed == Some((view, value)),
+            // P5: those bind nobody.
+            Kind::WeakVote | Kind::Proposal => true,
+        };
+        must(is_named, || format!("N2: {kind:?} in slot {} view {} after giving it up", slot.0, view.0))
+    }
+
+    /// N4, and one complaint a view.
+    fn complains(&mut self, slot: Slot, view: View, report: Report) -> Result<(), String> {
+        for (kind, named) in [(Kind::Vote, report.voted), (Kind::Acknowledgement, report.confirmed)] {
+            let said = self.values.range((kind, slot, View(0))..=(kind, slot, view)).next_back();
+            let agrees = |last: View, value: B256| named.is_some_and(|(of, named)| of > last || of == last && named == value);
+            must(said.is_none_or(|((.., last), value)| agrees(*last, *value)), || {
+                format!("N4: its complaint about slot {} view {} is silent on its {kind:?}", slot.0, view.0)
+            })?;
+        }
+        let (last, first) = *self.complaints.entry(slot).or_insert((view, report));
+        must(last != view || first == report, || format!("N4: two complaints about slot {} view {}", slot.0, view.0))?;
+        if view > last {
+            self.complaints.insert(slot, (view, report));
+        }
+        Ok(())
+    }
+}
+
+fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
