@@ -63,6 +63,8 @@ pub struct Autobahn {
     pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
     /// More validators are faulty than may be: two values of one slot are certified.
     pub(crate) is_broken: bool,
+    /// Something may have to be fetched for committed slots that was not before.
+    pub(crate) is_fetch_due: bool,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -94,8 +96,9 @@ impl Engine for Autobahn {
         match input {
             Input::Batch(batch) => self.lanes.take_batch(self.now, batch),
             Input::Message { from, message } => {
-                if let Some(message) = message.0.downcast_ref::<Checked>() {
-                    self.take_message(from, message);
+                if let Ok(message) = message.0.downcast::<Checked>() {
+                    // Mostly nobody else has it.
+                    self.take_message(from, Arc::unwrap_or_clone(message));
                 }
             }
             Input::Durable(ticket) => self.take_durable(ticket),
@@ -167,6 +170,7 @@ impl Autobahn {
             commits: found.commits,
             waiting: BTreeMap::new(),
             is_broken: false,
+            is_fetch_due: true,
             outputs: VecDeque::new(),
             config,
             committee,
@@ -189,23 +193,26 @@ impl Autobahn {
         self.signer.as_ref().map(|signer| signer.index())
     }
 
-    fn take_message(&mut self, from: ValidatorIndex, message: &Checked) {
+    fn take_message(&mut self, from: ValidatorIndex, message: Checked) {
         // Whoever does not know itself asks, and answers nothing else: if its power fails now, it must find itself as empty as before.
         if !self.repair.may_act() && !matches!(message, Checked::Standing { .. } | Checked::Available(_)) {
             return;
         }
         let now = self.now;
         match message {
-            Checked::Car(car) => self.lanes.take_car(now, car),
-            Checked::Held { tip, share } => self.lanes.take_vote(now, from, *tip, share.clone()),
-            Checked::Available(certificate) => self.lanes.learn(certificate),
-            Checked::FetchCars { tip, above } => self.take_question(from, Question::Cars { tip: *tip, above: *above }),
-            Checked::Cars { tip, cars } => self.lanes.take_cars(now, from, *tip, cars),
+            Checked::Car(car) => self.lanes.take_car(now, &car),
+            Checked::Held { tip, share } => self.lanes.take_vote(now, from, tip, share),
+            Checked::Available(certificate) => self.lanes.learn(&certificate),
+            Checked::FetchCars { tip, above } => self.take_question(from, Question::Cars { tip, above }),
+            Checked::Cars { tip, cars } => {
+                self.lanes.take_cars(now, from, tip, &cars);
+                self.is_fetch_due = true;
+            }
             Checked::Slots(_) | Checked::Commits(_) if self.is_left_behind() => {}
-            Checked::Slots(message) => self.tell_slots(slots::Input::Message { from, message: message.clone() }),
-            Checked::Standing { standing, yours } => self.take_standing(from, standing, yours.as_ref()),
-            Checked::FetchCommits { above } => self.take_question(from, Question::Commits { above: *above }),
-            Checked::Commits(commits) => self.take_commits(from, commits.clone()),
+            Checked::Slots(message) => self.tell_slots(slots::Input::Message { from, message }),
+            Checked::Standing { standing, yours } => self.take_standing(from, &standing, yours.as_ref()),
+            Checked::FetchCommits { above } => self.take_question(from, Question::Commits { above }),
+            Checked::Commits(commits) => self.take_commits(from, commits),
         }
     }
 
@@ -214,6 +221,7 @@ impl Autobahn {
     }
 
     fn take_deadline(&mut self) {
+        self.is_fetch_due = true;
         self.drop_bodies();
         self.lanes.tick(self.now);
         if self.slots.deadline().is_some_and(|at| at <= self.now) {

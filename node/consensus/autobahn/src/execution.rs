@@ -58,6 +58,7 @@ impl Autobahn {
         let record = Record::Commit((*cut).clone(), certificate.clone());
         self.persist(Subject::Commit(slot), &record, Some(Waiting::Commit(slot)));
         self.commits.insert(slot, Commit::new(cut, certificate, false));
+        self.is_fetch_due = true;
         self.drop_bodies();
     }
 
@@ -73,7 +74,9 @@ impl Autobahn {
         if self.is_broken || !self.repair.may_deliver() {
             return false;
         }
-        self.fetch_committed();
+        if std::mem::take(&mut self.is_fetch_due) {
+            self.fetch_committed();
+        }
         let next = Slot(self.order.slot().0 + 1);
         let Some(commit) = self.commits.get(&next).filter(|commit| commit.is_durable) else { return false };
         let cut = commit.cut.clone();
@@ -83,6 +86,7 @@ impl Autobahn {
         self.outputs.push_back(Output::Deliver(ordered));
         self.repair.progress(self.now);
         self.lanes.execute(&cut.tips);
+        self.is_fetch_due = true;
         self.drop_bodies();
         self.collect_garbage();
         true

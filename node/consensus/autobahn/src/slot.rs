@@ -286,11 +286,11 @@ impl SlotState {
     /// that was given up (N2).
     pub fn vote_if_ready(&mut self, desk: &mut Desk, lanes: &dyn Lanes, anchor: Anchor<'_>) {
         let Some((known, prepare)) = &self.prepare else { return };
-        let known = known.clone();
         let voted = self.voted.filter(|(view, _)| *view == self.view).map(|(_, value)| value);
         if self.timed_out || self.has_voted_strongly() || voted.is_some_and(|value| value != known.digest) {
             return;
         }
+        let known = known.clone();
         let strong = match self.support(desk, lanes, anchor, prepare) {
             Support::Strong => true,
             Support::Lacking(tips) => {
@@ -346,7 +346,8 @@ impl SlotState {
             return Support::Early(until);
         }
         let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
-        let is_certified = |tip: &Tip| is_shown(tip) || lanes.is_certified(tip);
+        // What was shown is known to the lanes, which are quicker to ask.
+        let is_certified = |tip: &Tip| lanes.is_certified(tip) || is_shown(tip);
         // Y4: a body without a certified parent could stand on a chain that nobody vouches for, and is not asked for.
         let has_parent = |tip: &Tip| {
             let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;

@@ -180,13 +180,14 @@ impl Lane {
     }
 
     fn root_children(&mut self, parent: Tip) {
-        let mut parents = vec![parent];
-        while let Some(parent) = parents.pop() {
+        // A second child is a fork.
+        let (mut next, mut parents) = (Some(parent), Vec::new());
+        while let Some(parent) = next.take().or_else(|| parents.pop()) {
             let above = parent.position.next();
             for (key, held) in self.cars.range_mut((above, B256::ZERO)..(above.next(), B256::ZERO)) {
                 if !held.rooted && held.car.parent() == parent {
                     held.rooted = true;
-                    parents.push(Tip { position: key.0, digest: key.1, ..parent });
+                    parents.extend(next.replace(Tip { position: key.0, digest: key.1, ..parent }));
                 }
             }
         }

@@ -143,13 +143,16 @@ impl Slots {
 
     /// How many lanes have a tip above the one that the slot before names (P26).
     fn news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> usize {
-        let fresh = |lane: &ValidatorIndex| self.has_news(lanes, slot, *lane, optimistic);
-        self.desk.committee.indices().filter(fresh).count()
+        self.lanes_with_news(lanes, slot, optimistic).count()
     }
 
-    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, lane: ValidatorIndex, optimistic: bool) -> bool {
-        let (Some(before), Some(last)) = (self.baseline(slot), self.last_cut()) else { return false };
-        self.tip(lanes, slot, lane, optimistic).0.position > before.position(lane).max(last.position(lane))
+    fn lanes_with_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> impl Iterator<Item = ValidatorIndex> {
+        let known = self.baseline(slot).zip(self.last_cut());
+        let is_above = move |lane: &ValidatorIndex| {
+            let above = known.map(|(before, last)| before.position(*lane).max(last.position(*lane)));
+            above.is_some_and(|above| self.tip(lanes, slot, *lane, optimistic).0.position > above)
+        };
+        self.desk.committee.indices().filter(is_above)
     }
 
     /// P10: no slot is missing, and nothing is known, certified or proposed, that stands above the last cut that was handed over. Slots that
@@ -210,7 +213,7 @@ impl Slots {
         } else if let Some((_, prepare)) = self.open.get(&before).and_then(|state| state.prepare.as_ref()) {
             self.desk.post(to, Message::Prepare(prepare.clone()));
         }
-        let news = self.desk.committee.indices().filter(|lane| self.has_news(lanes, slot, *lane, false));
+        let news = self.lanes_with_news(lanes, slot, false);
         let certificates: Vec<_> = news.filter_map(|lane| lanes.certified(lane)).cloned().collect();
         certificates.into_iter().for_each(|certificate| self.desk.post(to, Message::Available(certificate)));
     }
