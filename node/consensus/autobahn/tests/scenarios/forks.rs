@@ -79,3 +79,23 @@ fn row_32_a_flood_of_cars_that_nobody_certifies_stays_one_car() {
         assert!((1..4).all(|node| cluster.node(node).delivered_at("through").is_some()));
     }
 }
+
+#[test]
+fn n5_one_vote_a_position_in_all_lives_together() {
+    let (mut cluster, mut puppet) = without_owner(Config { view_timeout_ms: 60_000, ..plain() });
+    let (mut parent, mut certificate) = (puppet.context.start(FORKER), None);
+    for _ in 0..5 {
+        let [one, other] = [(); 2].map(|()| puppet.car(parent, certificate.clone(), 100));
+        tell(&mut cluster, 1, &Message::Car(one.clone()));
+        cluster.run_for(20);
+        parent = puppet.tip(&one);
+        certificate = Some(puppet.certificate(&cluster, parent, &[1]));
+        // What it voted for is on its disk.
+        cluster.world.crash(1);
+        cluster.world.restart(1);
+        cluster.run_for(200);
+        tell(&mut cluster, 1, &Message::Car(other));
+        cluster.run_for(20);
+        assert_eq!(cluster.node(1).count(|message| matches!(message, Message::Held { .. })), 0, "{:?}", parent.position);
+    }
+}

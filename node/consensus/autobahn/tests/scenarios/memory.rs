@@ -55,16 +55,16 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
     assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
     let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
     assert!(commits <= 20 + 256 + 16, "{commits} commits");
-    assert!(records <= 4 * commits, "{records} records for {commits} commits");
+    assert!(records <= 2 * commits + 64, "{records} records for {commits} commits");
 }
 
 #[test]
 fn g1_however_little_is_kept_everybody_can_restart_at_once() {
     // One car a lane: the weight of every slot is too much.
     let mut cluster = Cluster::new(4, Config { lane_bytes: 1, view_timeout_ms: 300, ..plain() });
-    for life in 0..3 {
+    for life in 0..20 {
         cluster.load(0..4, true);
-        cluster.run_for(100 * DELAY);
+        cluster.run_for(60 * DELAY + 7 * life);
         (0..4).for_each(|node| cluster.world.crash(node));
         cluster.world.start_all();
         cluster.submit(0, &format!("after{life}"));

@@ -132,10 +132,22 @@ fn y2_few_histories_are_fetched_before_their_turn_and_none_into_a_full_lane() {
     // One whose turn has come is.
     net.act(1, |lanes, now| lanes.fetch_history(now, cars[59].tip(), Position(0), &[index(2), index(3)]));
     assert_eq!(net.nodes[1].footprint(), MAX_EARLY + 1);
-    // An answer fills the lane and no more; the one that is executed next comes whole.
-    net.act(1, |lanes, now| lanes.take_cars(now, index(2), cars[15].tip(), &cars[..16]));
-    assert!(net.nodes[1].lane(OWNER).count() <= 5, "{}", net.nodes[1].lane(OWNER).count());
+    // An early answer fills the lane and no more; the one that is executed next comes whole.
+    net.act(3, |lanes, now| lanes.prefetch(now, cars[49].tip(), &[index(2)]));
+    net.act(3, |lanes, now| lanes.take_cars(now, index(2), cars[49].tip(), &cars[..50]));
+    assert_eq!((net.nodes[3].lane(OWNER).count(), net.nodes[3].fetches.count()), (4, 0));
     net.act(1, |lanes, now| lanes.take_cars(now, index(2), cars[59].tip(), &cars));
     assert_eq!(net.nodes[1].chain(&cars[59].tip()).map(|cars| cars.len()), Some(60));
     assert_eq!(net.nodes[1].fetches.count(), 0);
+}
+
+#[test]
+fn what_is_executed_is_not_fetched_any_more() {
+    let mut net = Net::new(4, Config::default());
+    let (lost, kept) = (net.chain(3, "lost", &[2, 3]), net.chain(5, "kept", &[2, 3]));
+    net.act(1, |lanes, now| lanes.prefetch(now, lost[2].tip(), &[index(2), index(3)]));
+    kept.iter().for_each(|car| net.take(1, car));
+    assert_eq!(net.nodes[1].fetches.count(), 1);
+    net.execute(1, kept[4].tip());
+    assert_eq!((net.nodes[1].fetches.count(), net.nodes[1].deadline()), (0, None));
 }

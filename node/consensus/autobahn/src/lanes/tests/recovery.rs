@@ -86,3 +86,18 @@ fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
         assert!(net.certified(0) > before && net.accused.is_empty());
     }
 }
+
+#[test]
+fn n5_a_vote_for_a_car_that_was_kept_before_is_remembered_too() {
+    let mut net = Net::new(4, Config::default());
+    let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
+    // It was fetched, so it is on disk without a vote, and the vote is a record of its own.
+    net.act(1, |lanes, now| lanes.fetch_body(now, one[0].tip(), index(2), Purpose(1)));
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), one[0].tip(), &one));
+    assert_eq!(net.votes(1), [1]);
+    assert!(net.writes[1].iter().any(|write| matches!(write, Write::Vote(_))));
+    net.restart(1);
+    net.sent.clear();
+    net.take(1, &other[0]);
+    assert!(net.votes(1).is_empty());
+}
