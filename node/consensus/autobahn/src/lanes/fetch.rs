@@ -177,9 +177,11 @@ impl Fetches {
         lower.into_iter().find(|lower| *lower < tip.position).unwrap_or_default()
     }
 
-    /// The lane is full: what misses this car waits until its turn.
-    fn give_up(&mut self, gap: Tip) {
-        self.missing(gap).iter().for_each(|tip| _ = self.take(tip));
+    /// The lane is full: what is not executed next waits for its turn.
+    fn give_up_early(&mut self, lane: ValidatorIndex) {
+        let early = self.histories(lane).filter(|(_, target)| target.need == Need::Early);
+        let early: Vec<_> = early.map(|(tip, _)| *tip).collect();
+        early.iter().for_each(|tip| _ = self.take(tip));
     }
 
     /// What is missing of a tip that is being fetched.
@@ -303,7 +305,7 @@ impl Lanes {
         let floor = above.max(self.lane(tip.lane).executed().position);
         for car in cars.iter().rev().take_while(|car| car.position() > floor) {
             if need == Need::Early && self.is_full(tip.lane) {
-                self.fetches.give_up(tip);
+                self.fetches.give_up_early(tip.lane);
                 break;
             }
             self.report_fork(car);
