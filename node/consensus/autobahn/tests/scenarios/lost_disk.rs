@@ -330,6 +330,27 @@ fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
 }
 
 #[test]
+fn r5_nothing_is_signed_before_others_have_spoken() {
+    // Records that look whole may be a backup's. Whoever is quick to propose gets nothing from it.
+    let mut cluster = Cluster::new(4, config());
+    busy(&mut cluster, 0, 5, "t");
+    cluster.world.crash(3);
+    cluster.world.crash(0);
+    cluster.bend(|_, _, to, message| match message {
+        Message::Standing(_) if to == 0 => LOST,
+        _ => Fate::Normal,
+    });
+    cluster.world.restart(0);
+    cluster.submit(1, "needs-three");
+    cluster.run_for(6_000);
+    assert_eq!(signed(&cluster, 0), [0; 0]);
+    cluster.straighten();
+    cluster.run_for(10_000);
+    assert!(everywhere(&cluster, "needs-three"));
+    cluster.check();
+}
+
+#[test]
 fn r4_an_intact_restart_that_the_network_needs_costs_a_patience() {
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 10, "t");

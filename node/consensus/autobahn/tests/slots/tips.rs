@@ -210,6 +210,7 @@ fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
     let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
     let leader = net.leader(1, 0);
     let voter = (leader + 1) % 4;
+    net.certify((leader + 2) % 4, 1, &[voter]);
     let votes = Rc::new(RefCell::new(BTreeSet::new()));
     let heard = votes.clone();
     net.corrupt(
@@ -233,4 +234,27 @@ fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
     }
     let value = puppet.context.cut(&named);
     assert_eq!(votes.borrow().iter().copied().collect::<Vec<_>>(), [(index(voter), Slot(1), View(0), value)]);
+}
+
+#[test]
+fn a_slot_below_a_commit_is_filled_also_when_nobody_has_certified_anything() {
+    // P10: the leader of slot 2 is hasty and proposes its own car, which all hold. Slot 1 was never proposed, and there is no news for it.
+    let mut net = Net::new(4, Config { all_to_all: true, ..leader_tips() });
+    let leader = net.leader(2, 0);
+    let puppet = Puppet::of(&net, leader);
+    net.corrupt(leader, Box::new(|_, _, _| {}));
+    let tip = net.tip(leader, 1);
+    let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();
+    others.iter().for_each(|node| net.nodes[*node].lanes.held.extend([tip]));
+    let mut cut = puppet.cut(2, B256::ZERO, 0);
+    cut.tips[leader] = tip;
+    let value = puppet.context.cut(&cut);
+    for to in &others {
+        net.send(leader, *to, puppet.prepare(View(0), cut.clone(), None, None));
+        net.send(leader, *to, puppet.vote(Slot(2), View(0), value));
+        net.send(leader, *to, puppet.ack(Slot(2), View(0), value));
+    }
+    assert!(net.run_until(500, |net| net.all_committed(2)));
+    assert!(net.run_until(900, |net| net.all_committed(1)), "{}", net.describe());
+    assert_eq!(net.sent.get("timeout"), None);
 }

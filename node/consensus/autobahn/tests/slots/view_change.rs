@@ -3,7 +3,7 @@
 use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
     Config,
-    message::{Message, Position, Slot},
+    message::{Message, Position, Slot, View},
     slots::Input,
 };
 
@@ -116,6 +116,38 @@ fn f_plus_one_complaints_take_everybody_along() {
     }
     assert_eq!(net.noted(others[2], "timeout").len(), 1, "it joined");
     assert!(net.run_until(2_000, |net| net.all_committed(1)));
+}
+
+#[test]
+fn one_complainer_moves_nobody_however_often_it_complains() {
+    // One vote a sender: f complaints, repeated, are no f + 1, nor does a voter count twice.
+    for all_to_all in [false, true] {
+        let mut net = Net::new(4, Config { all_to_all, fast_path: false, ..plain() });
+        let leader = net.leader(1, 0);
+        let [double, silent] = [(leader + 1) % 4, (leader + 2) % 4];
+        net.corrupt(double, Box::new(|_, _, _| {}));
+        net.crash(silent);
+        let puppet = crate::puppet::Puppet::of(&net, double);
+        net.grow();
+        for _ in 0..20 {
+            net.run_for(DELAY);
+            for to in (0..4).filter(|to| ![double, silent].contains(to)) {
+                net.send(double, to, Message::Timeout(puppet.timeout(Slot(1), View(0), None, None)));
+            }
+        }
+        assert_eq!(net.sent["timeout"], 40, "nobody joins");
+        // Two votes of three that are needed; then the same two again, when the proposal is repeated.
+        let proposed = net.nodes[leader].disk.iter().find_map(|record| record.prop.clone()).expect("it voted");
+        let vote = puppet.vote(Slot(1), View(0), net.context.cut(&proposed.1));
+        net.run_for(700);
+        let voters = (0..4).filter(|to| ![double, silent].contains(to)).collect::<Vec<_>>();
+        voters.iter().for_each(|to| net.send(double, *to, vote.clone()));
+        voters.iter().for_each(|to| net.send(double, *to, vote.clone()));
+        net.run_for(3 * DELAY);
+        let acks = net.sent.get("confirmed").copied().unwrap_or(0);
+        assert!(acks > 0, "three votes are a quorum");
+        assert!(net.values.is_empty(), "two acknowledgements are not");
+    }
 }
 
 #[test]
