@@ -229,6 +229,11 @@ fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
         cluster.straighten();
         cluster.run_for(1_000);
         assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
+        // In its next life there is no sign any more: the records hold what told of the loss. They hold the silence too.
+        cluster.world.crash(0);
+        cluster.world.restart(0);
+        cluster.run_for(500);
+        assert!(cluster.node(0).engine.describe().contains("forgot false"), "{}", cluster.node(0).engine.describe());
         cluster.world.crash(3);
         cluster.submit(1, "needs-three");
         cluster.run_for(6_000);
@@ -238,6 +243,34 @@ fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
         comes_back(&mut cluster, 0, reached);
         cluster.check();
     }
+}
+
+#[test]
+fn r5_the_own_lanes_certificate_tells_of_a_lost_life() {
+    // A backup is put back. A car of the lost life is certified and in no cut, and nobody shows the car itself.
+    let mut cluster = Cluster::new(4, config());
+    busy(&mut cluster, 0, 3, "t");
+    cluster.run_for(500);
+    cluster.world.crash(0);
+    let backup = cluster.world.disk(0).unwrap().clone();
+    cluster.world.restart(0);
+    cluster.run_for(2_000);
+    cluster.bend(|_, _, to, message| match message {
+        Message::Prepare(_) | Message::Timeout(_) => LOST,
+        Message::Standing(_) if to == 0 => LOST,
+        _ => Fate::Normal,
+    });
+    cluster.submit(0, "lost");
+    cluster.run_for(5 * DELAY);
+    let [_, certified, _] = cluster.node(1).position(0);
+    lose(&mut cluster, 0, backup);
+    cluster.run_for(300);
+    assert_eq!(cluster.node(0).position(0)[1], certified, "it knows the certificate");
+    assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
+    cluster.straighten();
+    cluster.run_for(2_000);
+    comes_back(&mut cluster, 0, REACH);
+    cluster.check();
 }
 
 #[test]

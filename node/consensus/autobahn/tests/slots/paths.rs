@@ -27,6 +27,31 @@ fn an_idle_network_has_no_slots_and_no_timers() {
 }
 
 #[test]
+fn a_timer_ends_when_another_cut_has_taken_the_news() {
+    // P10. Slot 1 is proposed and stalls; meanwhile a lane grows, which everybody learns but the leader of slot 2. Their timers for slot 2 run,
+    // until the second view of slot 1 takes the news.
+    let mut net = Net::new(7, plain());
+    let unaware = net.leader(2, 0);
+    net.link = Box::new(move |now, _, to, message| match message {
+        Message::Prepared { .. } if now < 900 => None,
+        Message::Available(_) if to == index(unaware) => None,
+        _ => Some(DELAY),
+    });
+    let all: Vec<_> = (0..7).collect();
+    (0..5).for_each(|lane| net.certify(lane, 1, &all));
+    net.run_for(100);
+    let others: Vec<_> = all.iter().copied().filter(|node| *node != unaware).collect();
+    net.certify(5, 1, &others);
+    assert!(net.run_until(3_000, |net| net.all_committed(1)));
+    assert_eq!(net.nodes[0].commits[&Slot(1)].0.tips[5].position, Position(1), "the second view took it");
+    assert!(net.now < 1_090, "before the timers of slot 2: {} ms", net.now);
+    net.run_for(10_000);
+    let complaints: Vec<_> = all.iter().flat_map(|node| net.noted(*node, "timeout")).collect();
+    assert!(complaints.iter().all(|(_, detail)| detail.starts_with("slot 1 ")), "{complaints:?}");
+    assert!(net.is_idle());
+}
+
+#[test]
 fn a_leader_without_news_keeps_nobody_busy() {
     // P10: one validator proposes the old tips in every slot that is open and its own, as soon as it may, and certifies what it gets. Such
     // slots rest until there is something to commit.
@@ -195,6 +220,13 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
         took.extend(commit_next(&mut net, &mut slot));
     }
     assert_eq!(took, [3 * DELAY; 8], "all are back");
+    // And the leader waits again: the slowest vote is worth it, and nobody is asked to confirm anything.
+    net.link = Box::new(|_, from, _, message| {
+        Some(if from == index(3) && matches!(message, Message::Prepared { .. }) { DELAY + 3 } else { DELAY })
+    });
+    let before = net.sent["confirm"];
+    (0..8).for_each(|_| drop(commit_next(&mut net, &mut slot)));
+    assert_eq!(net.sent["confirm"], before);
 }
 
 #[test]
