@@ -137,6 +137,7 @@ impl Kit for AutobahnKit {
             all_to_all: random.once_in(3),
             stable_leader: random.once_in(6),
             cars_ahead: random.between(1, 3),
+            view_timeout_ms: random.between(1, 4) * 100,
             ..self.config.clone()
         };
         Some(Rc::new(Self::new(self.committee.clone(), config)))

@@ -10,8 +10,9 @@
 use crate::{Arena, DiskModel, Double, Jitter, Kit, Links, Micros, Random};
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
-/// How long faults happen.
+/// How long faults happen, and how long plots have.
 const TROUBLE: Micros = Micros::from_millis(2_500);
+const PLOTTING: Micros = Micros::from_seconds(6);
 /// From the healing until everything accepted must be delivered everywhere.
 pub const PATIENCE: Micros = Micros::from_seconds(60);
 
@@ -44,6 +45,8 @@ pub struct Schedule {
     pub disks: DiskModel,
     /// How long a block stays open, and everybody wants commits: [`Ledger::block_ms`](crate::Ledger).
     pub block_ms: u64,
+    /// From the start until everything heals.
+    pub trouble: Micros,
     pub steps: BTreeMap<(Micros, usize), Step>,
 }
 
@@ -97,9 +100,11 @@ impl Schedule {
             links: links(size, &mut random),
             disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
             block_ms: block_ms(seed),
+            trouble: PLOTTING,
             steps: BTreeMap::new(),
         };
-        schedule.add_load(alive, &mut random);
+        // Engines rest when there is nothing to do, and plots with them.
+        (0..random.between(1, 4)).for_each(|_| schedule.add_load(alive, &mut random));
         if random.once_in(2) {
             schedule.add_faults(alive, &mut random);
         }
@@ -118,8 +123,8 @@ impl Schedule {
         links.jitter = if random.once_in(2) { Jitter::Uniform(1_000_000) } else { Jitter::Pareto(1_000_000) };
         links.reordering = random.between(0, 500_000) as u32;
         let disks = DiskModel { sync: Micros(random.between(50, 2_000)), rate: None };
-        let (dead, steps, block_ms) = (Vec::new(), BTreeMap::new(), block_ms(seed));
-        let mut schedule = Self { seed, size, doubles, dead, links, disks, block_ms, steps };
+        let (dead, steps, block_ms, trouble) = (Vec::new(), BTreeMap::new(), block_ms(seed), TROUBLE);
+        let mut schedule = Self { seed, size, doubles, dead, links, disks, block_ms, trouble, steps };
         schedule.add_load(alive, &mut random);
         schedule
     }
@@ -148,17 +153,19 @@ impl Schedule {
             links: links(size, &mut random),
             disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
             block_ms: block_ms(seed),
+            trouble: TROUBLE,
             steps: BTreeMap::new(),
         };
         schedule.add_load(alive, &mut random);
         schedule.add_faults(alive, &mut random);
         for identity in forgetful {
-            let at = moment(&mut random);
+            let at = schedule.moment(&mut random);
             schedule.add(at, Step::LoseDisk(*identity));
             schedule.add(at + Micros::from_millis(random.between(1, 800)), Step::Restart(*identity, 0));
         }
         for identity in dead {
-            schedule.add(moment(&mut random), Step::Crash(*identity));
+            let at = schedule.moment(&mut random);
+            schedule.add(at, Step::Crash(*identity));
         }
         schedule
     }
@@ -168,16 +175,21 @@ impl Schedule {
         self.steps.insert((at, number), step);
     }
 
+    fn moment(&self, random: &mut Random) -> Micros {
+        Micros::START + Micros(random.below(self.trouble.0))
+    }
+
     fn add_load(&mut self, alive: &[usize], random: &mut Random) {
         for _ in 0..random.between(5, 40) {
             let to = alive[random.below(alive.len() as u64) as usize];
-            self.add(moment(random), Step::Submit(to));
+            let at = self.moment(random);
+            self.add(at, Step::Submit(to));
         }
     }
 
     fn add_faults(&mut self, alive: &[usize], random: &mut Random) {
         for _ in 0..random.between(1, 8) {
-            let (at, length) = (moment(random), Micros::from_millis(random.between(1, 900)));
+            let (at, length) = (self.moment(random), Micros::from_millis(random.between(1, 900)));
             let whom = alive[random.below(alive.len() as u64) as usize];
             match random.below(10) {
                 0..5 => {
@@ -203,10 +215,6 @@ impl Schedule {
 
 fn block_ms(seed: u64) -> u64 {
     [0, 30, 100, 300][Random::new(seed).fork("blocks").below(4) as usize]
-}
-
-fn moment(random: &mut Random) -> Micros {
-    Micros::START + Micros(random.below(TROUBLE.0))
 }
 
 fn links(size: usize, random: &mut Random) -> Links {
@@ -275,7 +283,7 @@ fn perform(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
         arena.run_until(*at)?;
         take(&mut arena, schedule, step);
     }
-    arena.run_until(Micros::START + TROUBLE)?;
+    arena.run_until(Micros::START + schedule.trouble)?;
     heal(&mut arena, schedule);
     arena.settle(PATIENCE)?;
     // And a little more, in which nothing bad may happen either.

@@ -4,7 +4,7 @@ use crate::{
     Act, Action, Double, Event, Gang, Kit, Measured, Micros, Process, Random, Setup,
     ledger::{Ledger, Standing, TransactionId, transactions},
 };
-use corniche_engine::{Batch, Input, Ordered, Output, Recipients, Resume, Ticket, Verified, Verifier, VertexId};
+use corniche_engine::{Batch, Input, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verified, Verifier, VertexId};
 use corniche_types::{Bytes, ValidatorIndex};
 use std::{
     cell::{OnceCell, RefCell},
@@ -188,6 +188,9 @@ impl EngineProcess {
                 if self.double.is_none() {
                     self.ledger.borrow_mut().accused(self.me.as_usize(), validator, offence);
                 }
+            }
+            Output::Trace(TraceEvent::Note { name, detail }) if name == "agreement-lost" && self.double.is_none() => {
+                self.ledger.borrow_mut().violation(format!("agreement: validator {}: {detail}", self.me));
             }
             Output::Available { .. } | Output::Trace(_) => {}
         }

@@ -115,7 +115,10 @@ impl Doubles {
         let members = self.members.keys().map(|member| member.as_usize());
         let mut rival = None;
         let mut shown = Vec::new();
-        if is_fresh && self.has(me, Vice::Splits) && !act.random.once_in(3) {
+        // Where a member leads next, a value that is committed in secret is worth more than two that are not.
+        let is_followed = self.is_member(self.schedule.leader(place.0, View(place.1.0.saturating_add(1))));
+        let splits = self.has(me, Vice::Splits) && act.random.once_in(3) == is_followed;
+        if is_fresh && splits {
             let second = self.rival(act, &prepare);
             let order = self.some(act, usize::MAX);
             let (first, others) = order.split_at(self.needed().min(order.len()));
@@ -123,7 +126,7 @@ impl Doubles {
             shown.push((first.iter().copied().chain(members).collect(), Message::Prepare(prepare)));
             shown.push((others.to_vec(), Message::Prepare(second)));
         } else if self.has(me, Vice::Hoards)
-            && (act.random.once_in(4) || self.secret.contains(&place.0) && act.random.once_in(2))
+            && (act.random.once_in(4) || self.secret.contains(&place.0) && !act.random.once_in(4))
         {
             // To some: too few to go on, unless somebody else is faulty.
             let few = act.random.between(1, self.committee.overlap() as u64) as usize;
@@ -250,11 +253,11 @@ impl Doubles {
     /// One learns of it now, or nobody; others after a while.
     fn keep_secret(&mut self, act: &mut Act<'_>, certificate: CommitQc) {
         self.secret.insert(certificate.slot);
-        if act.random.once_in(2) {
+        if act.random.once_in(4) {
             let to = self.some(act, 1);
             act.send(to, Message::Commit(certificate.clone()).encode());
         }
-        let at = act.now + Micros::from_millis(act.random.between(200, 3_000));
+        let at = act.now + Micros::from_millis(act.random.between(200, 5_000));
         let few = act.random.between(1, self.correct().len() as u64) as usize;
         let to = self.some(act, few);
         self.send_later(at, to, Message::Commit(certificate));
