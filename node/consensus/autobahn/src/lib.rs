@@ -19,6 +19,8 @@ pub mod config;
 mod doubles;
 mod engine;
 mod execution;
+#[cfg(test)]
+mod fixtures;
 mod journal;
 pub mod keys;
 #[cfg(feature = "kit")]

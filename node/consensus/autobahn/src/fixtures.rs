@@ -1,0 +1,189 @@
+//! Wire, disk and what is signed, frozen. A change of any of these bytes is a change of the protocol version.
+
+use crate::{
+    journal::{Record, Silence},
+    kit::committee,
+    message::{
+        Availability, Birth, Car, CommitKind, CommitQc, Context, Cut, Message, Position, PrepareQc, Proof, Report, SignedCar,
+        SignedPrepare, Slot, Standing, Statement, Timeout, TimeoutQc, Tip, View, Vote,
+    },
+    order::Checkpoint,
+    slots::SlotRecord,
+};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use std::fmt::Write;
+
+const FROZEN: &str = include_str!("../tests/fixtures/wire.hex");
+const VALUE: B256 = B256::repeat_byte(9);
+const SLOT: Slot = Slot(5);
+
+fn tip(lane: u16) -> Tip {
+    Tip { lane: ValidatorIndex(lane), position: Position(3), digest: B256::with_last_byte(8) }
+}
+
+fn proof(signers: u16) -> Proof {
+    Proof { signers: (0..signers).map(ValidatorIndex).collect(), seal: Bytes::from_static(b"seal") }
+}
+
+fn availability() -> Availability {
+    Availability { tip: tip(1), proof: proof(2) }
+}
+
+fn car() -> SignedCar {
+    let (lane, position) = (ValidatorIndex(1), Position(4));
+    let car = Car { lane, position, parent: tip(1).digest, batch: Bytes::from_static(b"batch") };
+    SignedCar { car, signature: [7; 64], certificate: Some(availability()) }
+}
+
+fn cut() -> Cut {
+    Cut { slot: SLOT, anchor: B256::with_last_byte(1), time: TimestampMs(1_700_000_000_000), tips: (0..4).map(tip).collect() }
+}
+
+fn prepared() -> PrepareQc {
+    PrepareQc { slot: SLOT, view: View(1), cut: VALUE, weak: vec![ValidatorIndex(2)], proof: proof(3) }
+}
+
+fn commit(kind: CommitKind) -> CommitQc {
+    CommitQc { kind, slot: SLOT, view: View(1), cut: VALUE, proof: proof(3) }
+}
+
+fn report() -> Report {
+    Report { confirmed: Some((View(1), VALUE)), voted: Some((View(0), VALUE)) }
+}
+
+fn timed_out() -> TimeoutQc {
+    let reports = vec![report(), Report::default(), report()];
+    TimeoutQc { slot: SLOT, view: View(1), reports, proof: proof(3), confirmed: Some(prepared()) }
+}
+
+fn birth() -> Birth {
+    Birth { validator: ValidatorIndex(2), disk: 6, signature: [5; 64] }
+}
+
+fn messages() -> Vec<(&'static str, Message)> {
+    let share = Bytes::from_static(b"share");
+    let vote = Vote { slot: SLOT, view: View(1), cut: VALUE, share: share.clone() };
+    let (slot, view) = (SLOT, View(1));
+    let prepare = SignedPrepare {
+        view: View(2),
+        cut: cut(),
+        signature: [7; 64],
+        available: vec![availability()],
+        previous: Some(commit(CommitKind::Fast)),
+        timeouts: Some(timed_out()),
+    };
+    let timeout =
+        Timeout { slot, view, report: report(), share: share.clone(), confirmed: Some(prepared()), cuts: vec![cut()] };
+    let standing = Standing {
+        nonce: 4,
+        answer: true,
+        committed: Some(commit(CommitKind::Slow)),
+        yours: Some(car()),
+        lanes: (0..4).map(Position).collect(),
+        birth: Some(birth()),
+        met: None,
+    };
+    vec![
+        ("car", Message::Car(car())),
+        ("held", Message::Held { tip: tip(1), share }),
+        ("available", Message::Available(availability())),
+        ("prepare", Message::Prepare(prepare)),
+        ("prepared", Message::Prepared { vote: vote.clone(), strong: true }),
+        ("confirm", Message::Confirm(prepared())),
+        ("confirmed", Message::Confirmed(vote)),
+        ("commit", Message::Commit(commit(CommitKind::Slow))),
+        ("timeout", Message::Timeout(timeout)),
+        ("timed-out", Message::TimedOut(timed_out())),
+        ("fetch-cars", Message::FetchCars { tip: tip(1), above: Position(2) }),
+        ("cars", Message::Cars { tip: tip(1), cars: vec![car()] }),
+        ("fetch-cut", Message::FetchCut { slot, cut: VALUE }),
+        ("cut", Message::Cut(cut())),
+        ("standing", Message::Standing(standing)),
+        ("fetch-commits", Message::FetchCommits { above: slot }),
+        ("commits", Message::Commits(vec![(cut(), commit(CommitKind::Fast))])),
+    ]
+}
+
+fn records() -> Vec<(&'static str, Record)> {
+    let slot = SlotRecord {
+        slot: SLOT,
+        view: View(2),
+        timed_out: true,
+        entered: Some(timed_out()),
+        proposed: Some(View(0)),
+        voted: Some((View(2), VALUE)),
+        prop: Some((View(1), cut())),
+        conf: Some(prepared()),
+    };
+    vec![
+        ("record-born", Record::Born),
+        ("record-car", Record::Car { car: car(), voted: true }),
+        ("record-vote", Record::Vote(tip(1))),
+        ("record-slot", Record::Slot(Box::new(slot))),
+        ("record-commit", Record::Commit(cut(), commit(CommitKind::Fast))),
+        ("record-birth", Record::Birth(birth())),
+        ("record-met", Record::Met(birth())),
+        ("record-silence", Record::Silence(Silence { slots: SLOT, lanes: vec![Position(2)] })),
+    ]
+}
+
+fn digests() -> Vec<(&'static str, B256)> {
+    let context = Context::new(&committee(4));
+    let (slot, view, cut_digest) = (SLOT, View(1), VALUE);
+    let statement = |statement: Statement| context.statement(&statement);
+    vec![
+        ("digest-car", context.car(&car().car)),
+        ("digest-lane", context.lane_start(ValidatorIndex(3))),
+        ("digest-cut", context.cut(&cut())),
+        ("signed-prepare", context.prepare(slot, view, cut_digest)),
+        ("signed-birth", context.birth(ValidatorIndex(2), 6)),
+        ("signed-held", statement(Statement::Held(tip(1)))),
+        ("signed-prepared", statement(Statement::Prepared { slot, view, cut: cut_digest })),
+        ("signed-prepared-weakly", statement(Statement::PreparedWeakly { slot, view, cut: cut_digest })),
+        ("signed-confirmed", statement(Statement::Confirmed { slot, view, cut: cut_digest })),
+        ("signed-timed-out", statement(Statement::TimedOut { slot, view, report: report() })),
+    ]
+}
+
+/// A kind that is added later must have a line too.
+fn is_frozen(message: &Message, record: &Record) -> bool {
+    match message {
+        Message::Car(_) | Message::Held { .. } | Message::Available(_) | Message::Prepare(_) | Message::Prepared { .. } => {}
+        Message::Confirm(_) | Message::Confirmed(_) | Message::Commit(_) | Message::Timeout(_) | Message::TimedOut(_) => {}
+        Message::FetchCars { .. } | Message::Cars { .. } | Message::FetchCut { .. } | Message::Cut(_) => {}
+        Message::Standing(_) | Message::FetchCommits { .. } | Message::Commits(_) => {}
+    }
+    match record {
+        Record::Born | Record::Car { .. } | Record::Vote(_) | Record::Slot(_) | Record::Commit(..) => true,
+        Record::Birth(_) | Record::Met(_) | Record::Silence(_) => true,
+    }
+}
+
+#[test]
+fn messages_records_checkpoints_and_what_is_signed_keep_their_bytes() {
+    let mut lines: Vec<(&str, Vec<u8>)> = Vec::new();
+    for (name, message) in messages() {
+        let bytes = message.encode();
+        assert_eq!(wire::decode::<Message>(&bytes).as_ref(), Ok(&message), "{name}");
+        assert!(is_frozen(&message, &Record::Born));
+        lines.push((name, bytes.to_vec()));
+    }
+    for (name, record) in records() {
+        let bytes = record.encode();
+        assert_eq!(wire::decode::<Record>(&bytes).as_ref(), Ok(&record), "{name}");
+        lines.push((name, bytes.to_vec()));
+    }
+    let (anchors, executed) = (vec![cut()], (0..4).map(tip).collect());
+    let (time, randomness) = (TimestampMs(1_700_000_000_000), B256::repeat_byte(3));
+    lines.push(("checkpoint", wire::encode(&Checkpoint { slot: SLOT, anchors, executed, time, randomness })));
+    lines.extend(digests().into_iter().map(|(name, digest)| (name, digest.to_vec())));
+    let mut text = String::new();
+    for (name, bytes) in lines {
+        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").expect("a string takes everything");
+            hex
+        });
+        writeln!(text, "{name} {hex}").expect("a string takes everything");
+    }
+    assert!(text == FROZEN, "the encoding changed; it is now\n{text}");
+}
