@@ -63,7 +63,7 @@ pub enum Subject {
 
 /// Below so many records nothing is written again.
 const FEW: usize = 64;
-/// Records written again at once, at most.
+/// Records written again at once, at most: so many, or this part of those that are needed.
 const COPIES: usize = 16;
 /// Records that may be held back besides as many as are needed.
 pub const SPARE_RECORDS: usize = 16 * FEW;
@@ -134,12 +134,15 @@ impl Journal {
         }
         let kept = |(ticket, subject): &(&Ticket, &Subject)| self.newest.get(subject) == Some(ticket) && is_needed(subject);
         let needed = self.live.iter().filter(kept).count();
+        let copies = COPIES.max(needed / COPIES);
         // Looked at again when this many more have come: the cost of looking is spread over them.
-        self.crowded = (2 * needed + FEW).max(self.live.len() + COPIES);
+        self.crowded = (2 * needed + FEW).max(self.live.len() + copies);
         if self.live.len() < 2 * needed + FEW {
             return Vec::new();
         }
-        self.live.iter().filter(kept).map(|(_, subject)| *subject).take(COPIES).collect()
+        // What is needed for long lies in the older half; the newer one is what came lately.
+        let older = self.live.iter().take(self.live.len() / 2);
+        older.filter(kept).map(|(_, subject)| *subject).take(copies).collect()
     }
 
     /// Records on disk or on their way.

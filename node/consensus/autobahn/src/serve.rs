@@ -28,6 +28,7 @@ pub const MAX_WAITING: usize = 64;
 #[derive(Default)]
 pub struct Service {
     allowances: BTreeMap<ValidatorIndex, Allowance>,
+    /// Of peers that have questions.
     waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
 }
 
@@ -59,8 +60,7 @@ fn rate(config: &Config) -> Rate {
 impl Service {
     /// When the next waiting question may be answered.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let waiting = self.waiting.iter().filter(|(_, questions)| !questions.is_empty());
-        waiting.filter_map(|(peer, _)| self.allowances.get(peer)).map(Allowance::ready_at).min()
+        self.waiting.keys().filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
 
     pub fn count(&self) -> usize {
@@ -104,6 +104,9 @@ impl Autobahn {
                 Question::Slots(question) => self.slots.answer(question).map_or(0, |answer| self.send(peer, &answer)),
             };
             self.service.spend(peer, bytes);
+        }
+        if self.service.waiting.get(&peer).is_some_and(VecDeque::is_empty) {
+            self.service.waiting.remove(&peer);
         }
     }
 

@@ -32,14 +32,13 @@ impl Slots {
     /// `is_next`: nobody has proposed it yet, or a later one, as far as is known here.
     fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
         // P10: without news no timer, or an idle network would complain for ever. Later slots are proof of news, unless all is quiet.
-        let is_idle = if is_next { self.news(lanes, slot, false) == 0 } else { is_quiet };
+        let is_idle = if is_next { !self.has_news(lanes, slot, false, 1) } else { is_quiet };
         if is_idle && !(is_next && self.may_propose_news(lanes, slot)) {
             if let Some(state) = self.open.get_mut(&slot) {
                 state.disarm();
             }
             return;
         }
-        let covered = !is_next || self.news(lanes, slot, true) >= self.desk.config.coverage(&self.desk.committee);
         let state = self.open.entry(slot).or_insert_with(|| SlotState::new(slot));
         state.arm(&self.desk);
         if due(&mut state.timers.remind, self.desk.now) {
@@ -49,6 +48,8 @@ impl Slots {
             return;
         }
         // C1, with the fallback of P10.
+        let coverage = self.desk.config.coverage(&self.desk.committee);
+        let covered = !is_next || self.has_news(lanes, slot, true, coverage);
         let Some(state) = self.open.get_mut(&slot) else { return };
         let wait = *state.timers.coverage.get_or_insert(self.desk.in_ms(self.desk.config.coverage_wait_ms));
         if covered || wait <= self.desk.now {
@@ -67,7 +68,7 @@ impl Slots {
 
     /// A leader sees news earlier than others: cars of its own, and those that are not certified yet.
     fn may_propose_news(&self, lanes: &dyn Lanes, slot: Slot) -> bool {
-        self.is_free_next_proposal(slot) && self.news(lanes, slot, true) > 0
+        self.is_free_next_proposal(slot) && self.has_news(lanes, slot, true, 1)
     }
 
     /// V6.
@@ -141,9 +142,9 @@ impl Slots {
         }
     }
 
-    /// How many lanes have a tip above the one that the slot before names (P26).
-    fn news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> usize {
-        self.lanes_with_news(lanes, slot, optimistic).count()
+    /// Whether so many lanes have a tip above the one that the slot before names (P26).
+    fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, least: usize) -> bool {
+        self.lanes_with_news(lanes, slot, optimistic).take(least).count() == least
     }
 
     fn lanes_with_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool) -> impl Iterator<Item = ValidatorIndex> {
