@@ -8,7 +8,7 @@ use crate::{
     journal::Journal,
     machine::Machine,
     outcome::{Call, CallOutcome, End},
-    price,
+    precompile, price,
     transact::Run,
 };
 use alloy_primitives::{TxKind, U256};
@@ -83,7 +83,7 @@ pub(crate) fn estimate_gas(
     let most = request.gas.min(env.gas_limit).min(affordable_gas(view, request));
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
-        && request.to.is_some_and(|to| !view.account(&to).unwrap_or_default().has_code());
+        && request.to.is_some_and(|to| precompile::at(&to).is_none() && !view.account(&to).unwrap_or_default().has_code());
     if plain && most >= TRANSACTION_GAS {
         let outcome = try_with(TRANSACTION_GAS);
         return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(outcome) };

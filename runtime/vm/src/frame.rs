@@ -12,7 +12,7 @@ use crate::{
     journal::Journal,
     machine::Machine,
     outcome::{End, Ended, Fault},
-    price,
+    precompile, price,
     table::Table,
     wasm::Entry,
 };
@@ -51,8 +51,11 @@ pub(crate) struct Message {
 }
 
 impl<'a> World<'a> {
-    /// Price of reaching for an account, which is warm afterwards (EIP-2929).
+    /// Price of reaching for an account, which is warm afterwards (EIP-2929). Precompiles are warm from the start.
     pub fn access_account(&mut self, address: &Address) -> u64 {
+        if precompile::at(address).is_some() {
+            return price::WARM;
+        }
         let was_cold = self.journal.warm_account(address);
         self.block_reads.reach(address, was_cold, self.block);
         if was_cold { price::COLD_ACCOUNT } else { price::WARM }
@@ -71,6 +74,9 @@ impl<'a> World<'a> {
     fn call_unguarded(&mut self, message: Message) -> Ended {
         if message.kind != CallKind::Delegate && !self.transfer(&message.caller, &message.address, message.value) {
             return fault("the value of a call was not checked", &message.caller);
+        }
+        if let Some(precompile) = precompile::at(&message.code_of) {
+            return precompile.run(&message.input, message.gas);
         }
         let account = self.journal.account(&message.code_of).clone();
         if !account.has_code() {

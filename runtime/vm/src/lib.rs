@@ -17,6 +17,7 @@ pub mod host;
 mod journal;
 mod machine;
 mod outcome;
+mod precompile;
 mod price;
 mod table;
 #[cfg(test)]
@@ -28,5 +29,6 @@ pub mod wasm;
 pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
 pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
+pub use precompile::{PrecompileError, is_precompile, precompiles};
 pub use vm::{Vm, VmConfig};
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

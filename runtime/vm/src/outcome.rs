@@ -2,6 +2,7 @@
 
 use crate::block_reads::BlockReads;
 use crate::host::{Exit, ExitStatus, Trap};
+use crate::precompile::PrecompileError;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Additions, Changes};
 use corniche_types::{Log, Receipt, SkipReason};
@@ -87,6 +88,8 @@ pub enum End {
     Revert,
     OutOfGas,
     Trap(Trap),
+    /// A precompile could make nothing of its input.
+    Precompile(PrecompileError),
     /// The creation data is nothing this chain deploys; says why.
     Refused(String),
     /// Two contracts would have the same address (EIP-684).
@@ -104,6 +107,7 @@ impl End {
             Self::Success | Self::Revert => None,
             Self::OutOfGas => Some("out of gas".into()),
             Self::Trap(trap) => Some(format!("contract trapped: {trap}")),
+            Self::Precompile(error) => Some(format!("precompile: {error}")),
             Self::Refused(reason) => Some(reason.clone()),
             Self::Collision => Some("contract address collision".into()),
             Self::Invalid(reason) => Some(format!("invalid: {reason:?}")),

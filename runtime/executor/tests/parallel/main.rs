@@ -13,6 +13,7 @@ mod fees;
 mod hints;
 mod nested_calls;
 mod nonces;
+mod precompiles;
 mod random_blocks;
 mod read_skew;
 mod self_destruction;

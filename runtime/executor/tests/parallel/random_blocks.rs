@@ -7,7 +7,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256};
 
 fn op(random: &mut Random, depth: u64) -> Op {
-    match random.below(if depth == 0 { 25 } else { 23 }) {
+    match random.below(if depth == 0 { 26 } else { 24 }) {
         0..=4 => Op::Load(random.below(4) as u8),
         5..=9 => Op::Store(random.below(4) as u8),
         10..=11 => Op::Add(random.below(3) as u8),
@@ -23,15 +23,17 @@ fn op(random: &mut Random, depth: u64) -> Op {
         19..=20 => Op::Number,
         21 => Op::Count(random.below(4) as u8, 1 + random.below(3) as u8, 20),
         22 => Op::CountDown(random.below(4) as u8, 1 + random.below(3) as u8, 0),
+        23 => Op::Precompile(random.below(11) as u8, random.below(2) as u8),
         _ => Op::Call((0..random.below(6)).map(|_| op(random, depth + 1)).collect()),
     }
 }
 
 fn transaction(random: &mut Random, nonce: u64) -> TxEip1559 {
-    let friends = [key(0).address(), key(1).address(), Address::repeat_byte(0xf0), contracts()[0], contracts()[1]];
+    let precompile = Address::with_last_byte(random.below(11) as u8);
+    let friends = [key(0).address(), key(1).address(), Address::repeat_byte(0xf0), contracts()[0], contracts()[1], precompile];
     match random.below(10) {
         0 => TxEip1559 { input: program::module(random.below(3) as u8), gas_limit: 3_000_000, ..draft(nonce, TxKind::Create) },
-        1..=3 => TxEip1559 { value: U256::from(random.below(5)), ..draft(nonce, friends[random.below(5) as usize]) },
+        1..=3 => TxEip1559 { value: U256::from(random.below(5)), ..draft(nonce, friends[random.below(6) as usize]) },
         _ => {
             let ops: Vec<Op> = (0..1 + random.below(8)).map(|_| op(random, 0)).collect();
             let mut call = call(nonce, random.below(2) as usize, &ops);

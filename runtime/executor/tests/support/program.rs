@@ -38,6 +38,9 @@ pub enum Op {
     Count(u8, u8, u8),
     /// Takes from a slot, at least down to the floor, without reading it; acc = 0 when it did.
     CountDown(u8, u8, u8),
+    /// Sends acc as a word, and so many wei, to the precompile at this address (0 for 0x100); acc = the last two bytes of the first
+    /// word that came back, 65,535 when the call failed.
+    Precompile(u8, u8),
 }
 
 const WAT: &str = r#"(module
@@ -50,10 +53,12 @@ const WAT: &str = r#"(module
   (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
   (import "vm_hooks" "account_balance" (func $balance (param i32 i32)))
   (import "vm_hooks" "block_number" (func $number (result i64)))
+  (import "vm_hooks" "read_return_data" (func $returned (param i32 i32 i32) (result i32)))
   (import "corniche" "counter_add" (func $count (param i32 i32 i32) (result i32)))
   (import "corniche" "counter_sub" (func $count_down (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1 1)
-  ;; 160 amount, 192 bound, 0 key, 32 value, 64 balance, 96 wei to send, 128 length of what a call returned, 512 the addresses, 1024 input
+  ;; 160 amount, 192 bound, 0 key, 32 value, 64 balance, 96 wei to send, 128 length of what a call returned, 512 the addresses,
+  ;; 576 a precompile's address, 608 what it returned, 1024 input
   (func $get (param $slot i32) (result i32)
     (i32.store8 (i32.const 31) (local.get $slot))
     (call $load (i32.const 0) (i32.const 32))
@@ -109,7 +114,16 @@ const WAT: &str = r#"(module
       (if (i32.eq (local.get $op) (i32.const 14)) (then
         (call $put (i32.and (local.get $acc) (i32.const 7)) (local.get $a))))
       (if (i32.eq (local.get $op) (i32.const 15)) (then (local.set $acc (i32.wrap_i64 (call $number)))))
-      (if (i32.ge_u (local.get $op) (i32.const 16)) (then
+      (if (i32.eq (local.get $op) (i32.const 18)) (then
+        (i32.store (i32.const 60) (i32.const 0)) (i32.store8 (i32.const 63) (local.get $acc))
+        (i32.store8 (i32.const 62) (i32.shr_u (local.get $acc) (i32.const 8)))
+        (i32.store8 (i32.const 594) (i32.eqz (local.get $a))) (i32.store8 (i32.const 595) (local.get $a))
+        (i32.store8 (i32.const 127) (i32.load8_u (i32.sub (local.get $at) (i32.const 2))))
+        (i32.store16 (i32.const 638) (i32.const 0))
+        (local.set $acc (call $call (i32.const 576) (i32.const 32) (i32.const 32) (i32.const 96) (i64.const 9000) (i32.const 128)))
+        (drop (call $returned (i32.const 608) (i32.const 0) (i32.const 32)))
+        (local.set $acc (select (i32.const 65535) (i32.load16_u (i32.const 638)) (local.get $acc)))))
+      (if (i32.eq (i32.and (local.get $op) (i32.const 62)) (i32.const 16)) (then
         (i32.store8 (i32.const 31) (local.get $a))
         (i32.store8 (i32.const 191) (i32.load8_u (i32.sub (local.get $at) (i32.const 2))))
         (i32.store8 (i32.const 223) (i32.load8_u (i32.sub (local.get $at) (i32.const 1))))
@@ -141,6 +155,10 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
         bytes.extend([16 + u8::from(matches!(op, Op::CountDown(..))), *slot, *amount, *bound]);
         return;
     }
+    if let Op::Precompile(address, wei) = op {
+        bytes.extend([18, *address, *wei, 0]);
+        return;
+    }
     let (code, operand) = match op {
         Op::Load(slot) => (1, *slot),
         Op::Store(slot) => (2, *slot),
@@ -157,7 +175,7 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
         Op::LoadAt => (13, 0),
         Op::StoreAt(number) => (14, *number),
         Op::Number => (15, 0),
-        Op::Count(..) | Op::CountDown(..) => unreachable!("written above"),
+        Op::Count(..) | Op::CountDown(..) | Op::Precompile(..) => unreachable!("written above"),
     };
     bytes.extend([code, operand, 0, 0]);
     if let Op::Call(steps) = op {

@@ -4,6 +4,7 @@ mod calls;
 mod counters;
 mod creations;
 mod estimates;
+mod precompiles;
 mod properties;
 mod scripts;
 mod skips;

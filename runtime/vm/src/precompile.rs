@@ -1,0 +1,168 @@
+//! Precompiles: addresses at which the node computes what contracts would compute slowly.
+//!
+//! Addresses, inputs, outputs and prices are Ethereum's as of its Osaka upgrade:
+//!
+//! | address | what | price |
+//! |---|---|---|
+//! | 0x01 | the address that signed | 3,000 |
+//! | 0x02 | SHA-256 | 60 and 12 a word |
+//! | 0x03 | RIPEMD-160 | 600 and 120 a word |
+//! | 0x04 | its input | 15 and 3 a word |
+//! | 0x05 | base^exponent mod modulus, of at most 1,024 bytes each (EIP-198, 7823) | EIP-7883 |
+//! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196, 1108) | 150, 6,000 |
+//! | 0x08 | whether a product of pairings of bn254 is one (EIP-197, 1108) | 45,000 and 34,000 a pair |
+//! | 0x09 | BLAKE2b's compression (EIP-152) | 1 a round |
+//! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 6,900 |
+//!
+//! A price is paid before anything is computed. An input that makes no sense, where the table's EIPs say so, fails the call and takes
+//! all the gas it was given; who runs out of gas meets the same end. None reads or writes state, and all are warm from
+//! the start (EIP-2929). They win over code at their addresses, which only a genesis could put there.
+
+mod blake2;
+mod bn254;
+mod modexp;
+mod p256;
+
+use crate::outcome::{End, Ended};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use ark_ff::BigInt;
+use ripemd::{Digest, Ripemd160};
+use sha2::Sha256;
+
+/// One of them.
+pub(crate) struct Precompile {
+    address: u16,
+    /// In gas; computed in no time.
+    price: fn(&[u8]) -> u64,
+    run: fn(&Bytes) -> Result<Bytes, PrecompileError>,
+}
+
+/// Why an input makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrecompileError {
+    #[error("invalid input length")]
+    Length,
+    #[error("invalid final flag")]
+    FinalFlag,
+    #[error("bn254: coordinate exceeds modulus")]
+    Coordinate,
+    #[error("bn254: malformed point")]
+    Point,
+    #[error("bad elliptic curve pairing size")]
+    PairingLength,
+    #[error("one or more of base/exponent/modulus length exceeded {} bytes", modexp::MAX_BYTES)]
+    NumberLength,
+}
+
+/// In the order of their addresses.
+const PRECOMPILES: [Precompile; 10] = [
+    Precompile { address: 0x01, price: |_| 3_000, run: |input| Ok(recover(input)) },
+    Precompile { address: 0x02, price: |input| by_word(input, 60, 12), run: |input| Ok(word(&Sha256::digest(input))) },
+    Precompile { address: 0x03, price: |input| by_word(input, 600, 120), run: |input| Ok(word(&Ripemd160::digest(input))) },
+    Precompile { address: 0x04, price: |input| by_word(input, 15, 3), run: |input| Ok(input.clone()) },
+    Precompile { address: 0x05, price: modexp::price, run: |input| modexp::run(input) },
+    Precompile { address: 0x06, price: |_| 150, run: |input| bn254::add(input) },
+    Precompile { address: 0x07, price: |_| 6_000, run: |input| bn254::multiply(input) },
+    Precompile { address: 0x08, price: bn254::pairing_price, run: |input| bn254::pairing(input) },
+    Precompile { address: 0x09, price: blake2::price, run: |input| blake2::run(input) },
+    Precompile { address: 0x100, price: |_| 6_900, run: |input| Ok(p256::verify(input)) },
+];
+
+/// The precompile at an address.
+pub(crate) fn at(address: &Address) -> Option<&'static Precompile> {
+    let (zeros, low) = address.split_at(18);
+    let low = u16::from_be_bytes([low[0], low[1]]);
+    let found = match low {
+        0x01..=0x09 => &PRECOMPILES[usize::from(low) - 1],
+        0x100 => &PRECOMPILES[9],
+        _ => return None,
+    };
+    zeros.iter().all(|byte| *byte == 0).then_some(found)
+}
+
+/// The addresses of all precompiles, ascending.
+pub fn precompiles() -> impl Iterator<Item = Address> {
+    PRECOMPILES.iter().map(|precompile| Address::from_word(B256::from(U256::from(precompile.address))))
+}
+
+/// Whether the node itself answers calls to this address.
+pub fn is_precompile(address: &Address) -> bool {
+    at(address).is_some()
+}
+
+impl Precompile {
+    pub fn run(&self, input: &Bytes, gas: u64) -> Ended {
+        let Some(gas_left) = gas.checked_sub((self.price)(input)) else {
+            return Ended::failed(End::OutOfGas, 0);
+        };
+        match (self.run)(input) {
+            Ok(output) => Ended { end: End::Success, output, gas_left },
+            Err(error) => Ended::failed(End::Precompile(error), 0),
+        }
+    }
+}
+
+fn by_word(input: &[u8], base: u64, word: u64) -> u64 {
+    base + word * input.len().div_ceil(32) as u64
+}
+
+/// Bytes of an input, which goes on with zeros where it ends.
+fn padded<const N: usize>(input: &[u8], start: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    let there = input.get(start..).unwrap_or_default();
+    let length = there.len().min(N);
+    bytes[..length].copy_from_slice(&there[..length]);
+    bytes
+}
+
+/// For the fields of the curves.
+fn big_integer(bytes: [u8; 32]) -> BigInt<4> {
+    BigInt(U256::from_be_bytes(bytes).into_limbs())
+}
+
+/// At the end of a word of zeros.
+fn word(bytes: &[u8]) -> Bytes {
+    B256::left_padding_from(bytes).0.into()
+}
+
+fn truth(holds: bool) -> Bytes {
+    word(&[u8::from(holds)])
+}
+
+/// Hash, v (27 or 28), r, s; nothing comes out when nobody can have signed that.
+fn recover(input: &[u8]) -> Bytes {
+    let [hash, v, r, s] = [0, 32, 64, 96].map(|start| padded::<32>(input, start));
+    let [v, r, s] = [v, r, s].map(U256::from_be_bytes);
+    let odd_y = v == U256::from(28);
+    if !odd_y && v != U256::from(27) {
+        return Bytes::new();
+    }
+    corniche_crypto::recover(hash.into(), r, s, odd_y).map(|address| word(address.as_slice())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_where_they_say() {
+        let all: Vec<_> = precompiles().collect();
+        assert!(all.is_sorted());
+        for (address, expected) in all.iter().zip(&PRECOMPILES) {
+            assert_eq!(at(address).unwrap().address, expected.address);
+        }
+        let mut number = 0;
+        let found = std::iter::repeat_with(|| {
+            number += 1;
+            Address::from_word(B256::from(U256::from(number - 1)))
+        });
+        assert_eq!(found.take(70_000).filter(is_precompile).collect::<Vec<_>>(), all);
+        for bit in 16..160 {
+            for address in &all {
+                let mut other = *address;
+                other[19 - bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_precompile(&other), "{other}");
+            }
+        }
+    }
+}
