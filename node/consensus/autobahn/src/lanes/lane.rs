@@ -273,6 +273,12 @@ impl Lane {
         Some(car.remove())
     }
 
+    /// This car, if it waits.
+    pub fn take_waiting(&mut self, tip: &Tip) -> Option<Arc<NamedCar>> {
+        self.waiting.get(&tip.position).filter(|car| car.tip() == *tip)?;
+        self.waiting.remove(&tip.position)
+    }
+
     /// A car held already whose turn it is, and which nobody certified yet.
     pub fn next_held(&self) -> Option<Tip> {
         let next = self.voted.position.next();

@@ -240,6 +240,18 @@ impl Lanes {
         }
     }
 
+    /// D4: cars that waited for their turn and are certified now are held. They would not wait any longer, and whoever is one question
+    /// behind a lane that goes on would stay so: with each answer the next cars would be missing.
+    fn hold_waiting(&mut self, certified: Tip) {
+        let mut tip = certified;
+        while !self.is_full(tip.lane)
+            && let Some(car) = self.lane_mut(tip.lane).take_waiting(&tip)
+        {
+            tip = car.parent();
+            self.insert(car);
+        }
+    }
+
     /// The owner sends a car again that we hold: it lacks our vote, or its certificate.
     fn vote_again(&mut self, tip: Tip) {
         let lane = self.lane(tip.lane);
@@ -283,6 +295,7 @@ impl Lanes {
         let lane = certificate.tip.lane;
         if self.lane_mut(lane).learn(certificate) {
             self.changed = true;
+            self.hold_waiting(certificate.tip);
             self.advance(lane);
         }
     }

@@ -23,6 +23,22 @@ fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
 }
 
 #[test]
+fn d4_whoever_is_behind_catches_up_with_a_lane_that_goes_on() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(14, "c", &[1, 2]);
+    cars.iter().for_each(|car| net.take(1, car));
+    net.queue.clear();
+    net.sent.clear();
+    // While the answer about the first nine is on its way, more cars come. They are not asked for.
+    cars[9..].iter().for_each(|car| net.take(3, car));
+    assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
+    net.run();
+    assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
+    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(14));
+    assert_eq!(net.votes(3), [14]);
+}
+
+#[test]
 fn y1_p15_silent_signers_are_hedged_one_retry_later_each() {
     let mut net = Net::new(7, Config::default());
     let cars = net.chain(20, "c", &[1, 2, 3]);
