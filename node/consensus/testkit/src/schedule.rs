@@ -92,17 +92,8 @@ impl Schedule {
         // Every second time all of them do everything that is wrong.
         let kinds = if random.once_in(2) { &own[own.len() - 1..] } else { own };
         let doubles = gang.iter().map(|identity| (*identity, Double::Own(kinds[random.below(kinds.len() as u64) as usize])));
-        let mut schedule = Self {
-            seed,
-            size,
-            doubles: doubles.collect(),
-            dead: Vec::new(),
-            links: links(size, &mut random),
-            disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
-            block_ms: block_ms(seed),
-            trouble: PLOTTING,
-            steps: BTreeMap::new(),
-        };
+        let mut schedule =
+            Self { doubles: doubles.collect(), trouble: PLOTTING, ..Self::without_faults(seed, size, &mut random) };
         // Engines rest when there is nothing to do, and plots with them.
         (0..random.between(1, 4)).for_each(|_| schedule.add_load(alive, &mut random));
         if random.once_in(2) {
@@ -145,17 +136,7 @@ impl Schedule {
         let doubles = doubles.iter().map(|identity| (*identity, kind(Double::ALL[random.below(8) as usize]))).collect();
         let (forgetful, rest) = rest.split_at(forgetful);
         let (dead, alive) = rest.split_at(dead);
-        let mut schedule = Self {
-            seed,
-            size,
-            doubles,
-            dead: dead.to_vec(),
-            links: links(size, &mut random),
-            disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
-            block_ms: block_ms(seed),
-            trouble: TROUBLE,
-            steps: BTreeMap::new(),
-        };
+        let mut schedule = Self { doubles, dead: dead.to_vec(), ..Self::without_faults(seed, size, &mut random) };
         schedule.add_load(alive, &mut random);
         schedule.add_faults(alive, &mut random);
         for identity in forgetful {
@@ -168,6 +149,20 @@ impl Schedule {
             schedule.add(at, Step::Crash(*identity));
         }
         schedule
+    }
+
+    fn without_faults(seed: u64, size: usize, random: &mut Random) -> Self {
+        Self {
+            seed,
+            size,
+            doubles: BTreeMap::new(),
+            dead: Vec::new(),
+            links: links(size, random),
+            disks: DiskModel { sync: Micros(random.between(50, 8_000)), rate: Some(200_000_000) },
+            block_ms: block_ms(seed),
+            trouble: TROUBLE,
+            steps: BTreeMap::new(),
+        }
     }
 
     fn add(&mut self, at: Micros, step: Step) {

@@ -187,6 +187,11 @@ pub fn schedules(make: Make) -> Result<(), String> {
     Ok(())
 }
 
+/// Schedules, by size and seed, that the fixed ones of `schedules` leave out and that once ended badly, or catch a planted bug.
+pub fn kept(make: Make, kept: &[(usize, u64)]) -> Result<(), String> {
+    kept.iter().try_for_each(|(size, seed)| schedule::run(&make(*size), *seed).map(drop))
+}
+
 fn number(name: &str) -> Option<u64> {
     #[allow(clippy::disallowed_methods)] // Which seeds run changes nothing in any of them.
     let text = std::env::var(name).ok()?;
