@@ -45,7 +45,7 @@ pub struct Network {
     pub records: RefCell<Records>,
     /// What all nodes together spent on ordering and on certificates.
     pub spent: RefCell<[Spent; 2]>,
-    /// The newest round whose leaders anybody honest knows, and who they are.
+    /// The newest round whose leaders anybody honest knows, and who they are; where leaders take turns, who proposed last.
     pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
     /// Told what honest nodes' engines do.
     pub observer: Option<RefCell<Observer>>,
@@ -374,6 +374,10 @@ impl NodeProcess {
                 if round > elected.0 {
                     *elected = (round, leaders);
                 }
+            }
+            // Where leaders take turns, the newest is who proposed last.
+            TraceEvent::Note { name, .. } if name == "prepare" => {
+                self.network.elected.borrow_mut().1 = vec![validator(self.process)];
             }
             TraceEvent::Decided { why, .. } => self.network.checks.borrow_mut().decided(self.process, &why),
             _ => {}

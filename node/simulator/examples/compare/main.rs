@@ -3,21 +3,22 @@
 //! ```text
 //! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]
 //! ```
-//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation.
+//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation and draws the plots of docs/images.
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 
 mod blips;
 #[path = "../common/mod.rs"]
 mod common;
+mod engines;
 mod model;
 mod plot;
-#[allow(dead_code)] // Not every table is here yet.
 mod setting;
 
 use common::Section;
 
-const SECTIONS: [Section; 2] = [("model", model::table), ("blips", blips::tables)];
+const SECTIONS: [Section; 4] =
+    [("model", model::table), ("blips", blips::tables), ("engines", engines::latencies), ("costs", engines::costs)];
 
 fn main() {
     common::run_sections(&SECTIONS, SECTIONS.len());

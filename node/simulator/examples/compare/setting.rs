@@ -111,3 +111,21 @@ pub fn mean_ms(reports: &[Report]) -> f64 {
     let all = || reports.iter().flat_map(|report| &report.transactions);
     all().map(|sample| sample.latency_us as f64).sum::<f64>() / all().count() as f64 / 1_000.0
 }
+
+/// Each transaction alone in the network, one of each client with each place in the order: no waiting for anything but messages. Mean, ms.
+pub fn alone(setting: &Setting, nodes: usize) -> f64 {
+    let mut setting = setting.clone();
+    if setting.0.engine == Engine::Autobahn.word() {
+        // Nor for news of others that will not come.
+        setting = setting.parameter("coverage", 1).parameter("availability_wait_ms", 0);
+    }
+    let runs = (0..nodes).map(|first_node| {
+        let mut setting = setting.clone().rate(0.2).seconds(5 * nodes as u64 + 1);
+        // Everybody has met everybody by then.
+        setting.0.load.start_us = 1_000_000;
+        // Transaction i is of client i + first_node; Autobahn orders it in slot i + 1, so every origin meets every leader.
+        setting.0.load.first_node = first_node;
+        setting.run(1)
+    });
+    mean_ms(&runs.collect::<Vec<_>>())
+}

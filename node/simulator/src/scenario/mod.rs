@@ -137,7 +137,7 @@ pub enum Adversary {
     Random,
     /// The asynchronous scheduler: sees everything but the coin and delays what hurts most.
     Worst,
-    /// Delays the validators that a coin has just elected.
+    /// Delays the validators that a coin has just elected, or that proposed last where leaders take turns.
     Leaders,
 }
 

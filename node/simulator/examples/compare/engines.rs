@@ -1,0 +1,161 @@
+//! Both engines in the same scenarios: how long a transaction takes, and what it costs.
+
+use crate::{
+    common::Effort,
+    setting::{BOTH, Engine, Setting, alone, mean_ms},
+};
+use corniche_simulator::{
+    Report, Sample, Spent, Spread,
+    scenario::{Adversary, Fault, Links},
+};
+
+const NODES: usize = 10;
+/// f of ten, each in a region of its own.
+const CRASHED: [usize; 3] = [2, 5, 8];
+/// Whose link is slow.
+const SLOW: usize = 3;
+const SLOW_US: u64 = 250_000;
+/// How long the asynchronous adversary holds messages back: longer than a first view of Autobahn.
+const HELD_US: u64 = 2_000_000;
+/// What was submitted from then on is measured: the first seconds find their pace.
+const FROM_US: u64 = 4_000_000;
+const SPLIT_AT_US: u64 = 5_000_000;
+const HEALED_US: u64 = 15_000_000;
+/// One way on the links of one delay, µs.
+const DELAY_US: f64 = 50_000.0;
+
+/// What is wrong with a network.
+struct Case {
+    name: &'static str,
+    harm: fn(Setting) -> Setting,
+    /// Whose clients do not count.
+    without: &'static [usize],
+    /// What was submitted in this time, µs; to the end when there is none.
+    window: (u64, u64),
+}
+
+const ALL: (u64, u64) = (FROM_US, u64::MAX);
+
+const CASES: [Case; 7] = [
+    Case { name: "good interval", harm: |it| it, without: &[], window: ALL },
+    Case { name: "one crashed", harm: |it| crash(it, &CRASHED[..1]), without: &CRASHED, window: ALL },
+    Case { name: "f = 3 crashed", harm: |it| crash(it, &CRASHED), without: &CRASHED, window: ALL },
+    Case {
+        name: "asynchronous: whoever leads is held back for 2 s",
+        harm: |it| adversary(it, Adversary::Leaders),
+        without: &[],
+        window: ALL,
+    },
+    Case {
+        name: "asynchronous: proposals of f are held back for up to 2 s",
+        harm: |it| adversary(it, Adversary::Worst),
+        without: &[],
+        window: ALL,
+    },
+    Case { name: "one link 250 ms slower, clients of the others", harm: slow_link, without: &[SLOW], window: ALL },
+    Case {
+        name: "partition 5 + 5 of 10 s: submitted in the second after",
+        harm: split,
+        without: &[],
+        window: (HEALED_US, HEALED_US + 1_000_000),
+    },
+];
+
+fn crash(setting: Setting, nodes: &[usize]) -> Setting {
+    setting.fault(Fault::Crash { at_us: 0, nodes: nodes.to_vec(), restart_at_us: None })
+}
+
+fn adversary(mut setting: Setting, adversary: Adversary) -> Setting {
+    setting.0.network.adversary = adversary;
+    setting.0.network.adversary_delay_us = HELD_US;
+    setting
+}
+
+fn slow_link(setting: Setting) -> Setting {
+    let until_us = setting.0.duration_us;
+    setting.fault(Fault::Delay { at_us: 0, until_us, links: Links::Of(vec![SLOW]), extra_us: SLOW_US })
+}
+
+fn split(mut setting: Setting) -> Setting {
+    setting.0.load.patience_us = 60_000_000;
+    // Every other validator: half of each region.
+    let groups = vec![(0..NODES).filter(|node| node % 2 == 0).collect(), (0..NODES).filter(|node| node % 2 == 1).collect()];
+    setting.fault(Fault::Partition { at_us: SPLIT_AT_US, until_us: HEALED_US, groups })
+}
+
+impl Case {
+    fn latency(&self, report: &Report) -> Option<Spread> {
+        let (from, until) = self.window;
+        let counts = |it: &&Sample| !self.without.contains(&it.client) && (from..until).contains(&it.submitted_us);
+        Spread::of(&mut report.transactions.iter().filter(counts).map(|it| it.latency_us).collect::<Vec<_>>())
+    }
+
+    fn run(&self, setting: Setting, effort: &Effort) -> Report {
+        let seconds = if self.window == ALL { effort.seconds(12, 40) } else { 20 };
+        (self.harm)(setting.seconds(seconds)).run(1)
+    }
+}
+
+pub fn latencies(effort: &Effort) {
+    println!("| n = 10: mean / p99 | Mahi-Mahi, delays | Autobahn, delays | Mahi-Mahi, ms | Autobahn, ms |");
+    println!("|---|---|---|---|---|");
+    let one = |engine| format!("{:.2}", alone(&Setting::lock_step(engine, NODES), NODES) * 1_000.0 / DELAY_US);
+    let [mahi, autobahn] = BOTH.map(one);
+    println!("| one transaction at a time | {mahi} | {autobahn} | | |");
+    for case in &CASES {
+        let delays = BOTH.map(|engine| case.run(Setting::lock_step(engine, NODES).rate(200.0), effort));
+        let regions = BOTH.map(|engine| case.run(Setting::five_regions(engine, NODES).rate(1_000.0), effort));
+        let [mahi, autobahn] = delays.each_ref().map(|report| spread(case.latency(report), DELAY_US, 1));
+        let [mahi_ms, autobahn_ms] = regions.each_ref().map(|report| spread(case.latency(report), 1_000.0, 0));
+        println!("| {} | {mahi} | {autobahn} | {mahi_ms} | {autobahn_ms} |", case.name);
+        if case.window != ALL {
+            let [mahi, autobahn] = delays.each_ref().map(|report| format!("{:.1}", recovery_us(report) / DELAY_US));
+            let [mahi_ms, autobahn_ms] = regions.each_ref().map(|report| format!("{:.0}", recovery_us(report) / 1_000.0));
+            println!("| the same: all from before committed after | {mahi} | {autobahn} | {mahi_ms} | {autobahn_ms} |");
+        }
+    }
+    println!();
+}
+
+/// From the network's being whole to the last commit of what was submitted before, µs.
+fn recovery_us(report: &Report) -> f64 {
+    let before = report.transactions.iter().filter(|it| it.submitted_us < HEALED_US).map(|it| it.submitted_us + it.latency_us);
+    before.max().unwrap_or(0).saturating_sub(HEALED_US) as f64
+}
+
+fn spread(spread: Option<Spread>, unit_us: f64, digits: usize) -> String {
+    let Some(spread) = spread else { return "nothing".to_owned() };
+    let [mean, p99] = [spread.mean, spread.p99].map(|us| us as f64 / unit_us);
+    format!("{mean:.digits$} / {p99:.digits$}")
+}
+
+pub fn costs(effort: &Effort) {
+    println!(
+        "| five regions, 1,000 tx/s of 512 B, no faults; all validators together | n | ordering, a transaction: messages | kB | signed | checked | processor µs | certificates: messages | kB | signed | checked | processor µs | latency, ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for nodes in [4, 10, 50] {
+        let seconds = if nodes == 50 { effort.seconds(3, 10) } else { effort.seconds(5, 30) };
+        let bls = Setting::five_regions(Engine::Autobahn, nodes).parameter("bls", 1);
+        for (name, setting) in
+            BOTH.map(|engine| (engine.name(), Setting::five_regions(engine, nodes))).into_iter().chain([("Autobahn, BLS", bls)])
+        {
+            let report = setting.rate(1_000.0).seconds(seconds).run(1);
+            let share = |spent: &Spent| spent_per(report.committed, spent);
+            println!(
+                "| {name} | {nodes} | {} | {} | {:.0} |",
+                share(&report.ordering),
+                share(&report.certificates),
+                mean_ms(std::slice::from_ref(&report)),
+            );
+        }
+    }
+    println!();
+}
+
+fn spent_per(transactions: u64, spent: &Spent) -> String {
+    let of = |total: u64| total as f64 / transactions as f64;
+    let (messages, kilobytes) = (of(spent.messages), of(spent.bytes) / 1_000.0);
+    let (signed, checked, micros) = (of(spent.work.signed), of(spent.work.checked), of(spent.work.micros));
+    format!("{messages:.2} | {kilobytes:.2} | {signed:.2} | {checked:.2} | {micros:.0}")
+}
