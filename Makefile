@@ -121,7 +121,7 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
 	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
 
-compare: tools ## The engines beside each other and beside Autobahn's paper, for docs/performance.md; ARGS="quick", ARGS="model"
+compare: tools ## The engines beside each other and beside Autobahn's paper, for docs/performance.md; ARGS="quick", ARGS="engines"
 	$(CARGO) run --locked -p corniche-simulator --example compare -- $(ARGS)
 
 licences: tools ## Licences and sources of dependencies (needs cargo-deny)
