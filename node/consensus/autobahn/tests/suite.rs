@@ -1,5 +1,17 @@
 //! The shared suite, and this engine's fault schedules.
 
 use corniche_autobahn::kit::AutobahnKit;
+use corniche_testkit::suite;
 
 corniche_testkit::suite!(AutobahnKit::quick);
+
+/// See [`suite::kept`].
+const KEPT: [(usize, u64); 1] = [
+    // Cars that waited for their turn were not held once they were certified: a validator one question behind a lane stayed behind.
+    (10, 1_795_348_610),
+];
+
+#[test]
+fn kept_schedules() {
+    suite::kept(AutobahnKit::quick, &KEPT).unwrap_or_else(|error| panic!("{error}"));
+}
