@@ -8,9 +8,10 @@ use crate::{
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
-    node::{Limits, NodeConfig},
+    node::{Limits, NodeConfig, Serve},
 };
 use anyhow::{Context, bail, ensure};
+use corniche_api::Namespaces;
 use corniche_client::Client;
 use corniche_network::PeerKey;
 use corniche_types::{B256, EngineConfig};
@@ -79,6 +80,9 @@ struct Up {
     /// A parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
     parameter: Vec<(String, u64)>,
+    /// Namespaces of RPC methods that a new network's nodes serve, with commas between them, or "all"; without it what wallets need
+    #[arg(long, value_name = "LIST")]
+    namespaces: Option<Namespaces>,
     /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
     #[arg(long, default_value_t = 8545)]
     base_port: u16,
@@ -209,6 +213,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             learn_addresses: true,
             index: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
+            serve: Serve { namespaces: up.namespaces.clone().unwrap_or_default() },
             limits: limits.clone(),
         };
         let config_path = folder.join("node.toml");

@@ -1,10 +1,13 @@
 //! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
 
+use corniche_api::Namespaces;
 use std::time::Duration;
 
 /// How much the server does for its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcConfig {
+    /// Methods of others are answered as unknown ones are, and with how to switch them on.
+    pub namespaces: Namespaces,
     /// Open connections, WebSockets included; further ones are closed at once.
     pub max_connections: usize,
     /// Open WebSockets.
@@ -63,6 +66,7 @@ impl Default for RpcConfig {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
+            namespaces: Namespaces::default(),
             max_connections: 1024,
             max_websockets: 256,
             idle_timeout: Duration::from_secs(90),

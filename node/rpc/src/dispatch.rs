@@ -59,15 +59,21 @@ pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, origin: 
 const SUBMITTED_TOGETHER: usize = 16;
 
 /// The transactions that a batch begins with, as many as may wait together.
-fn submissions<'a>(elements: &[&'a RawValue]) -> Vec<Call<'a>> {
+fn submissions<'a>(node: &Node, elements: &[&'a RawValue]) -> Vec<Call<'a>> {
     let mut calls = Vec::new();
     for element in elements.iter().take(SUBMITTED_TOGETHER) {
         match Message::parse(element.get()) {
-            Message::Call(call) if Method::from_name(&call.method) == Some(Method::EthSendRawTransaction) => calls.push(call),
+            Message::Call(call) if served(node, &call.method) == Ok(Method::EthSendRawTransaction) => calls.push(call),
             _ => break,
         }
     }
     calls
+}
+
+/// The method of that name, if this node answers it.
+fn served(node: &Node, name: &str) -> Result<Method, RpcError> {
+    let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
+    if node.config.namespaces.serves(method) { Ok(method) } else { Err(RpcError::not_served(method)) }
 }
 
 async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
@@ -95,7 +101,7 @@ impl Caller<'_> {
         let mut rest = elements;
         while let Some((element, others)) = rest.split_first() {
             let room = self.room_for_more(out.len());
-            let submissions = if room.is_ok() { submissions(rest) } else { Vec::new() };
+            let submissions = if room.is_ok() { submissions(self.node, rest) } else { Vec::new() };
             if !submissions.is_empty() {
                 rest = &rest[submissions.len()..];
                 self.submit_together(out, &submissions).await;
@@ -146,11 +152,12 @@ impl Caller<'_> {
             Message::Invalid => return self.refuse(out, Message::invalid()),
             Message::Call(call) => call,
         };
-        let metrics = &self.node.metrics;
-        let Some(method) = Method::from_name(&call.method) else {
-            let error = RpcError::method_not_found(&call.method);
-            metrics.unknown_method(&error);
-            return write_response(out, call.id.get(), &Err(error));
+        let method = match served(self.node, &call.method) {
+            Ok(method) => method,
+            Err(error) => {
+                self.node.metrics.unknown_method(&error);
+                return write_response(out, call.id.get(), &Err(error));
+            }
         };
         let begun = Instant::now();
         let result = self.result(method, &call.params).await;

@@ -47,6 +47,28 @@ async fn bad_bodies_get_the_right_code_over_http_and_websocket() {
 }
 
 #[tokio::test]
+async fn a_method_that_is_switched_off_says_so_alone_and_in_a_batch() {
+    let fixture = Fixture::with(RpcConfig { namespaces: "web3,net".parse().unwrap(), ..RpcConfig::default() }).await;
+    assert_eq!(fixture.client.result("net_version", json!([])).await, "7777");
+    let (code, message) = fixture.client.error("eth_chainId", json!([])).await;
+    assert_eq!(code, -32601);
+    let (geth, rest) = message.split_at(message.find(": ").unwrap());
+    assert_eq!(geth, "the method eth_chainId does not exist/is not available");
+    assert!(rest.contains("does not serve the namespace \"eth\"") && rest.contains("[serve] namespaces"), "{rest}");
+    // Transactions of a batch go another way.
+    let submission =
+        |nonce| json!({"jsonrpc": "2.0", "id": nonce, "method": "eth_sendRawTransaction", "params": [transfer(nonce)]});
+    let answers = fixture.client.post(json!([submission(0), submission(1)]).to_string()).await.json();
+    for answer in answers.as_array().unwrap() {
+        assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    }
+    assert!(fixture.chain.pool_transaction(&keccak256(transfer(0))).is_none());
+    // Nothing is switched on by an unknown name.
+    let (code, message) = fixture.client.error("admin_nodeInfo", json!([])).await;
+    assert_eq!((code, message.as_str()), (-32601, "the method admin_nodeInfo does not exist/is not available"));
+}
+
+#[tokio::test]
 async fn ids_come_back_as_they_were_and_notifications_get_nothing() {
     let fixture = Fixture::start().await;
     for id in ["7", "\"seven\"", "null", "-1", "12345678901234567890"] {

@@ -3,6 +3,7 @@
 //! Wallet libraries decide by the code *and* by regular expressions over the message, and they learned both from geth:
 //! a phrase below is part of the interface. Code −32000 is what geth answers to everything a transaction may be refused for.
 
+use crate::Method;
 use alloy_primitives::Bytes;
 use corniche_types::{DecodeError, SkipReason};
 use serde::{Deserialize, Serialize};
@@ -199,6 +200,18 @@ impl RpcError {
         // A name is the client's text of any length; clients match the code.
         let name: String = name.chars().take(64).collect();
         Self::new(ErrorCode::MethodNotFound, format!("the method {name} does not exist/is not available"))
+    }
+
+    /// A method that this build has and this node does not serve. The code is that of an unknown one, which clients that probe for
+    /// methods take for a no.
+    pub fn not_served(method: Method) -> Self {
+        let mut error = Self::method_not_found(method.name());
+        let namespace = method.namespace();
+        error.message += &format!(
+            ": this node does not serve the namespace \"{namespace}\"; who runs it can switch it on in node.toml \
+             ([serve] namespaces) or with --namespaces"
+        );
+        error
     }
 
     pub fn invalid_params(message: impl Into<String>) -> Self {

@@ -4,7 +4,7 @@
 //! Ethereum's parameter and result types are `alloy_rpc_types_eth`'s; only what this chain adds (`corniche_*`) is
 //! defined here. Nothing here performs I/O.
 //!
-//! - [`Method`]: every method a node answers, by name;
+//! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
 //! - [`TransactionStatus`], [`Ordering`], [`Certificate`], [`Dag`]: results of `corniche_*` methods.
 
@@ -12,6 +12,7 @@ mod certificate;
 mod dag;
 mod error;
 mod method;
+mod namespace;
 mod ordering;
 mod status;
 
@@ -20,6 +21,7 @@ pub use certificate::{Certificate, CertificateError};
 pub use dag::{Dag, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
+pub use namespace::{NamespaceError, Namespaces};
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
 pub use status::TransactionStatus;
 

@@ -20,6 +20,11 @@ macro_rules! methods {
                 }
             }
 
+            /// The word before the underscore.
+            pub fn namespace(self) -> &'static str {
+                self.name().split_once('_').map_or("", |(namespace, _)| namespace)
+            }
+
             /// `None`: answered with [`crate::ErrorCode::MethodNotFound`], which clients that probe for optional methods
             /// rely on.
             pub fn from_name(name: &str) -> Option<Self> {

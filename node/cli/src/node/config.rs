@@ -1,6 +1,8 @@
 //! The configuration file of one node: local matters only; what affects results is in the genesis.
 
 use anyhow::Context;
+use corniche_api::Namespaces;
+use corniche_rpc::RpcConfig;
 use corniche_store::Backend;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -37,7 +39,23 @@ pub struct NodeConfig {
     #[serde(default, with = "index_word")]
     pub index: Backend,
     #[serde(default)]
+    pub serve: Serve,
+    #[serde(default)]
     pub limits: Limits,
+}
+
+/// What RPC serves.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Serve {
+    /// Namespaces of methods, or `"all"`. Without it: what wallets, libraries and indexers call.
+    pub namespaces: Namespaces,
+}
+
+impl Serve {
+    pub fn rpc(&self) -> RpcConfig {
+        RpcConfig { namespaces: self.namespaces.clone(), ..RpcConfig::default() }
+    }
 }
 
 /// Bounds of local queues and pools.
@@ -117,6 +135,18 @@ mod tests {
     fn unknown_keys_are_refused_by_name() {
         let error = toml::from_str::<NodeConfig>("genesis = 'g.json'\nrcp = '127.0.0.1:1'").unwrap_err();
         assert!(error.to_string().contains("rcp"), "{error}");
+    }
+
+    #[test]
+    fn namespaces_are_listed_by_names_that_are_known() {
+        let read = |serve: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{serve}"));
+        let default = read("").unwrap();
+        assert_eq!(default.serve.rpc().namespaces, Namespaces::default());
+        assert!(toml::to_string(&default).unwrap().contains("[serve]\nnamespaces = [\"corniche\", \"eth\", "));
+        let some = read("[serve]\nnamespaces = ['eth', 'web3']").unwrap();
+        assert_eq!(some.serve.rpc().namespaces, "eth,web3".parse().unwrap());
+        let error = read("[serve]\nnamespaces = ['personal']").unwrap_err().to_string();
+        assert!(error.contains("there is no namespace \"personal\""), "{error}");
     }
 
     #[test]

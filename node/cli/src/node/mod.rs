@@ -14,7 +14,7 @@ mod shared;
 mod testing;
 mod verify;
 
-pub use config::{Limits, NodeConfig};
+pub use config::{Limits, NodeConfig, Serve};
 
 use crate::{
     engines,
@@ -22,6 +22,7 @@ use crate::{
     genesis::{self, NetworkSpec},
 };
 use anyhow::Context;
+use corniche_api::Namespaces;
 use std::path::PathBuf;
 
 /// Run a validator or a full node
@@ -36,11 +37,17 @@ pub struct Args {
     /// Build state and indices again from the log
     #[arg(long)]
     rebuild: bool,
+    /// Namespaces of RPC methods to serve, with commas between them, or "all"; without it those of the configuration
+    #[arg(long, value_name = "LIST")]
+    namespaces: Option<Namespaces>,
 }
 
 /// Runs `corniche node` until it is told to stop.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let config = NodeConfig::load(&args.config)?;
+    let mut config = NodeConfig::load(&args.config)?;
+    if let Some(namespaces) = args.namespaces {
+        config.serve.namespaces = namespaces;
+    }
     let genesis = genesis::load(&config.genesis)?;
     let keys = config.keys.as_deref().map(crate::keys::ValidatorKeys::load).transpose()?;
     open::run(open::Job { config, genesis, keys, data: args.data, rebuild: args.rebuild, ready: Box::new(|_| {}) })
@@ -63,6 +70,9 @@ pub struct DevArgs {
     /// Ordering engine of a new chain; mahi-mahi when absent
     #[arg(long, value_name = "NAME", value_parser = engines::words())]
     engine: Option<String>,
+    /// Namespaces of RPC methods to serve, with commas between them; without it all
+    #[arg(long, value_name = "LIST")]
+    namespaces: Option<Namespaces>,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -85,6 +95,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         peers: Vec::new(),
         learn_addresses: true,
         index: Default::default(),
+        serve: Serve { namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all) },
         limits: Limits::default(),
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());

@@ -22,7 +22,7 @@ use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdent
 use corniche_pipeline::{
     CertificateKeys, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
 };
-use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
+use corniche_rpc::{Metrics, RpcServer, ServerParts};
 use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
 use corniche_types::{B256, Genesis, Header, Height, ValidatorIndex, header_hash, wire};
 use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
@@ -179,7 +179,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
         registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), trace.as_ref())),
-        config: RpcConfig::default(),
+        config: config.serve.rpc(),
         listener,
         backend: Arc::new(backend),
         clock: Arc::new(clock::now),
