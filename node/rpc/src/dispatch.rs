@@ -17,8 +17,9 @@ use crate::session::{Session, Topic};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
-use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError};
+use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError, openrpc};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -199,6 +200,14 @@ impl Caller<'_> {
             Method::NetVersion => params.at_most(0).and_then(|_| json(&backend.chain_id().to_string())),
             Method::NetListening => params.at_most(0).and_then(|_| json(&true)),
             Method::NetPeerCount => params.at_most(0).and_then(|_| json(&U64::from(backend.peer_count()))),
+            Method::RpcDiscover => {
+                params.at_most(0)?;
+                node.read(origin, |node| json(&openrpc::document(&node.backend.client_version(), &node.config.namespaces)))
+                    .await
+            }
+            Method::RpcModules => params
+                .at_most(0)
+                .and_then(|_| json(&node.config.namespaces.names().map(|name| (name, "1.0")).collect::<BTreeMap<_, _>>())),
             Method::EthChainId => params.at_most(0).and_then(|_| json(&U64::from(backend.chain_id()))),
             Method::EthSyncing => params.at_most(0).and_then(|_| syncing(node)),
             Method::EthAccounts => params.at_most(0).and_then(|_| json::<[Address; 0]>(&[])),

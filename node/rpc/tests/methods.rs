@@ -3,8 +3,10 @@
 
 mod common;
 
+use common::schema::{conforms, matches_pattern};
 use common::{ECHO, FUNDED, Fixture, examples, log, transfer};
-use corniche_api::Method;
+use corniche_api::{Method, NOT_SERVED};
+use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -22,20 +24,28 @@ async fn every_method_answers_good_requests() {
     }
 }
 
-#[tokio::test]
-async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
+/// Ethereum's own description, if it is there.
+fn ethereums_document() -> Option<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let path = root.join("../shared/data/ethereum-openrpc.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("SKIPPED: {} is absent, shapes are not compared with it", path.display());
-        return;
+        eprintln!("SKIPPED: {} is absent, nothing is compared with it", path.display());
+        return None;
     };
-    let document: Value = serde_json::from_str(&text).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+fn described<'d>(document: &'d Value, method: &str) -> Option<&'d Value> {
+    document["methods"].as_array().unwrap().iter().find(|described| described["name"] == method)
+}
+
+#[tokio::test]
+async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
+    let Some(document) = ethereums_document() else { return };
     let fixture = Fixture::start().await;
     let mut compared = 0;
     for (method, params) in examples(&fixture).await {
-        let methods = document["methods"].as_array().unwrap();
-        let Some(described) = methods.iter().find(|described| described["name"] == method.name()) else { continue };
+        let Some(described) = described(&document, method.name()) else { continue };
         let result = fixture.client.result(method.name(), params.clone()).await;
         // The document describes transactions of blocks only; one that waits has no block to tell of.
         let waits = method == Method::EthGetTransactionByHash && result["blockHash"].is_null();
@@ -49,121 +59,48 @@ async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
     assert!(compared > 40, "{compared} answers compared");
 }
 
-/// Compares a value with a JSON schema, as far as the document uses them. A keyword this does not know is a failure.
-fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
-    let Some(schema) = schema.as_object() else { return Ok(()) };
-    if let Some(reference) = schema.get("$ref") {
-        let path = reference.as_str().unwrap().trim_start_matches('#');
-        conforms(document, document.pointer(path).expect("a reference leads somewhere"), value)?;
+#[test]
+fn what_ethereums_document_has_is_served_or_said_to_be_missing() {
+    let Some(document) = ethereums_document() else { return };
+    for described in document["methods"].as_array().unwrap() {
+        let name = described["name"].as_str().unwrap();
+        let missing = NOT_SERVED.iter().any(|(methods, _)| methods.contains(&name));
+        assert!(missing || Method::from_name(name).is_some(), "{name} is neither served nor among NOT_SERVED");
     }
-    let each = |list: &Value| list.as_array().unwrap().iter().map(|one| conforms(document, one, value)).collect::<Vec<_>>();
-    for (keyword, wanted) in schema {
-        match keyword.as_str() {
-            "title" | "description" | "$ref" | "required" | "properties" | "examples" | "default" | "format" => {}
-            "type" => {
-                let fits = match wanted.as_str().unwrap() {
-                    "object" => value.is_object(),
-                    "array" => value.is_array(),
-                    "string" => value.is_string(),
-                    "boolean" => value.is_boolean(),
-                    "number" => value.is_number(),
-                    "null" => value.is_null(),
-                    other => panic!("type {other}"),
-                };
-                if !fits {
-                    return Err(format!("{value} is not of type {wanted}"));
-                }
-            }
-            "pattern" => {
-                let text = value.as_str().ok_or("not a string")?;
-                if !matches_pattern(wanted.as_str().unwrap(), text) {
-                    return Err(format!("{text} does not match {wanted}"));
-                }
-            }
-            "enum" => {
-                if !wanted.as_array().unwrap().contains(value) {
-                    return Err(format!("{value} is not among {wanted}"));
-                }
-            }
-            "minimum" if value.as_f64() < wanted.as_f64() => return Err(format!("{value} is below {wanted}")),
-            "maximum" if value.as_f64() > wanted.as_f64() => return Err(format!("{value} is above {wanted}")),
-            "minimum" | "maximum" => {}
-            "items" => {
-                for item in value.as_array().into_iter().flatten() {
-                    conforms(document, wanted, item)?;
-                }
-            }
-            "allOf" => each(wanted).into_iter().collect::<Result<(), _>>()?,
-            // Alternatives of this document overlap (an empty array is of every array type): one must fit.
-            "oneOf" | "anyOf" => {
-                let tried = each(wanted);
-                if tried.iter().all(Result::is_err) {
-                    return Err(format!("no alternative fits: {tried:?}"));
-                }
-            }
-            "not" => {
-                if conforms(document, wanted, value).is_ok() {
-                    return Err(format!("{value} must not fit {wanted}"));
-                }
-            }
-            "additionalProperties" => {
-                let known = schema.get("properties").and_then(Value::as_object);
-                for name in value.as_object().into_iter().flatten().map(|(name, _)| name) {
-                    // Predates the document, and older clients insist on it.
-                    let tolerated = name == "totalDifficulty";
-                    if *wanted == json!(false) && !tolerated && !known.is_some_and(|known| known.contains_key(name)) {
-                        return Err(format!("unexpected {name}"));
-                    }
-                }
-            }
-            other => panic!("schema keyword {other}"),
-        }
-    }
-    let Some(object) = value.as_object() else { return Ok(()) };
-    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
-        if !object.contains_key(name.as_str().unwrap()) {
-            return Err(format!("{name} is missing"));
-        }
-    }
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        if let Some(value) = object.get(name) {
-            conforms(document, property, value).map_err(|problem| format!("{name}: {problem}"))?;
-        }
-    }
-    Ok(())
 }
 
-/// The few forms of regular expression that the document uses.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
-    let hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
-    let quantity = |text: &str| text == "0" || (!text.starts_with('0') && !text.is_empty() && text.chars().all(hex));
-    if pattern == "^(0|[1-9][0-9]*)$" {
-        return quantity(text) && text.chars().all(|digit| digit.is_ascii_digit());
+/// Clients make types and checks of `rpc_discover`: requests and answers are what it says.
+#[tokio::test]
+async fn requests_and_answers_have_the_shapes_of_our_own_document() {
+    let fixture = Fixture::start().await;
+    let examples = examples(&fixture).await;
+    let document = fixture.client.result("rpc_discover", json!([])).await;
+    assert_eq!(document["info"]["version"], "corniche/test");
+    for (method, params) in examples {
+        let described = described(&document, method.name()).unwrap_or_else(|| panic!("{} is not described", method.name()));
+        let fail = |what: &str, problem: String| panic!("{}({params}), {what}: {problem}", method.name());
+        let expected = described["params"].as_array().unwrap();
+        let given = params.as_array().unwrap();
+        assert!(given.len() <= expected.len(), "{}({params}) has more parameters than described", method.name());
+        for (position, expected) in expected.iter().enumerate() {
+            match given.get(position) {
+                Some(value) => {
+                    conforms(&document, &expected["schema"], value).unwrap_or_else(|problem| fail("parameter", problem))
+                }
+                None => assert_eq!(expected["required"], false, "{}({params})", method.name()),
+            }
+        }
+        let result = fixture.client.result(method.name(), params.clone()).await;
+        conforms(&document, &described["result"]["schema"], &result).unwrap_or_else(|problem| fail("answer", problem));
     }
-    let Some(digits) = text.strip_prefix("0x") else { return false };
-    let body = pattern.strip_prefix("^0x").and_then(|body| body.strip_suffix('$')).unwrap_or_else(|| panic!("{pattern}"));
-    if body.chars().all(hex) {
-        return digits == body;
-    }
-    if let Some(rest) = body.strip_prefix("(0|[1-9a-f][0-9a-f]") {
-        let most = match rest.trim_end_matches(')') {
-            "*" => usize::MAX,
-            range => range.trim_matches(['{', '}']).split_once(',').unwrap().1.parse::<usize>().unwrap() + 1,
-        };
-        return quantity(digits) && digits.len() <= most;
-    }
-    let (any_case, count) = match body.strip_prefix("[0-9a-fA-F]") {
-        Some(count) => (true, count),
-        None => (false, body.strip_prefix("[0-9a-f]").unwrap_or_else(|| panic!("{pattern}"))),
-    };
-    let (least, most) = match count.trim_matches(['{', '}']) {
-        "*" => (0, usize::MAX),
-        range => match range.split_once(',') {
-            Some((least, most)) => (least.parse().unwrap(), most.parse().unwrap()),
-            None => (range.parse().unwrap(), range.parse().unwrap()),
-        },
-    };
-    (least..=most).contains(&digits.len()) && digits.chars().all(|digit| hex(digit) || any_case && digit.is_ascii_hexdigit())
+}
+
+#[tokio::test]
+async fn a_node_describes_the_namespaces_that_it_serves() {
+    let fixture = Fixture::with(RpcConfig { namespaces: "rpc,net".parse().unwrap(), ..RpcConfig::default() }).await;
+    assert_eq!(fixture.client.result("rpc_modules", json!([])).await, json!({"net": "1.0", "rpc": "1.0"}));
+    let document = fixture.client.result("rpc_discover", json!([])).await;
+    assert!(described(&document, "net_version").is_some() && described(&document, "eth_chainId").is_none());
 }
 
 #[test]

@@ -43,6 +43,23 @@ impl ErrorCode {
         Self::Reverted,
     ];
 
+    /// What it says by itself.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Parse => "parse error",
+            Self::InvalidRequest => "invalid request",
+            Self::MethodNotFound => "the method … does not exist/is not available",
+            Self::InvalidParams => {
+                "invalid argument, with its position counted from 0; missing value for required argument; too many arguments"
+            }
+            Self::Internal => "internal error",
+            Self::Refused => "what a transaction or a request is refused for, in geth's words where it has any",
+            Self::ResponseTooLarge => "response too large",
+            Self::LimitExceeded => "a limit of this node, not of the chain",
+            Self::Reverted => "execution reverted",
+        }
+    }
+
     pub const fn number(self) -> i32 {
         self as i32
     }

@@ -4,7 +4,7 @@
 //! Ethereum's parameter and result types are `alloy_rpc_types_eth`'s; only what this chain adds (`corniche_*`) is
 //! defined here. Nothing here performs I/O.
 //!
-//! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves;
+//! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
 //! - [`TransactionStatus`], [`Ordering`], [`Certificate`], [`Dag`]: results of `corniche_*` methods.
 
@@ -13,6 +13,8 @@ mod dag;
 mod error;
 mod method;
 mod namespace;
+mod not_served;
+pub mod openrpc;
 mod ordering;
 mod status;
 
@@ -22,6 +24,7 @@ pub use dag::{Dag, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStat
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};
+pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
 pub use status::TransactionStatus;
 

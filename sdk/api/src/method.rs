@@ -1,12 +1,12 @@
-//! The methods a node answers.
+//! The methods a node answers: one table, from which the server, the OpenRPC document and `docs/rpc.md` are made.
 
 macro_rules! methods {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $signature:literal,)*) => {
         /// A method a node answers. The server matches on it without a default arm, so a method listed here and not
         /// implemented does not compile.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Method {
-            $($(#[$doc])* $variant,)*
+            $($(#[doc = $doc])+ $variant,)*
         }
 
         impl Method {
@@ -17,6 +17,20 @@ macro_rules! methods {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
+                }
+            }
+
+            /// Parameters and result, as [`crate::openrpc`] reads them.
+            pub const fn signature(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $signature,)*
+                }
+            }
+
+            /// What it is for, in one sentence or two.
+            pub const fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_ascii(),)*
                 }
             }
 
@@ -38,58 +52,105 @@ macro_rules! methods {
 }
 
 methods! {
-    Web3ClientVersion = "web3_clientVersion",
-    Web3Sha3 = "web3_sha3",
-    NetVersion = "net_version",
-    NetListening = "net_listening",
-    NetPeerCount = "net_peerCount",
-    EthChainId = "eth_chainId",
-    EthSyncing = "eth_syncing",
-    EthAccounts = "eth_accounts",
-    EthBlockNumber = "eth_blockNumber",
-    EthGetBalance = "eth_getBalance",
-    EthGetTransactionCount = "eth_getTransactionCount",
-    EthGetCode = "eth_getCode",
-    EthGetStorageAt = "eth_getStorageAt",
-    /// Parameters: call, block, state overrides.
-    EthCall = "eth_call",
-    /// Parameters: call, block, state overrides.
-    EthEstimateGas = "eth_estimateGas",
-    EthGasPrice = "eth_gasPrice",
-    EthMaxPriorityFeePerGas = "eth_maxPriorityFeePerGas",
-    EthFeeHistory = "eth_feeHistory",
-    EthSendRawTransaction = "eth_sendRawTransaction",
-    EthGetTransactionByHash = "eth_getTransactionByHash",
-    EthGetTransactionByBlockHashAndIndex = "eth_getTransactionByBlockHashAndIndex",
-    EthGetTransactionByBlockNumberAndIndex = "eth_getTransactionByBlockNumberAndIndex",
-    EthGetTransactionReceipt = "eth_getTransactionReceipt",
-    EthGetBlockByNumber = "eth_getBlockByNumber",
-    EthGetBlockByHash = "eth_getBlockByHash",
-    EthGetBlockReceipts = "eth_getBlockReceipts",
-    EthGetBlockTransactionCountByNumber = "eth_getBlockTransactionCountByNumber",
-    EthGetBlockTransactionCountByHash = "eth_getBlockTransactionCountByHash",
-    EthGetUncleCountByBlockNumber = "eth_getUncleCountByBlockNumber",
-    EthGetUncleCountByBlockHash = "eth_getUncleCountByBlockHash",
-    EthGetUncleByBlockNumberAndIndex = "eth_getUncleByBlockNumberAndIndex",
-    EthGetUncleByBlockHashAndIndex = "eth_getUncleByBlockHashAndIndex",
-    EthGetLogs = "eth_getLogs",
-    EthNewFilter = "eth_newFilter",
-    EthNewBlockFilter = "eth_newBlockFilter",
-    EthNewPendingTransactionFilter = "eth_newPendingTransactionFilter",
-    EthGetFilterChanges = "eth_getFilterChanges",
-    EthGetFilterLogs = "eth_getFilterLogs",
-    EthUninstallFilter = "eth_uninstallFilter",
-    /// WebSocket only: `newHeads`, `logs`, `newPendingTransactions`.
-    EthSubscribe = "eth_subscribe",
-    EthUnsubscribe = "eth_unsubscribe",
-    /// Parameter: block. Result: [`crate::Ordering`] or null.
-    CornicheGetOrdering = "corniche_getOrdering",
-    /// Parameter: block. Result: the [`crate::Certificate`] that covers it, which may be a later block's, or null.
-    CornicheGetCertificate = "corniche_getCertificate",
-    /// Parameter: transaction hash. Result: [`crate::TransactionStatus`] or null.
-    CornicheGetTransactionStatus = "corniche_getTransactionStatus",
-    /// Parameters: first and last round, or `"latest"` and a number of rounds. Result: [`crate::Dag`]. Validators only.
-    CornicheGetDag = "corniche_getDag",
+    // web3
+    /// What this node calls itself.
+    Web3ClientVersion = "web3_clientVersion" "() -> Text",
+    /// Keccak-256 of the data.
+    Web3Sha3 = "web3_sha3" "(data: Bytes) -> Hash",
+    // net
+    /// The chain id in decimal digits.
+    NetVersion = "net_version" "() -> Text",
+    /// Always true.
+    NetListening = "net_listening" "() -> Boolean",
+    /// Peers this node is connected to.
+    NetPeerCount = "net_peerCount" "() -> Quantity",
+    // rpc
+    /// This document: the methods that this node serves, in the words of OpenRPC.
+    RpcDiscover = "rpc_discover" "() -> OpenRpc",
+    /// The namespaces that this node serves, each with a version.
+    RpcModules = "rpc_modules" "() -> Modules",
+    // eth
+    /// The chain id.
+    EthChainId = "eth_chainId" "() -> Quantity",
+    /// How far catching up has come; false at the head of the chain.
+    EthSyncing = "eth_syncing" "() -> SyncProgress | Boolean",
+    /// Always empty: the node holds no keys.
+    EthAccounts = "eth_accounts" "() -> Address[]",
+    /// Number of the newest block.
+    EthBlockNumber = "eth_blockNumber" "() -> Quantity",
+    /// What an account owns, in wei.
+    EthGetBalance = "eth_getBalance" "(account: Address, block?: BlockId) -> Quantity",
+    /// An account's next nonce. `pending` counts what waits in the pool.
+    EthGetTransactionCount = "eth_getTransactionCount" "(account: Address, block?: BlockId) -> Quantity",
+    /// An account's code exactly as it was deployed.
+    EthGetCode = "eth_getCode" "(account: Address, block?: BlockId) -> Bytes",
+    /// 32 bytes of a contract's storage.
+    EthGetStorageAt = "eth_getStorageAt" "(account: Address, slot: Slot, block?: BlockId) -> Bytes32",
+    /// Runs a call on a state and answers what it returns.
+    EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides) -> Bytes",
+    /// A gas limit with which a transaction succeeds.
+    EthEstimateGas = "eth_estimateGas" "(call: Call, block?: BlockId, state?: StateOverrides) -> Quantity",
+    /// Base fee and a tip: the price for a transaction of type 0 or 1.
+    EthGasPrice = "eth_gasPrice" "() -> Quantity",
+    /// A tip that recent blocks paid.
+    EthMaxPriorityFeePerGas = "eth_maxPriorityFeePerGas" "() -> Quantity",
+    /// Base fees, fullness and tips of recent blocks.
+    EthFeeHistory = "eth_feeHistory" "(count: Count, newest?: BlockId, percentiles?: Numbers) -> FeeHistory",
+    /// Hands a signed transaction to the pool.
+    EthSendRawTransaction = "eth_sendRawTransaction" "(transaction: Bytes) -> Hash",
+    /// A transaction of a block or of the pool.
+    EthGetTransactionByHash = "eth_getTransactionByHash" "(hash: Hash) -> Transaction | null",
+    /// A transaction by its place in a block.
+    EthGetTransactionByBlockHashAndIndex = "eth_getTransactionByBlockHashAndIndex" "(block: Hash, index: Count) -> Transaction | null",
+    /// A transaction by its place in a block.
+    EthGetTransactionByBlockNumberAndIndex = "eth_getTransactionByBlockNumberAndIndex" "(block: BlockName, index: Count) -> Transaction | null",
+    /// What became of an executed transaction.
+    EthGetTransactionReceipt = "eth_getTransactionReceipt" "(hash: Hash) -> Receipt | null",
+    /// A block with its transactions' hashes, or the transactions themselves.
+    EthGetBlockByNumber = "eth_getBlockByNumber" "(block: BlockName, full?: Boolean) -> Block | null",
+    /// A block with its transactions' hashes, or the transactions themselves.
+    EthGetBlockByHash = "eth_getBlockByHash" "(block: Hash, full?: Boolean) -> Block | null",
+    /// The receipts of a block's transactions, in order.
+    EthGetBlockReceipts = "eth_getBlockReceipts" "(block: BlockId) -> Receipt[] | null",
+    /// How many transactions a block holds.
+    EthGetBlockTransactionCountByNumber = "eth_getBlockTransactionCountByNumber" "(block: BlockName) -> Quantity | null",
+    /// How many transactions a block holds.
+    EthGetBlockTransactionCountByHash = "eth_getBlockTransactionCountByHash" "(block: Hash) -> Quantity | null",
+    /// 0: there are no uncles.
+    EthGetUncleCountByBlockNumber = "eth_getUncleCountByBlockNumber" "(block: BlockName) -> Quantity | null",
+    /// 0: there are no uncles.
+    EthGetUncleCountByBlockHash = "eth_getUncleCountByBlockHash" "(block: Hash) -> Quantity | null",
+    /// Null: there are no uncles.
+    EthGetUncleByBlockNumberAndIndex = "eth_getUncleByBlockNumberAndIndex" "(block: BlockName, index: Count) -> null",
+    /// Null: there are no uncles.
+    EthGetUncleByBlockHashAndIndex = "eth_getUncleByBlockHashAndIndex" "(block: Hash, index: Count) -> null",
+    /// Logs of a range of blocks by address and topics.
+    EthGetLogs = "eth_getLogs" "(filter: LogFilter) -> Log[]",
+    /// A filter for logs; see eth_getFilterChanges.
+    EthNewFilter = "eth_newFilter" "(filter: LogFilter) -> Quantity",
+    /// A filter for new blocks.
+    EthNewBlockFilter = "eth_newBlockFilter" "() -> Quantity",
+    /// A filter for transactions that enter the pool: their hashes, or with `full` the transactions.
+    EthNewPendingTransactionFilter = "eth_newPendingTransactionFilter" "(full?: Boolean) -> Quantity",
+    /// What is new since the last time this was asked. A filter that nobody asks for is dropped after five minutes.
+    EthGetFilterChanges = "eth_getFilterChanges" "(filter: Quantity) -> Hash[] | Log[] | Transaction[]",
+    /// All that a filter for logs matches.
+    EthGetFilterLogs = "eth_getFilterLogs" "(filter: Quantity) -> Log[]",
+    /// Drops a filter; false when there was none.
+    EthUninstallFilter = "eth_uninstallFilter" "(filter: Quantity) -> Boolean",
+    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full.
+    EthSubscribe = "eth_subscribe" "(topic: Topic, how?: LogFilter | Boolean) -> Quantity",
+    /// Ends a subscription.
+    EthUnsubscribe = "eth_unsubscribe" "(subscription: Quantity) -> Boolean",
+    // corniche
+    /// How a block was ordered, and what was skipped; null for the genesis block.
+    CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
+    /// The certificate that proves a block final, which may be a later block's.
+    CornicheGetCertificate = "corniche_getCertificate" "(block?: BlockId) -> Certificate | null",
+    /// Where a transaction stands, or how it left.
+    CornicheGetTransactionStatus = "corniche_getTransactionStatus" "(hash: Hash) -> TransactionStatus | null",
+    /// What a validator's ordering did lately: rounds from and to, or `latest` and how many.
+    CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",
 }
 
 /// The method named in notifications of a subscription.

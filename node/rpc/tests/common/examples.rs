@@ -77,6 +77,8 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::NetVersion,
         Method::NetListening,
         Method::NetPeerCount,
+        Method::RpcDiscover,
+        Method::RpcModules,
         Method::EthChainId,
         Method::EthSyncing,
         Method::EthAccounts,

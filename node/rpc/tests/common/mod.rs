@@ -6,11 +6,13 @@ mod chain;
 mod client;
 pub mod dag;
 mod examples;
+pub mod schema;
 
 pub use chain::{ECHO, FUNDED, TestChain, log, transfer};
 pub use client::{Client, HttpAnswer, WebSocket};
 pub use examples::examples;
 
+use corniche_api::Namespaces;
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_types::TimestampMs;
 use prometheus_client::registry::Registry;
@@ -28,8 +30,9 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// Serves every method there is.
     pub async fn start() -> Self {
-        Self::with(RpcConfig::default()).await
+        Self::with(RpcConfig { namespaces: Namespaces::all(), ..RpcConfig::default() }).await
     }
 
     pub async fn with(config: RpcConfig) -> Self {

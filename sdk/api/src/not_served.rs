@@ -1,0 +1,28 @@
+//! What Ethereum's execution API describes and a node of this chain does not serve, with the reason.
+
+/// Names of methods, and why they are not served.
+pub const NOT_SERVED: &[(&[&str], &str)] = &[
+    (
+        &["eth_sign", "eth_signTransaction", "eth_sendTransaction"],
+        "A node holds no keys. Sign in the wallet and send with `eth_sendRawTransaction`.",
+    ),
+    (
+        &["eth_fillTransaction"],
+        "It belongs to nodes that sign. Libraries that probe for it fall back to asking for nonce, fees and gas themselves.",
+    ),
+    (
+        &["eth_coinbase"],
+        "Tips go to the fee addresses of those who proposed the transactions, of which the genesis has one per validator.",
+    ),
+    (&["eth_blobBaseFee"], "There are no blobs: transactions of type 3 are refused."),
+    (
+        &["eth_getBlockAccessList", "debug_getRawBlockAccessList"],
+        "Blocks carry no access lists: dependencies between transactions are found while they run.",
+    ),
+    (&["eth_config"], "It tells of Ethereum's forks, which this chain does not have. What holds here stands in the genesis."),
+    (&["eth_capabilities"], "It is a draft that no client library asks for."),
+    (
+        &["debug_getBadBlocks"],
+        "There are none: a block is what a committee agreed on and every node executed. A node that comes to another result halts.",
+    ),
+];
