@@ -52,6 +52,9 @@ pub trait Backend: Send + Sync + 'static {
     /// A transaction waiting in the pool.
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction>;
 
+    /// What waits in the pool, of one sender or of all, by sender and then by nonce.
+    fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction>;
+
     /// The nonce a wallet should use next, with the pool counted in.
     fn pending_nonce(&self, address: &Address) -> u64;
 

@@ -33,6 +33,11 @@ pub struct RpcConfig {
     pub max_filters: usize,
     /// A filter nobody asks for this long is dropped.
     pub filter_lifetime: Duration,
+    /// How long `eth_sendRawTransactionSync` waits for a receipt when the client does not say, and at most.
+    pub receipt_timeout: Duration,
+    pub max_receipt_timeout: Duration,
+    /// Requests that wait for a receipt at the same time.
+    pub max_awaited_receipts: usize,
     /// Gas of one `eth_call` or one try of `eth_estimateGas`.
     pub call_gas_cap: u64,
     /// Calls and estimates that run at the same time. The virtual machine keeps room for a few beside block execution;
@@ -50,6 +55,8 @@ pub struct RpcConfig {
     pub max_logs: usize,
     /// Addresses, and topics at one position, of one log filter.
     pub max_log_criteria: usize,
+    /// Slots of one `eth_getStorageValues`.
+    pub max_slots: usize,
     /// Blocks of one `eth_feeHistory`.
     pub max_fee_history: u64,
     /// Rounds of one `corniche_getDag`.
@@ -80,6 +87,9 @@ impl Default for RpcConfig {
             max_subscriptions_per_websocket: 32,
             max_filters: 1024,
             filter_lifetime: Duration::from_secs(300),
+            receipt_timeout: Duration::from_secs(2),
+            max_receipt_timeout: Duration::from_secs(20),
+            max_awaited_receipts: 1024,
             call_gas_cap: 50_000_000,
             max_running_calls: (cores - 1).clamp(1, 4),
             max_waiting_calls: 256,
@@ -88,6 +98,7 @@ impl Default for RpcConfig {
             max_log_blocks: 100_000,
             max_logs: 10_000,
             max_log_criteria: 1000,
+            max_slots: 1024,
             max_fee_history: 1024,
             max_dag_rounds: 200,
             max_dag_vertices: 2000,

@@ -1,12 +1,21 @@
 //! Blocks, transactions, receipts and logs in the form clients expect.
 
-use crate::backend::ChainBlock;
+use crate::backend::{ChainBlock, SyncProgress};
 use alloy_consensus::transaction::Recovered;
 use alloy_consensus::{Eip658Value, ReceiptEnvelope, ReceiptWithBloom};
-use alloy_primitives::U256;
+use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
 use corniche_api::RpcError;
 use corniche_types::Address;
+
+/// How far catching up has come.
+pub(crate) fn progress(progress: SyncProgress) -> serde_json::Value {
+    serde_json::json!({
+        "startingBlock": U64::from(progress.starting.0),
+        "currentBlock": U64::from(progress.current.0),
+        "highestBlock": U64::from(progress.highest.0),
+    })
+}
 
 /// The header with its hash; also what `newHeads` announces.
 pub(crate) fn header(block: &ChainBlock) -> Header {

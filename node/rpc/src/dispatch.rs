@@ -14,6 +14,8 @@ use crate::listener::Origin;
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::session::{Session, Topic};
+use crate::submit::{submit, submit_and_wait, submit_timed};
+use crate::txpool;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
@@ -75,16 +77,6 @@ fn submissions<'a>(node: &Node, elements: &[&'a RawValue]) -> Vec<Call<'a>> {
 fn served(node: &Node, name: &str) -> Result<Method, RpcError> {
     let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
     if node.config.namespaces.serves(method) { Ok(method) } else { Err(RpcError::not_served(method)) }
-}
-
-async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
-    let begun = Instant::now();
-    (submit(node, params).await, begun.elapsed())
-}
-
-async fn submit(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
-    let raw: Bytes = params.at_most(1)?.required(0)?;
-    json(&node.backend.submit(raw).await?)
 }
 
 /// Adds what an element is answered, if anything, to a batch's answers.
@@ -233,6 +225,12 @@ impl Caller<'_> {
                 json(&node.state(block_or_latest(params, 2)?)?.1.storage(&address, &slot))
             }
 
+            Method::EthGetStorageValues => {
+                let wanted: BTreeMap<Address, Vec<U256>> = params.at_most(2)?.required(0)?;
+                let block = block_or_latest(params, 1)?;
+                node.read(origin, move |node| json(&storage_values(node, wanted, block)?)).await
+            }
+
             Method::EthCall => {
                 let trial = trial(params)?;
                 node.call(origin, move |node| json(&call::call(node, trial)?)).await
@@ -246,6 +244,7 @@ impl Caller<'_> {
                 params.at_most(0)?;
                 node.read(origin, |node| json(&U64::from(fees::gas_price(node)))).await
             }
+            Method::EthBaseFee => params.at_most(0).and_then(|_| json(&U64::from(backend.next_base_fee()))),
             Method::EthMaxPriorityFeePerGas => {
                 params.at_most(0)?;
                 node.read(origin, |node| json(&U64::from(fees::suggested_tip(node)))).await
@@ -258,6 +257,7 @@ impl Caller<'_> {
             }
 
             Method::EthSendRawTransaction => submit(node, params).await,
+            Method::EthSendRawTransactionSync => submit_and_wait(node, params).await,
             Method::EthGetTransactionByHash => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
                 node.read(origin, move |node| transaction_by_hash(node, &hash)).await
@@ -346,6 +346,23 @@ impl Caller<'_> {
                 if session.unsubscribe(id) { json(&true) } else { Err(Reason::SubscriptionNotFound.error()) }
             }
 
+            Method::TxpoolStatus => {
+                params.at_most(0)?;
+                node.read(origin, txpool::status).await
+            }
+            Method::TxpoolContent => {
+                params.at_most(0)?;
+                node.read(origin, txpool::content).await
+            }
+            Method::TxpoolContentFrom => {
+                let sender: Address = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| txpool::content_from(node, &sender)).await
+            }
+            Method::TxpoolInspect => {
+                params.at_most(0)?;
+                node.read(origin, txpool::inspect).await
+            }
+
             Method::CornicheGetOrdering => {
                 let block = block_or_latest(params.at_most(1)?, 0)?;
                 node.read(origin, move |node| {
@@ -382,6 +399,7 @@ impl Caller<'_> {
                 logs::check(self.node, &filter)?;
                 Topic::Logs(Box::new(filter))
             }
+            "syncing" => Topic::Syncing { told: None },
             "newPendingTransactions" => Topic::Pending { full: params.optional(1)?.unwrap_or(false) },
             other => {
                 let name: String = other.chars().take(64).collect();
@@ -422,12 +440,26 @@ fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
 fn syncing(node: &Node) -> Result<Json, RpcError> {
     match node.backend.syncing() {
         None => json(&false),
-        Some(progress) => json(&serde_json::json!({
-            "startingBlock": U64::from(progress.starting.0),
-            "currentBlock": U64::from(progress.current.0),
-            "highestBlock": U64::from(progress.highest.0),
-        })),
+        Some(progress) => json(&convert::progress(progress)),
     }
+}
+
+/// Slots of several accounts at once, as many as one request may name.
+fn storage_values(
+    node: &Node,
+    wanted: BTreeMap<Address, Vec<U256>>,
+    block: BlockId,
+) -> Result<BTreeMap<Address, Vec<B256>>, RpcError> {
+    let (slots, most) = (wanted.values().map(Vec::len).sum::<usize>(), node.config.max_slots);
+    if slots > most {
+        return Err(Reason::TooManySlots.with(format!("{slots} of at most {most}")));
+    }
+    let state = node.state(block)?.1;
+    let values = |(address, slots): (Address, Vec<U256>)| {
+        let values = slots.into_iter().map(|slot| state.storage(&address, &B256::from(slot))).collect();
+        (address, values)
+    };
+    Ok(wanted.into_iter().map(values).collect())
 }
 
 /// `pending` counts what waits in the pool: the nonce to use next.

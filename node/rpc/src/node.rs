@@ -1,6 +1,6 @@
 //! What all method handlers share: the backend, the limits, and how a block is named.
 
-use crate::backend::{Backend, ChainBlock};
+use crate::backend::{Backend, ChainBlock, SyncProgress};
 use crate::budget::Budget;
 use crate::config::RpcConfig;
 use crate::fees::TipMemo;
@@ -14,6 +14,7 @@ use corniche_api::{Reason, RpcError};
 use corniche_state::StateView;
 use corniche_types::{Height, TimestampMs};
 use std::sync::Arc;
+use tokio::sync::{Semaphore, watch};
 
 /// Tells the time of day; only the age of filters depends on it.
 pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
@@ -30,13 +31,31 @@ pub(crate) struct Node {
     pub clock: Clock,
     /// For answers above [`LARGE_RESPONSE_BYTES`], from when they are made until they are sent.
     pub response_bytes: Budget,
+    /// The newest head, told as it comes.
+    pub heads: watch::Sender<Height>,
+    /// What catching up looks like, told when it begins and when it ends.
+    pub syncing: watch::Sender<Option<SyncProgress>>,
+    /// Becomes true when the server stops.
+    pub stopped: watch::Receiver<bool>,
+    /// Places for requests that wait for a receipt.
+    pub awaited_receipts: Semaphore,
     calls: Work,
     reads: Work,
 }
 
 impl Node {
-    pub fn new(config: RpcConfig, backend: Arc<dyn Backend>, metrics: Metrics, clock: Clock) -> Self {
+    pub fn new(
+        config: RpcConfig,
+        backend: Arc<dyn Backend>,
+        metrics: Metrics,
+        clock: Clock,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         Self {
+            heads: watch::Sender::new(backend.head()),
+            syncing: watch::Sender::new(backend.syncing()),
+            stopped,
+            awaited_receipts: Semaphore::new(config.max_awaited_receipts),
             filters: Filters::new(config.max_filters, config.filter_lifetime),
             calls: Work::new(config.max_running_calls, config.max_waiting_calls),
             reads: Work::new(config.max_running_reads, config.max_waiting_reads),

@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use corniche_api::{Reason, RpcError};
-use corniche_types::{B256, Height};
+use corniche_types::B256;
 use prometheus_client::registry::Registry;
 use std::io;
 use std::net::SocketAddr;
@@ -35,6 +35,9 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// Pending transactions a WebSocket may be behind before it loses some.
 const PENDING_BUFFER: usize = 1024;
+
+/// How often a node that gets no blocks looks whether it is behind.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Everything a server is made of.
 pub struct ServerParts {
@@ -63,17 +66,15 @@ impl RpcServer {
         let ServerParts { config, listener, backend, metrics, registry, clock } = parts;
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
-        let node = Arc::new(Node::new(config, backend, metrics, clock));
-        let (heads, head) = watch::channel(node.backend.head());
+        let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
         let (pending, _) = broadcast::channel(PENDING_BUFFER);
-        let feeder = tokio::spawn(feed(Arc::clone(&node), heads, pending.clone(), stopped.clone()));
+        let feeder = tokio::spawn(feed(Arc::clone(&node), pending.clone(), stopped.clone()));
 
         let config = &node.config;
         let listener = BoundedListener::new(listener, config.max_connections, config.idle_timeout, node.metrics.clone());
         let server = Arc::new(Server {
             websockets: Arc::new(Semaphore::new(config.max_websockets)),
             request_bytes: Budget::new(config.max_request_bytes_in_flight),
-            head,
             pending,
             stopped: stopped.clone(),
             registry,
@@ -112,21 +113,26 @@ pub(crate) async fn until(mut stopped: watch::Receiver<bool>) {
 }
 
 /// Passes the backend's news on: the newest head to everyone, pending transactions to filters and those who subscribed.
-async fn feed(node: Arc<Node>, heads: watch::Sender<Height>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
+async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
     let mut events = node.backend.subscribe();
     // What was announced before the subscription.
-    heads.send_replace(node.backend.head());
+    tell_head(&node);
     let stopped = until(stopped);
     tokio::pin!(stopped);
+    let mut look = tokio::time::interval(SYNC_INTERVAL);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let event = tokio::select! {
             () = &mut stopped => return,
+            // Falling behind makes no head.
+            _ = look.tick() => {
+                tell_progress(&node);
+                continue;
+            }
             event = events.recv() => event,
         };
         match event {
-            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                heads.send_replace(node.backend.head());
-            }
+            Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => tell_head(&node),
             Ok(ChainEvent::Pending(hash)) => {
                 node.filters.pending(hash);
                 // An error means that nobody listens.
@@ -138,11 +144,25 @@ async fn feed(node: Arc<Node>, heads: watch::Sender<Height>, pending: broadcast:
     }
 }
 
+fn tell_head(node: &Node) {
+    node.heads.send_replace(node.backend.head());
+    tell_progress(node);
+}
+
+/// Subscribers hear that catching up began or ended, not each step.
+fn tell_progress(node: &Node) {
+    let progress = node.backend.syncing();
+    node.syncing.send_if_modified(|told| {
+        let news = told.is_some() != progress.is_some();
+        *told = progress;
+        news
+    });
+}
+
 struct Server {
     node: Arc<Node>,
     websockets: Arc<Semaphore>,
     request_bytes: Budget,
-    head: watch::Receiver<Height>,
     pending: broadcast::Sender<B256>,
     stopped: watch::Receiver<bool>,
     registry: Arc<Registry>,
@@ -224,7 +244,12 @@ impl Server {
             return self.refuse(StatusCode::SERVICE_UNAVAILABLE, Reason::ServerBusy.error());
         };
         let config = &self.node.config;
-        let news = News { heads: self.head.clone(), pending: self.pending.subscribe(), stopping: self.stopped.clone() };
+        let news = News {
+            heads: self.node.heads.subscribe(),
+            syncing: self.node.syncing.subscribe(),
+            pending: self.pending.subscribe(),
+            stopping: self.stopped.clone(),
+        };
         let node = Arc::clone(&self.node);
         upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
             move |socket| async move {

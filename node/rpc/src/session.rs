@@ -3,6 +3,7 @@
 //! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due;
 //! a client that reads slowly gets everything later, and nothing queues for it meanwhile.
 
+use crate::backend::SyncProgress;
 use crate::convert;
 use crate::filters::random_id;
 use crate::logs;
@@ -20,7 +21,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) enum Topic {
     NewHeads,
     Logs(Box<Filter>),
-    Pending { full: bool },
+    Pending {
+        full: bool,
+    },
+    /// Whether catching up, and what the client has heard of it.
+    Syncing {
+        told: Option<bool>,
+    },
 }
 
 pub(crate) struct Session {
@@ -74,17 +81,25 @@ impl Session {
 
     /// Whether any subscription follows the chain.
     pub fn follows_heads(&self) -> bool {
-        self.lock().values().any(|subscription| subscription.started && !subscription.topic.is_pending())
+        self.any(Topic::is_of_blocks)
     }
 
     pub fn follows_pending(&self) -> bool {
-        self.lock().values().any(|subscription| subscription.started && subscription.topic.is_pending())
+        self.any(|topic| matches!(topic, Topic::Pending { .. }))
+    }
+
+    pub fn follows_syncing(&self) -> bool {
+        self.any(|topic| matches!(topic, Topic::Syncing { .. }))
+    }
+
+    fn any(&self, wanted: impl Fn(&Topic) -> bool) -> bool {
+        self.lock().values().any(|subscription| subscription.started && wanted(&subscription.topic))
     }
 
     /// The lowest height some subscription has not been told about yet.
     pub fn next(&self) -> Option<u64> {
         let subscriptions = self.lock();
-        let started = subscriptions.values().filter(|subscription| subscription.started && !subscription.topic.is_pending());
+        let started = subscriptions.values().filter(|subscription| subscription.started && subscription.topic.is_of_blocks());
         started.map(|subscription| subscription.next).min()
     }
 
@@ -101,7 +116,7 @@ impl Session {
                 Topic::Logs(filter) => {
                     messages.extend(logs::matching(&block, filter).map(|log| notification(*id, &log)));
                 }
-                Topic::Pending { .. } => continue,
+                Topic::Pending { .. } | Topic::Syncing { .. } => continue,
             }
             subscription.next = height.0 + 1;
         }
@@ -118,9 +133,29 @@ impl Session {
                 let waiting = node.backend.pool_transaction(&hash)?;
                 Some(notification(*id, &convert::pending_transaction(waiting.transaction(), waiting.sender())))
             }
-            Topic::NewHeads | Topic::Logs(_) => None,
+            Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } => None,
         });
         messages.collect()
+    }
+
+    /// Messages to those who have not heard whether this node catches up, or heard otherwise. The first comes at once: who subscribes
+    /// learns how it stands.
+    pub fn tell_syncing(&self, progress: Option<SyncProgress>) -> Vec<String> {
+        let now = progress.is_some();
+        let mut messages = Vec::new();
+        for (id, subscription) in self.lock().iter_mut().filter(|(_, subscription)| subscription.started) {
+            let Topic::Syncing { told } = &mut subscription.topic else { continue };
+            if told.replace(now) == Some(now) {
+                continue;
+            }
+            messages.push(match progress {
+                None => notification(*id, &false),
+                Some(progress) => {
+                    notification(*id, &serde_json::json!({"syncing": true, "status": convert::progress(progress)}))
+                }
+            });
+        }
+        messages
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Subscription>> {
@@ -130,8 +165,8 @@ impl Session {
 }
 
 impl Topic {
-    fn is_pending(&self) -> bool {
-        matches!(self, Self::Pending { .. })
+    fn is_of_blocks(&self) -> bool {
+        matches!(self, Self::NewHeads | Self::Logs(_))
     }
 }
 

@@ -3,6 +3,7 @@
 //! One task owns the socket. It works on a bounded number of requests at a time and stops reading when there are that many;
 //! while the client does not read, it waits in the write, so that a slow client costs one message and one task.
 
+use crate::backend::SyncProgress;
 use crate::dispatch::{Reply, answer};
 use crate::listener::Origin;
 use crate::node::Node;
@@ -25,6 +26,7 @@ const MAX_BLOCKS_BEHIND: u64 = 10_000;
 /// What a connection listens to.
 pub(crate) struct News {
     pub heads: watch::Receiver<Height>,
+    pub syncing: watch::Receiver<Option<SyncProgress>>,
     pub pending: broadcast::Receiver<B256>,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
@@ -49,7 +51,7 @@ async fn converse(
     socket: WebSocket,
     news: News,
 ) -> Result<(), axum::Error> {
-    let News { mut heads, mut pending, stopping } = news;
+    let News { mut heads, mut syncing, mut pending, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
     let (sink, mut messages) = socket.split();
@@ -83,6 +85,11 @@ async fn converse(
                     return writer.close().await;
                 }
             }
+            changed = syncing.changed(), if session.follows_syncing() => {
+                if changed.is_err() {
+                    return writer.close().await;
+                }
+            }
             hash = pending.recv(), if session.follows_pending() => match hash {
                 Ok(hash) => {
                     for message in session.tell_pending(node, hash) {
@@ -94,6 +101,10 @@ async fn converse(
                 Err(broadcast::error::RecvError::Closed) => return writer.close().await,
             },
             _ = ping.tick() => writer.sink.send(Message::Ping(Default::default())).await?,
+        }
+        let progress = *syncing.borrow_and_update();
+        for message in session.tell_syncing(progress) {
+            writer.send(message).await?;
         }
         let head = heads.borrow().0;
         if session.next().is_some_and(|next| head.saturating_sub(next) > MAX_BLOCKS_BEHIND) {

@@ -19,8 +19,9 @@ async fn every_method_answers_good_requests() {
     }
     for method in Method::ALL {
         let covered = examples.iter().any(|(example, _)| example == method);
-        let by_websocket = matches!(method, Method::EthSubscribe | Method::EthUnsubscribe);
-        assert!(covered || by_websocket, "{method:?} has no example");
+        // Answered over a WebSocket only, and only once a block comes.
+        let elsewhere = matches!(method, Method::EthSubscribe | Method::EthUnsubscribe | Method::EthSendRawTransactionSync);
+        assert!(covered || elsewhere, "{method:?} has no example");
     }
 }
 

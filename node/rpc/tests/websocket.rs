@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ECHO, FUNDED, Fixture, log, transfer};
-use corniche_rpc::RpcConfig;
+use corniche_rpc::{RpcConfig, SyncProgress};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -59,6 +59,26 @@ async fn pending_transactions_are_told_as_hashes_or_in_full() {
 }
 
 #[tokio::test]
+async fn catching_up_is_told_when_it_begins_and_when_it_ends() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let syncing = socket.subscribe(json!(["syncing"])).await;
+    assert_eq!(socket.notification(&syncing).await, false, "how it stands comes at once");
+    let height = corniche_types::Height;
+    let behind = |current| Some(SyncProgress { starting: height(0), current: height(current), highest: height(256) });
+    for current in [16, 17, 18] {
+        *fixture.chain.syncing.lock().unwrap() = behind(current);
+        fixture.chain.mine(&[]);
+        fixture.chain.announce_head();
+    }
+    let told = socket.notification(&syncing).await;
+    assert_eq!((&told["syncing"], &told["status"]["highestBlock"]), (&json!(true), &json!("0x100")));
+    *fixture.chain.syncing.lock().unwrap() = None;
+    fixture.chain.announce_head();
+    assert_eq!(socket.notification(&syncing).await, false, "steps in between are not told");
+}
+
+#[tokio::test]
 async fn subscriptions_end_are_bounded_and_need_a_websocket() {
     let fixture = Fixture::with(RpcConfig { max_subscriptions_per_websocket: 2, ..RpcConfig::default() }).await;
     let mut socket = fixture.client.websocket().await;
@@ -70,8 +90,8 @@ async fn subscriptions_end_are_bounded_and_need_a_websocket() {
     assert_eq!(socket.call("eth_unsubscribe", json!([first])).await["error"]["message"], "subscription not found");
     fixture.chain.mine(&[]);
     assert_eq!(socket.notification(&second).await["number"], "0x1");
-    let error = &socket.call("eth_subscribe", json!(["syncing"])).await["error"];
-    assert_eq!((&error["code"], &error["message"]), (&json!(-32601), &json!("no \"syncing\" subscription in eth namespace")));
+    let error = &socket.call("eth_subscribe", json!(["news"])).await["error"];
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32601), &json!("no \"news\" subscription in eth namespace")));
     for params in [json!([]), json!([7]), json!(["logs", {"topics": 5}]), json!(["newHeads", 1, 2])] {
         assert_eq!(socket.call("eth_subscribe", params.clone()).await["error"]["code"], -32602, "{params}");
     }

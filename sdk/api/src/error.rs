@@ -4,9 +4,10 @@
 //! a phrase below is part of the interface. Code −32000 is what geth answers to everything a transaction may be refused for.
 
 use crate::Method;
-use alloy_primitives::Bytes;
+use alloy_primitives::{B256, Bytes};
 use corniche_types::{DecodeError, SkipReason};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Error codes of JSON-RPC 2.0, EIP-1474 and geth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +29,8 @@ pub enum ErrorCode {
     LimitExceeded = -32005,
     /// A call reverted; `data` holds what the contract returned.
     Reverted = 3,
+    /// A transaction has no receipt within the time its sender would wait; `data` holds its hash (EIP-7966).
+    NotProcessedInTime = 4,
 }
 
 impl ErrorCode {
@@ -41,6 +44,7 @@ impl ErrorCode {
         Self::ResponseTooLarge,
         Self::LimitExceeded,
         Self::Reverted,
+        Self::NotProcessedInTime,
     ];
 
     /// What it says by itself.
@@ -57,6 +61,9 @@ impl ErrorCode {
             Self::ResponseTooLarge => "response too large",
             Self::LimitExceeded => "a limit of this node, not of the chain",
             Self::Reverted => "execution reverted",
+            Self::NotProcessedInTime => {
+                "The transaction was added to the mempool but wasn't processed in …, with its hash as data"
+            }
         }
     }
 
@@ -118,6 +125,9 @@ reasons! {
     AccountLimit = (Refused, "account limit exceeded"),
     /// The disk is nearly full, the node is stopping or catching up.
     NotAccepting = (LimitExceeded, "node does not accept transactions now"),
+    /// While its sender waited for the receipt.
+    TransactionDropped = (Refused, "transaction dropped"),
+    TransactionReplaced = (Refused, "transaction replaced"),
     // calls
     ExecutionReverted = (Reverted, "execution reverted"),
     OutOfGas = (Refused, "out of gas"),
@@ -134,6 +144,7 @@ reasons! {
     TooManyAddresses = (InvalidParams, "exceed max addresses"),
     TooManyTopics = (InvalidParams, "exceed max topics"),
     TooManyResults = (LimitExceeded, "query returned more than"),
+    TooManySlots = (InvalidParams, "exceed max storage slots"),
     // the DAG
     /// A full node, or one that was told to keep no trace.
     DagNotAvailable = (Refused, "this node has no DAG to show"),
@@ -196,7 +207,7 @@ impl From<DecodeError> for RpcError {
 pub struct RpcError {
     pub code: i32,
     pub message: String,
-    /// Revert data as a hex string, for reverted calls only.
+    /// Revert data of a reverted call, or the hash of a transaction that was not processed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Bytes>,
 }
@@ -217,6 +228,12 @@ impl RpcError {
         // A name is the client's text of any length; clients match the code.
         let name: String = name.chars().take(64).collect();
         Self::new(ErrorCode::MethodNotFound, format!("the method {name} does not exist/is not available"))
+    }
+
+    /// It waits in the pool all the same; the words are EIP-7966's.
+    pub fn not_processed_in(patience: Duration, hash: B256) -> Self {
+        let message = format!("The transaction was added to the mempool but wasn't processed in {patience:?}");
+        Self { data: Some(Bytes::copy_from_slice(hash.as_slice())), ..Self::new(ErrorCode::NotProcessedInTime, message) }
     }
 
     /// A method that this build has and this node does not serve. The code is that of an unknown one, which clients that probe for

@@ -86,18 +86,24 @@ methods! {
     EthGetCode = "eth_getCode" "(account: Address, block?: BlockId) -> Bytes",
     /// 32 bytes of a contract's storage.
     EthGetStorageAt = "eth_getStorageAt" "(account: Address, slot: Slot, block?: BlockId) -> Bytes32",
+    /// Values of storage slots of several accounts at once, at most 1,024.
+    EthGetStorageValues = "eth_getStorageValues" "(slots: SlotsByAccount, block?: BlockId) -> ValuesByAccount",
     /// Runs a call on a state and answers what it returns.
     EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides) -> Bytes",
     /// A gas limit with which a transaction succeeds.
     EthEstimateGas = "eth_estimateGas" "(call: Call, block?: BlockId, state?: StateOverrides) -> Quantity",
     /// Base fee and a tip: the price for a transaction of type 0 or 1.
     EthGasPrice = "eth_gasPrice" "() -> Quantity",
+    /// Wei per gas in the next block.
+    EthBaseFee = "eth_baseFee" "() -> Quantity",
     /// A tip that recent blocks paid.
     EthMaxPriorityFeePerGas = "eth_maxPriorityFeePerGas" "() -> Quantity",
     /// Base fees, fullness and tips of recent blocks.
     EthFeeHistory = "eth_feeHistory" "(count: Count, newest?: BlockId, percentiles?: Numbers) -> FeeHistory",
     /// Hands a signed transaction to the pool.
     EthSendRawTransaction = "eth_sendRawTransaction" "(transaction: Bytes) -> Hash",
+    /// The same, answered with the receipt. It waits for so many milliseconds: 2,000 unless said otherwise, 20,000 at most (EIP-7966).
+    EthSendRawTransactionSync = "eth_sendRawTransactionSync" "(transaction: Bytes, timeout?: Count) -> Receipt",
     /// A transaction of a block or of the pool.
     EthGetTransactionByHash = "eth_getTransactionByHash" "(hash: Hash) -> Transaction | null",
     /// A transaction by its place in a block.
@@ -138,10 +144,19 @@ methods! {
     EthGetFilterLogs = "eth_getFilterLogs" "(filter: Quantity) -> Log[]",
     /// Drops a filter; false when there was none.
     EthUninstallFilter = "eth_uninstallFilter" "(filter: Quantity) -> Boolean",
-    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full.
+    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full; `syncing` begins with how it stands.
     EthSubscribe = "eth_subscribe" "(topic: Topic, how?: LogFilter | Boolean) -> Quantity",
     /// Ends a subscription.
     EthUnsubscribe = "eth_unsubscribe" "(subscription: Quantity) -> Boolean",
+    // txpool
+    /// How many transactions of the pool can be executed now, and how many wait for an earlier nonce.
+    TxpoolStatus = "txpool_status" "() -> PoolStatus",
+    /// The pool's transactions by sender and nonce. A pool too large for one answer is refused.
+    TxpoolContent = "txpool_content" "() -> PoolContent",
+    /// One sender's transactions in the pool by nonce.
+    TxpoolContentFrom = "txpool_contentFrom" "(sender: Address) -> PoolContentFrom",
+    /// The pool's transactions by sender and nonce, a line for each.
+    TxpoolInspect = "txpool_inspect" "() -> PoolLines",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",

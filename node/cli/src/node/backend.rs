@@ -113,6 +113,13 @@ impl Backend for NodeBackend {
         self.shared.mirror.transaction(hash)
     }
 
+    fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction> {
+        match sender {
+            Some(sender) => self.shared.mirror.of_sender(sender),
+            None => self.shared.mirror.all(),
+        }
+    }
+
     fn pending_nonce(&self, address: &Address) -> u64 {
         match self.state(self.head()) {
             Some(state) => self.shared.mirror.pending_nonce(address, &*state),

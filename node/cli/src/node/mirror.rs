@@ -13,6 +13,9 @@ use std::{
 /// Transactions that left the pool unexecuted are remembered, this many.
 const REMEMBERED: usize = 10_000;
 
+/// Transactions read before the mirror is left to others for a moment.
+const READ_TOGETHER: usize = 256;
+
 /// A copy of the pool for readers.
 #[derive(Default)]
 pub struct Mirror {
@@ -107,12 +110,40 @@ impl Mirror {
         next
     }
 
+    /// A sender's transactions by nonce.
+    pub fn of_sender(&self, sender: &Address) -> Vec<VerifiedTransaction> {
+        let inner = self.lock();
+        inner.nonces.get(sender).map(|nonces| inner.held(nonces).collect()).unwrap_or_default()
+    }
+
+    /// All transactions by sender and nonce. The pipeline's thread waits for the mirror, so they are read a few senders at a time.
+    pub fn all(&self) -> Vec<VerifiedTransaction> {
+        let mut all = Vec::new();
+        let mut next = Some(Address::ZERO);
+        while let Some(from) = next.take() {
+            let inner = self.lock();
+            let (begun, mut senders) = (all.len(), inner.nonces.range(from..));
+            for (_, nonces) in senders.by_ref() {
+                all.extend(inner.held(nonces));
+                if all.len() - begun >= READ_TOGETHER {
+                    break;
+                }
+            }
+            next = senders.next().map(|(sender, _)| *sender);
+        }
+        all
+    }
+
     pub fn len(&self) -> usize {
         self.lock().transactions.len()
     }
 }
 
 impl Inner {
+    fn held<'i>(&'i self, nonces: &'i BTreeMap<u64, B256>) -> impl Iterator<Item = VerifiedTransaction> {
+        nonces.values().filter_map(|hash| Some(self.transactions.get(hash)?.transaction.clone()))
+    }
+
     fn remove(&mut self, hash: &B256) {
         let Some(entry) = self.transactions.remove(hash) else { return };
         let sender = entry.transaction.sender();
@@ -153,6 +184,19 @@ mod tests {
         mirror.executed([first.hash(), second.hash()]);
         assert_eq!(mirror.len(), 0);
         assert_eq!(mirror.pending_nonce(&sender, &EmptyState), 0, "the nonces it held are free");
+    }
+
+    #[test]
+    fn the_pool_is_read_by_sender_and_nonce_however_large() {
+        let mirror = Mirror::default();
+        for nonce in (0..3 * READ_TOGETHER as u64).rev() {
+            mirror.pending(transfer(nonce, 1));
+        }
+        let sender = transfer(0, 1).sender();
+        let nonces: Vec<_> = mirror.all().iter().map(|transaction| transaction.transaction().nonce()).collect();
+        assert_eq!(nonces, (0..3 * READ_TOGETHER as u64).collect::<Vec<_>>());
+        assert_eq!(mirror.of_sender(&sender).len(), nonces.len());
+        assert!(mirror.of_sender(&Address::ZERO).is_empty());
     }
 
     #[test]

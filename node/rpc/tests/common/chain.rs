@@ -225,6 +225,11 @@ impl TestChain {
         Held(self.clone())
     }
 
+    /// How many transactions wait.
+    pub fn waiting_in_pool(&self) -> usize {
+        self.pool.lock().unwrap().len()
+    }
+
     /// How many readers wait.
     pub fn waiting(&self) -> u32 {
         *self.waiting.lock().unwrap()
@@ -313,6 +318,14 @@ impl Backend for TestChain {
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
         self.pool.lock().unwrap().get(hash).cloned()
+    }
+
+    fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction> {
+        let pool = self.pool.lock().unwrap();
+        let wanted = pool.values().filter(|waiting| sender.is_none_or(|sender| *sender == waiting.sender()));
+        let mut wanted: Vec<_> = wanted.cloned().collect();
+        wanted.sort_by_key(|waiting| (waiting.sender(), waiting.transaction().nonce()));
+        wanted
     }
 
     fn pending_nonce(&self, address: &Address) -> u64 {

@@ -25,6 +25,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::EthGetCode, json!([ECHO, "0x1"])),
         (Method::EthGetCode, json!([FUNDED, "latest"])),
         (Method::EthGetStorageAt, json!([ECHO, "0x3", "latest"])),
+        (Method::EthGetStorageValues, json!([{ECHO.to_string(): ["0x3", "0x0"]}, "latest"])),
         (Method::EthCall, json!([{"to": ECHO, "data": "0x01020304"}, "latest"])),
         (Method::EthEstimateGas, json!([{"from": FUNDED, "to": unknown.to_string()[..42], "value": "0x1"}])),
         (Method::EthFeeHistory, json!(["0x2", "latest", [10.0, 50.0]])),
@@ -58,6 +59,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::EthGetFilterChanges, json!([pool])),
         (Method::EthGetFilterLogs, json!([filter])),
         (Method::EthUninstallFilter, json!([filter])),
+        (Method::TxpoolContentFrom, json!([FUNDED])),
         (Method::CornicheGetOrdering, json!(["0x1"])),
         (Method::CornicheGetOrdering, json!(["0x0"])),
         (Method::CornicheGetCertificate, json!(["0x1"])),
@@ -84,6 +86,10 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::EthAccounts,
         Method::EthBlockNumber,
         Method::EthGasPrice,
+        Method::EthBaseFee,
+        Method::TxpoolStatus,
+        Method::TxpoolContent,
+        Method::TxpoolInspect,
         Method::EthMaxPriorityFeePerGas,
     ] {
         all.push((plain, nothing.clone()));

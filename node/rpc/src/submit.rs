@@ -1,0 +1,60 @@
+//! Sending transactions: one at a time, several of a batch together, and with an answer that waits for the receipt.
+
+use crate::convert;
+use crate::jsonrpc::{Json, Params, json};
+use crate::node::Node;
+use alloy_primitives::{B256, Bytes};
+use alloy_rpc_types_eth::{Index, TransactionReceipt};
+use corniche_api::{Reason, RpcError, TransactionStatus};
+use std::time::{Duration, Instant};
+
+/// `eth_sendRawTransaction`.
+pub(crate) async fn submit(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    let raw: Bytes = params.at_most(1)?.required(0)?;
+    json(&node.backend.submit(raw).await?)
+}
+
+/// The same, and how long the answer took.
+pub(crate) async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
+    let begun = Instant::now();
+    (submit(node, params).await, begun.elapsed())
+}
+
+/// `eth_sendRawTransactionSync` (EIP-7966): the receipt, as soon as there is one. Nobody looks for it in between: a waiting request
+/// costs a look-up for each new block.
+pub(crate) async fn submit_and_wait(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+    let raw: Bytes = params.at_most(2)?.required(0)?;
+    let wished = params.optional::<Index>(1)?.filter(|wished| wished.0 > 0);
+    let patience = wished.map_or(node.config.receipt_timeout, |wished| Duration::from_millis(wished.0 as u64));
+    let patience = patience.min(node.config.max_receipt_timeout);
+    let _place = node.awaited_receipts.try_acquire().map_err(|_| Reason::ServerBusy.error())?;
+
+    let (mut heads, mut stopped) = (node.heads.subscribe(), node.stopped.clone());
+    let hash = node.backend.submit(raw).await?;
+    let patience_ends = tokio::time::sleep(patience);
+    tokio::pin!(patience_ends);
+    loop {
+        heads.mark_unchanged();
+        if let Some(receipt) = outcome(node, &hash)? {
+            return json(&receipt);
+        }
+        tokio::select! {
+            changed = heads.changed() => changed.map_err(|_| Reason::NotAccepting.with("the node is stopping"))?,
+            _ = stopped.wait_for(|stopped| *stopped) => return Err(RpcError::not_processed_in(patience, hash)),
+            () = &mut patience_ends => return Err(RpcError::not_processed_in(patience, hash)),
+        }
+    }
+}
+
+/// The receipt if the transaction is executed, an error if it never will be, and nothing while it waits.
+fn outcome(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
+    if let Some((height, index)) = node.backend.transaction(hash) {
+        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block for a transaction"))?;
+        return convert::receipt(&block, index as usize).map(Some);
+    }
+    match node.backend.status(hash) {
+        Some(TransactionStatus::Dropped { reason }) => Err(Reason::TransactionDropped.with(reason)),
+        Some(TransactionStatus::Replaced { by }) => Err(Reason::TransactionReplaced.with(by)),
+        _ => Ok(None),
+    }
+}

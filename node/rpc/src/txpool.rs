@@ -1,0 +1,126 @@
+//! `txpool_*`: what waits in the pool, as geth tells it. `pending` can be executed now, `queued` waits for an earlier nonce.
+
+use crate::convert;
+use crate::jsonrpc::{Json, json};
+use crate::node::Node;
+use alloy_primitives::{Address, U64};
+use alloy_rpc_types_eth::Transaction;
+use corniche_api::{Reason, RpcError};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::StateView;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// JSON of one transaction without its data.
+const TRANSACTION_JSON_BYTES: usize = 700;
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+struct Halves<T> {
+    pending: T,
+    queued: T,
+}
+
+/// By nonce; JSON makes decimal digits of it, as geth does.
+type ByNonce<T> = BTreeMap<u64, T>;
+/// By address in mixed case.
+type ByAddress<T> = BTreeMap<String, ByNonce<T>>;
+
+/// `txpool_status`.
+pub(crate) fn status(node: &Node) -> Result<Json, RpcError> {
+    let (mut pending, mut queued) = (0, 0);
+    let state = newest(node)?;
+    for sender in node.backend.pool(None).chunk_by(|one, next| one.sender() == next.sender()) {
+        let (now, later) = halves(sender, &*state);
+        pending += now.len();
+        queued += later.len();
+    }
+    json(&Halves { pending: U64::from(pending), queued: U64::from(queued) })
+}
+
+/// `txpool_content`.
+pub(crate) fn content(node: &Node) -> Result<Json, RpcError> {
+    let pool = node.backend.pool(None);
+    within_limits(node, &pool)?;
+    json(&by_address(&pool, &*newest(node)?, in_full))
+}
+
+/// `txpool_contentFrom`.
+pub(crate) fn content_from(node: &Node, sender: &Address) -> Result<Json, RpcError> {
+    let pool = node.backend.pool(Some(sender));
+    within_limits(node, &pool)?;
+    let (now, later) = halves(&pool, &*newest(node)?);
+    json(&Halves { pending: by_nonce(now, in_full), queued: by_nonce(later, in_full) })
+}
+
+/// `txpool_inspect`: a line for each.
+pub(crate) fn inspect(node: &Node) -> Result<Json, RpcError> {
+    json(&by_address(&node.backend.pool(None), &*newest(node)?, in_a_line))
+}
+
+fn newest(node: &Node) -> Result<std::sync::Arc<dyn StateView>, RpcError> {
+    Ok(node.state(Default::default())?.1)
+}
+
+/// One sender's transactions, which stand by nonce: those that follow its account's nonce without a gap, and the others.
+fn halves<'p>(
+    transactions: &'p [VerifiedTransaction],
+    state: &dyn StateView,
+) -> (&'p [VerifiedTransaction], &'p [VerifiedTransaction]) {
+    let Some(first) = transactions.first() else { return (&[], &[]) };
+    let next = state.account(&first.sender()).map_or(0, |account| account.nonce);
+    let nonce = |transaction: &VerifiedTransaction| transaction.transaction().nonce();
+    // A block may have come between the look at the pool and the look at the state.
+    let executed = transactions.partition_point(|transaction| nonce(transaction) < next);
+    let waiting = &transactions[executed..];
+    let run = waiting.iter().zip(next..).take_while(|(transaction, expected)| nonce(transaction) == *expected).count();
+    waiting.split_at(run)
+}
+
+fn by_address<T>(
+    pool: &[VerifiedTransaction],
+    state: &dyn StateView,
+    show: impl Fn(&VerifiedTransaction) -> T + Copy,
+) -> Halves<ByAddress<T>> {
+    let mut all = Halves { pending: BTreeMap::new(), queued: BTreeMap::new() };
+    for sender in pool.chunk_by(|one, next| one.sender() == next.sender()) {
+        let name = sender[0].sender().to_checksum(None);
+        let (now, later) = halves(sender, state);
+        if !now.is_empty() {
+            all.pending.insert(name.clone(), by_nonce(now, show));
+        }
+        if !later.is_empty() {
+            all.queued.insert(name, by_nonce(later, show));
+        }
+    }
+    all
+}
+
+fn by_nonce<T>(transactions: &[VerifiedTransaction], show: impl Fn(&VerifiedTransaction) -> T) -> ByNonce<T> {
+    transactions.iter().map(|transaction| (transaction.transaction().nonce(), show(transaction))).collect()
+}
+
+fn in_full(transaction: &VerifiedTransaction) -> Transaction {
+    convert::pending_transaction(transaction.transaction(), transaction.sender())
+}
+
+/// In geth's words.
+fn in_a_line(transaction: &VerifiedTransaction) -> String {
+    let transaction = transaction.transaction();
+    let to = transaction.to().map_or_else(|| "contract creation".to_string(), |to| to.to_checksum(None));
+    let (value, gas, price) = (transaction.value(), transaction.gas_limit(), transaction.max_fee_per_gas());
+    format!("{to}: {value} wei + {gas} gas × {price} wei")
+}
+
+/// Refuses, before it is written, an answer that would be too large.
+fn within_limits(node: &Node, pool: &[VerifiedTransaction]) -> Result<(), RpcError> {
+    let bytes =
+        pool.iter().map(|transaction| TRANSACTION_JSON_BYTES + 2 * transaction.transaction().raw().len()).sum::<usize>();
+    let most = node.config.max_response_bytes;
+    if bytes > most {
+        return Err(Reason::ResponseTooLarge.with(format!(
+            "{} transactions, about {bytes} bytes of at most {most}; ask for one sender's with txpool_contentFrom",
+            pool.len()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! What waits in the pool, and those who wait for it.
+
+mod common;
+
+use alloy_primitives::keccak256;
+use common::{FUNDED, Fixture, transfer};
+use corniche_api::{ErrorCode, RpcError};
+use corniche_rpc::RpcConfig;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn sender() -> String {
+    FUNDED.to_checksum(None)
+}
+
+#[tokio::test]
+async fn what_can_run_is_told_apart_from_what_waits_for_an_earlier_nonce() {
+    let fixture = Fixture::start().await;
+    let client = &fixture.client;
+    let empty = json!({"pending": {}, "queued": {}});
+    assert_eq!(client.result("txpool_content", json!([])).await, empty);
+    assert_eq!(client.result("txpool_contentFrom", json!([FUNDED])).await, empty);
+    for nonce in [0, 1, 10, 3] {
+        client.result("eth_sendRawTransaction", json!([transfer(nonce)])).await;
+    }
+    assert_eq!(client.result("txpool_status", json!([])).await, json!({"pending": "0x2", "queued": "0x2"}));
+    let content = client.result("txpool_content", json!([])).await;
+    let nonces = |half: &str| content[half][&sender()].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!((nonces("pending"), nonces("queued")), (vec!["0".into(), "1".into()], vec!["10".to_string(), "3".into()]));
+    let first = &content["pending"][&sender()]["0"];
+    assert_eq!((&first["hash"], &first["blockHash"]), (&json!(keccak256(transfer(0))), &Value::Null));
+    let own = client.result("txpool_contentFrom", json!([FUNDED])).await;
+    assert_eq!(own, json!({"pending": content["pending"][&sender()], "queued": content["queued"][&sender()]}));
+    let lines = client.result("txpool_inspect", json!([])).await;
+    assert_eq!(
+        lines["pending"][&sender()]["1"],
+        "0x2222222222222222222222222222222222222222: 1 wei + 21000 gas × 2000000000 wei"
+    );
+    // The missing one comes; then a block with three.
+    client.result("eth_sendRawTransaction", json!([transfer(2)])).await;
+    assert_eq!(client.result("txpool_status", json!([])).await, json!({"pending": "0x4", "queued": "0x1"}));
+    fixture.chain.mine(&[(transfer(0), vec![]), (transfer(1), vec![]), (transfer(2), vec![])]);
+    assert_eq!(client.result("txpool_status", json!([])).await, json!({"pending": "0x1", "queued": "0x1"}));
+}
+
+#[tokio::test]
+async fn a_pool_too_large_for_an_answer_is_refused_with_what_to_ask_instead() {
+    let config = RpcConfig { namespaces: "all".parse().unwrap(), max_response_bytes: 3_000, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    for nonce in 0..4 {
+        fixture.client.result("eth_sendRawTransaction", json!([transfer(nonce)])).await;
+    }
+    let (code, message) = fixture.client.error("txpool_content", json!([])).await;
+    assert_eq!(code, -32003);
+    assert!(
+        message.starts_with("response too large: 4 transactions, about ") && message.ends_with("txpool_contentFrom"),
+        "{message}"
+    );
+    assert_eq!(fixture.client.result("txpool_status", json!([])).await["pending"], "0x4");
+}
+
+#[tokio::test]
+async fn what_waits_in_the_pool_is_nothing_for_strangers() {
+    let fixture = Fixture::with(RpcConfig::default()).await;
+    for method in ["txpool_status", "txpool_content", "txpool_inspect"] {
+        let (code, message) = fixture.client.error(method, json!([])).await;
+        assert_eq!(code, -32601, "{method}");
+        assert!(message.contains("does not serve the namespace \"txpool\""), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_who_waits_is_answered_with_the_receipt() {
+    let fixture = Fixture::start().await;
+    let hash = keccak256(transfer(0));
+    let asked = async { fixture.client.result("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
+    let mined = async {
+        // Blocks with something else do not satisfy the one who waits.
+        while fixture.chain.waiting_in_pool() == 0 {
+            tokio::task::yield_now().await;
+        }
+        fixture.chain.mine(&[]);
+        fixture.chain.mine(&[(transfer(0), vec![])]);
+    };
+    let (receipt, ()) = tokio::join!(asked, mined);
+    assert_eq!(
+        (&receipt["transactionHash"], &receipt["status"], &receipt["blockNumber"]),
+        (&json!(hash), &json!("0x1"), &json!("0x2"))
+    );
+    assert_eq!(receipt, fixture.client.result("eth_getTransactionReceipt", json!([hash])).await);
+}
+
+#[tokio::test]
+async fn who_waited_in_vain_gets_the_hash_and_the_transaction_stays() {
+    let fixture = Fixture::with(RpcConfig { max_receipt_timeout: Duration::from_millis(3), ..RpcConfig::default() }).await;
+    // Said in either form, too much and not at all: at most as long as the node waits.
+    for (nonce, timeout) in [json!(1), json!("0x1"), json!(60_000), json!(0), Value::Null].into_iter().enumerate() {
+        let raw = transfer(nonce as u64);
+        let error = fixture.client.call("eth_sendRawTransactionSync", json!([raw, timeout])).await["error"].clone();
+        assert_eq!((&error["code"], &error["data"]), (&json!(4), &json!(keccak256(&raw))), "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with("The transaction was added to the mempool but wasn't processed in "), "{message}");
+        let waiting = fixture.client.result("eth_getTransactionByHash", json!([keccak256(&raw)])).await;
+        assert_eq!(waiting["blockHash"], Value::Null);
+    }
+    assert_eq!(fixture.client.error("eth_sendRawTransactionSync", json!([transfer(9), "soon"])).await.0, -32602);
+    *fixture.chain.refusal.lock().unwrap() = Some(RpcError::new(ErrorCode::Refused, "nonce too low"));
+    let refused = fixture.client.error("eth_sendRawTransactionSync", json!([transfer(9)])).await;
+    assert_eq!(refused, (-32000, "nonce too low".into()));
+}
+
+#[tokio::test]
+async fn those_who_wait_for_receipts_are_bounded_and_do_not_outlive_the_server() {
+    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 1, ..RpcConfig::default() }).await;
+    let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
+    let others = async {
+        while fixture.chain.waiting_in_pool() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = fixture.client.error("eth_sendRawTransactionSync", json!([transfer(1)])).await;
+        assert_eq!(second, (-32005, "server busy".into()));
+        assert_eq!(fixture.chain.waiting_in_pool(), 1, "who is refused has sent nothing");
+        fixture.server.stop().await;
+    };
+    let (first, ()) = tokio::join!(first, others);
+    assert_eq!(first["error"]["code"], 4, "{first}");
+}
