@@ -45,6 +45,11 @@ impl BlockReads {
         }
     }
 
+    /// Accounts that were reached for while cold, but for the coinbase.
+    pub(crate) fn reached(&self) -> &[Address] {
+        &self.reached
+    }
+
     /// Whether what was seen of block `then` is the same in block `now`.
     pub fn hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
         let unseen = |field: BlockField| self.fields & field as u8 == 0;

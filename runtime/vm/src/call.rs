@@ -9,10 +9,11 @@ use crate::{
     machine::Machine,
     outcome::{Call, CallOutcome, End},
     precompile, price,
+    trace::Trace,
     transact::Run,
 };
 use alloy_primitives::{TxKind, U256};
-use corniche_state::StateView;
+use corniche_state::{Changes, StateView};
 use corniche_types::{
     SkipReason,
     intrinsic::{MAX_INIT_CODE_BYTES, TRANSACTION_GAS},
@@ -31,6 +32,28 @@ impl Vm {
         }
     }
 
+    /// The same, with everything it does on its way written down.
+    pub fn trace_call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call, trace: &mut Trace) -> CallOutcome {
+        match self.call_permit() {
+            Ok(_permit) => traced_call(self.machine_for_calls(), view, env, call, Some(trace)),
+            Err(busy) => CallOutcome::before_running(busy),
+        }
+    }
+
+    /// The same, and what it would leave behind, its fee settled as a transaction's whose tip goes to the block's coinbase.
+    pub fn simulate(
+        &self,
+        view: &dyn StateView,
+        env: &BlockEnv,
+        call: &Call,
+        trace: Option<&mut Trace>,
+    ) -> (CallOutcome, Changes) {
+        match self.call_permit() {
+            Ok(_permit) => simulate(self.machine_for_calls(), view, env, call, trace),
+            Err(busy) => (CallOutcome::before_running(busy), Changes::default()),
+        }
+    }
+
     /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all of that, otherwise. Exact for a
     /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
@@ -40,7 +63,27 @@ impl Vm {
 }
 
 pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
-    let refused = |reason| CallOutcome::before_running(End::Invalid(reason));
+    traced_call(machine, view, env, call, None)
+}
+
+pub(crate) fn traced_call<'a>(
+    machine: &'a dyn Machine,
+    view: &'a dyn StateView,
+    env: &'a BlockEnv,
+    call: &Call,
+    trace: Option<&'a mut Trace>,
+) -> CallOutcome {
+    simulate(machine, view, env, call, trace).0
+}
+
+pub(crate) fn simulate<'a>(
+    machine: &'a dyn Machine,
+    view: &'a dyn StateView,
+    env: &'a BlockEnv,
+    call: &Call,
+    trace: Option<&'a mut Trace>,
+) -> (CallOutcome, Changes) {
+    let refused = |reason| (CallOutcome::before_running(End::Invalid(reason)), Changes::default());
     let intrinsic = intrinsic_gas(call.to.is_none(), &call.input, &call.access_list);
     if intrinsic > call.gas {
         return refused(SkipReason::IntrinsicGas);
@@ -48,10 +91,11 @@ pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, 
     if call.to.is_none() && call.input.len() > MAX_INIT_CODE_BYTES {
         return refused(SkipReason::InitCodeSize);
     }
-    let mut world = World::new(machine, Journal::new(view), env, call.from, call.gas_price);
+    let mut world = World::new(machine, Journal::new(view), env, call.from, call.gas_price, trace);
     let nonce = world.journal.account(&call.from).nonce;
-    let fee = U256::from(call.gas) * U256::from(call.gas_price);
-    if !world.journal.debit(&call.from, fee) || world.journal.account(&call.from).balance < call.value {
+    let wei = |gas: u64, price: u128| U256::from(gas) * U256::from(price);
+    if !world.journal.debit(&call.from, wei(call.gas, call.gas_price)) || world.journal.account(&call.from).balance < call.value
+    {
         return refused(SkipReason::Underfunded);
     }
     if !world.journal.bump_nonce(&call.from) {
@@ -69,8 +113,13 @@ pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, 
     let contract_address = run.contract_address();
     let ended = world.run(run);
     let gas_used = world.gas_used(call.gas, ended.gas_left);
-    let (_, _, logs) = world.journal.finish();
-    CallOutcome { end: ended.end, output: ended.output, gas_used, logs, contract_address }
+    world.journal.credit(&call.from, wei(call.gas - gas_used, call.gas_price));
+    let tip = call.gas_price.saturating_sub(env.base_fee.into());
+    world.journal.credit_at_last(&env.coinbase, wei(gas_used, tip));
+    world.finish_trace(call.gas, gas_used);
+    let (mut changes, additions, logs) = world.journal.finish();
+    changes.merge(additions.resolve(view));
+    (CallOutcome { end: ended.end, output: ended.output, gas_used, logs, contract_address }, changes)
 }
 
 pub(crate) fn estimate_gas(

@@ -10,12 +10,15 @@ use crate::{
     host::{CallKind, CreateRequest, CreateReturn, HostError, Limits},
     outcome::{End, Ended, Fault},
     price,
+    trace::{Ending, FrameKind, TraceFrame},
 };
 use alloy_primitives::{Address, Bytes, U256};
 use corniche_types::intrinsic::{INIT_CODE_WORD_GAS, MAX_INIT_CODE_BYTES};
 
 /// A creation to be run: the creator's nonce has moved already and its balance covers the value.
 pub(crate) struct Creation<'d> {
+    /// For whoever traces.
+    pub kind: FrameKind,
     pub creator: Address,
     pub address: Address,
     pub value: U256,
@@ -28,6 +31,19 @@ pub(crate) struct Creation<'d> {
 impl World<'_> {
     /// Nothing of it remains unless it succeeded, except that the address stays warm (EIP-2929).
     pub fn create(&mut self, creation: Creation<'_>) -> Ended {
+        self.enter(|| creation.to_trace());
+        let address = creation.address;
+        let ended = self.create_untraced(creation);
+        if self.trace.is_some() {
+            // What a creation returns is the code.
+            let hash = self.journal.account(&address).code_hash;
+            let code = if ended.end == End::Success { self.journal.code(&hash) } else { None };
+            self.leave(|| Ending::from(&ended), &code.unwrap_or_else(|| ended.output.clone()), ended.gas_left);
+        }
+        ended
+    }
+
+    fn create_untraced(&mut self, creation: Creation<'_>) -> Ended {
         self.journal.warm_account(&creation.address);
         let existing = self.journal.account(&creation.address);
         if existing.nonce != 0 || existing.has_code() {
@@ -64,7 +80,8 @@ impl World<'_> {
                 false => Ended::failed(End::Fault(Fault("the value of a creation was not checked".into())), 0),
             };
         };
-        self.call(Message {
+        // The constructor runs in the creation's frame, as far as a trace is concerned; undoing it undoes the creation.
+        self.call_unguarded(Message {
             kind: CallKind::Call,
             code_of: address,
             address,
@@ -76,6 +93,12 @@ impl World<'_> {
             depth: creation.depth,
             limits: creation.limits,
         })
+    }
+}
+
+impl Creation<'_> {
+    fn to_trace(&self) -> TraceFrame {
+        TraceFrame::beginning(self.kind, self.creator, self.address, self.value, self.gas, self.data)
     }
 }
 
@@ -92,20 +115,16 @@ impl Frame<'_, '_> {
             return Err(HostError::OutOfGas);
         };
         let nothing = |gas| Ok(CreateReturn { address: None, output: Bytes::new(), gas });
-        if !self.may_open(request.value) {
-            return nothing(base);
-        }
         let creator = self.context.address;
+        let obstacle = self.obstacle(request.value);
         let nonce = self.world.journal.account(&creator).nonce;
-        if !self.world.journal.bump_nonce(&creator) {
-            return nothing(base);
-        }
-        let address = match request.salt {
-            None => creator.create(nonce),
-            Some(salt) => creator.create2_from_code(salt, &request.code),
+        let (kind, address) = match request.salt {
+            None => (FrameKind::Create, creator.create(nonce)),
+            Some(salt) => (FrameKind::Create2, creator.create2_from_code(salt, &request.code)),
         };
         let given = price::all_but_one_64th(rest);
-        let ended = self.world.create(Creation {
+        let creation = Creation {
+            kind,
             creator,
             address,
             value: request.value,
@@ -113,7 +132,15 @@ impl Frame<'_, '_> {
             gas: given,
             depth: self.context.depth + 1,
             limits: request.limits,
-        });
+        };
+        if let Some(why) = obstacle {
+            self.world.fail_to_open(|| creation.to_trace(), why, given);
+            return nothing(base);
+        }
+        if !self.world.journal.bump_nonce(&creator) {
+            return nothing(base);
+        }
+        let ended = self.world.create(creation);
         let gas = base + given - ended.gas_left;
         match ended.end {
             End::Success => Ok(CreateReturn { address: Some(address), output: Bytes::new(), gas }),

@@ -14,6 +14,7 @@ use crate::{
     outcome::{End, Ended, Fault},
     precompile, price,
     table::Table,
+    trace::{Ending, FrameKind, Trace, TraceFrame},
     wasm::Entry,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -32,6 +33,8 @@ pub(crate) struct World<'a> {
     /// Hashes of the code that ran. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
     /// undone; the same on all nodes, unlike what they have loaded.
     pub warm_code: Table<B256, ()>,
+    /// Told what happens, when anybody wants to know.
+    pub trace: Option<&'a mut Trace>,
 }
 
 /// A call to be run, its price already paid by the caller.
@@ -50,6 +53,18 @@ pub(crate) struct Message {
     pub limits: Limits,
 }
 
+impl Message {
+    fn to_trace(&self) -> TraceFrame {
+        let (kind, from) = match self.kind {
+            CallKind::Call => (FrameKind::Call, self.caller),
+            CallKind::Static => (FrameKind::StaticCall, self.caller),
+            // Who acts is who called, and stays it.
+            CallKind::Delegate => (FrameKind::DelegateCall, self.address),
+        };
+        TraceFrame::beginning(kind, from, self.code_of, self.value, self.gas, &self.input)
+    }
+}
+
 impl<'a> World<'a> {
     /// Price of reaching for an account, which is warm afterwards (EIP-2929). Precompiles are warm from the start.
     pub fn access_account(&mut self, address: &Address) -> u64 {
@@ -63,15 +78,38 @@ impl<'a> World<'a> {
 
     /// Runs a message whose value the caller is known to have. Nothing of it remains unless it succeeded.
     pub fn call(&mut self, message: Message) -> Ended {
+        self.enter(|| message.to_trace());
         let checkpoint = self.journal.checkpoint();
         let ended = self.call_unguarded(message);
         if ended.end != End::Success {
             self.journal.revert(checkpoint);
         }
+        self.leave(|| Ending::from(&ended), &ended.output, ended.gas_left);
         ended
     }
 
-    fn call_unguarded(&mut self, message: Message) -> Ended {
+    /// A frame begins, for whoever traces.
+    pub fn enter(&mut self, frame: impl FnOnce() -> TraceFrame) {
+        if let Some(trace) = &mut self.trace {
+            trace.enter(frame());
+        }
+    }
+
+    /// The frame ends that began last.
+    pub fn leave(&mut self, ending: impl FnOnce() -> Ending, output: &Bytes, gas_left: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.leave(ending(), output, gas_left);
+        }
+    }
+
+    /// A frame that does not open.
+    pub fn fail_to_open(&mut self, frame: impl FnOnce() -> TraceFrame, why: Ending, gas: u64) {
+        self.enter(frame);
+        self.leave(|| why, &Bytes::new(), gas);
+    }
+
+    /// The same, not guarded and not traced.
+    pub fn call_unguarded(&mut self, message: Message) -> Ended {
         if message.kind != CallKind::Delegate && !self.transfer(&message.caller, &message.address, message.value) {
             return fault("the value of a call was not checked", &message.caller);
         }
@@ -148,9 +186,15 @@ impl Frame<'_, '_> {
         if self.world.journal.interrupted() { Err(HostError::Fault("interrupted".into())) } else { Ok(charged) }
     }
 
-    /// Whether one more frame may open, with this value to hand over.
-    pub(crate) fn may_open(&mut self, value: U256) -> bool {
-        self.context.depth + 1 < MAX_CALL_DEPTH && self.world.journal.account(&self.context.address).balance >= value
+    /// Why no further frame may open that is handed this value; none when it may.
+    pub(crate) fn obstacle(&mut self, value: U256) -> Option<Ending> {
+        if self.context.depth + 1 >= MAX_CALL_DEPTH {
+            Some(Ending::TooDeep)
+        } else if self.world.journal.account(&self.context.address).balance < value {
+            Some(Ending::Unaffordable)
+        } else {
+            None
+        }
     }
 }
 
@@ -227,7 +271,11 @@ impl Host for Frame<'_, '_> {
         self.refuse_static()?;
         let cost = price::LOG + price::LOG_TOPIC * topics.len() as u64 + price::LOG_BYTE * data.len() as u64;
         affordable(cost, gas_left)?;
-        self.world.journal.log(Log { address: self.context.address, topics, data });
+        let log = Log { address: self.context.address, topics, data };
+        if let Some(trace) = &mut self.world.trace {
+            trace.log(&log);
+        }
+        self.world.journal.log(log);
         Ok(Charged::new((), cost))
     }
 
@@ -269,23 +317,27 @@ impl Host for Frame<'_, '_> {
         let given = request.gas_wanted.min(price::all_but_one_64th(request.gas_left - base));
         let stipend = if carries_value { price::CALL_STIPEND } else { 0 };
         let gas = given.saturating_add(stipend);
-        let ended = if self.may_open(value) {
-            let context = &self.context;
-            let delegate = request.kind == CallKind::Delegate;
-            self.world.call(Message {
-                kind: request.kind,
-                code_of: request.to,
-                address: if delegate { context.address } else { request.to },
-                caller: if delegate { context.caller } else { context.address },
-                value: if delegate { context.value } else { value },
-                input: request.input,
-                gas,
-                is_static: context.is_static || request.kind == CallKind::Static,
-                depth: context.depth + 1,
-                limits: request.limits,
-            })
-        } else {
-            Ended::failed(End::OutOfGas, gas)
+        let obstacle = self.obstacle(value);
+        let context = &self.context;
+        let delegate = request.kind == CallKind::Delegate;
+        let message = Message {
+            kind: request.kind,
+            code_of: request.to,
+            address: if delegate { context.address } else { request.to },
+            caller: if delegate { context.caller } else { context.address },
+            value: if delegate { context.value } else { value },
+            input: request.input,
+            gas,
+            is_static: context.is_static || request.kind == CallKind::Static,
+            depth: context.depth + 1,
+            limits: request.limits,
+        };
+        let ended = match obstacle {
+            None => self.world.call(message),
+            Some(why) => {
+                self.world.fail_to_open(|| message.to_trace(), why, gas);
+                Ended::failed(End::OutOfGas, gas)
+            }
         };
         let status = match ended.end {
             End::Success => CallStatus::Success,

@@ -8,7 +8,7 @@
 
 mod counters;
 
-use crate::{price, table::Table};
+use crate::{price, table::Table, trace};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Account, Additions, Changes, KECCAK_EMPTY, StateView, Sum};
 use corniche_types::Log;
@@ -275,6 +275,23 @@ impl<'a> Journal<'a> {
     /// Gas to give back, before the cap.
     pub fn refund(&self) -> u64 {
         u64::try_from(self.refund).unwrap_or(0)
+    }
+
+    /// What a trace tells of the state; `reached` is for the caller to add.
+    pub fn touched(&self) -> trace::Touched {
+        let account = |(address, touched): (&Address, &Touched<Loaded>)| {
+            let Loaded { original, current } = touched.loaded.as_ref()?;
+            Some((*address, (original.clone(), current.clone())))
+        };
+        let slot = |(key, touched): (&SlotKey, &Touched<Slot>)| {
+            (*key, touched.loaded.as_ref().map(|slot| (slot.original, slot.current)))
+        };
+        trace::Touched {
+            accounts: self.accounts.entries().filter_map(account).collect(),
+            slots: self.storage.entries().map(slot).collect(),
+            reached: Default::default(),
+            code: self.code.clone(),
+        }
     }
 
     /// Everything that differs from the view, what is added to it unread, and the logs.

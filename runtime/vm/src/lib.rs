@@ -22,6 +22,7 @@ mod price;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod transact;
 mod vm;
 pub mod wasm;
@@ -30,5 +31,6 @@ pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
 pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
 pub use precompile::{PrecompileError, is_precompile, precompiles};
+pub use trace::{Ending, FrameKind, OWN_BYTES, Touched, Trace, TraceFrame, TraceLimits, TraceLog};
 pub use vm::{Vm, VmConfig};
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

@@ -75,6 +75,10 @@ impl<K: Copy + Ord, V> Table<K, V> {
         self.entries.len()
     }
 
+    pub fn entries(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
     pub fn into_entries(self) -> Vec<(K, V)> {
         self.entries
     }

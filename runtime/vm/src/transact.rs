@@ -16,9 +16,10 @@ use crate::{
     host::{BlockEnv, CallKind, Limits},
     journal::Journal,
     machine::Machine,
-    outcome::{End, Ended, Executed, NotExecuted},
+    outcome::{End, Ended, Executed, Fault, NotExecuted},
     price,
     table::Table,
+    trace::{FrameKind, Touched, Trace},
 };
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::VerifiedTransaction;
@@ -36,6 +37,20 @@ impl Vm {
     ) -> Result<Executed, NotExecuted> {
         transact(self.machine(), view, env, transaction.transaction(), transaction.sender(), tip_to)
     }
+
+    /// The same beside blocks, as calls run, with what it does on its way written down if somebody wants it.
+    pub fn replay(
+        &self,
+        view: &dyn StateView,
+        env: &BlockEnv,
+        transaction: &VerifiedTransaction,
+        tip_to: Address,
+        trace: Option<&mut Trace>,
+    ) -> Result<Executed, NotExecuted> {
+        let _permit = self.call_permit().map_err(|busy| NotExecuted::Fault(Fault(busy.reason().unwrap_or_default())))?;
+        let (machine, sender) = (self.machine_for_calls(), transaction.sender());
+        traced_transact(machine, view, env, transaction.transaction(), sender, tip_to, trace)
+    }
 }
 
 pub(crate) fn transact(
@@ -45,6 +60,18 @@ pub(crate) fn transact(
     transaction: &Transaction,
     sender: Address,
     tip_to: Address,
+) -> Result<Executed, NotExecuted> {
+    traced_transact(machine, view, env, transaction, sender, tip_to, None)
+}
+
+pub(crate) fn traced_transact<'a>(
+    machine: &'a dyn Machine,
+    view: &'a dyn StateView,
+    env: &'a BlockEnv,
+    transaction: &Transaction,
+    sender: Address,
+    tip_to: Address,
+    trace: Option<&'a mut Trace>,
 ) -> Result<Executed, NotExecuted> {
     let gas_limit = transaction.gas_limit();
     let access_list = transaction.access_list();
@@ -58,7 +85,7 @@ pub(crate) fn transact(
     checked.map_err(NotExecuted::Skipped)?;
 
     let gas_price = transaction.effective_gas_price(env.base_fee);
-    let mut world = World::new(machine, journal, env, sender, gas_price);
+    let mut world = World::new(machine, journal, env, sender, gas_price, trace);
     let paid = world.journal.debit(&sender, wei(gas_limit, gas_price)) && world.journal.bump_nonce(&sender);
     assert!(paid, "the checks cover the gas limit at the effective price and the nonce");
     world.warm(transaction.to(), &access_list);
@@ -84,6 +111,7 @@ pub(crate) fn transact(
     world.journal.credit(&sender, wei(gas_limit - gas_used, gas_price));
     let tip = gas_price - u128::from(env.base_fee);
     world.journal.credit_at_last(&tip_to, wei(gas_used, tip));
+    world.finish_trace(gas_limit, gas_used);
 
     let success = ended.end == End::Success;
     let output = match ended.end.reason() {
@@ -148,7 +176,14 @@ impl Run<'_> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(machine: &'a dyn Machine, journal: Journal<'a>, block: &'a BlockEnv, origin: Address, gas_price: u128) -> Self {
+    pub fn new(
+        machine: &'a dyn Machine,
+        journal: Journal<'a>,
+        block: &'a BlockEnv,
+        origin: Address,
+        gas_price: u128,
+        trace: Option<&'a mut Trace>,
+    ) -> Self {
         Self {
             machine,
             journal,
@@ -158,6 +193,15 @@ impl<'a> World<'a> {
             block_reads: BlockReads::default(),
             open: Vec::new(),
             warm_code: Table::default(),
+            trace,
+        }
+    }
+
+    /// Nothing runs any more: hands over to whoever traces what is left to tell.
+    pub fn finish_trace(&mut self, gas_limit: u64, gas_used: u64) {
+        if let Some(trace) = &mut self.trace {
+            let reached = self.block_reads.reached().iter().copied().collect();
+            trace.finish(gas_limit, gas_used, Touched { reached, ..self.journal.touched() });
         }
     }
 
@@ -191,6 +235,7 @@ impl<'a> World<'a> {
                 limits,
             }),
             TxKind::Create => self.create(Creation {
+                kind: FrameKind::Create,
                 creator: run.from,
                 address: run.from.create(run.nonce),
                 value: run.value,

@@ -9,4 +9,5 @@ mod properties;
 mod scripts;
 mod skips;
 mod storage;
+mod traces;
 mod transfers;

@@ -9,7 +9,8 @@ use crate::{
     },
     machine::{Code, Deployment, Machine, Prepared},
     outcome::End,
-    transact::transact,
+    trace::{Trace, TraceLimits},
+    transact::{traced_transact, transact},
     wasm::Entry,
 };
 use alloy_consensus::TxEip1559;
@@ -26,6 +27,9 @@ pub const BLOCK_GAS: u64 = 30_000_000;
 pub const PREPARE_GAS: u64 = 1_000;
 pub const TIP_TO: Address = Address::repeat_byte(0xf0);
 pub const COINBASE: Address = Address::repeat_byte(0xc0);
+
+/// More than any test does.
+pub const EVERYTHING: TraceLimits = TraceLimits { bytes: 1 << 30, top_only: false };
 
 /// What a contract does.
 pub type Script = Arc<dyn Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync>;
@@ -304,10 +308,23 @@ impl Chain {
         transact(&self.scripts, view, &self.env, transaction.transaction(), transaction.sender(), TIP_TO)
     }
 
+    /// Runs it and keeps what happened on its way.
+    pub fn trace(&self, draft: TxEip1559, limits: TraceLimits) -> Trace {
+        let (transaction, mut trace) = (self.sign(draft.clone()), Trace::new(limits));
+        let sender = transaction.sender();
+        let traced = Some(&mut trace);
+        let executed =
+            traced_transact(&self.scripts, &self.view(), &self.env, transaction.transaction(), sender, TIP_TO, traced);
+        assert_eq!(executed, self.run(draft), "being watched changes nothing");
+        trace
+    }
+
     /// Runs it and keeps what it did. Checks what holds for every transaction.
     pub fn send(&mut self, draft: TxEip1559) -> Executed {
         let (before, nonce) = (self.supply(), self.account(self.sender()).nonce);
-        let executed = self.run(draft).expect("valid");
+        let executed = self.run(draft.clone()).expect("valid");
+        let trace = self.trace(draft, EVERYTHING);
+        super::traces::check(&trace, &executed);
         assert_eq!(self.account(self.sender()).nonce, nonce, "running changes nothing");
         let added = executed.additions.resolve(&self.view());
         self.state.merge(executed.changes.clone());
