@@ -31,7 +31,7 @@ pub struct Config {
     pub weak_votes: bool,
     /// Votes go to all instead of the leader: one message delay less a phase, n times the messages (row 24).
     pub all_to_all: bool,
-    /// The same leader for all slots of a view (row 38).
+    /// The same leader for all slots of a view (row 38): for measuring, as a faulty one can leave out what it likes for ever.
     pub stable_leader: bool,
     /// Own cars that may be uncertified at once (D2, row 18).
     pub cars_ahead: u64,

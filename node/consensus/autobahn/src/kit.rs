@@ -124,7 +124,7 @@ impl Kit for AutobahnKit {
     }
 
     /// Every second time with the switches thrown (rows 15, 18–21, 24, 38 of the checklist).
-    fn vary(&self, random: &mut Random) -> Option<Rc<dyn Kit>> {
+    fn vary(&self, random: &mut Random, all_honest: bool) -> Option<Rc<dyn Kit>> {
         if random.once_in(2) {
             return None;
         }
@@ -135,7 +135,8 @@ impl Kit for AutobahnKit {
             optimistic_tips: !random.once_in(3),
             weak_votes: random.once_in(3),
             all_to_all: random.once_in(3),
-            stable_leader: random.once_in(6),
+            // A faulty leader of every slot leaves out what it likes, for ever.
+            stable_leader: random.once_in(6) && all_honest,
             cars_ahead: random.between(1, 3),
             view_timeout_ms: random.between(1, 4) * 100,
             ..self.config.clone()

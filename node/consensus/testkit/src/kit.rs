@@ -40,8 +40,9 @@ pub trait Kit {
         None
     }
 
-    /// The same engine and committee with other parameters that a network may choose. `None`: as it is.
-    fn vary(&self, _random: &mut Random) -> Option<Rc<dyn Kit>> {
+    /// The same engine and committee with other parameters that a network may choose, also such as are live with honest validators only
+    /// when there are no others. `None`: as it is.
+    fn vary(&self, _random: &mut Random, _all_honest: bool) -> Option<Rc<dyn Kit>> {
         None
     }
 }

@@ -240,9 +240,10 @@ impl fmt::Display for Schedule {
 
 /// Runs the schedule of one seed. The error says what went wrong and how to see it again.
 pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
-    let kit = &kit.vary(&mut Random::new(seed).fork("parameters")).unwrap_or_else(|| kit.clone());
-    let committee = kit.committee();
     let schedule = Schedule::new(&**kit, seed);
+    let varied = kit.vary(&mut Random::new(seed).fork("parameters"), schedule.doubles.is_empty());
+    let kit = varied.as_ref().unwrap_or(kit);
+    let committee = kit.committee();
     let _announce = Announce { name: kit.name(), size: committee.size(), seed };
     perform(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
 }
