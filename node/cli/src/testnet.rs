@@ -213,7 +213,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             learn_addresses: true,
             index: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
-            serve: Serve { namespaces: up.namespaces.clone().unwrap_or_default() },
+            serve: Serve { namespaces: up.namespaces.clone().unwrap_or_default(), ..Serve::default() },
             limits: limits.clone(),
         };
         let config_path = folder.join("node.toml");

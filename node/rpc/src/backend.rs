@@ -4,7 +4,7 @@
 //! from memory or from local disk, never wait for the network, and may be called from many threads at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes};
-use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::TraceEvent;
 use corniche_state::StateView;
@@ -36,6 +36,11 @@ pub trait Backend: Send + Sync + 'static {
     /// The logs bloom of the block at `height`, for scanning many blocks; override it where that is cheaper than the block.
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
         self.block(height).map(|block| block.header.logs_bloom)
+    }
+
+    /// Unix seconds of the block at `height`; override it where that is cheaper than the block.
+    fn timestamp(&self, height: Height) -> Option<u64> {
+        self.block(height).map(|block| block.header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height>;
@@ -78,6 +83,17 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Where a transaction stands; `None` when nothing is known of it.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;
+
+    /// When a transaction entered this node's pool, and when it left it unexecuted; what is known of it.
+    fn pool_times(&self, _hash: &B256) -> TransactionTimes {
+        TransactionTimes::default()
+    }
+
+    /// Who orders and signs.
+    fn validators(&self) -> Validators;
+
+    /// What execution did since the node started.
+    fn statistics(&self) -> Statistics;
 
     /// The newest round of which [`Self::dag_events`] knows something. The error is what the client is told: a node that
     /// orders nothing has no DAG.
@@ -166,6 +182,11 @@ impl ChainBlock {
 
     pub fn height(&self) -> Height {
         Height(self.header.number)
+    }
+
+    /// The time that was agreed on with its order; the genesis block's is what its header says.
+    pub fn time(&self) -> TimestampMs {
+        self.ordering.as_ref().map_or(TimestampMs(self.header.timestamp * 1000), |ordering| ordering.time)
     }
 }
 

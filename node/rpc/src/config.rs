@@ -10,6 +10,15 @@ pub struct RpcConfig {
     pub namespaces: Namespaces,
     /// Open connections, WebSockets included; further ones are closed at once.
     pub max_connections: usize,
+    /// Open connections from one address, which behind a proxy is everyone's.
+    pub max_connections_per_address: usize,
+    /// Requests per second from one address, elements of batches counted; `None`: any number. A few seconds of them may come at once.
+    pub requests_per_second: Option<u32>,
+    /// Whether requests from this machine itself are not counted.
+    pub spare_loopback: bool,
+    /// Names by which requests may call this node, beside addresses: a page whose own name leads here, made to read what it may not, calls
+    /// by another. `None`: any.
+    pub hosts: Option<Vec<String>>,
     /// Open WebSockets.
     pub max_websockets: usize,
     /// A connection on which nothing moves in either direction for this long is closed. WebSockets are pinged well before.
@@ -29,6 +38,10 @@ pub struct RpcConfig {
     /// Requests of one WebSocket that are answered at the same time; reading stops at this number.
     pub max_requests_per_websocket: usize,
     pub max_subscriptions_per_websocket: usize,
+    /// A subscriber this many blocks behind is disconnected: it would not catch up.
+    pub max_blocks_behind: u64,
+    /// Pending transactions a subscriber to them may be behind.
+    pub max_pending_behind: usize,
     /// Filters of all clients together.
     pub max_filters: usize,
     /// A filter nobody asks for this long is dropped.
@@ -49,7 +62,12 @@ pub struct RpcConfig {
     /// Block and log readings that run at the same time.
     pub max_running_reads: usize,
     pub max_waiting_reads: usize,
-    /// Blocks one log query may span.
+    /// Time between the first and the last block of one log query. Blocks follow each other in milliseconds or in a minute, so their
+    /// number says little.
+    pub max_log_span: Duration,
+    /// How long one log query may take.
+    pub max_log_time: Duration,
+    /// Blocks that a filter or a subscriber for logs is taken forward at once.
     pub max_log_blocks: u64,
     /// Logs one query may answer with.
     pub max_logs: usize,
@@ -75,6 +93,10 @@ impl Default for RpcConfig {
         Self {
             namespaces: Namespaces::default(),
             max_connections: 1024,
+            max_connections_per_address: 1024,
+            requests_per_second: None,
+            spare_loopback: true,
+            hosts: Some(vec!["localhost".into()]),
             max_websockets: 256,
             idle_timeout: Duration::from_secs(90),
             body_timeout: Duration::from_secs(20),
@@ -85,6 +107,8 @@ impl Default for RpcConfig {
             max_batch: 1000,
             max_requests_per_websocket: 16,
             max_subscriptions_per_websocket: 32,
+            max_blocks_behind: 10_000,
+            max_pending_behind: 1024,
             max_filters: 1024,
             filter_lifetime: Duration::from_secs(300),
             receipt_timeout: Duration::from_secs(2),
@@ -95,6 +119,8 @@ impl Default for RpcConfig {
             max_waiting_calls: 256,
             max_running_reads: cores.max(2),
             max_waiting_reads: 1024,
+            max_log_span: Duration::from_secs(31 * 24 * 3600),
+            max_log_time: Duration::from_secs(5),
             max_log_blocks: 100_000,
             max_logs: 10_000,
             max_log_criteria: 1000,

@@ -19,7 +19,11 @@ use crate::txpool;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
-use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError, openrpc};
+use corniche_api::{
+    Certificate, DagRange, HeadBlock, Heads, Method, Ordering, Reason, RpcError, TransactionReport, TransactionStatus,
+    TransactionTimes, openrpc,
+};
+use corniche_types::Height;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,10 +120,12 @@ impl Caller<'_> {
 
     /// Each is polled in its turn, so that the transactions reach admission in the order of the batch.
     async fn submit_together(&mut self, out: &mut String, calls: &[Call<'_>]) {
-        let mut waiting = Vec::with_capacity(calls.len());
-        for call in calls {
-            waiting.push(submit_timed(self.node, &call.params));
-        }
+        let (node, origin) = (self.node, self.origin);
+        let submit_one = async |call: &Call<'_>| match node.rates.take(origin, Instant::now()) {
+            Ok(()) => submit_timed(node, &call.params).await,
+            Err(error) => (Err(error), Duration::ZERO),
+        };
+        let waiting: Vec<_> = calls.iter().map(submit_one).collect();
         for (call, (result, took)) in calls.iter().zip(futures::future::join_all(waiting).await) {
             let mut one = String::new();
             self.finish(&mut one, call, Method::EthSendRawTransaction, result, took);
@@ -145,6 +151,9 @@ impl Caller<'_> {
             Message::Invalid => return self.refuse(out, Message::invalid()),
             Message::Call(call) => call,
         };
+        if let Err(error) = self.node.rates.take(self.origin, Instant::now()) {
+            return self.decline(out, Message::Call(call), error);
+        }
         let method = match served(self.node, &call.method) {
             Ok(method) => method,
             Err(error) => {
@@ -381,8 +390,14 @@ impl Caller<'_> {
             }
             Method::CornicheGetTransactionStatus => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| json(&node.backend.status(&hash))).await
+                node.read(origin, move |node| json(&transaction_report(node, &hash))).await
             }
+            Method::CornicheGetHeads => {
+                params.at_most(0)?;
+                node.read(origin, |node| json(&heads(node)?)).await
+            }
+            Method::CornicheGetValidators => params.at_most(0).and_then(|_| json(&backend.validators())),
+            Method::CornicheGetStatistics => params.at_most(0).and_then(|_| json(&backend.statistics())),
             Method::CornicheGetDag => {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
                 node.read(origin, move |node| json(&dag::window(node, range)?)).await
@@ -498,6 +513,27 @@ fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcError> {
         Some((height, index)) => transaction_in_block(node, BlockId::from(height.0), Index(index as usize)),
         None => json(&()),
     }
+}
+
+/// A status, and the times that are known.
+fn transaction_report(node: &Node, hash: &B256) -> Option<TransactionReport> {
+    let status = node.backend.status(hash)?;
+    let times = match status {
+        TransactionStatus::Executed { block_number, .. } | TransactionStatus::Certified { block_number, .. } => {
+            let ordered = node.backend.block(Height(block_number)).map(|block| block.time().0);
+            TransactionTimes { ordered_ms: ordered, ..TransactionTimes::default() }
+        }
+        _ => node.backend.pool_times(hash),
+    };
+    Some(TransactionReport { status, times })
+}
+
+fn heads(node: &Node) -> Result<Heads, RpcError> {
+    let head = |height| -> Result<HeadBlock, RpcError> {
+        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block at a head"))?;
+        Ok(HeadBlock { hash: block.hash, number: height.0, timestamp_ms: block.time().0 })
+    };
+    Ok(Heads { executed: head(node.backend.head())?, certified: head(node.backend.finalized())? })
 }
 
 fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {

@@ -30,6 +30,7 @@ mod listener;
 mod logs;
 mod metrics;
 mod node;
+mod rates;
 mod server;
 mod session;
 mod submit;

@@ -1,12 +1,14 @@
 //! Connections: so many at a time, none that stays silent for long.
 
+use crate::config::RpcConfig;
 use crate::metrics::Metrics;
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,13 +21,35 @@ use tokio::time::{Instant, Sleep};
 pub(crate) struct BoundedListener {
     listener: TcpListener,
     room: Arc<Semaphore>,
+    /// Open connections by address, and how many one may have.
+    addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
+    max_per_address: usize,
     idle_timeout: Duration,
     metrics: Metrics,
 }
 
 impl BoundedListener {
-    pub fn new(listener: TcpListener, max: usize, idle_timeout: Duration, metrics: Metrics) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(max)), idle_timeout, metrics }
+    pub fn new(listener: TcpListener, config: &RpcConfig, metrics: Metrics) -> Self {
+        Self {
+            listener,
+            room: Arc::new(Semaphore::new(config.max_connections)),
+            addresses: Arc::default(),
+            max_per_address: config.max_connections_per_address,
+            idle_timeout: config.idle_timeout,
+            metrics,
+        }
+    }
+
+    /// A place among all, and one among those of the same address.
+    fn admit(&self, origin: Origin) -> Option<Place> {
+        let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
+        let mut addresses = lock(&self.addresses);
+        let open = addresses.entry(origin).or_default();
+        if *open >= self.max_per_address {
+            return None;
+        }
+        *open += 1;
+        Some(Place { addresses: self.addresses.clone(), origin, _permit: permit })
     }
 }
 
@@ -44,19 +68,43 @@ impl axum::serve::Listener for BoundedListener {
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            let Some(place) = self.admit(Origin::of(address.ip())) else {
                 self.metrics.connections_refused.inc();
                 continue;
             };
             // Answers are written whole; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
             self.metrics.connections.inc();
-            return (Connection::new(stream, permit, self.idle_timeout, self.metrics.clone()), address);
+            return (Connection::new(stream, place, self.idle_timeout, self.metrics.clone()), address);
         }
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+}
+
+fn lock(addresses: &Mutex<BTreeMap<Origin, usize>>) -> MutexGuard<'_, BTreeMap<Origin, usize>> {
+    // Every critical section leaves the map whole.
+    addresses.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Given back when dropped.
+struct Place {
+    addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
+    origin: Origin,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut addresses = lock(&self.addresses);
+        if let Some(open) = addresses.get_mut(&self.origin) {
+            *open -= 1;
+            if *open == 0 {
+                addresses.remove(&self.origin);
+            }
+        }
     }
 }
 
@@ -70,6 +118,15 @@ impl Origin {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
             v4 => v4,
         })
+    }
+
+    /// From this machine itself.
+    pub fn is_loopback(&self) -> bool {
+        match self.0 {
+            IpAddr::V4(address) => address.is_loopback(),
+            // What is left of ::1.
+            IpAddr::V6(address) => address.is_unspecified(),
+        }
     }
 }
 
@@ -85,13 +142,13 @@ pub(crate) struct Connection {
     idle: Pin<Box<Sleep>>,
     idle_timeout: Duration,
     metrics: Metrics,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, permit: OwnedSemaphorePermit, idle_timeout: Duration, metrics: Metrics) -> Self {
+    fn new(stream: TcpStream, place: Place, idle_timeout: Duration, metrics: Metrics) -> Self {
         let idle = Box::pin(tokio::time::sleep(idle_timeout));
-        Self { stream, idle, idle_timeout, metrics, _permit: permit }
+        Self { stream, idle, idle_timeout, metrics, _place: place }
     }
 
     fn moved(&mut self) {

@@ -8,7 +8,10 @@ use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use corniche_api::{Reason, RpcError};
 use corniche_types::Height;
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
+/// Blocks searched between two looks at the clock.
+const BLOCKS_BETWEEN_LOOKS: u64 = 64;
 /// JSON of one log without its data.
 const LOG_JSON_BYTES: usize = 700;
 
@@ -28,7 +31,13 @@ pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
 pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError> {
     check(node, filter)?;
     let mut found = Found::new(node);
-    for height in heights(node, filter)? {
+    let heights = heights(node, filter)?;
+    let deadline = Instant::now() + node.config.max_log_time;
+    for height in heights.clone() {
+        if height % BLOCKS_BETWEEN_LOOKS == 0 && height > *heights.start() && Instant::now() >= deadline {
+            let searched = format!("blocks {:#x} to {:#x} searched", heights.start(), height - 1);
+            return Err(Reason::QueryTooLong.with(format!("{:?}, {searched}; ask for fewer blocks", node.config.max_log_time)));
+        }
         if let Some(block) = candidate(node, filter, Height(height)) {
             found.add(matching(&block, filter))?;
         }
@@ -40,7 +49,7 @@ pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError>
 fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError> {
     let (from, to) = match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => {
-            let height = node.backend.height_of(&hash).ok_or_else(|| Reason::HeaderNotFound.error())?;
+            let height = node.backend.height_of(&hash).ok_or_else(|| Reason::UnknownBlock.error())?;
             return Ok(height.0..=height.0);
         }
         FilterBlockOption::Range { from_block, to_block } => (from_block.unwrap_or_default(), to_block.unwrap_or_default()),
@@ -56,10 +65,30 @@ fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError
         return Err(Reason::InvalidBlockRange.error());
     }
     let to = to.min(head);
-    if to.saturating_sub(from) >= node.config.max_log_blocks {
-        return Err(Reason::BlockRangeTooLarge.with(node.config.max_log_blocks));
-    }
+    within_span(node, from, to)?;
     Ok(from..=to)
+}
+
+/// Refuses a range that lasts too long, and says how far one from the same block may go.
+fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
+    let time = |height| node.backend.timestamp(Height(height));
+    let (Some(begin), Some(end)) = (time(from), time(to)) else { return Ok(()) };
+    let most = node.config.max_log_span.as_secs();
+    if end.saturating_sub(begin) <= most {
+        return Ok(());
+    }
+    let (mut within, mut beyond) = (from, to);
+    while beyond - within > 1 {
+        let middle = within + (beyond - within) / 2;
+        if time(middle).is_some_and(|middle| middle.saturating_sub(begin) <= most) {
+            within = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    let range = format!("[{from:#x}, {within:#x}]");
+    Err(Reason::BlockRangeTooLarge
+        .with(format!("{most} seconds from the first block to the last; this range would do: {range}")))
 }
 
 /// Logs of the blocks `from..=to` for someone who follows the chain. Ends early, after a whole block, when there are many;

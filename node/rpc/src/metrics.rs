@@ -18,6 +18,7 @@ pub struct Metrics {
     pub(crate) connections_refused: Counter,
     pub(crate) websockets: Gauge,
     pub(crate) subscriptions: Gauge,
+    pub(crate) slow_subscribers: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -43,6 +44,7 @@ impl Metrics {
             connections_refused: Counter::default(),
             websockets: Gauge::default(),
             subscriptions: Gauge::default(),
+            slow_subscribers: Counter::default(),
         };
         let registry = registry.sub_registry_with_prefix("corniche_rpc");
         registry.register("requests", "Requests by method and error code (0: answered)", metrics.requests.clone());
@@ -51,6 +53,11 @@ impl Metrics {
         registry.register("connections_refused", "Connections closed for want of room", metrics.connections_refused.clone());
         registry.register("websockets", "Open WebSockets", metrics.websockets.clone());
         registry.register("subscriptions", "Open subscriptions", metrics.subscriptions.clone());
+        registry.register(
+            "slow_subscribers",
+            "WebSockets closed because the client did not keep up",
+            metrics.slow_subscribers.clone(),
+        );
         metrics
     }
 

@@ -8,6 +8,7 @@ use crate::filters::Filters;
 use crate::jsonrpc::Json;
 use crate::listener::Origin;
 use crate::metrics::Metrics;
+use crate::rates::Rates;
 use crate::work::Work;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use corniche_api::{Reason, RpcError};
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     pub syncing: watch::Sender<Option<SyncProgress>>,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
+    pub rates: Rates,
     /// Places for requests that wait for a receipt.
     pub awaited_receipts: Semaphore,
     calls: Work,
@@ -55,6 +57,7 @@ impl Node {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
+            rates: Rates::new(config.requests_per_second, config.spare_loopback),
             awaited_receipts: Semaphore::new(config.max_awaited_receipts),
             filters: Filters::new(config.max_filters, config.filter_lifetime),
             calls: Work::new(config.max_running_calls, config.max_waiting_calls),

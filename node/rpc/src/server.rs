@@ -33,9 +33,6 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-/// Pending transactions a WebSocket may be behind before it loses some.
-const PENDING_BUFFER: usize = 1024;
-
 /// How often a node that gets no blocks looks whether it is behind.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -67,11 +64,11 @@ impl RpcServer {
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
         let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
-        let (pending, _) = broadcast::channel(PENDING_BUFFER);
+        let (pending, _) = broadcast::channel(node.config.max_pending_behind);
         let feeder = tokio::spawn(feed(Arc::clone(&node), pending.clone(), stopped.clone()));
 
         let config = &node.config;
-        let listener = BoundedListener::new(listener, config.max_connections, config.idle_timeout, node.metrics.clone());
+        let listener = BoundedListener::new(listener, config, node.metrics.clone());
         let server = Arc::new(Server {
             websockets: Arc::new(Semaphore::new(config.max_websockets)),
             request_bytes: Budget::new(config.max_request_bytes_in_flight),
@@ -192,6 +189,9 @@ async fn root(
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
     request: Request,
 ) -> Response {
+    if !server.admits_host(&request) {
+        return (StatusCode::FORBIDDEN, "invalid host specified\n").into_response();
+    }
     match upgrade {
         Ok(upgrade) => server.upgrade(upgrade, origin, request.headers()),
         Err(_) if request.method() == Method::POST => server.post(origin, request).await,
@@ -257,6 +257,19 @@ impl Server {
                 websocket::serve(node, origin, socket, news).await;
             },
         )
+    }
+
+    /// As geth checks it: an address is no name that somebody made to lead here, and neither is one that this node is told it has.
+    fn admits_host(&self, request: &Request) -> bool {
+        let Some(allowed) = &self.node.config.hosts else { return true };
+        let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+        let Some(host) = header.or_else(|| request.uri().authority().map(|authority| authority.as_str())) else { return true };
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) && !name.ends_with(':') => name,
+            _ => host,
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        bare.parse::<std::net::IpAddr>().is_ok() || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
 
     /// Browsers do not ask before they open a WebSocket; they only say where the page is from.

@@ -9,19 +9,20 @@ use crate::listener::Origin;
 use crate::node::Node;
 use crate::server::until;
 use crate::session::Session;
-use axum::extract::ws::{Message, WebSocket};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use corniche_api::{Reason, RpcError};
 use corniche_types::{B256, Height};
 use futures::stream::{FuturesUnordered, SplitSink};
 use futures::{SinkExt, StreamExt};
+use prometheus_client::metrics::counter::Counter;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
+use close_code::{AWAY as GOING_AWAY, NORMAL, POLICY, SIZE as TOO_LARGE};
+
 /// Blocks told about before the connection looks at other business again.
 const BLOCKS_PER_TURN: u64 = 16;
-/// A subscriber further behind than this is disconnected: it would not catch up.
-const MAX_BLOCKS_BEHIND: u64 = 10_000;
 
 /// What a connection listens to.
 pub(crate) struct News {
@@ -55,14 +56,15 @@ async fn converse(
     let stopping = until(stopping);
     tokio::pin!(stopping);
     let (sink, mut messages) = socket.split();
-    let mut writer = Writer { sink, timeout: node.config.idle_timeout };
+    let mut writer =
+        Writer { sink, timeout: node.config.idle_timeout / 2, slow_subscribers: node.metrics.slow_subscribers.clone() };
     let mut working = FuturesUnordered::new();
     let mut ping = tokio::time::interval(node.config.idle_timeout / 3);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let has_room = working.len() < node.config.max_requests_per_websocket;
         tokio::select! {
-            () = &mut stopping => return writer.close().await,
+            () = &mut stopping => return writer.close(GOING_AWAY, "the node is stopping").await,
             Some(reply) = working.next(), if !working.is_empty() => {
                 let Reply { text, subscribed, reserved } = reply;
                 writer.send(text).await?;
@@ -72,7 +74,7 @@ async fn converse(
             message = messages.next(), if has_room => match message {
                 None => return Ok(()),
                 Some(Err(error)) => return refuse(node, &mut writer, error).await,
-                Some(Ok(Message::Close(_))) => return writer.close().await,
+                Some(Ok(Message::Close(_))) => return writer.close(NORMAL, "").await,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 // What the frame is called does not matter.
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
@@ -82,12 +84,12 @@ async fn converse(
             },
             changed = heads.changed(), if session.follows_heads() => {
                 if changed.is_err() {
-                    return writer.close().await;
+                    return writer.close(GOING_AWAY, "").await;
                 }
             }
             changed = syncing.changed(), if session.follows_syncing() => {
                 if changed.is_err() {
-                    return writer.close().await;
+                    return writer.close(GOING_AWAY, "").await;
                 }
             }
             hash = pending.recv(), if session.follows_pending() => match hash {
@@ -96,9 +98,11 @@ async fn converse(
                         writer.send(message).await?;
                     }
                 }
-                // Those in between are lost to this subscriber; the pool does not wait for it.
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return writer.close().await,
+                // The pool waits for nobody. Who missed some is told so, rather than left to believe that it knows all.
+                Err(broadcast::error::RecvError::Lagged(missed)) => {
+                    return writer.drop_slow(node, &format!("too slow: missed {missed} pending transactions")).await;
+                }
+                Err(broadcast::error::RecvError::Closed) => return writer.close(GOING_AWAY, "").await,
             },
             _ = ping.tick() => writer.sink.send(Message::Ping(Default::default())).await?,
         }
@@ -107,8 +111,9 @@ async fn converse(
             writer.send(message).await?;
         }
         let head = heads.borrow().0;
-        if session.next().is_some_and(|next| head.saturating_sub(next) > MAX_BLOCKS_BEHIND) {
-            return writer.close().await;
+        let behind = session.next().map_or(0, |next| (head + 1).saturating_sub(next));
+        if behind > node.config.max_blocks_behind {
+            return writer.drop_slow(node, &format!("too slow: {behind} blocks behind")).await;
         }
         for _ in 0..BLOCKS_PER_TURN {
             let Some(next) = session.next().filter(|next| *next <= head) else { break };
@@ -131,14 +136,16 @@ async fn refuse(node: &Node, writer: &mut Writer, error: axum::Error) -> Result<
         let mut text = String::new();
         crate::jsonrpc::write_response(&mut text, "null", &Err(refusal));
         writer.send(text).await?;
-        return writer.close().await;
+        return writer.close(TOO_LARGE, "message too large").await;
     }
     Err(error)
 }
 
+/// While a client does not read, its connection waits here, and is given up before the connection as a whole counts as idle.
 struct Writer {
     sink: SplitSink<WebSocket, Message>,
     timeout: Duration,
+    slow_subscribers: Counter,
 }
 
 impl Writer {
@@ -148,11 +155,27 @@ impl Writer {
             return Ok(());
         }
         let sent = tokio::time::timeout(self.timeout, self.sink.send(Message::Text(text.into()))).await;
+        if sent.is_err() {
+            self.slow_subscribers.inc();
+        }
         sent.unwrap_or_else(|elapsed| Err(axum::Error::new(elapsed)))
     }
 
-    async fn close(&mut self) -> Result<(), axum::Error> {
-        let closed = tokio::time::timeout(Duration::from_secs(1), self.sink.close()).await;
+    /// Ends the connection of a client that does not keep up. It is told why; if it does not read at all, only the log and the counter
+    /// know.
+    async fn drop_slow(&mut self, node: &Node, reason: &str) -> Result<(), axum::Error> {
+        node.metrics.slow_subscribers.inc();
+        tracing::debug!(reason, "a subscriber is dropped");
+        self.close(POLICY, reason).await
+    }
+
+    async fn close(&mut self, code: u16, reason: &str) -> Result<(), axum::Error> {
+        let farewell = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+        let closing = async {
+            self.sink.send(farewell).await?;
+            self.sink.close().await
+        };
+        let closed = tokio::time::timeout(Duration::from_secs(1), closing).await;
         closed.unwrap_or(Ok(()))
     }
 }

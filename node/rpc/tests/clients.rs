@@ -131,7 +131,7 @@ async fn a_waiting_transaction_is_seen_with_a_null_block_and_counted_as_pending(
     assert_eq!(client.result("eth_getTransactionReceipt", json!([hash])).await, Value::Null);
     assert_eq!(client.result("eth_getTransactionCount", json!([FUNDED, "pending"])).await, "0x1");
     assert_eq!(client.result("eth_getTransactionCount", json!([FUNDED, "latest"])).await, "0x0");
-    assert_eq!(client.result("corniche_getTransactionStatus", json!([hash])).await, json!({"status": "pending"}));
+    assert_eq!(client.result("corniche_getTransactionStatus", json!([hash])).await["status"], "pending");
     let block = fixture.chain.mine(&[(transfer(0), vec![])]);
     let found = client.result("eth_getTransactionByHash", json!([hash])).await;
     assert_eq!((&found["blockHash"], &found["gasPrice"]), (&json!(block.hash), &json!("0x3be71540")));

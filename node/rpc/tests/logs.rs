@@ -6,6 +6,7 @@ use common::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 fn topic(byte: u8) -> String {
     format!("0x{}", format!("{byte:02x}").repeat(32))
@@ -72,19 +73,19 @@ async fn logs_match_by_address_topics_and_range() {
 
 #[tokio::test]
 async fn queries_beyond_the_limits_are_refused_in_known_phrases() {
-    let config = RpcConfig { max_log_blocks: 3, max_logs: 3, max_log_criteria: 2, ..RpcConfig::default() };
+    let config = RpcConfig { max_log_span: Duration::from_secs(2), max_logs: 3, max_log_criteria: 2, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     mine(&fixture);
     let many: Vec<_> = (0..3).map(topic).collect();
     let hash = topic(7);
     let table = [
-        (json!({"fromBlock": "0x0"}), -32602, "exceed maximum block range: 3"),
-        (json!({"fromBlock": "0x0", "toBlock": "0xffffffffffffffff"}), -32602, "exceed maximum block range: 3"),
+        (json!({"fromBlock": "0x0"}), -32602, "exceed maximum block range: 2 seconds"),
+        (json!({"fromBlock": "0x0", "toBlock": "0xffffffffffffffff"}), -32602, "exceed maximum block range: 2 seconds"),
         (json!({"fromBlock": "0x3", "toBlock": "0x1"}), -32602, "invalid block range params"),
         (json!({"fromBlock": "0x1", "toBlock": "0x3"}), -32005, "query returned more than 3 results"),
         (json!({"topics": [many]}), -32602, "exceed max topics: 2"),
         (json!({"address": [ECHO, FUNDED, "0x00000000000000000000000000000000000000aa"]}), -32602, "exceed max addresses: 2"),
-        (json!({"blockHash": hash}), -32000, "header not found"),
+        (json!({"blockHash": hash}), -32000, "unknown block"),
         (json!({"blockHash": hash, "fromBlock": "0x1"}), -32602, "invalid argument 0: "),
         (json!({"topics": [null, null, null, null, null]}), -32602, "invalid argument 0: "),
     ];

@@ -229,5 +229,14 @@ async fn our_own_methods_tell_order_certificate_and_status() {
     assert_eq!(fixture.client.result("corniche_getCertificate", json!(["latest"])).await, Value::Null);
     let status = |hash: Value| fixture.client.result("corniche_getTransactionStatus", json!([hash]));
     assert_eq!(status(block["transactions"][0].clone()).await["status"], "certified");
+    assert_eq!(status(block["transactions"][0].clone()).await["orderedMs"], format!("{:#x}", 1_700_000_001_000u64));
     assert_eq!(status(json!(alloy_primitives::B256::ZERO)).await, Value::Null);
+    let waiting = status(json!(alloy_primitives::keccak256(transfer(2)))).await;
+    assert_eq!(waiting, json!({"status": "pending", "receivedMs": format!("{:#x}", 1_700_000_000_123u64)}));
+    let heads = fixture.client.result("corniche_getHeads", json!([])).await;
+    assert_eq!((&heads["executed"]["number"], &heads["certified"]["number"]), (&json!("0x2"), &json!("0x1")));
+    assert_eq!((&heads["certified"]["hash"], &heads["certified"]["timestampMs"]), (&block["hash"], &json!("0x18bcfe56be8")));
+    let validators = fixture.client.result("corniche_getValidators", json!([])).await;
+    assert_eq!((&validators["quorum"], &validators["validators"][3]["index"]), (&json!("0x3"), &json!("0x3")));
+    assert_eq!(fixture.client.result("corniche_getStatistics", json!([])).await["adopted"], "0x5");
 }

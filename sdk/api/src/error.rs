@@ -143,6 +143,8 @@ reasons! {
     BlockRangeTooLarge = (InvalidParams, "exceed maximum block range"),
     TooManyAddresses = (InvalidParams, "exceed max addresses"),
     TooManyTopics = (InvalidParams, "exceed max topics"),
+    UnknownBlock = (Refused, "unknown block"),
+    QueryTooLong = (LimitExceeded, "query exceeds maximum time"),
     TooManyResults = (LimitExceeded, "query returned more than"),
     TooManySlots = (InvalidParams, "exceed max storage slots"),
     // the DAG
@@ -152,6 +154,7 @@ reasons! {
     RoundRangeTooLarge = (InvalidParams, "exceed maximum round range"),
     // limits of the server
     ServerBusy = (LimitExceeded, "server busy"),
+    RateLimited = (LimitExceeded, "rate limit exceeded"),
     TooManyFilters = (LimitExceeded, "too many filters"),
     TooManySubscriptions = (LimitExceeded, "too many subscriptions"),
     ResponseTooLarge = (ResponseTooLarge, "response too large"),

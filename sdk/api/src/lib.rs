@@ -6,9 +6,10 @@
 //!
 //! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
-//! - [`TransactionStatus`], [`Ordering`], [`Certificate`], [`Dag`]: results of `corniche_*` methods.
+//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Statistics`]: results of `corniche_*` methods.
 
 mod certificate;
+mod chain;
 mod dag;
 mod error;
 mod method;
@@ -20,13 +21,14 @@ mod status;
 
 pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
+pub use chain::{HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
 pub use dag::{Dag, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};
 pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
-pub use status::TransactionStatus;
+pub use status::{TransactionReport, TransactionStatus};
 
 /// Quantities as Ethereum writes them: hexadecimal without leading zeros.
 pub(crate) mod quantity {

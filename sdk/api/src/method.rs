@@ -162,8 +162,14 @@ methods! {
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
     /// The certificate that proves a block final, which may be a later block's.
     CornicheGetCertificate = "corniche_getCertificate" "(block?: BlockId) -> Certificate | null",
-    /// Where a transaction stands, or how it left.
+    /// Where a transaction stands or how it left, and when.
     CornicheGetTransactionStatus = "corniche_getTransactionStatus" "(hash: Hash) -> TransactionStatus | null",
+    /// The newest executed block and the newest certified one.
+    CornicheGetHeads = "corniche_getHeads" "() -> Heads",
+    /// The committee: who orders and signs, and how many signatures make a certificate.
+    CornicheGetValidators = "corniche_getValidators" "() -> Validators",
+    /// What this node's execution did since it started: runs, runs again, results that were ready when they were ordered.
+    CornicheGetStatistics = "corniche_getStatistics" "() -> Statistics",
     /// What a validator's ordering did lately: rounds from and to, or `latest` and how many.
     CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",
 }

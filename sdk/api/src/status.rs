@@ -1,6 +1,6 @@
 //! Where a transaction stands: `corniche_getTransactionStatus`.
 
-use crate::quantity;
+use crate::{TransactionTimes, quantity};
 use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +31,37 @@ pub enum TransactionStatus {
     Replaced { by: B256 },
 }
 
+/// Where a transaction stands and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionReport {
+    #[serde(flatten)]
+    pub status: TransactionStatus,
+    #[serde(flatten)]
+    pub times: TransactionTimes,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn times_stand_beside_the_status() {
+        let times = TransactionTimes { received_ms: Some(16), left_ms: Some(17), ordered_ms: None };
+        let report = TransactionReport { status: TransactionStatus::Dropped { reason: "nonce too low".into() }, times };
+        let expected = json!({"status": "dropped", "reason": "nonce too low", "receivedMs": "0x10", "leftMs": "0x11"});
+        assert_eq!(serde_json::to_value(&report).unwrap(), expected);
+        assert_eq!(serde_json::from_value::<TransactionReport>(expected.clone()).unwrap(), report);
+        assert_eq!(
+            serde_json::from_value::<TransactionStatus>(expected).unwrap(),
+            report.status,
+            "who wants no times ignores them"
+        );
+        assert_eq!(
+            serde_json::from_value::<TransactionReport>(json!({"status": "pending"})).unwrap().times,
+            Default::default()
+        );
+    }
 
     #[test]
     fn words_are_stable() {

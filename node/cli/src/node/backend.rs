@@ -2,8 +2,9 @@
 
 use super::shared::Shared;
 use corniche_admission::Refusal;
-use corniche_api::{ErrorCode, Reason, RpcError, TransactionStatus};
+use corniche_api::{ErrorCode, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
+use corniche_engine::Committee;
 use corniche_network::NetworkHandle;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
 use corniche_state::{State, StateView};
@@ -13,7 +14,10 @@ use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
     ops::RangeInclusive,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use tokio::sync::broadcast;
 
@@ -76,6 +80,13 @@ impl Backend for NodeBackend {
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
         self.reader.header(height).map(|header| header.logs_bloom)
+    }
+
+    fn timestamp(&self, height: Height) -> Option<u64> {
+        if height == Height(0) {
+            return Some(self.genesis_header.timestamp);
+        }
+        self.reader.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
@@ -162,6 +173,31 @@ impl Backend for NodeBackend {
         } else {
             TransactionStatus::Executed { block_hash, block_number }
         })
+    }
+
+    fn pool_times(&self, hash: &B256) -> TransactionTimes {
+        self.shared.mirror.times(hash)
+    }
+
+    fn validators(&self) -> Validators {
+        Validators::of(&self.genesis, Committee::from_genesis(&self.genesis).quorum())
+    }
+
+    fn statistics(&self) -> Statistics {
+        let counters = &self.shared.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics {
+            pool_transactions: self.shared.mirror.len() as u64,
+            executed: read(&counters.executed),
+            skipped: read(&counters.skipped),
+            refused: read(&counters.refused),
+            adopted: read(&counters.transactions_adopted),
+            runs: read(&counters.transactions_run),
+            runs_again: read(&counters.transactions_run_again),
+            early_runs: read(&counters.early_runs),
+            early_without_result: read(&counters.early_without_result),
+            early_passed_over: read(&counters.early_passed_over),
+        }
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {

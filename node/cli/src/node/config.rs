@@ -9,6 +9,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// `node.toml`. Relative paths are relative to the file.
@@ -45,16 +46,48 @@ pub struct NodeConfig {
 }
 
 /// What RPC serves.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Serve {
     /// Namespaces of methods, or `"all"`. Without it: what wallets, libraries and indexers call.
     pub namespaces: Namespaces,
+    /// Names by which requests may call this node, beside addresses; `"*"`: any.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may call; `"*"`: any.
+    pub origins: Vec<String>,
+    /// Requests per second from one address, this machine's own not counted; 0: any number.
+    pub requests_per_second: u32,
+    /// Open connections from one address.
+    pub connections_per_address: usize,
+    /// Seconds between the first and the last block of one query for logs.
+    pub log_span_seconds: u64,
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self {
+            namespaces: Namespaces::default(),
+            hosts: vec!["localhost".into()],
+            origins: vec!["*".into()],
+            requests_per_second: 2_000,
+            connections_per_address: 512,
+            log_span_seconds: RpcConfig::default().max_log_span.as_secs(),
+        }
+    }
 }
 
 impl Serve {
     pub fn rpc(&self) -> RpcConfig {
-        RpcConfig { namespaces: self.namespaces.clone(), ..RpcConfig::default() }
+        let named = |list: &[String]| if list.iter().any(|name| name == "*") { None } else { Some(list.to_vec()) };
+        RpcConfig {
+            namespaces: self.namespaces.clone(),
+            hosts: named(&self.hosts),
+            allowed_origins: named(&self.origins),
+            requests_per_second: (self.requests_per_second > 0).then_some(self.requests_per_second),
+            max_connections_per_address: self.connections_per_address,
+            max_log_span: Duration::from_secs(self.log_span_seconds),
+            ..RpcConfig::default()
+        }
     }
 }
 
@@ -147,6 +180,20 @@ mod tests {
         assert_eq!(some.serve.rpc().namespaces, "eth,web3".parse().unwrap());
         let error = read("[serve]\nnamespaces = ['personal']").unwrap_err().to_string();
         assert!(error.contains("there is no namespace \"personal\""), "{error}");
+    }
+
+    #[test]
+    fn what_is_served_to_whom_reaches_the_server() {
+        let text = "genesis = 'g.json'\n[serve]\nhosts = ['rpc.example']\norigins = ['https://app.example']\n\
+                    requests_per_second = 0\nconnections_per_address = 7\nlog_span_seconds = 60";
+        let rpc = toml::from_str::<NodeConfig>(text).unwrap().serve.rpc();
+        assert_eq!(rpc.hosts, Some(vec!["rpc.example".to_string()]));
+        assert_eq!(rpc.allowed_origins, Some(vec!["https://app.example".to_string()]));
+        assert_eq!((rpc.requests_per_second, rpc.max_connections_per_address), (None, 7));
+        assert_eq!(rpc.max_log_span, Duration::from_secs(60));
+        let rpc = Serve { hosts: vec!["*".into()], ..Serve::default() }.rpc();
+        assert_eq!((rpc.hosts, rpc.allowed_origins, rpc.requests_per_second), (None, None, Some(2_000)));
+        assert_eq!(Serve::default().rpc().hosts, Some(vec!["localhost".to_string()]));
     }
 
     #[test]

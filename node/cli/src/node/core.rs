@@ -174,10 +174,10 @@ impl Ports {
             }
             Output::Pending(transaction) => {
                 let hash = transaction.hash();
-                shared.mirror.pending(transaction);
+                shared.mirror.pending(transaction, clock::now());
                 let _ = shared.events.send(ChainEvent::Pending(hash));
             }
-            Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status)),
+            Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status), clock::now()),
             Output::Accuse { validator, offence, evidence } => {
                 count(&shared.counters.accusations, 1);
                 let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
@@ -351,7 +351,7 @@ mod tests {
     fn what_the_pool_knows_changes_no_verdict() {
         let pool = Mirror::default();
         let known: Vec<_> = (0..20).map(|nonce| transfer(nonce, 1)).collect();
-        known.iter().for_each(|transaction| pool.pending(transaction.clone()));
+        known.iter().for_each(|transaction| pool.pending(transaction.clone(), clock::now()));
         let raw = |transaction: &VerifiedTransaction| transaction.transaction().raw().clone();
         let tampered = |transaction: &VerifiedTransaction| {
             let mut bytes = raw(transaction).to_vec();
@@ -385,7 +385,7 @@ mod tests {
         let transactions = [transfer(0, 1), transfer(1, 1), transfer(2, 1)];
         let mut appending = Appending::default();
         for (height, transaction) in (1..).zip(&transactions) {
-            pool.pending(transaction.clone());
+            pool.pending(transaction.clone(), clock::now());
             appending.push(block_of(height, transaction.hash()));
         }
         let kept =

@@ -1,10 +1,10 @@
 //! What RPC answers about transactions that are not in a block yet: a copy of the pool's contents, kept by the pipeline
 //! thread's outputs, so that readers never wait for that thread.
 
-use corniche_api::TransactionStatus;
+use corniche_api::{TransactionStatus, TransactionTimes};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::StateView;
-use corniche_types::{Address, B256};
+use corniche_types::{Address, B256, TimestampMs};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Mutex, MutexGuard},
@@ -28,13 +28,21 @@ struct Inner {
     /// By sender and nonce: which transaction holds the place.
     nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
     /// How transactions left, newest last.
-    gone: BTreeMap<B256, TransactionStatus>,
+    gone: BTreeMap<B256, Gone>,
     gone_order: VecDeque<B256>,
 }
 
 struct Entry {
     transaction: VerifiedTransaction,
+    received: TimestampMs,
     ordered: bool,
+}
+
+/// How and when a transaction left unexecuted.
+struct Gone {
+    status: TransactionStatus,
+    received: Option<TimestampMs>,
+    left: TimestampMs,
 }
 
 impl Mirror {
@@ -43,12 +51,12 @@ impl Mirror {
     }
 
     /// A transaction entered the pool.
-    pub fn pending(&self, transaction: VerifiedTransaction) {
+    pub fn pending(&self, transaction: VerifiedTransaction, received: TimestampMs) {
         let mut inner = self.lock();
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
         inner.nonces.entry(sender).or_default().insert(nonce, transaction.hash());
         inner.gone.remove(&transaction.hash());
-        inner.transactions.insert(transaction.hash(), Entry { transaction, ordered: false });
+        inner.transactions.insert(transaction.hash(), Entry { transaction, received, ordered: false });
     }
 
     /// Transactions stand in the agreed order.
@@ -70,10 +78,10 @@ impl Mirror {
     }
 
     /// A transaction left the pool for good.
-    pub fn gone(&self, hash: B256, status: TransactionStatus) {
+    pub fn gone(&self, hash: B256, status: TransactionStatus, left: TimestampMs) {
         let mut inner = self.lock();
-        inner.remove(&hash);
-        if inner.gone.insert(hash, status).is_none() {
+        let received = inner.remove(&hash);
+        if inner.gone.insert(hash, Gone { status, received, left }).is_none() {
             inner.gone_order.push_back(hash);
         }
         while inner.gone_order.len() > REMEMBERED {
@@ -92,7 +100,18 @@ impl Mirror {
         if let Some(entry) = inner.transactions.get(hash) {
             return Some(if entry.ordered { TransactionStatus::Ordered } else { TransactionStatus::Pending });
         }
-        inner.gone.get(hash).cloned()
+        inner.gone.get(hash).map(|gone| gone.status.clone())
+    }
+
+    /// When a transaction came, and when it left unexecuted.
+    pub fn times(&self, hash: &B256) -> TransactionTimes {
+        let inner = self.lock();
+        if let Some(entry) = inner.transactions.get(hash) {
+            return TransactionTimes { received_ms: Some(entry.received.0), ..TransactionTimes::default() };
+        }
+        let Some(gone) = inner.gone.get(hash) else { return TransactionTimes::default() };
+        let received_ms = gone.received.map(|received| received.0);
+        TransactionTimes { received_ms, left_ms: Some(gone.left.0), ordered_ms: None }
     }
 
     /// The nonce after the sender's last pooled transaction that follows its account's without a gap.
@@ -144,8 +163,9 @@ impl Inner {
         nonces.values().filter_map(|hash| Some(self.transactions.get(hash)?.transaction.clone()))
     }
 
-    fn remove(&mut self, hash: &B256) {
-        let Some(entry) = self.transactions.remove(hash) else { return };
+    /// Answers when it had come.
+    fn remove(&mut self, hash: &B256) -> Option<TimestampMs> {
+        let entry = self.transactions.remove(hash)?;
         let sender = entry.transaction.sender();
         let nonce = entry.transaction.transaction().nonce();
         if let Some(nonces) = self.nonces.get_mut(&sender) {
@@ -157,6 +177,7 @@ impl Inner {
                 self.nonces.remove(&sender);
             }
         }
+        Some(entry.received)
     }
 }
 
@@ -172,7 +193,7 @@ mod tests {
         let [first, second] = [transfer(0, 1), transfer(1, 1)];
         let sender = first.sender();
         for transaction in [&first, &second] {
-            mirror.pending(transaction.clone());
+            mirror.pending(transaction.clone(), TimestampMs(1));
         }
         mirror.ordered([first.hash()]);
         assert_eq!(mirror.status(&first.hash()), Some(TransactionStatus::Ordered));
@@ -190,7 +211,7 @@ mod tests {
     fn the_pool_is_read_by_sender_and_nonce_however_large() {
         let mirror = Mirror::default();
         for nonce in (0..3 * READ_TOGETHER as u64).rev() {
-            mirror.pending(transfer(nonce, 1));
+            mirror.pending(transfer(nonce, 1), TimestampMs(1));
         }
         let sender = transfer(0, 1).sender();
         let nonces: Vec<_> = mirror.all().iter().map(|transaction| transaction.transaction().nonce()).collect();
@@ -203,9 +224,12 @@ mod tests {
     fn the_end_of_a_replaced_transaction_does_not_end_its_replacement() {
         let mirror = Mirror::default();
         let [old, new] = [transfer(0, 1), transfer(0, 2)];
-        mirror.pending(old.clone());
-        mirror.pending(new.clone());
-        mirror.gone(old.hash(), TransactionStatus::Replaced { by: new.hash() });
+        mirror.pending(old.clone(), TimestampMs(1));
+        mirror.pending(new.clone(), TimestampMs(2));
+        mirror.gone(old.hash(), TransactionStatus::Replaced { by: new.hash() }, TimestampMs(3));
+        let times = |received, left| TransactionTimes { received_ms: Some(received), left_ms: left, ordered_ms: None };
+        assert_eq!((mirror.times(&old.hash()), mirror.times(&new.hash())), (times(1, Some(3)), times(2, None)));
+        assert_eq!(mirror.times(&B256::ZERO), TransactionTimes::default());
         assert_eq!(mirror.status(&old.hash()), Some(TransactionStatus::Replaced { by: new.hash() }));
         assert_eq!(mirror.status(&new.hash()), Some(TransactionStatus::Pending));
         assert_eq!(mirror.pending_nonce(&new.sender(), &EmptyState), 1);

@@ -95,7 +95,11 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         peers: Vec::new(),
         learn_addresses: true,
         index: Default::default(),
-        serve: Serve { namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all) },
+        serve: Serve {
+            namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all),
+            log_span_seconds: u64::MAX,
+            ..Serve::default()
+        },
         limits: Limits::default(),
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());

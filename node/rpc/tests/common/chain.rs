@@ -3,7 +3,7 @@
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
-use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
@@ -23,6 +23,8 @@ use tokio::sync::broadcast;
 
 pub const CHAIN_ID: u64 = 7777;
 pub const BASE_FEE: u64 = 1_000_000_000;
+/// Blocks follow at intervals of a second.
+const GENESIS_SECONDS: u64 = 1_700_000_000;
 /// Returns what it is sent; reverts with it when that starts with byte 8, as ABI-encoded Error(string) does.
 pub const ECHO: Address = address!("00000000000000000000000000000000000000ec");
 /// The account with the private key of 32 bytes 1.
@@ -99,7 +101,8 @@ impl TestChain {
         genesis.accounts.insert(ECHO, Some(echo));
         genesis.storage.insert((ECHO, B256::with_last_byte(3)), B256::repeat_byte(0x55));
         state.apply(Height(0), &genesis);
-        let header = Header { gas_limit: 30_000_000, base_fee_per_gas: Some(BASE_FEE), ..Header::default() };
+        let header =
+            Header { gas_limit: 30_000_000, timestamp: GENESIS_SECONDS, base_fee_per_gas: Some(BASE_FEE), ..Header::default() };
         Self {
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
@@ -168,7 +171,7 @@ impl TestChain {
             logs_bloom: receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
             gas_limit: 30_000_000,
             gas_used,
-            timestamp: 1_700_000_000 + height.0,
+            timestamp: GENESIS_SECONDS + height.0,
             extra_data: ordering.extra_data(),
             mix_hash: B256::repeat_byte(0x99),
             base_fee_per_gas: Some(BASE_FEE),
@@ -218,6 +221,11 @@ impl TestChain {
         self.state.prune_below(Height(height));
     }
 
+    /// Puts a transaction into the pool at once.
+    pub fn pend(&self, raw: Bytes) {
+        drop(self.submit(raw));
+    }
+
     /// From now on, reading the state of block 0 waits until what this answers is dropped (also by a failing test, whose
     /// runtime waits for its readers).
     pub fn hold(self: &Arc<Self>) -> Held {
@@ -246,7 +254,7 @@ fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
         last_commit: CommitIndex(height.0 * 3 + 1),
         last_commit_consumed: ordered.len() as u32,
         leader: ValidatorIndex(1),
-        time: TimestampMs((1_700_000_000 + height.0) * 1000),
+        time: TimestampMs((GENESIS_SECONDS + height.0) * 1000),
         randomness: B256::repeat_byte(0x99),
         batches: vec![],
         transactions_hash: Block::transactions_hash(ordered),
@@ -377,6 +385,32 @@ impl Backend for TestChain {
         } else {
             TransactionStatus::Executed { block_hash, block_number }
         })
+    }
+
+    fn pool_times(&self, hash: &B256) -> TransactionTimes {
+        let received = self.pool_transaction(hash).map(|_| 1_700_000_000_123);
+        TransactionTimes { received_ms: received, ..TransactionTimes::default() }
+    }
+
+    fn validators(&self) -> Validators {
+        let validator = |index: u64| Validator {
+            index,
+            consensus_key: B256::repeat_byte(index as u8),
+            bls_key: Bytes::from(vec![index as u8; 96]),
+            network_key: B256::repeat_byte(0x10 + index as u8),
+            fee_address: Address::repeat_byte(0xf0 + index as u8),
+        };
+        Validators {
+            epoch: 0,
+            committee_hash: B256::repeat_byte(0xc0),
+            engine: "mahi-mahi".into(),
+            quorum: 3,
+            validators: (0..4).map(validator).collect(),
+        }
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { pool_transactions: self.waiting_in_pool() as u64, executed: 7, adopted: 5, ..Statistics::default() }
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {

@@ -45,7 +45,10 @@ impl Client {
     /// One request on a connection of its own.
     pub async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
         let mut stream = self.connect().await;
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: node\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head.push_str("host: localhost\r\n");
+        }
         if !headers.iter().any(|(name, _)| *name == "connection") {
             head.push_str("connection: close\r\n");
         }
@@ -117,12 +120,13 @@ pub struct WebSocket {
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
     Text(String),
-    Closed,
+    /// With the code and the reason, if there were any.
+    Closed(Option<(u16, String)>),
 }
 
 impl WebSocket {
     async fn open(mut stream: TcpStream) -> Self {
-        let head = "GET / HTTP/1.1\r\nhost: node\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        let head = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                     sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut stream = BufReader::new(stream);
@@ -167,14 +171,23 @@ impl WebSocket {
     pub async fn next(&mut self) -> Option<Value> {
         match tokio::time::timeout(DEADLINE, self.frame()).await.expect("the server says something") {
             Frame::Text(text) => Some(serde_json::from_str(&text).unwrap()),
-            Frame::Closed => None,
+            Frame::Closed(_) => None,
+        }
+    }
+
+    /// Reads until the server closes the connection, and answers with the code and the reason it gives.
+    pub async fn farewell(&mut self) -> Option<(u16, String)> {
+        loop {
+            if let Frame::Closed(why) = tokio::time::timeout(DEADLINE, self.frame()).await.expect("the server says something") {
+                return why;
+            }
         }
     }
 
     async fn frame(&mut self) -> Frame {
         loop {
-            let Ok(first) = self.stream.read_u8().await else { return Frame::Closed };
-            let Ok(second) = self.stream.read_u8().await else { return Frame::Closed };
+            let Ok(first) = self.stream.read_u8().await else { return Frame::Closed(None) };
+            let Ok(second) = self.stream.read_u8().await else { return Frame::Closed(None) };
             let length = match second & 0x7f {
                 126 => u64::from(self.stream.read_u16().await.unwrap()),
                 127 => self.stream.read_u64().await.unwrap(),
@@ -184,7 +197,10 @@ impl WebSocket {
             self.stream.read_exact(&mut payload).await.unwrap();
             match first & 0xf {
                 1 => return Frame::Text(String::from_utf8(payload).unwrap()),
-                8 => return Frame::Closed,
+                8 => {
+                    let code = payload.first_chunk().map(|code| u16::from_be_bytes(*code));
+                    return Frame::Closed(code.map(|code| (code, String::from_utf8_lossy(&payload[2..]).into_owned())));
+                }
                 9 => {
                     let _ = self.send_frame(10, &payload).await;
                 }

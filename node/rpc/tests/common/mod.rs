@@ -8,7 +8,7 @@ pub mod dag;
 mod examples;
 pub mod schema;
 
-pub use chain::{ECHO, FUNDED, TestChain, log, transfer};
+pub use chain::{CHAIN_ID, ECHO, FUNDED, TestChain, key, log, transfer};
 pub use client::{Client, HttpAnswer, WebSocket};
 pub use examples::examples;
 

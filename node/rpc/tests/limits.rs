@@ -1,0 +1,194 @@
+//! What clients may cost the node, and what those who ask for more are told.
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
+mod common;
+
+use common::{ECHO, Fixture, log, transfer};
+use corniche_rpc::RpcConfig;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const CHAIN_ID: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
+
+#[tokio::test]
+async fn requests_by_a_name_that_is_not_the_nodes_are_refused() {
+    let fixture = Fixture::start().await;
+    let status = async |fixture: &Fixture, host: &str| {
+        let post = fixture.client.http("POST", "/", &[JSON, ("host", host)], CHAIN_ID.as_bytes()).await.status;
+        let upgrade = [
+            ("host", host),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ("connection", "upgrade"),
+        ];
+        let socket = fixture.client.http("GET", "/", &upgrade, b"").await.status;
+        assert_eq!(post == 403, socket == 403, "{host}: by HTTP {post}, by WebSocket {socket}");
+        post
+    };
+    for good in ["localhost", "LocalHost:8545", "127.0.0.1", "192.0.2.7:8545", "[::1]:8545", "[2001:db8::1]"] {
+        assert_eq!(status(&fixture, good).await, 200, "{good}");
+    }
+    for bad in ["evil.example", "evil.example:8545", "localhost.evil.example", "127.0.0.1.evil.example", "x"] {
+        assert_eq!(status(&fixture, bad).await, 403, "{bad}");
+    }
+    let refused = fixture.client.http("POST", "/", &[JSON, ("host", "evil.example")], CHAIN_ID.as_bytes()).await;
+    assert_eq!(refused.body, "invalid host specified\n");
+    // Probes call a node by whatever name it has in their network.
+    assert_eq!(fixture.client.http("GET", "/health", &[("host", "pod-7.cluster")], b"").await.status, 200);
+
+    let named = Fixture::with(RpcConfig { hosts: Some(vec!["rpc.example".into()]), ..RpcConfig::default() }).await;
+    assert_eq!(status(&named, "rpc.example:443").await, 200);
+    assert_eq!(status(&named, "localhost").await, 403);
+    let open = Fixture::with(RpcConfig { hosts: None, ..RpcConfig::default() }).await;
+    assert_eq!(status(&open, "evil.example").await, 200);
+}
+
+#[tokio::test]
+async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
+    let config = RpcConfig { requests_per_second: Some(1), spare_loopback: false, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"});
+    let submission =
+        |nonce| json!({"jsonrpc": "2.0", "id": nonce, "method": "eth_sendRawTransaction", "params": [transfer(nonce)]});
+    let mut batch = vec![call; 40];
+    batch.extend((0..20).map(submission));
+    let answers = fixture.client.post(json!(batch).to_string()).await.json();
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 60, "every one is answered");
+    let refused: Vec<&Value> = answers.iter().filter(|answer| answer["error"]["code"] == -32005).collect();
+    // However slow the machine: a minute would have to pass for all of them to be let through.
+    assert!(!refused.is_empty() && refused.len() <= 55, "a burst of five passes: {} refused", refused.len());
+    assert!(answers[0].get("result").is_some(), "who comes first is served");
+    let message = refused[0]["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("rate limit exceeded: 1 requests per second for one address; try again in "), "{message}");
+    let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+    assert!(metrics.contains("code=\"-32005\""), "{metrics}");
+}
+
+#[tokio::test]
+async fn connections_of_one_address_are_bounded() {
+    let fixture = Fixture::with(RpcConfig { max_connections_per_address: 2, ..RpcConfig::default() }).await;
+    let mut first = fixture.client.websocket().await;
+    let second = fixture.client.websocket().await;
+    let mut surplus = fixture.client.connect().await;
+    use tokio::io::AsyncReadExt;
+    assert_eq!(surplus.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed without a word");
+    assert_eq!(first.call("eth_chainId", json!([])).await["result"], "0x1e61");
+    // A place that is given back is there for the next.
+    drop(second);
+    loop {
+        let mut again = fixture.client.connect().await;
+        use tokio::io::AsyncWriteExt;
+        let _ = again.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        if again.read(&mut [0; 1]).await.unwrap_or(0) > 0 {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
+    let config = RpcConfig { max_log_span: Duration::from_secs(3), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    // A block a second.
+    for nonce in 0..8 {
+        fixture.chain.mine(&[(transfer(nonce), vec![log(ECHO, &[1])])]);
+    }
+    let query = |from: &str, to: &str| json!([{"fromBlock": from, "toBlock": to}]);
+    assert_eq!(fixture.client.result("eth_getLogs", query("0x2", "0x5")).await.as_array().unwrap().len(), 4);
+    let (code, message) = fixture.client.error("eth_getLogs", query("0x2", "0x6")).await;
+    assert_eq!(code, -32602);
+    let advice = "this range would do: [0x2, 0x5]";
+    assert_eq!(message, format!("exceed maximum block range: 3 seconds from the first block to the last; {advice}"));
+    assert_eq!(
+        fixture.client.error("eth_getLogs", query("0x1", "0xffffffffff")).await.1.split(": ").last(),
+        Some("[0x1, 0x4]")
+    );
+    // Long ranges of quiet chains are short in blocks and long in time; the clock bounds the work.
+    let hurried = Fixture::with(RpcConfig { max_log_time: Duration::ZERO, ..RpcConfig::default() }).await;
+    for nonce in 0..70 {
+        hurried.chain.mine(&[(transfer(nonce), vec![])]);
+    }
+    let (code, message) = hurried.client.error("eth_getLogs", query("0x1", "latest")).await;
+    assert_eq!(code, -32005);
+    assert_eq!(message, "query exceeds maximum time: 0ns, blocks 0x1 to 0x3f searched; ask for fewer blocks");
+    assert_eq!(hurried.client.result("eth_getLogs", query("0x1", "0x30")).await, json!([]));
+}
+
+#[tokio::test]
+async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
+    let config = RpcConfig { max_blocks_behind: 20, max_pending_behind: 2, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let mut socket = fixture.client.websocket().await;
+    let heads = socket.subscribe(json!(["newHeads"])).await;
+    let mut quick = fixture.client.websocket().await;
+    for nonce in 0..20 {
+        fixture.chain.add(&[(transfer(nonce), vec![])]);
+    }
+    fixture.chain.announce_head();
+    for number in 1..=20 {
+        assert_eq!(socket.notification(&heads).await["number"], format!("{number:#x}"));
+    }
+    for nonce in 20..41 {
+        fixture.chain.add(&[(transfer(nonce), vec![])]);
+    }
+    fixture.chain.announce_head();
+    assert_eq!(socket.farewell().await, Some((1008, "too slow: 21 blocks behind".into())));
+
+    // Others go on.
+    let pending = quick.subscribe(json!(["newPendingTransactions"])).await;
+    let hash = fixture.client.result("eth_sendRawTransaction", json!([transfer(41)])).await;
+    assert_eq!(quick.notification(&pending).await, hash);
+    // Many at once, while the connection has no turn.
+    for nonce in 42..62 {
+        fixture.chain.pend(transfer(nonce));
+    }
+    let (code, reason) = quick.farewell().await.unwrap();
+    assert!(code == 1008 && reason.starts_with("too slow: missed ") && reason.ends_with(" pending transactions"), "{reason}");
+    let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+    assert!(metrics.contains("corniche_rpc_slow_subscribers_total 2\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
+    let config = RpcConfig { idle_timeout: Duration::from_millis(300), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let mut stalled = fixture.client.websocket().await;
+    stalled.subscribe(json!(["newHeads"])).await;
+    stalled.subscribe(json!(["logs", {}])).await;
+    // More than the kernel's buffers on both sides hold.
+    let large = corniche_types::Log { data: vec![7; 200_000].into(), ..log(ECHO, &[1]) };
+    for nonce in 0..60 {
+        fixture.chain.mine(&[(transfer(nonce), vec![large.clone()])]);
+    }
+    loop {
+        let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+        if metrics.contains("corniche_rpc_websockets 0\n") {
+            assert!(metrics.contains("corniche_rpc_slow_subscribers_total 1\n"), "{metrics}");
+            break;
+        }
+    }
+    assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x3c");
+}
+
+#[tokio::test]
+async fn stopping_answers_what_is_under_way_and_says_goodbye() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let held = fixture.chain.hold();
+    let chain = fixture.chain.clone();
+    let asked = async { fixture.client.call("eth_call", json!([{"to": ECHO, "data": "0x01"}, "0x0"])).await };
+    let stopped = async {
+        while chain.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let stopping = tokio::spawn(fixture.server.stop());
+        assert_eq!(socket.farewell().await, Some((1001, "the node is stopping".into())));
+        drop(held);
+        stopping.await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(asked, stopped);
+    assert_eq!(answer["result"], "0x01");
+}

@@ -1,0 +1,125 @@
+//! What this chain has and Ethereum has no word for: heads by status, the committee, what execution did.
+
+use crate::quantity;
+use alloy_primitives::{Address, B256, Bytes};
+use corniche_types::Genesis;
+use serde::{Deserialize, Serialize};
+
+/// The newest block of each status: `corniche_getHeads`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Durable here, with receipts: what Ethereum's methods call `latest`.
+    pub executed: HeadBlock,
+    /// Signed by a quorum, and all before it: `safe` and `finalized`.
+    pub certified: HeadBlock,
+}
+
+/// A block, named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeadBlock {
+    pub hash: B256,
+    #[serde(with = "quantity")]
+    pub number: u64,
+    /// The time that was agreed on with its order, in Unix milliseconds.
+    #[serde(with = "quantity")]
+    pub timestamp_ms: u64,
+}
+
+/// Who orders and signs: `corniche_getValidators`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validators {
+    #[serde(with = "quantity")]
+    pub epoch: u64,
+    pub committee_hash: B256,
+    /// The ordering engine's word.
+    pub engine: String,
+    /// How many signatures make a certificate.
+    #[serde(with = "quantity")]
+    pub quorum: u64,
+    /// In the order of the committee: what other answers call a validator is its place here.
+    pub validators: Vec<Validator>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validator {
+    #[serde(with = "quantity")]
+    pub index: u64,
+    /// ed25519: signs the engine's messages.
+    pub consensus_key: B256,
+    /// BLS12-381, compressed: signs headers.
+    pub bls_key: Bytes,
+    /// ed25519: the identity of its connections.
+    pub network_key: B256,
+    pub fee_address: Address,
+}
+
+impl Validators {
+    /// The committee of a genesis; `quorum` is the engine's word for how many suffice.
+    pub fn of(genesis: &Genesis, quorum: usize) -> Self {
+        let validators = genesis.validators.iter().zip(0..).map(|(validator, index)| Validator {
+            index,
+            consensus_key: validator.consensus_key,
+            bls_key: validator.bls_key.clone(),
+            network_key: validator.network_key,
+            fee_address: validator.fee_address,
+        });
+        Self {
+            epoch: 0,
+            committee_hash: genesis.committee_hash(),
+            engine: genesis.engine.name.clone(),
+            quorum: quorum as u64,
+            validators: validators.collect(),
+        }
+    }
+}
+
+/// Counts since this node started: `corniche_getStatistics`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Statistics {
+    /// Transactions that wait in the pool now.
+    #[serde(with = "quantity")]
+    pub pool_transactions: u64,
+    /// Transactions in blocks.
+    #[serde(with = "quantity")]
+    pub executed: u64,
+    /// Transactions that were ordered and not executed.
+    #[serde(with = "quantity")]
+    pub skipped: u64,
+    /// Transactions that admission refused.
+    #[serde(with = "quantity")]
+    pub refused: u64,
+    /// Of the executed: how many had their result ready when they were ordered, because an early run of theirs still held.
+    #[serde(with = "quantity")]
+    pub adopted: u64,
+    /// Runs of ordered transactions, and those of them after the first one of each, because transactions of a block met.
+    #[serde(with = "quantity")]
+    pub runs: u64,
+    #[serde(with = "quantity")]
+    pub runs_again: u64,
+    /// Runs before ordering, those of them without a result, and transactions that were seen and above their author's share.
+    #[serde(with = "quantity")]
+    pub early_runs: u64,
+    #[serde(with = "quantity")]
+    pub early_without_result: u64,
+    #[serde(with = "quantity")]
+    pub early_passed_over: u64,
+}
+
+/// When a transaction came to where it is: part of `corniche_getTransactionStatus`. What is not known is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TransactionTimes {
+    /// It entered this node's pool: Unix milliseconds by this node's clock.
+    #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub received_ms: Option<u64>,
+    /// It left the pool without having been executed, by the same clock.
+    #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
+    /// The time that was agreed on with its block's order.
+    #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub ordered_ms: Option<u64>,
+}
