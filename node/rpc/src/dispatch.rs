@@ -13,6 +13,7 @@ use crate::jsonrpc::{Body, Call, Json, Message, Params, json, write_response};
 use crate::listener::Origin;
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
+use crate::raw;
 use crate::session::{Session, Topic};
 use crate::submit::{submit, submit_and_wait, submit_timed};
 use crate::txpool;
@@ -370,6 +371,23 @@ impl Caller<'_> {
             Method::TxpoolInspect => {
                 params.at_most(0)?;
                 node.read(origin, txpool::inspect).await
+            }
+
+            Method::DebugGetRawHeader => {
+                let block = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&raw::header(node, block)?)).await
+            }
+            Method::DebugGetRawBlock => {
+                let block = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&raw::whole_block(node, block)?)).await
+            }
+            Method::DebugGetRawReceipts => {
+                let block = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&raw::receipts(node, block)?)).await
+            }
+            Method::DebugGetRawTransaction => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&raw::transaction(node, &hash))).await
             }
 
             Method::CornicheGetOrdering => {

@@ -11,7 +11,7 @@
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
 //! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
 //! - [`jsonrpc`]: framing; [`dispatch`]: the table of methods.
-//! - [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`convert`]: the handlers that need more than a line.
+//! - [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
 //! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
@@ -31,6 +31,7 @@ mod logs;
 mod metrics;
 mod node;
 mod rates;
+mod raw;
 mod server;
 mod session;
 mod submit;

@@ -192,6 +192,29 @@ async fn a_header_recomputed_by_alloy_has_the_hash_that_was_served() {
 }
 
 #[tokio::test]
+async fn raw_bytes_hash_to_what_the_header_says() {
+    let fixture = Fixture::start().await;
+    let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1])]), (transfer(1), vec![])]);
+    let client = &fixture.client;
+    let bytes = async |method: &str, param: Value| -> alloy_primitives::Bytes {
+        serde_json::from_value(client.result(method, json!([param])).await).unwrap()
+    };
+    assert_eq!(alloy_primitives::keccak256(bytes("debug_getRawHeader", json!("0x1")).await), block.hash);
+    let whole = bytes("debug_getRawBlock", json!("latest")).await;
+    assert_eq!(whole.len() as u64, block.size);
+    let decoded: alloy_consensus::Block<alloy_consensus::TxEnvelope> =
+        alloy_rlp::Decodable::decode(&mut whole.as_ref()).unwrap();
+    assert_eq!((decoded.header.hash_slow(), decoded.body.transactions.len()), (block.hash, 2));
+    let hash = block.receipts[0].transaction_hash;
+    assert_eq!(bytes("debug_getRawTransaction", json!(hash)).await, transfer(0));
+    assert_eq!(bytes("debug_getRawTransaction", json!(alloy_primitives::B256::ZERO)).await.len(), 0);
+    let receipts: Vec<alloy_primitives::Bytes> =
+        serde_json::from_value(client.result("debug_getRawReceipts", json!(["0x1"])).await).unwrap();
+    assert_eq!(alloy_consensus::proofs::ordered_trie_root_encoded(&receipts), block.header.receipts_root);
+    assert_eq!(client.error("debug_getRawBlock", json!(["0x9"])).await, (-32000, "header not found".into()));
+}
+
+#[tokio::test]
 async fn fee_history_counts_blocks_and_rewards() {
     let fixture = Fixture::start().await;
     examples(&fixture).await;

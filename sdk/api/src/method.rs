@@ -157,6 +157,15 @@ methods! {
     TxpoolContentFrom = "txpool_contentFrom" "(sender: Address) -> PoolContentFrom",
     /// The pool's transactions by sender and nonce, a line for each.
     TxpoolInspect = "txpool_inspect" "() -> PoolLines",
+    // debug
+    /// A header in RLP: its keccak-256 is the block's hash.
+    DebugGetRawHeader = "debug_getRawHeader" "(block: BlockId) -> Bytes",
+    /// A block in RLP: header, transactions and no uncles.
+    DebugGetRawBlock = "debug_getRawBlock" "(block: BlockId) -> Bytes",
+    /// The receipts of a block as they are hashed into the header's root.
+    DebugGetRawReceipts = "debug_getRawReceipts" "(block: BlockId) -> Bytes[]",
+    /// A transaction of a block or of the pool as it was signed; empty when there is none.
+    DebugGetRawTransaction = "debug_getRawTransaction" "(hash: Hash) -> Bytes",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
