@@ -36,6 +36,7 @@ pub struct Pipeline {
     follower: Follower,
     mode: Mode,
     state: State,
+    recent_states: u64,
     base_fee: u64,
     peers: BTreeMap<NodeKey, Option<ValidatorIndex>>,
     /// Plans not yet given to execution.
@@ -110,6 +111,7 @@ impl Pipeline {
             certifier,
             follower: Follower::default(),
             state: setup.state,
+            recent_states: setup.recent_states,
             base_fee: setup.base_fee,
             peers: BTreeMap::new(),
             plans: VecDeque::new(),

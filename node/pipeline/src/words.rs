@@ -154,5 +154,7 @@ pub struct Setup {
     /// Hashes of stored blocks that have no certificate yet, to be signed again.
     pub uncertified: Vec<(Height, B256)>,
     pub pool: PoolConfig,
+    /// States of this many blocks below the newest stay readable. A local matter: execution reads the newest only.
+    pub recent_states: u64,
     pub now: TimestampMs,
 }

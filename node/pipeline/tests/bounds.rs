@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{Node, genesis, transfer};
+use common::{Node, RECENT_STATES, genesis, transfer};
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, PeerMessage};
+use corniche_state::StateView;
 use corniche_types::Height;
 
 fn shares(node: &Node) -> usize {
@@ -37,6 +38,22 @@ fn execution_waits_for_certificates() {
     }
     assert_eq!(node.executed_plans as u64, AHEAD_OF_CERTIFICATION);
     assert!(node.disk.certificates.is_empty());
+}
+
+#[test]
+fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
+    let mut node = Node::new(1, &genesis(1), Some(0));
+    for nonce in 0..10 {
+        node.submit(transfer(nonce));
+    }
+    let head = node.disk.blocks.len() as u64;
+    assert!(head > RECENT_STATES + 1);
+    let sent = |height| node.state.at(Height(height)).map(|state| state.account(&common::user().address()).unwrap().nonce);
+    let newest = sent(head).unwrap();
+    for below in 0..=RECENT_STATES {
+        assert_eq!(sent(head - below), Some(newest - below), "{below} below the newest");
+    }
+    assert_eq!(sent(head - RECENT_STATES - 1), None);
 }
 
 #[test]

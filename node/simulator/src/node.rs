@@ -32,6 +32,9 @@ use std::{
     sync::Arc,
 };
 
+/// States that stay readable below the newest: a node's default. Nothing here asks for an older one.
+const RECENT_STATES: u64 = 256;
+
 /// What all nodes of one simulated network share.
 pub struct Network {
     pub genesis: Arc<Genesis>,
@@ -199,6 +202,7 @@ impl NodeProcess {
             uncertified: disk.uncertified(),
             head,
             pool: PoolConfig::from_genesis(&network.genesis),
+            recent_states: RECENT_STATES,
             now: now.timestamp(),
         });
         let mut node = Self {

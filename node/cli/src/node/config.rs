@@ -108,6 +108,9 @@ pub struct Limits {
     /// Whether transactions are run as soon as a proposal with them is seen, so that their results are ready when they are
     /// ordered. Changes no result.
     pub speculation: bool,
+    /// Blocks below the newest whose states can still be asked for (`eth_call` at a number). They lie in memory, about 100 bytes for each
+    /// value that a block changed; those from before the last start are gone.
+    pub recent_states: u64,
     /// Mebibytes on disk for what a validator's engine did lately, shown by `corniche_getDag`; 0: none.
     pub trace_mib: u64,
 }
@@ -121,6 +124,7 @@ impl Default for Limits {
             verify_threads: 2,
             execution_threads: 2,
             speculation: true,
+            recent_states: 256,
             trace_mib: 64,
         }
     }

@@ -100,7 +100,8 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
             log_span_seconds: u64::MAX,
             ..Serve::default()
         },
-        limits: Limits::default(),
+        // What a developer does to a chain fits into memory.
+        limits: Limits { recent_states: u64::MAX, ..Limits::default() },
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
     let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, &engine, rpc));

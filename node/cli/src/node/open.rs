@@ -139,6 +139,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         resume: recovered.resume,
         certificate: recovered.certificate.as_deref().cloned(),
         uncertified: start.uncertified,
+        recent_states: config.limits.recent_states,
         pool: PoolConfig { max_transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
         now: clock::now(),
     });

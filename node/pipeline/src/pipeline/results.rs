@@ -10,8 +10,6 @@ use corniche_types::{B256, Certificate, Height, TimestampMs};
 
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
-/// States of this many blocks below the newest stay readable.
-const RECENT_STATES: u64 = 256;
 /// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
 const ANNOUNCE_MS: u64 = 1_000;
 
@@ -74,7 +72,7 @@ impl Pipeline {
             }
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
-        self.state.prune_below(Height(self.appended.0.saturating_sub(RECENT_STATES)));
+        self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();
     }
 

@@ -128,10 +128,14 @@ impl Engine for Scripted {
     }
 }
 
+/// States below the newest that a node here keeps.
+pub const RECENT_STATES: u64 = 4;
+
 /// A node with its disk and its executor; the test is its network.
 pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
+    pub state: State,
     stage: ExecutionStage,
     pub script: Script,
     pub disk: Disk,
@@ -223,12 +227,14 @@ impl Node {
                 .map(|block| (block.block.height(), block.block.hash()))
                 .collect(),
             pool: PoolConfig::from_genesis(&genesis),
+            recent_states: RECENT_STATES,
             now,
         });
-        let start = ExecutionStart { state, tree, head, gas_in_second };
+        let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second };
         Self {
             key: [number; 32],
             pipeline,
+            state,
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
             disk,
