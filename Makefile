@@ -23,7 +23,7 @@ help: ## This list
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also Node.js 20 or newer with npm"
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also Node.js 20 or newer with npm, and Chromium for one of them"
 
 ##### a network on this machine
 
@@ -46,7 +46,7 @@ contracts: tools ## Build the contracts to WebAssembly
 ##### everything that must pass
 
 .PHONY: test
-test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e ## Run everything that must pass
+test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients ## Run everything that must pass
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -87,8 +87,13 @@ engines-wasm: tools ## The ordering engines build for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn --no-default-features
 
 .PHONY: e2e
-e2e: build contracts node-tools ## Real processes, driven with viem and ethers
+e2e: build contracts node-tools ## Real processes, driven with a wallet library
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
+
+.PHONY: clients
+clients: build contracts node-tools ## Whether the clients people use work with a node: viem, ethers, hardhat, cast, a page in Chromium
+	cd testnet/e2e && npm ci --no-audit --no-fund
+	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 ##### beyond `make test`
 

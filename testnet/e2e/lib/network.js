@@ -6,6 +6,7 @@ import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, wri
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -45,6 +46,28 @@ export class Network {
     assert.equal(JSON.parse(stdout).engine, engine);
     await Promise.all(network.nodes.map((node) => node.ready()));
     if (links) await network.linkThroughRelays(port + PEERS_ABOVE);
+    return network;
+  }
+
+  /** `corniche dev`: one process that serves every namespace, what clients are mostly written against. */
+  static async dev({ engine = 'mahi-mahi' } = {}) {
+    if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
+    const directory = mkdtempSync(join(tmpdir(), 'corniche-dev-'));
+    const log = join(directory, 'dev.log');
+    const errors = openSync(log, 'a');
+    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json'], { stdio: ['ignore', 'pipe', errors] });
+    closeSync(errors);
+    const lines = createInterface({ input: child.stdout });
+    const { done, value: line } = await lines[Symbol.asyncIterator]().next();
+    if (done) throw new Error(`${corniche} dev ended without a word, see ${log}`);
+    lines.close();
+    // Nobody reads what follows, and a full pipe would stop the process.
+    child.stdout.resume();
+    const description = JSON.parse(line);
+    const node = { name: 'dev', role: 'validator', rpc: description.rpc, pid: child.pid, log };
+    const network = new Network(directory, { ...description, nodes: [node] });
+    network.nodes[0].child = child;
+    await network.nodes[0].ready();
     return network;
   }
 
@@ -91,7 +114,10 @@ export class Network {
   /** Ends every process. The directory stays when the test failed, for its logs. */
   async down({ failed = false } = {}) {
     for (const node of this.nodes) if (node.child) node.kill();
-    await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
+    // Those that this process did not start.
+    if (!this.nodes.every((node) => node.child)) {
+      await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
+    }
     await Promise.all(this.nodes.map((node) => node.gone()));
     this.links?.close();
     if (failed) console.error(`logs and data are kept in ${this.directory}`);
@@ -100,11 +126,11 @@ export class Network {
 }
 
 /**
- * A network for one test, and `step` for the parts of its story. The network ends with the test; when a step failed, its
- * directory stays, for the logs.
+ * A network for one test, and `step` for the parts of its story: as `Network.up` starts it, or with `dev` as `Network.dev` does.
+ * It ends with the test; when a step failed, its directory stays, for the logs.
  */
-export async function story(t, options) {
-  const network = await Network.up(options);
+export async function story(t, { dev = false, ...options }) {
+  const network = await (dev ? Network.dev(options) : Network.up(options));
   let failed = false;
   t.after(() => network.down({ failed }));
   const step = (name, run) =>

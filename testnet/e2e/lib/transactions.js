@@ -4,8 +4,8 @@ import { concatHex, hexToBigInt, keccak256, numberToHex, toRlp } from 'viem';
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 
-/** RLP has no leading zeros. */
-const quantity = (value) => (BigInt(value) === 0n ? '0x' : evenHex(BigInt(value)));
+/** A number as RLP has it, without leading zeros. */
+export const quantity = (value) => (BigInt(value) === 0n ? '0x' : evenHex(BigInt(value)));
 const evenHex = (value) => {
   const digits = value.toString(16);
   return digits.length % 2 === 0 ? `0x${digits}` : `0x0${digits}`;

@@ -2,9 +2,10 @@
 // death nor everybody's takes anything away.
 
 import assert from 'node:assert/strict';
-import { parseEther, parseEventLogs } from 'viem';
+import { keccak256, parseEther, parseEventLogs, toRlp } from 'viem';
 import { abi, bytecode } from '../lib/contracts.js';
 import { story, underEveryEngine } from '../lib/network.js';
+import { quantity } from '../lib/transactions.js';
 import { until } from '../lib/until.js';
 
 const token = abi('erc20');
@@ -115,6 +116,16 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
       assert.equal(error.walk((cause) => cause.name === 'ContractFunctionRevertedError').data.errorName, 'ERC20InsufficientBalance');
       return true;
     });
+  });
+
+  await step('the block hash is the hash of the header, recomputed from what the node answers', async () => {
+    const { result: block } = await first.call('eth_getBlockByNumber', 'latest', false);
+    const fields = [
+      block.parentHash, block.sha3Uncles, block.miner, block.stateRoot, block.transactionsRoot, block.receiptsRoot, block.logsBloom,
+      quantity(block.difficulty), quantity(block.number), quantity(block.gasLimit), quantity(block.gasUsed), quantity(block.timestamp),
+      block.extraData, block.mixHash, block.nonce, quantity(block.baseFeePerGas),
+    ];
+    assert.equal(keccak256(toRlp(fields)), block.hash);
   });
 
   await step('every node sees the same balances, block hashes and state roots', async () => {

@@ -1,0 +1,10 @@
+// A project of hardhat's as people have them, without a compiler: the test puts the artifacts where one would.
+require('@nomicfoundation/hardhat-ignition-ethers');
+
+const { RPC, KEYS, PROJECT } = process.env;
+
+module.exports = {
+  defaultNetwork: 'corniche',
+  networks: { corniche: { url: RPC, accounts: KEYS.split(',') } },
+  paths: { artifacts: `${PROJECT}/artifacts`, cache: `${PROJECT}/cache`, ignition: `${PROJECT}/ignition` },
+};

@@ -1,0 +1,49 @@
+// Foundry's `cast`, one process for each command.
+
+import { execFile, spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+
+/** The binary: CAST, or what npm brings for Linux on x86-64; undefined elsewhere. */
+export const binary = process.env.CAST ?? brought();
+
+function brought() {
+  try {
+    return createRequire(import.meta.url).resolve('@foundry-rs/cast-linux-amd64/bin/cast');
+  } catch (error) {
+    if (error.code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+export class Cast {
+  /** `home` is a directory without a configuration of the user's. */
+  constructor(rpc, home) {
+    this.env = { PATH: process.env.PATH, HOME: home, NO_COLOR: '1', ETH_RPC_URL: rpc, ETH_RPC_TIMEOUT: '60' };
+  }
+
+  /** What a command prints. A failure's message is what it prints as error. */
+  run(...args) {
+    const { env } = this;
+    return new Promise((resolve, reject) =>
+      execFile(binary, args.map(String), { env }, (error, stdout, stderr) => (error ? reject(new Error(stderr || error.message)) : resolve(stdout.trim()))),
+    );
+  }
+
+  async json(...args) {
+    return JSON.parse(await this.run(...args, '--json'));
+  }
+
+  /** A request in the node's words. */
+  async rpc(method, ...params) {
+    return JSON.parse(await this.run('rpc', '--raw', method, JSON.stringify(params)));
+  }
+
+  /** A command that does not end by itself: its lines, and `end`. */
+  watch(rpc, ...args) {
+    const child = spawn(binary, args.map(String), { env: { ...this.env, ETH_RPC_URL: rpc }, stdio: ['ignore', 'pipe', 'inherit'] });
+    // The iterator, not the interface: what comes before somebody asks is kept.
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    return { lines, end: () => child.kill() };
+  }
+}

@@ -1,0 +1,51 @@
+// The tour that every client makes: the same stations in the same order, each in the client's own words.
+
+import assert from 'node:assert/strict';
+import { parseEther } from 'viem';
+import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
+import { story, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
+
+export { until } from '../../../testnet/e2e/lib/until.js';
+
+/** The contract of the tour, with errors of its own. Its constructor takes a name, a symbol and `supply`. */
+export const token = { abi: abi('erc20'), bytecode: bytecode('erc20') };
+export const supply = parseEther('1000000');
+
+/** What each client does. Later stations build on earlier ones. */
+export const STATIONS = [
+  'accounts',
+  'fees',
+  'transfers of types 0, 1 and 2',
+  'deploy',
+  'call',
+  'revert reason',
+  'refusals',
+  'logs',
+  'filters',
+  'subscription',
+  'batch',
+  'replace and cancel',
+  'trace',
+];
+
+/**
+ * A test of one client under every engine. `visit({ network, node, keys, accounts, serves, t })` answers what the client does at each
+ * station, or a sentence that says why it does nothing there; a station that is forgotten is a failure. `serves(method)` tells
+ * whether the node has a method. `skip` says why the client cannot be had here, if it cannot.
+ */
+export function tour(client, visit, { skip = false } = {}) {
+  underEveryEngine(`the tour with ${client}`, { timeout: 120_000, skip }, async (t, engine) => {
+    const { network, step } = await story(t, { dev: true, engine });
+    const [node] = network.nodes;
+    const { result: document = { methods: [] } } = await node.call('rpc_discover');
+    const served = new Set(document.methods.map(({ name }) => name));
+    const serves = (...methods) => methods.every((method) => served.has(method));
+    const { keys, accounts } = network;
+    const stations = await visit({ network, node, keys, accounts, serves, t });
+    assert.deepEqual(Object.keys(stations), STATIONS);
+    for (const [station, visited] of Object.entries(stations)) {
+      if (typeof visited === 'string') await t.test(station, { skip: visited }, () => {});
+      else await step(station, visited);
+    }
+  });
+}

@@ -1,0 +1,52 @@
+// A page that knows its visitor's wallet as `window.ethereum` only, and uses it with ethers.
+
+import { BrowserProvider, Contract, ContractFactory } from 'ethers';
+import { Wallet } from './wallet.js';
+
+/** What an extension does before the page's own code runs. */
+window.install = (key) => void (window.ethereum = new Wallet(key));
+
+const ask = (method, ...params) => window.ethereum.request({ method, params });
+const provider = () => new BrowserProvider(window.ethereum, undefined, { pollingInterval: 50, cacheTimeout: -1 });
+/** What may leave the page: a rejection as its fields. */
+const outcome = (promise) =>
+  promise.then(
+    (result) => ({ result }),
+    ({ code, message, data }) => ({ code, message, data }),
+  );
+
+window.dapp = {
+  switchNetwork: (chainId) => outcome(ask('wallet_switchEthereumChain', { chainId })),
+  addNetwork: (network) => outcome(ask('wallet_addEthereumChain', network)),
+  connect: async () => ({ accounts: await ask('eth_requestAccounts'), chainId: await ask('eth_chainId') }),
+
+  async sign(message, { domain, types, value }) {
+    const signer = await provider().getSigner();
+    return { message: await signer.signMessage(message), typed: await signer.signTypedData(domain, types, value) };
+  },
+
+  async send(request) {
+    const signer = await provider().getSigner();
+    const { status, type, gasUsed, hash } = await (await signer.sendTransaction(request)).wait();
+    return { status, type, gasUsed: String(gasUsed), hash };
+  },
+
+  async deploy({ abi, bytecode }, ...args) {
+    const signer = await provider().getSigner();
+    const token = await new ContractFactory(abi, bytecode, signer).deploy(...args);
+    await token.waitForDeployment();
+    return token.target;
+  },
+
+  async transfer({ abi, address }, to, amount) {
+    const token = new Contract(address, abi, await provider().getSigner());
+    const heard = new Promise((resolve) => void token.once(token.filters.Transfer(null, to), resolve));
+    await (await token.transfer(to, amount)).wait();
+    const { args } = await heard;
+    return { event: args.map(String), balance: String(await token.balanceOf(to)) };
+  },
+
+  async transferFails({ abi, address }, to, amount) {
+    return outcome(new Contract(address, abi, await provider().getSigner()).transfer(to, amount));
+  },
+};

@@ -1,0 +1,110 @@
+// A page and a browser wallet in a real browser: what CORS, fetch and EIP-1193 add to what the libraries do elsewhere.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { delimiter, join } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { chromium } from 'playwright-core';
+import { decodeErrorResult, numberToHex, verifyMessage, verifyTypedData } from 'viem';
+import { story } from '../../../testnet/e2e/lib/network.js';
+import { supply, token } from '../lib/tour.js';
+
+const browser = process.env.CHROMIUM ?? find('chromium', 'chromium-browser', 'google-chrome');
+const skip = browser ? false : 'there is no Chromium: install one, or set CHROMIUM to its path';
+
+test('a wallet in a browser adds the network, signs and sends', { timeout: 120_000, skip }, async (t) => {
+  const { network, step } = await story(t, { dev: true });
+  const [node] = network.nodes;
+  const [owner, friend] = network.accounts;
+  const url = await serve(t, await bundle());
+  const chromiumProcess = await chromium.launch({ executablePath: browser });
+  t.after(() => chromiumProcess.close());
+  const page = await chromiumProcess.newPage();
+  await page.goto(url);
+  await page.evaluate((key) => window.install(key), network.keys[0]);
+  /** Calls one of the page's functions in the page. */
+  const dapp = (name, ...args) => page.evaluate(([called, given]) => window.dapp[called](...given), [name, args]);
+
+  const chainId = numberToHex(network.chain.id);
+  const described = { ...documented(), chainId, rpcUrls: [node.rpc] };
+  let contract;
+
+  await step('a network the wallet does not know is added, with the parameters that the documentation names', async () => {
+    assert.equal((await dapp('switchNetwork', chainId)).code, 4902);
+    const wrong = await dapp('addNetwork', { ...described, chainId: '0x1' });
+    assert.equal(wrong.code, -32602, wrong.message);
+    assert.deepEqual(await dapp('addNetwork', described), { result: null });
+    assert.deepEqual(await dapp('connect'), { accounts: [owner.address], chainId });
+  });
+
+  await step('it signs messages and typed data', async () => {
+    const message = 'Corniche';
+    const typed = {
+      domain: { name: 'Corniche', chainId: network.chain.id },
+      types: { Payment: [{ name: 'to', type: 'address' }, { name: 'amount', type: 'uint256' }] },
+      value: { to: friend.address, amount: '5' },
+    };
+    const signed = await dapp('sign', message, typed);
+    const { address } = owner;
+    assert.ok(await verifyMessage({ address, message, signature: signed.message }));
+    const { domain, types, value } = typed;
+    assert.ok(await verifyTypedData({ address, domain, types, primaryType: 'Payment', message: value, signature: signed.typed }));
+  });
+
+  await step('it sends', async () => {
+    const before = await node.client.getBalance({ address: friend.address });
+    const { status, type, gasUsed, hash } = await dapp('send', { to: friend.address, value: '7' });
+    assert.deepEqual([status, type, gasUsed], [1, 2, '21000']);
+    assert.equal((await node.client.getTransaction({ hash })).from, owner.address.toLowerCase());
+    assert.equal(await node.client.getBalance({ address: friend.address }), before + 7n);
+  });
+
+  await step('it deploys a contract, uses it and hears its event', async () => {
+    contract = { abi: token.abi, address: await dapp('deploy', token, 'Cornice', 'CRN', String(supply)) };
+    const { event, balance } = await dapp('transfer', contract, friend.address, '1000');
+    assert.deepEqual(event, [owner.address, friend.address, '1000']);
+    assert.equal(balance, '1000');
+  });
+
+  await step('what the contract refuses reaches the page by name', async () => {
+    const { code, data } = await dapp('transferFails', contract, friend.address, String(2n * supply));
+    assert.equal(code, 'CALL_EXCEPTION');
+    const { errorName, args } = decodeErrorResult({ abi: token.abi, data });
+    assert.deepEqual([errorName, ...args], ['ERC20InsufficientBalance', owner.address, supply - 1000n, 2n * supply]);
+  });
+});
+
+/** The parameters of `wallet_addEthereumChain` as docs/connect-a-wallet.md has them. */
+function documented() {
+  const text = readFileSync(fileURLToPath(new URL('../../../docs/connect-a-wallet.md', import.meta.url)), 'utf8');
+  const [, block] = text.match(/`wallet_addEthereumChain`[^]*?```json\n([^]*?)```/);
+  return JSON.parse(block);
+}
+
+async function bundle() {
+  const entryPoints = [fileURLToPath(new URL('../page/dapp.js', import.meta.url))];
+  const { outputFiles } = await build({ entryPoints, bundle: true, write: false, format: 'iife', logLevel: 'error' });
+  return outputFiles[0].text;
+}
+
+/** The page on a port of this machine. */
+async function serve(t, script) {
+  const server = createServer((request, response) => {
+    if (request.url === '/dapp.js') return response.setHeader('content-type', 'text/javascript').end(script);
+    if (request.url === '/') return response.setHeader('content-type', 'text/html').end('<!doctype html><script src="dapp.js"></script>');
+    return response.writeHead(404).end();
+  });
+  server.listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+function find(...names) {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
+}
