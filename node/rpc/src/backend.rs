@@ -8,7 +8,7 @@ use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionT
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::TraceEvent;
 use corniche_state::StateView;
-use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs};
+use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::ops::RangeInclusive;
@@ -53,6 +53,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Hands signed bytes to admission. The error is what the client is told: see [`corniche_api::Reason`].
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>>;
+
+    /// Where the tips of a validator's transactions go; `None` for one that the committee does not have.
+    fn fee_address(&self, validator: ValidatorIndex) -> Option<Address>;
 
     /// A transaction waiting in the pool.
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction>;
@@ -191,7 +194,7 @@ impl ChainBlock {
 }
 
 /// Length of RLP([header, transactions, uncles]): typed transactions stand in it as byte strings, legacy ones as lists.
-fn encoded_size(header: &Header, transactions: &[Bytes]) -> u64 {
+pub(crate) fn encoded_size(header: &Header, transactions: &[Bytes]) -> u64 {
     use alloy_rlp::{Encodable, length_of_length};
     let list = |payload: usize| payload + length_of_length(payload);
     let one = |raw: &Bytes| match raw.first() {

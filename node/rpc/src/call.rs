@@ -2,14 +2,14 @@
 
 use crate::backend::ChainBlock;
 use crate::node::Node;
+use crate::overrides::{Overridden, suppose_block};
 use alloy_eips::{BlockId, BlockNumberOrTag};
-use alloy_primitives::{Address, B256, Bytes, TxKind, keccak256};
-use alloy_rpc_types_eth::TransactionRequest;
-use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
+use alloy_primitives::{Bytes, TxKind};
+use alloy_rpc_types_eth::state::StateOverride;
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{ErrorCode, Reason, RpcError};
-use corniche_state::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY, StateView};
+use corniche_state::StateView;
 use corniche_vm::{BlockEnv, Call, CallOutcome, End};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a client asks to try out.
@@ -17,6 +17,7 @@ pub(crate) struct Trial {
     pub request: TransactionRequest,
     pub block: BlockId,
     pub overrides: Option<StateOverride>,
+    pub block_overrides: Option<BlockOverrides>,
 }
 
 /// `eth_call`: what the call returns.
@@ -36,16 +37,24 @@ pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     estimated.map_err(|outcome| failure(outcome, prepared.call.gas.min(prepared.env.gas_limit), true))
 }
 
-struct Prepared {
-    view: Arc<dyn StateView>,
-    env: BlockEnv,
-    call: Call,
+/// What the virtual machine runs.
+pub(crate) struct Prepared {
+    pub view: Arc<dyn StateView>,
+    pub env: BlockEnv,
+    pub call: Call,
 }
 
-fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
+pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     let (height, state) = node.state(trial.block)?;
     let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
-    let env = environment(node, &block, trial.block);
+    let mut env = environment(node, &block);
+    if trial.block == BlockId::Number(BlockNumberOrTag::Pending) {
+        env.number += 1;
+        env.base_fee = node.backend.next_base_fee();
+    }
+    if let Some(supposed) = &trial.block_overrides {
+        suppose_block(&mut env, supposed)?;
+    }
     let call = to_call(node, trial.request, env.base_fee)?;
     let view: Arc<dyn StateView> = match trial.overrides {
         Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides)?),
@@ -54,10 +63,10 @@ fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     Ok(Prepared { view, env, call })
 }
 
-/// The block a call runs in: the named one, on the state after it; for `pending` the one to come.
-fn environment(node: &Node, block: &ChainBlock, id: BlockId) -> BlockEnv {
+/// The block as its transactions saw it.
+pub(crate) fn environment(node: &Node, block: &ChainBlock) -> BlockEnv {
     let header = &block.header;
-    let mut env = BlockEnv {
+    BlockEnv {
         chain_id: node.backend.chain_id(),
         number: header.number,
         timestamp: header.timestamp,
@@ -65,15 +74,10 @@ fn environment(node: &Node, block: &ChainBlock, id: BlockId) -> BlockEnv {
         coinbase: header.beneficiary,
         gas_limit: header.gas_limit,
         randomness: header.mix_hash,
-    };
-    if id == BlockId::Number(BlockNumberOrTag::Pending) {
-        env.number += 1;
-        env.base_fee = node.backend.next_base_fee();
     }
-    env
 }
 
-fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -> Result<Call, RpcError> {
+pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -> Result<Call, RpcError> {
     if let (Some(input), Some(data)) = (&request.input.input, &request.input.data)
         && input != data
     {
@@ -129,7 +133,7 @@ fn gas_price(request: &TransactionRequest, base_fee: u64) -> Result<u128, RpcErr
 }
 
 /// How a failed run is told. Only a revert by the contract itself has code 3 and data.
-fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
+pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
     match outcome.end {
         End::Revert => RpcError::reverted(outcome.output.clone(), revert_reason(&outcome.output).as_deref()),
         End::OutOfGas if estimating => {
@@ -146,7 +150,7 @@ fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
 }
 
 /// The text in revert data of the form Error(string).
-fn revert_reason(data: &[u8]) -> Option<String> {
+pub(crate) fn revert_reason(data: &[u8]) -> Option<String> {
     let body = data.strip_prefix(&[0x08, 0xc3, 0x79, 0xa0])?;
     let word = |at: usize| -> Option<usize> {
         let word = body.get(at..at.checked_add(32)?)?;
@@ -161,79 +165,10 @@ fn revert_reason(data: &[u8]) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// A state with some accounts replaced by what the client supposes.
-struct Overridden {
-    base: Arc<dyn StateView>,
-    accounts: BTreeMap<Address, Supposed>,
-    code: BTreeMap<B256, Bytes>,
-}
-
-struct Supposed {
-    account: Account,
-    /// Slots not listed read as zero.
-    replaces_storage: bool,
-    storage: BTreeMap<B256, B256>,
-}
-
-impl Overridden {
-    fn new(base: Arc<dyn StateView>, overrides: StateOverride) -> Result<Self, RpcError> {
-        let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new() };
-        for (address, supposed) in overrides {
-            overridden.suppose(address, supposed)?;
-        }
-        Ok(overridden)
-    }
-
-    fn suppose(&mut self, address: Address, supposed: AccountOverride) -> Result<(), RpcError> {
-        if supposed.move_precompile_to.is_some() {
-            return Err(RpcError::invalid_params("state override: movePrecompileToAddress is not supported"));
-        }
-        if supposed.state.is_some() && supposed.state_diff.is_some() {
-            return Err(RpcError::invalid_params(format!("account {address} has both 'state' and 'stateDiff'")));
-        }
-        let mut account = self.base.account(&address).unwrap_or_default();
-        account.nonce = supposed.nonce.unwrap_or(account.nonce);
-        account.balance = supposed.balance.unwrap_or(account.balance);
-        if let Some(code) = supposed.code {
-            account.code_hash = if code.is_empty() { KECCAK_EMPTY } else { keccak256(&code) };
-            (account.abi_version, account.gas_version) = if code.is_empty() { (0, 0) } else { (ABI_VERSION, GAS_VERSION) };
-            self.code.insert(account.code_hash, code);
-        }
-        let replaces_storage = supposed.state.is_some();
-        let storage = supposed.state.or(supposed.state_diff).unwrap_or_default().into_iter().collect();
-        self.accounts.insert(address, Supposed { account, replaces_storage, storage });
-        Ok(())
-    }
-}
-
-impl StateView for Overridden {
-    fn account(&self, address: &Address) -> Option<Account> {
-        match self.accounts.get(address) {
-            Some(supposed) => (supposed.account != Account::default()).then(|| supposed.account.clone()),
-            None => self.base.account(address),
-        }
-    }
-
-    fn storage(&self, address: &Address, slot: &B256) -> B256 {
-        let Some(supposed) = self.accounts.get(address) else { return self.base.storage(address, slot) };
-        match supposed.storage.get(slot) {
-            Some(value) => *value,
-            None if supposed.replaces_storage => B256::ZERO,
-            None => self.base.storage(address, slot),
-        }
-    }
-
-    fn code(&self, hash: &B256) -> Option<Bytes> {
-        self.code.get(hash).cloned().or_else(|| self.base.code(hash))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{U256, hex};
-    use corniche_state::{Changes, State};
-    use corniche_types::Height;
+    use alloy_primitives::hex;
 
     #[test]
     fn the_text_of_a_revert_is_read_and_nonsense_is_not() {
@@ -254,31 +189,5 @@ mod tests {
         far[36..68].fill(0);
         far[60..68].fill(0xff);
         assert_eq!(revert_reason(&far), None);
-    }
-
-    #[test]
-    fn overrides_replace_what_they_name_and_nothing_else() {
-        let address = Address::repeat_byte(1);
-        let slot = |byte| B256::repeat_byte(byte);
-        let state = State::default();
-        let mut changes = Changes::default();
-        changes.storage.insert((address, slot(1)), slot(7));
-        changes.storage.insert((address, slot(2)), slot(8));
-        state.apply(Height(0), &changes);
-        let supposing = |supposed| {
-            let overrides = [(address, supposed)].into_iter().collect();
-            Overridden::new(Arc::new(state.latest()), overrides).unwrap()
-        };
-        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(Bytes::from_static(b"\0asm"));
-        let view = supposing(supposed.clone());
-        let account = view.account(&address).unwrap();
-        assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
-        assert_eq!(view.code(&account.code_hash).unwrap(), Bytes::from_static(b"\0asm"));
-        assert_eq!(account.code_hash, keccak256(b"\0asm"));
-        assert_eq!(view.account(&Address::repeat_byte(2)), None);
-        let slots = |view: &Overridden| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
-        assert_eq!(slots(&view), [slot(7), slot(8)]);
-        assert_eq!(slots(&supposing(supposed.clone().with_state([(slot(1), slot(9))]))), [slot(9), B256::ZERO]);
-        assert_eq!(slots(&supposing(supposed.with_state_diff([(slot(1), slot(9))]))), [slot(9), slot(8)]);
     }
 }

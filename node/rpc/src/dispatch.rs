@@ -3,6 +3,7 @@
 //! What is answered from memory is answered in place; what reads blocks or runs contracts goes through the bounded threads
 //! of [`Node::read`] and [`Node::call`].
 
+use crate::access_list;
 use crate::budget::Reservation;
 use crate::call::{self, Trial};
 use crate::convert;
@@ -15,7 +16,9 @@ use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::raw;
 use crate::session::{Session, Topic};
+use crate::simulate;
 use crate::submit::{submit, submit_and_wait, submit_timed};
+use crate::trace::{self, TraceRequest};
 use crate::txpool;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
@@ -250,6 +253,16 @@ impl Caller<'_> {
                 node.call(origin, move |node| json(&U64::from(call::estimate(node, trial)?))).await
             }
 
+            Method::EthCreateAccessList => {
+                let trial = trial(params)?;
+                node.call(origin, move |node| json(&access_list::create(node, trial)?)).await
+            }
+
+            Method::EthSimulateV1 => {
+                let (payload, block) = (params.at_most(2)?.required(0)?, block_or_latest(params, 1)?);
+                node.call(origin, move |node| simulate::simulate(node, payload, block)).await
+            }
+
             Method::EthGasPrice => {
                 params.at_most(0)?;
                 node.read(origin, |node| json(&U64::from(fees::gas_price(node)))).await
@@ -420,6 +433,24 @@ impl Caller<'_> {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
                 node.read(origin, move |node| json(&dag::window(node, range)?)).await
             }
+
+            Method::DebugTraceTransaction => {
+                let (hash, request): (B256, TraceRequest) = (params.at_most(2)?.required(0)?, trace_request(params, 1)?);
+                node.call(origin, move |node| trace::transaction(node, &hash, &request)).await
+            }
+            Method::DebugTraceBlockByNumber => {
+                let (block, request) = (block_by_number(params.at_most(2)?)?, trace_request(params, 1)?);
+                node.call(origin, move |node| trace::block(node, block, &request)).await
+            }
+            Method::DebugTraceBlockByHash => {
+                let (block, request) = (block_by_hash(params.at_most(2)?)?, trace_request(params, 1)?);
+                node.call(origin, move |node| trace::block(node, block, &request)).await
+            }
+            Method::DebugTraceCall => {
+                let (call, block) = (params.at_most(3)?.required(0)?, block_or_latest(params, 1)?);
+                let request = trace_request(params, 2)?;
+                node.call(origin, move |node| trace::call(node, call, block, request)).await
+            }
         }
     }
 
@@ -466,8 +497,17 @@ fn block_by_hash(params: &Params<'_>) -> Result<BlockId, RpcError> {
 }
 
 fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
-    params.at_most(3)?;
-    Ok(Trial { request: params.required(0)?, block: block_or_latest(params, 1)?, overrides: params.optional(2)? })
+    params.at_most(4)?;
+    Ok(Trial {
+        request: params.required(0)?,
+        block: block_or_latest(params, 1)?,
+        overrides: params.optional(2)?,
+        block_overrides: params.optional(3)?,
+    })
+}
+
+fn trace_request(params: &Params<'_>, position: usize) -> Result<TraceRequest, RpcError> {
+    Ok(params.optional(position)?.unwrap_or_default())
 }
 
 fn syncing(node: &Node) -> Result<Json, RpcError> {

@@ -11,11 +11,15 @@
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
 //! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
 //! - [`jsonrpc`]: framing; [`dispatch`]: the table of methods.
-//! - [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that need more than a line.
+//! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
+//! - [`simulate`]: blocks of calls on blocks that are there.
+//! - [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that
+//!   need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
 //! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
 
+mod access_list;
 pub mod backend;
 mod budget;
 mod call;
@@ -30,11 +34,15 @@ mod listener;
 mod logs;
 mod metrics;
 mod node;
+mod overrides;
 mod rates;
 mod raw;
+mod replay;
 mod server;
 mod session;
+mod simulate;
 mod submit;
+mod trace;
 mod txpool;
 mod websocket;
 mod work;

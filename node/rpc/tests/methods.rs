@@ -134,8 +134,8 @@ async fn plain_answers_are_what_they_should_be() {
         ("eth_blockNumber", json!([]), json!("0x2")),
         ("eth_getBalance", json!([FUNDED]), json!("0x56bc75e2d63100000")),
         ("eth_getBalance", json!(["0x00000000000000000000000000000000000000aa", "latest"]), json!("0x0")),
-        ("eth_getTransactionCount", json!([FUNDED, "latest"]), json!("0x2")),
-        ("eth_getTransactionCount", json!([FUNDED, "pending"]), json!("0x3")),
+        ("eth_getTransactionCount", json!([FUNDED, "latest"]), json!("0x3")),
+        ("eth_getTransactionCount", json!([FUNDED, "pending"]), json!("0x4")),
         ("eth_getTransactionCount", json!([FUNDED, "earliest"]), json!("0x0")),
         ("eth_getCode", json!([FUNDED]), json!("0x")),
         ("eth_getStorageAt", json!([ECHO, "0x3", "latest"]), json!(format!("0x{}", "55".repeat(32)))),
@@ -254,7 +254,7 @@ async fn our_own_methods_tell_order_certificate_and_status() {
     assert_eq!(status(block["transactions"][0].clone()).await["status"], "certified");
     assert_eq!(status(block["transactions"][0].clone()).await["orderedMs"], format!("{:#x}", 1_700_000_001_000u64));
     assert_eq!(status(json!(alloy_primitives::B256::ZERO)).await, Value::Null);
-    let waiting = status(json!(alloy_primitives::keccak256(transfer(2)))).await;
+    let waiting = status(json!(alloy_primitives::keccak256(transfer(3)))).await;
     assert_eq!(waiting, json!({"status": "pending", "receivedMs": format!("{:#x}", 1_700_000_000_123u64)}));
     let heads = fixture.client.result("corniche_getHeads", json!([])).await;
     assert_eq!((&heads["executed"]["number"], &heads["certified"]["number"]), (&json!("0x2"), &json!("0x1")));

@@ -147,6 +147,12 @@ reasons! {
     QueryTooLong = (LimitExceeded, "query exceeds maximum time"),
     TooManyResults = (LimitExceeded, "query returned more than"),
     TooManySlots = (InvalidParams, "exceed max storage slots"),
+    // traces
+    /// No block holds it.
+    TransactionNotFound = (Refused, "transaction not found"),
+    GenesisNotTraceable = (Refused, "genesis is not traceable"),
+    TracerNotAvailable = (Refused, "tracer not available"),
+    TraceTooLarge = (LimitExceeded, "trace too large"),
     // the DAG
     /// A full node, or one that was told to keep no trace.
     DagNotAvailable = (Refused, "this node has no DAG to show"),

@@ -89,9 +89,13 @@ methods! {
     /// Values of storage slots of several accounts at once, at most 1,024.
     EthGetStorageValues = "eth_getStorageValues" "(slots: SlotsByAccount, block?: BlockId) -> ValuesByAccount",
     /// Runs a call on a state and answers what it returns.
-    EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides) -> Bytes",
+    EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> Bytes",
     /// A gas limit with which a transaction succeeds.
-    EthEstimateGas = "eth_estimateGas" "(call: Call, block?: BlockId, state?: StateOverrides) -> Quantity",
+    EthEstimateGas = "eth_estimateGas" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> Quantity",
+    /// What a call would have to declare so that nothing it reaches is cold, and the gas that it uses then.
+    EthCreateAccessList = "eth_createAccessList" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> AccessListResult",
+    /// Runs blocks of calls, each on the state that the one before left, on top of a block that is there.
+    EthSimulateV1 = "eth_simulateV1" "(blocks: Simulation, block?: BlockId) -> SimulatedBlock[]",
     /// Base fee and a tip: the price for a transaction of type 0 or 1.
     EthGasPrice = "eth_gasPrice" "() -> Quantity",
     /// Wei per gas in the next block.
@@ -166,6 +170,14 @@ methods! {
     DebugGetRawReceipts = "debug_getRawReceipts" "(block: BlockId) -> Bytes[]",
     /// A transaction of a block or of the pool as it was signed; empty when there is none.
     DebugGetRawTransaction = "debug_getRawTransaction" "(hash: Hash) -> Bytes",
+    /// What a transaction did on its way, found by running its block again. The state before it must still be held.
+    DebugTraceTransaction = "debug_traceTransaction" "(hash: Hash, tracer?: Tracer) -> Trace",
+    /// What the transactions of a block did on their way.
+    DebugTraceBlockByNumber = "debug_traceBlockByNumber" "(block: BlockName, tracer?: Tracer) -> TracedTransaction[]",
+    /// What the transactions of a block did on their way.
+    DebugTraceBlockByHash = "debug_traceBlockByHash" "(block: Hash, tracer?: Tracer) -> TracedTransaction[]",
+    /// What a call would do on its way.
+    DebugTraceCall = "debug_traceCall" "(call: Call, block?: BlockId, tracer?: Tracer) -> Trace",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",

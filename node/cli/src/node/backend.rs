@@ -9,7 +9,7 @@ use corniche_network::NetworkHandle;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
 use corniche_state::{State, StateView};
 use corniche_store::{Reader, Trace};
-use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height};
+use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -118,6 +118,10 @@ impl Backend for NodeBackend {
             };
             answer.unwrap_or_else(|_| Err(Reason::NotAccepting.with("the node is stopping")))
         })
+    }
+
+    fn fee_address(&self, validator: ValidatorIndex) -> Option<Address> {
+        self.genesis.validators.get(validator.as_usize()).map(|validator| validator.fee_address)
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {

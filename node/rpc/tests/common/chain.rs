@@ -7,13 +7,13 @@ use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionT
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, State, StateView};
+use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, State, StateView};
 use corniche_types::{
-    Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord, Receipt,
-    SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
+    BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
+    Receipt, SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
 };
 use corniche_vm::wasm::NoCache;
-use corniche_vm::{Vm, VmConfig};
+use corniche_vm::{BlockEnv, Vm, VmConfig};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,6 +27,14 @@ pub const BASE_FEE: u64 = 1_000_000_000;
 const GENESIS_SECONDS: u64 = 1_700_000_000;
 /// Returns what it is sent; reverts with it when that starts with byte 8, as ABI-encoded Error(string) does.
 pub const ECHO: Address = address!("00000000000000000000000000000000000000ec");
+/// Passes on what it is sent, as [`relayed`] writes it: logs 1, counts in slot 0 unless it may not, makes the call, logs 2, and ends as the
+/// call ended, with what that returned.
+pub const RELAY: Address = address!("00000000000000000000000000000000000000ab");
+/// Of all blocks.
+pub const COINBASE: Address = Address::repeat_byte(0xfe);
+const RANDOMNESS: B256 = B256::repeat_byte(0x99);
+/// Proposes everything.
+pub const AUTHOR: ValidatorIndex = ValidatorIndex(2);
 /// The account with the private key of 32 bytes 1.
 pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1");
 
@@ -77,6 +85,26 @@ pub fn transfer(nonce: u64) -> Bytes {
     })
 }
 
+/// What the relay is sent: how to call ('c', 'd' or 's' for call, delegate call and static call; in capitals, it succeeds in any case), wei,
+/// whom, and what with.
+pub fn relayed(how: char, wei: u8, to: Address, data: &[u8]) -> Bytes {
+    [&[how as u8, wei][..], to.as_slice(), data].concat().into()
+}
+
+/// A signed call with plenty of gas.
+pub fn call(nonce: u64, to: impl Into<TxKind>, input: Bytes) -> Bytes {
+    key().sign(TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 2_000_000,
+        max_fee_per_gas: u128::from(BASE_FEE) * 2,
+        max_priority_fee_per_gas: 5_000_000,
+        to: to.into(),
+        input,
+        ..TxEip1559::default()
+    })
+}
+
 /// A log with the given topics' first bytes.
 pub fn log(address: Address, topics: &[u8]) -> Log {
     Log { address, topics: topics.iter().map(|byte| B256::repeat_byte(*byte)).collect(), data: Bytes::from_static(&[1, 2]) }
@@ -96,6 +124,10 @@ impl TestChain {
             gas_version: GAS_VERSION,
             ..Account::default()
         };
+        let relay_code = wat::parse_str(RELAY_MODULE).unwrap();
+        let relay = Account { code_hash: keccak256(&relay_code), balance: U256::from(1_000), ..echo.clone() };
+        genesis.code.insert(relay.code_hash, relay_code.into());
+        genesis.accounts.insert(RELAY, Some(relay));
         genesis.code.insert(echo.code_hash, code);
         genesis.accounts.insert(FUNDED, Some(funded));
         genesis.accounts.insert(ECHO, Some(echo));
@@ -128,13 +160,7 @@ impl TestChain {
 
     /// Adds a block without telling anyone.
     pub fn add(&self, transactions: &[(Bytes, Vec<Log>)]) -> Arc<ChainBlock> {
-        let mut blocks = self.blocks.write().unwrap();
-        let parent = blocks.last().unwrap().clone();
-        let height = parent.height().next();
-        let decoded: Vec<_> = transactions
-            .iter()
-            .map(|(raw, _)| VerifiedTransaction::verify(Transaction::decode(raw.clone()).unwrap(), CHAIN_ID).unwrap())
-            .collect();
+        let decoded: Vec<_> = transactions.iter().map(|(raw, _)| verified(raw)).collect();
         let mut gas_used = 0;
         let receipts: Vec<Receipt> = decoded
             .iter()
@@ -157,29 +183,63 @@ impl TestChain {
                 }
             })
             .collect();
+        self.push(&decoded, receipts, self.nonces_after(&decoded))
+    }
+
+    /// Adds a block of transactions that are really run.
+    pub fn execute(&self, transactions: &[Bytes]) -> Arc<ChainBlock> {
+        let decoded: Vec<_> = transactions.iter().map(verified).collect();
+        let base = self.state.latest();
+        let env = BlockEnv {
+            chain_id: CHAIN_ID,
+            number: self.head().0 + 1,
+            timestamp: timestamp(self.head().next()),
+            base_fee: BASE_FEE,
+            coinbase: COINBASE,
+            gas_limit: 30_000_000,
+            randomness: RANDOMNESS,
+        };
+        let (mut changes, mut receipts, mut gas_used) = (Changes::default(), Vec::new(), 0);
+        for transaction in &decoded {
+            let now = Overlay { base: &base, changes: &changes };
+            let executed = self.vm.transact(&now, &env, transaction, fee_address(AUTHOR)).unwrap();
+            let added = executed.additions.resolve(&now);
+            changes.merge(executed.changes);
+            changes.merge(added);
+            gas_used += executed.receipt.gas_used;
+            receipts.push(Receipt { cumulative_gas_used: gas_used, ..executed.receipt });
+        }
+        self.push(&decoded, receipts, changes)
+    }
+
+    fn push(&self, transactions: &[VerifiedTransaction], receipts: Vec<Receipt>, changes: Changes) -> Arc<ChainBlock> {
+        let mut blocks = self.blocks.write().unwrap();
+        let parent = blocks.last().unwrap().clone();
+        let height = parent.height().next();
+        let raw = |transaction: &VerifiedTransaction| transaction.transaction().raw().clone();
         let ordered: Vec<_> =
-            transactions.iter().map(|(raw, _)| OrderedTransaction { author: ValidatorIndex(2), raw: raw.clone() }).collect();
+            transactions.iter().map(|transaction| OrderedTransaction { author: AUTHOR, raw: raw(transaction) }).collect();
         let ordering = ordering(height, &ordered);
-        let envelopes: Vec<_> = decoded.iter().map(|transaction| transaction.transaction().envelope().clone()).collect();
+        let envelopes: Vec<_> = transactions.iter().map(|transaction| transaction.transaction().envelope().clone()).collect();
         let header = Header {
             parent_hash: parent.hash,
             number: height.0,
-            beneficiary: Address::repeat_byte(0xfe),
+            beneficiary: COINBASE,
             state_root: B256::repeat_byte(height.0 as u8),
             transactions_root: calculate_transaction_root(&envelopes),
             receipts_root: Receipt::root(&receipts),
             logs_bloom: receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
             gas_limit: 30_000_000,
-            gas_used,
-            timestamp: GENESIS_SECONDS + height.0,
+            gas_used: receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used),
+            timestamp: timestamp(height),
             extra_data: ordering.extra_data(),
-            mix_hash: B256::repeat_byte(0x99),
+            mix_hash: RANDOMNESS,
             base_fee_per_gas: Some(BASE_FEE),
             ..Header::default()
         };
         let block = Block { header, ordering, ordered };
         let block = Arc::new(ChainBlock::new(&block, block.hash(), receipts));
-        self.state.apply(height, &self.nonces_after(&decoded));
+        self.state.apply(height, &changes);
         let mut pool = self.pool.lock().unwrap();
         for receipt in &block.receipts {
             pool.remove(&receipt.transaction_hash);
@@ -244,6 +304,18 @@ impl TestChain {
     }
 }
 
+fn verified(raw: &Bytes) -> VerifiedTransaction {
+    VerifiedTransaction::verify(Transaction::decode(raw.clone()).unwrap(), CHAIN_ID).unwrap()
+}
+
+fn timestamp(height: Height) -> u64 {
+    GENESIS_SECONDS + height.0
+}
+
+pub fn fee_address(validator: ValidatorIndex) -> Address {
+    Address::with_last_byte(0xf0 + validator.0 as u8)
+}
+
 fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
     OrderingRecord {
         engine: "mahi-mahi".into(),
@@ -254,9 +326,9 @@ fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
         last_commit: CommitIndex(height.0 * 3 + 1),
         last_commit_consumed: ordered.len() as u32,
         leader: ValidatorIndex(1),
-        time: TimestampMs((GENESIS_SECONDS + height.0) * 1000),
-        randomness: B256::repeat_byte(0x99),
-        batches: vec![],
+        time: TimestampMs(timestamp(height) * 1000),
+        randomness: RANDOMNESS,
+        batches: vec![BatchRef { author: AUTHOR, digest: B256::ZERO, first: 0, count: ordered.len() as u32 }],
         transactions_hash: Block::transactions_hash(ordered),
         skipped: vec![],
         resume_hash: B256::ZERO,
@@ -305,6 +377,10 @@ impl Backend for TestChain {
             *self.waiting.lock().unwrap() -= 1;
         }
         self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+    }
+
+    fn fee_address(&self, validator: ValidatorIndex) -> Option<Address> {
+        Some(fee_address(validator))
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
@@ -457,3 +533,40 @@ fn echo_module() -> Bytes {
     module.section(&types).section(&imports).section(&functions).section(&memories).section(&exports).section(&codes);
     module.finish().into()
 }
+
+const RELAY_MODULE: &str = r#"(module
+  (import "vm_hooks" "read_args" (func $args (param i32)))
+  (import "vm_hooks" "write_result" (func $result (param i32 i32)))
+  (import "vm_hooks" "emit_log" (func $emit (param i32 i32 i32)))
+  (import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))
+  (import "vm_hooks" "storage_cache_bytes32" (func $store (param i32 i32)))
+  (import "vm_hooks" "storage_flush_cache" (func $flush (param i32)))
+  (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
+  (import "vm_hooks" "delegate_call_contract" (func $delegate (param i32 i32 i32 i64 i32) (result i32)))
+  (import "vm_hooks" "static_call_contract" (func $static (param i32 i32 i32 i64 i32) (result i32)))
+  (import "vm_hooks" "read_return_data" (func $returned (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 2 2)
+  ;; 0 the slot, 32 its value, 64 a topic, 96 wei, 128 a length, 1024 the input, 65536 what came back
+  (func (export "user_entrypoint") (param $length i32) (result i32)
+    (local $how i32) (local $status i32) (local $data i32)
+    (call $args (i32.const 1024))
+    (local.set $how (i32.or (i32.load8_u (i32.const 1024)) (i32.const 32)))
+    (local.set $data (i32.sub (local.get $length) (i32.const 22)))
+    (i32.store8 (i32.const 95) (i32.const 1))
+    (call $emit (i32.const 64) (i32.const 32) (i32.const 1))
+    (call $load (i32.const 0) (i32.const 32))
+    (i32.store8 (i32.const 63) (i32.add (i32.load8_u (i32.const 63)) (i32.const 1)))
+    (call $store (i32.const 0) (i32.const 32))
+    (call $flush (i32.const 0))
+    (i32.store8 (i32.const 127) (i32.load8_u (i32.const 1025)))
+    (if (i32.eq (local.get $how) (i32.const 99)) (then (local.set $status (call $call
+      (i32.const 1026) (i32.const 1046) (local.get $data) (i32.const 96) (i64.const -1) (i32.const 128)))))
+    (if (i32.eq (local.get $how) (i32.const 100)) (then (local.set $status (call $delegate
+      (i32.const 1026) (i32.const 1046) (local.get $data) (i64.const -1) (i32.const 128)))))
+    (if (i32.eq (local.get $how) (i32.const 115)) (then (local.set $status (call $static
+      (i32.const 1026) (i32.const 1046) (local.get $data) (i64.const -1) (i32.const 128)))))
+    (i32.store8 (i32.const 95) (i32.const 2))
+    (call $emit (i32.const 64) (i32.const 32) (i32.const 1))
+    (drop (call $returned (i32.const 65536) (i32.const 0) (i32.load (i32.const 128))))
+    (call $result (i32.const 65536) (i32.load (i32.const 128)))
+    (select (local.get $status) (i32.const 0) (i32.eq (local.get $how) (i32.load8_u (i32.const 1024))))))"#;

@@ -4,14 +4,14 @@ use super::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_api::Method;
 use serde_json::{Value, json};
 
-/// Mines a small chain (block 1 with a transfer and logs, empty block 2 is the head, one transaction pending) and answers
+/// Mines a small chain (block 1 with a transfer and logs, block 2 with another is the head, one transaction pending) and answers
 /// requests about it that must all succeed. The DAG is the one of [`super::dag::sample`]. Every method but the two of
 /// subscriptions occurs.
 pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![])]);
-    fixture.chain.mine(&[]);
+    let second = fixture.chain.mine(&[(transfer(2), vec![])]);
     fixture.chain.finalize(1);
-    let pending = fixture.client.result("eth_sendRawTransaction", json!([transfer(2)])).await;
+    let pending = fixture.client.result("eth_sendRawTransaction", json!([transfer(3)])).await;
     let (hash, transaction) = (block.hash, block.receipts[0].transaction_hash);
     let filter = fixture.client.result("eth_newFilter", json!([{"fromBlock": "0x0"}])).await;
     let blocks = fixture.client.result("eth_newBlockFilter", json!([])).await;
@@ -30,7 +30,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::EthEstimateGas, json!([{"from": FUNDED, "to": unknown.to_string()[..42], "value": "0x1"}])),
         (Method::EthFeeHistory, json!(["0x2", "latest", [10.0, 50.0]])),
         (Method::EthFeeHistory, json!([2, "0x1"])),
-        (Method::EthSendRawTransaction, json!([transfer(3)])),
+        (Method::EthSendRawTransaction, json!([transfer(4)])),
         (Method::EthGetTransactionByHash, json!([transaction])),
         (Method::EthGetTransactionByHash, json!([pending])),
         (Method::EthGetTransactionByHash, json!([unknown])),
@@ -73,6 +73,20 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::CornicheGetTransactionStatus, json!([pending])),
         (Method::CornicheGetDag, json!(["0x1", "0x4"])),
         (Method::CornicheGetDag, json!(["latest", "0x2"])),
+        (Method::EthCreateAccessList, json!([{"to": ECHO, "data": "0x01"}, "latest"])),
+        (Method::DebugTraceTransaction, json!([second.receipts[0].transaction_hash, {"tracer": "callTracer"}])),
+        (Method::DebugTraceTransaction, json!([second.receipts[0].transaction_hash, {"tracer": "prestateTracer"}])),
+        (Method::DebugTraceBlockByNumber, json!(["0x2", {"tracer": "callTracer", "tracerConfig": {"withLog": true}}])),
+        (Method::DebugTraceBlockByHash, json!([second.hash, {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": true}}])),
+        (
+            Method::EthSimulateV1,
+            json!([{"blockStateCalls": [{"calls": [{"from": FUNDED, "to": ECHO, "data": "0x01"}, {"to": ECHO, "data": "0x08"}]}]}]),
+        ),
+        (
+            Method::EthSimulateV1,
+            json!([{"blockStateCalls": [{"calls": [{"to": ECHO}]}], "returnFullTransactions": true}, "0x1"]),
+        ),
+        (Method::DebugTraceCall, json!([{"to": ECHO, "data": "0x01"}, "latest", {"tracer": "callTracer"}])),
         (Method::Web3Sha3, json!(["0x68656c6c6f20776f726c64"])),
     ];
     for block in ["0x0", "0x1", "0x2", "0xffff", "earliest", "latest", "pending", "safe", "finalized"] {

@@ -8,7 +8,7 @@ pub mod dag;
 mod examples;
 pub mod schema;
 
-pub use chain::{CHAIN_ID, ECHO, FUNDED, TestChain, key, log, transfer};
+pub use chain::{AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, call, fee_address, key, log, relayed, transfer};
 pub use client::{Client, HttpAnswer, WebSocket};
 pub use examples::examples;
 

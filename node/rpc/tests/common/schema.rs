@@ -33,6 +33,8 @@ pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), S
                     return Err(format!("{text} does not match {wanted}"));
                 }
             }
+            "const" if wanted != value => return Err(format!("{value} is not {wanted}")),
+            "const" => {}
             "enum" => {
                 if !wanted.as_array().unwrap().contains(value) {
                     return Err(format!("{value} is not among {wanted}"));
@@ -93,6 +95,9 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let quantity = |text: &str| text == "0" || (!text.starts_with('0') && !text.is_empty() && text.chars().all(hex));
     if pattern == "^(0|[1-9][0-9]*)$" {
         return quantity(text) && text.chars().all(|digit| digit.is_ascii_digit());
+    }
+    if let Some(start) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_suffix(".*")) {
+        return text.starts_with(start);
     }
     let Some(digits) = text.strip_prefix("0x") else { return false };
     let body = pattern.strip_prefix("^0x").and_then(|body| body.strip_suffix('$')).unwrap_or_else(|| panic!("{pattern}"));

@@ -1,0 +1,61 @@
+//! `eth_createAccessList`: what a call would have to declare beforehand.
+
+use crate::call::{self, Prepared, Trial};
+use crate::node::Node;
+use alloy_eips::eip2930::{AccessList, AccessListItem, AccessListResult};
+use alloy_primitives::{Address, B256, U256};
+use corniche_api::RpcError;
+use corniche_vm::{Call, End, Trace, TraceLimits, is_precompile};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Reached = BTreeMap<Address, BTreeSet<B256>>;
+
+/// A declared key costs less gas, and gas may decide what else is reached. So many lists are tried until one holds all that a run with it
+/// reaches; the last one is answered in any case, with the gas that goes with it.
+const MAX_TRIES: usize = 8;
+
+pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcError> {
+    let Prepared { view, env, mut call } = call::prepare(node, trial)?;
+    // Sender, receiver and precompiles are warm anyway; declaring them costs gas for nothing.
+    let contract = || call.from.create(view.account(&call.from).unwrap_or_default().nonce);
+    let warm = [call.from, call.to.unwrap_or_else(contract)];
+    let is_warm = |address: &Address| warm.contains(address) || is_precompile(address);
+
+    let mut list = Reached::new();
+    for (address, slots) in std::mem::take(&mut call.access_list) {
+        if !slots.is_empty() || !is_warm(&address) {
+            list.entry(address).or_default().extend(slots);
+        }
+    }
+    for tried in 1.. {
+        call.access_list = list.iter().map(|(address, slots)| (*address, slots.iter().copied().collect())).collect();
+        // No frame is looked at.
+        let mut trace = Trace::new(TraceLimits { bytes: 0, top_only: true });
+        let outcome = node.backend.vm().trace_call(&*view, &env, &call, &mut trace);
+        if matches!(outcome.end, End::Invalid(_) | End::Fault(_)) {
+            return Err(call::failure(outcome, call.gas, false));
+        }
+        let mut reached = list.clone();
+        for address in trace.touched().reached.iter().filter(|address| !is_warm(address)) {
+            reached.entry(*address).or_default();
+        }
+        for (address, slot) in trace.touched().slots.keys() {
+            reached.entry(*address).or_default().insert(*slot);
+        }
+        if reached == list || tried == MAX_TRIES {
+            let gas_used = U256::from(outcome.gas_used);
+            let error = (!outcome.success()).then(|| call::failure(outcome, call.gas, false).message);
+            return Ok(AccessListResult { access_list: access_list(&call), gas_used, error });
+        }
+        list = reached;
+    }
+    unreachable!("the loop ends at MAX_TRIES")
+}
+
+fn access_list(call: &Call) -> AccessList {
+    let item = |(address, storage_keys): &(Address, Vec<B256>)| AccessListItem {
+        address: *address,
+        storage_keys: storage_keys.clone(),
+    };
+    AccessList(call.access_list.iter().map(item).collect())
+}

@@ -1,0 +1,167 @@
+//! What a client supposes: other accounts than there are, another block than there is.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rpc_types_eth::BlockOverrides;
+use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
+use corniche_api::RpcError;
+use corniche_state::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY, StateView};
+use corniche_vm::BlockEnv;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Puts what is supposed of a block in the place of what it is. Difficulty, the price of blobs and hashes of blocks are nothing that a
+/// contract here could see.
+pub(crate) fn suppose_block(env: &mut BlockEnv, supposed: &BlockOverrides) -> Result<(), RpcError> {
+    if supposed.beacon_root.is_some() {
+        return Err(RpcError::invalid_params("block override \"beaconRoot\" is not supported for this RPC method"));
+    }
+    let number = |name: &str, value: U256| {
+        u64::try_from(value).map_err(|_| RpcError::invalid_params(format!("block override \"{name}\" is above 2^64 - 1")))
+    };
+    if let Some(value) = supposed.number {
+        env.number = number("number", value)?;
+    }
+    if let Some(value) = supposed.base_fee {
+        env.base_fee = number("baseFeePerGas", value)?;
+    }
+    env.timestamp = supposed.time.unwrap_or(env.timestamp);
+    env.gas_limit = supposed.gas_limit.unwrap_or(env.gas_limit);
+    env.coinbase = supposed.coinbase.unwrap_or(env.coinbase);
+    env.randomness = supposed.random.unwrap_or(env.randomness);
+    Ok(())
+}
+
+/// A state with some accounts replaced by what the client supposes.
+pub(crate) struct Overridden {
+    base: Arc<dyn StateView>,
+    accounts: BTreeMap<Address, Supposed>,
+    code: BTreeMap<B256, Bytes>,
+}
+
+struct Supposed {
+    account: Account,
+    /// Slots not listed read as zero.
+    replaces_storage: bool,
+    storage: BTreeMap<B256, B256>,
+}
+
+impl Overridden {
+    pub fn new(base: Arc<dyn StateView>, overrides: StateOverride) -> Result<Self, RpcError> {
+        let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new() };
+        for (address, supposed) in overrides {
+            overridden.suppose(address, supposed)?;
+        }
+        Ok(overridden)
+    }
+
+    fn suppose(&mut self, address: Address, supposed: AccountOverride) -> Result<(), RpcError> {
+        if supposed.move_precompile_to.is_some() {
+            return Err(RpcError::invalid_params("state override: movePrecompileToAddress is not supported"));
+        }
+        if supposed.state.is_some() && supposed.state_diff.is_some() {
+            return Err(RpcError::invalid_params(format!("account {address} has both 'state' and 'stateDiff'")));
+        }
+        let mut account = self.base.account(&address).unwrap_or_default();
+        account.nonce = supposed.nonce.unwrap_or(account.nonce);
+        account.balance = supposed.balance.unwrap_or(account.balance);
+        if let Some(code) = supposed.code {
+            account.code_hash = if code.is_empty() { KECCAK_EMPTY } else { keccak256(&code) };
+            (account.abi_version, account.gas_version) = if code.is_empty() { (0, 0) } else { (ABI_VERSION, GAS_VERSION) };
+            self.code.insert(account.code_hash, code);
+        }
+        let replaces_storage = supposed.state.is_some();
+        let storage = supposed.state.or(supposed.state_diff).unwrap_or_default().into_iter().collect();
+        self.accounts.insert(address, Supposed { account, replaces_storage, storage });
+        Ok(())
+    }
+}
+
+impl StateView for Overridden {
+    fn account(&self, address: &Address) -> Option<Account> {
+        match self.accounts.get(address) {
+            Some(supposed) => (supposed.account != Account::default()).then(|| supposed.account.clone()),
+            None => self.base.account(address),
+        }
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        let Some(supposed) = self.accounts.get(address) else { return self.base.storage(address, slot) };
+        match supposed.storage.get(slot) {
+            Some(value) => *value,
+            None if supposed.replaces_storage => B256::ZERO,
+            None => self.base.storage(address, slot),
+        }
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.code.get(hash).cloned().or_else(|| self.base.code(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::{Changes, State};
+    use corniche_types::Height;
+
+    #[test]
+    fn overrides_replace_what_they_name_and_nothing_else() {
+        let address = Address::repeat_byte(1);
+        let slot = |byte| B256::repeat_byte(byte);
+        let state = State::default();
+        let mut changes = Changes::default();
+        changes.storage.insert((address, slot(1)), slot(7));
+        changes.storage.insert((address, slot(2)), slot(8));
+        state.apply(Height(0), &changes);
+        let supposing = |supposed| {
+            let overrides = [(address, supposed)].into_iter().collect();
+            Overridden::new(Arc::new(state.latest()), overrides).unwrap()
+        };
+        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(Bytes::from_static(b"\0asm"));
+        let view = supposing(supposed.clone());
+        let account = view.account(&address).unwrap();
+        assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
+        assert_eq!(view.code(&account.code_hash).unwrap(), Bytes::from_static(b"\0asm"));
+        assert_eq!(account.code_hash, keccak256(b"\0asm"));
+        assert_eq!(view.account(&Address::repeat_byte(2)), None);
+        let slots = |view: &Overridden| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
+        assert_eq!(slots(&view), [slot(7), slot(8)]);
+        assert_eq!(slots(&supposing(supposed.clone().with_state([(slot(1), slot(9))]))), [slot(9), B256::ZERO]);
+        assert_eq!(slots(&supposing(supposed.with_state_diff([(slot(1), slot(9))]))), [slot(9), slot(8)]);
+    }
+
+    #[test]
+    fn a_supposed_block_differs_in_what_is_named() {
+        let env = BlockEnv {
+            chain_id: 1,
+            number: 2,
+            timestamp: 3,
+            base_fee: 4,
+            coinbase: Address::repeat_byte(5),
+            gas_limit: 6,
+            randomness: B256::repeat_byte(7),
+        };
+        let suppose = |json: &str| {
+            let mut supposed = env.clone();
+            suppose_block(&mut supposed, &serde_json::from_str(json).unwrap()).map(|()| supposed)
+        };
+        assert_eq!(suppose("{}").unwrap(), env);
+        assert_eq!(suppose(r#"{"number": "0x14"}"#).unwrap(), BlockEnv { number: 20, ..env.clone() });
+        assert_eq!(
+            suppose(r#"{"time": "0x1e", "gasLimit": "0x3c"}"#).unwrap(),
+            BlockEnv { timestamp: 30, gas_limit: 60, ..env.clone() }
+        );
+        assert_eq!(suppose(r#"{"baseFeePerGas": "0x0"}"#).unwrap(), BlockEnv { base_fee: 0, ..env.clone() });
+        let address = Address::repeat_byte(9);
+        let supposed = suppose(&format!(r#"{{"feeRecipient": "{address}", "prevRandao": "{}"}}"#, B256::ZERO)).unwrap();
+        assert_eq!(supposed, BlockEnv { coinbase: address, randomness: B256::ZERO, ..env.clone() });
+        let large = format!(r#"{{"number": "{:#x}"}}"#, U256::MAX);
+        for bad in [large, large_fee(), format!(r#"{{"beaconRoot": "{}"}}"#, B256::ZERO)] {
+            assert_eq!(suppose(&bad).unwrap_err().code, -32602, "{bad}");
+        }
+    }
+
+    fn large_fee() -> String {
+        format!(r#"{{"baseFeePerGas": "{:#x}"}}"#, U256::MAX)
+    }
+}

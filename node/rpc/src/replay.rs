@@ -1,0 +1,125 @@
+//! Blocks run again. What a debugger asks for is not kept, so it is found anew: the transactions of a block once more, from the state before
+//! it. They come to what they came to then; one that does not is a fault of this node, and its trace is not shown.
+
+use crate::backend::ChainBlock;
+use crate::call::environment;
+use crate::node::Node;
+use alloy_eips::BlockId;
+use alloy_primitives::Address;
+use corniche_api::{Reason, RpcError};
+use corniche_crypto::VerifiedTransaction;
+use corniche_state::{Changes, Overlay, StateView};
+use corniche_types::{OrderingRecord, Transaction, ValidatorIndex};
+use corniche_vm::{BlockEnv, NotExecuted, Trace};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A block's transactions, one after the other.
+pub(crate) struct Replay<'n> {
+    node: &'n Node,
+    block: Arc<ChainBlock>,
+    env: BlockEnv,
+    base: Arc<dyn StateView>,
+    /// Since the block began.
+    changes: Changes,
+    /// Who proposed each transaction and gets its tip.
+    authors: Vec<ValidatorIndex>,
+    next: usize,
+}
+
+impl<'n> Replay<'n> {
+    /// At the block's beginning, when the state is still held that it began with.
+    pub fn new(node: &'n Node, block: Arc<ChainBlock>) -> Result<Self, RpcError> {
+        let parent = block.height().0.checked_sub(1).ok_or_else(|| Reason::GenesisNotTraceable.error())?;
+        let (_, base) = node.state(BlockId::from(parent))?;
+        let authors = block.ordering.as_ref().map(authors).unwrap_or_default();
+        Ok(Self { node, env: environment(node, &block), block, base, changes: Changes::default(), authors, next: 0 })
+    }
+
+    /// Runs what comes before the transaction at this position.
+    pub fn skip_to(&mut self, position: usize) -> Result<(), RpcError> {
+        while self.next < position {
+            self.run(None)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the next transaction; there is one.
+    pub fn run(&mut self, trace: Option<&mut Trace>) -> Result<(), RpcError> {
+        let position = self.next;
+        let (raw, receipt) = (&self.block.transactions[position], &self.block.receipts[position]);
+        let fault = |what: &str| {
+            let (number, hash) = (self.block.header.number, receipt.transaction_hash);
+            tracing::error!(number, %hash, "a transaction of the chain, run again: {what}");
+            RpcError::internal("internal error")
+        };
+        let transaction = Transaction::decode(raw.clone())
+            .ok()
+            .and_then(|transaction| VerifiedTransaction::verify(transaction, self.env.chain_id).ok())
+            .ok_or_else(|| fault("it is not valid"))?;
+        let now = Overlay { base: &*self.base, changes: &self.changes };
+        let executed = match self.node.backend.vm().replay(&now, &self.env, &transaction, self.tip_to(position), trace) {
+            Ok(executed) => executed,
+            Err(NotExecuted::Skipped(reason)) => return Err(fault(&format!("it would be skipped: {reason:?}"))),
+            Err(NotExecuted::Interrupted) => return Err(fault("it was interrupted")),
+            Err(NotExecuted::Fault(error)) => return Err(fault(&error.0)),
+        };
+        let again = &executed.receipt;
+        if (again.success, again.gas_used, &again.logs) != (receipt.success, receipt.gas_used, &receipt.logs) {
+            return Err(fault("it came to something else"));
+        }
+        let added = executed.additions.resolve(&now);
+        self.changes.merge(executed.changes);
+        self.changes.merge(added);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// The state that the next transaction finds.
+    pub fn view(&self) -> Overlay<'_> {
+        Overlay { base: &*self.base, changes: &self.changes }
+    }
+
+    fn tip_to(&self, position: usize) -> Address {
+        let author = self.authors.get(position).and_then(|author| self.node.backend.fee_address(*author));
+        author.unwrap_or(self.env.coinbase)
+    }
+}
+
+/// Who proposed each transaction that was executed.
+fn authors(ordering: &OrderingRecord) -> Vec<ValidatorIndex> {
+    let skipped: BTreeSet<usize> = ordering.skipped.iter().map(|skipped| skipped.position as usize).collect();
+    let ordered = ordering.batches.iter().flat_map(|batch| std::iter::repeat_n(batch.author, batch.count as usize));
+    ordered.enumerate().filter(|(position, _)| !skipped.contains(position)).map(|(_, author)| author).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::B256;
+    use corniche_types::{BatchRef, CommitIndex, Epoch, SkipReason, Skipped, TimestampMs};
+
+    #[test]
+    fn authors_of_what_was_not_skipped() {
+        let batch = |author, count| BatchRef { author: ValidatorIndex(author), digest: B256::ZERO, first: 7, count };
+        let skipped = |position| Skipped { position, hash: B256::ZERO, reason: SkipReason::NonceTooLow };
+        let ordering = OrderingRecord {
+            engine: "mahi-mahi".into(),
+            epoch: Epoch(0),
+            committee_hash: B256::ZERO,
+            next_committee_hash: B256::ZERO,
+            first_commit: CommitIndex(1),
+            last_commit: CommitIndex(1),
+            last_commit_consumed: 6,
+            leader: ValidatorIndex(1),
+            time: TimestampMs(0),
+            randomness: B256::ZERO,
+            batches: vec![batch(3, 2), batch(1, 0), batch(0, 1), batch(3, 3)],
+            transactions_hash: B256::ZERO,
+            skipped: vec![skipped(1), skipped(2), skipped(5)],
+            resume_hash: B256::ZERO,
+        };
+        assert_eq!(authors(&ordering), [3, 3, 3].map(ValidatorIndex));
+        assert_eq!(authors(&OrderingRecord { skipped: vec![], ..ordering }), [3, 3, 0, 3, 3, 3].map(ValidatorIndex));
+    }
+}

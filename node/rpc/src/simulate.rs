@@ -1,0 +1,366 @@
+//! `eth_simulateV1`: blocks of calls, each on the state that the one before left, on top of a block that is there.
+//!
+//! What comes out looks like blocks; nobody ordered them, no one signed their transactions, and their state root is zero, since finding it
+//! would cost as much as running them.
+
+use crate::backend::{ChainBlock, encoded_size};
+use crate::call::{failure, to_call};
+use crate::jsonrpc::{Json, json};
+use crate::node::Node;
+use crate::overrides::{Overridden, suppose_block};
+use alloy_consensus::proofs::calculate_transaction_root;
+use alloy_consensus::transaction::Recovered;
+use alloy_consensus::{SignableTransaction, Transaction as _, TxEnvelope};
+use alloy_eips::BlockId;
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, B256, Bytes, Signature, U256, address, b256};
+use alloy_rpc_types_eth::simulate::{SimBlock, SimCallResult, SimulateError, SimulatePayload, SimulatedBlock};
+use alloy_rpc_types_eth::{Block, BlockOverrides, BlockTransactions, Transaction, TransactionRequest};
+use corniche_api::{Reason, RpcError};
+use corniche_state::{Changes, Overlay, StateView};
+use corniche_types::{Header, Log, Receipt, SkipReason, header_hash};
+use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits};
+use std::sync::Arc;
+
+/// Blocks of one request, those between the named ones included.
+const MAX_BLOCKS: u64 = 256;
+/// Between two blocks of which no time is named.
+const SECONDS: u64 = 1;
+/// Who logs transfers of wei when they are asked for, and as what: ERC-20's Transfer(address,address,uint256).
+const TRANSFERS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
+const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+
+/// The refusals that the method's description numbers.
+fn refusal(code: i32, message: String) -> RpcError {
+    RpcError { code, message, data: None }
+}
+
+pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Result<Json, RpcError> {
+    let (height, view) = node.state(on)?;
+    let parent = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    let planned = plan(&parent, payload.block_state_calls)?;
+    let mut simulation = Simulation {
+        node,
+        validation: payload.validation,
+        trace_transfers: payload.trace_transfers,
+        full: payload.return_full_transactions,
+        view,
+        parent: parent.header.clone(),
+        parent_hash: parent.hash,
+        gas: node.config.call_gas_cap,
+        room: node.config.max_response_bytes / 2,
+    };
+    let blocks: Vec<_> = planned.into_iter().map(|block| simulation.block(block)).collect::<Result<_, _>>()?;
+    json(&blocks)
+}
+
+/// The blocks by ascending number, with empty ones where numbers were left out.
+fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
+    if named.is_empty() {
+        return Err(RpcError::invalid_params("empty input"));
+    }
+    let first = parent.header.number;
+    let (mut number, mut time) = (first, parent.header.timestamp);
+    let mut blocks = Vec::with_capacity(named.len());
+    for mut block in named {
+        let overrides = block.block_overrides.get_or_insert_default();
+        let wanted = overrides.number.unwrap_or(U256::from(number) + U256::from(1));
+        if wanted <= U256::from(number) {
+            return Err(refusal(-38020, format!("block numbers must be in order: {wanted} <= {number}")));
+        }
+        if wanted - U256::from(first) > U256::from(MAX_BLOCKS) {
+            return Err(refusal(-38026, "too many blocks".into()));
+        }
+        let wanted: u64 = wanted.to();
+        for between in number + 1..wanted {
+            time += SECONDS;
+            let block_overrides = BlockOverrides { number: Some(U256::from(between)), time: Some(time), ..Default::default() };
+            blocks.push(SimBlock { block_overrides: Some(block_overrides), ..SimBlock::default() });
+        }
+        let wanted_time = overrides.time.unwrap_or(time.saturating_add(SECONDS));
+        if wanted_time <= time {
+            return Err(refusal(-38021, format!("block timestamps must be in order: {wanted_time} <= {time}")));
+        }
+        (number, time) = (wanted, wanted_time);
+        (overrides.number, overrides.time) = (Some(U256::from(number)), Some(time));
+        blocks.push(block);
+    }
+    Ok(blocks)
+}
+
+struct Simulation<'n> {
+    node: &'n Node,
+    validation: bool,
+    trace_transfers: bool,
+    full: bool,
+    /// After the blocks so far.
+    view: Arc<dyn StateView>,
+    parent: Header,
+    parent_hash: B256,
+    /// What all calls that are to come may use together.
+    gas: u64,
+    /// Bytes that calls may still return and log.
+    room: usize,
+}
+
+/// One block under way.
+struct Under {
+    env: BlockEnv,
+    gas_used: u64,
+    changes: Changes,
+    transactions: Vec<(TxEnvelope, Address)>,
+    receipts: Vec<Receipt>,
+    results: Vec<SimCallResult>,
+}
+
+impl Simulation<'_> {
+    fn block(&mut self, block: SimBlock) -> Result<SimulatedBlock, RpcError> {
+        let overrides = block.block_overrides.unwrap_or_default();
+        let base_fee = if self.validation { self.parent.base_fee_per_gas.unwrap_or_default() } else { 0 };
+        let mut env = BlockEnv {
+            chain_id: self.node.backend.chain_id(),
+            number: 0,
+            timestamp: 0,
+            base_fee,
+            coinbase: self.parent.beneficiary,
+            gas_limit: self.parent.gas_limit,
+            randomness: B256::ZERO,
+        };
+        suppose_block(&mut env, &overrides)?;
+        if let Some(supposed) = block.state_overrides.filter(|supposed| !supposed.is_empty()) {
+            self.view = Arc::new(Overridden::new(self.view.clone(), supposed)?);
+        }
+        let mut under = Under {
+            env,
+            gas_used: 0,
+            changes: Changes::default(),
+            transactions: Vec::new(),
+            receipts: Vec::new(),
+            results: Vec::new(),
+        };
+        for request in block.calls {
+            self.call(&mut under, request)?;
+        }
+        let finished = self.finish(&mut under);
+        let base = std::mem::replace(&mut self.view, Arc::new(corniche_state::EmptyState));
+        self.view = Arc::new(After { base, changes: under.changes });
+        Ok(finished)
+    }
+
+    fn call(&mut self, under: &mut Under, mut request: TransactionRequest) -> Result<(), RpcError> {
+        let now = Overlay { base: &*self.view, changes: &under.changes };
+        let from = *request.from.get_or_insert_default();
+        let account = now.account(&from).unwrap_or_default();
+        let left = under.env.gas_limit - under.gas_used;
+        let gas = *request.gas.get_or_insert(left.min(self.gas));
+        if gas > left {
+            let (used, limit) = (under.gas_used, under.env.gas_limit);
+            return Err(refusal(-38015, format!("block gas limit reached: {used} + {gas} > {limit}")));
+        }
+        if gas > self.gas {
+            return Err(refusal(-38026, format!("gas of all calls together exceeds {}", self.node.config.call_gas_cap)));
+        }
+        let nonce = *request.nonce.get_or_insert(account.nonce);
+        if self.validation && nonce != account.nonce {
+            let reason = if nonce < account.nonce { SkipReason::NonceTooLow } else { SkipReason::NonceTooHigh };
+            return Err(invalid(reason, format!("address {from}, tx: {nonce} state: {}", account.nonce)));
+        }
+        let call = to_call(self.node, request.clone(), under.env.base_fee).map_err(underpriced)?;
+        if self.validation && call.gas_price < u128::from(under.env.base_fee) {
+            let (price, base_fee) = (call.gas_price, under.env.base_fee);
+            return Err(invalid(SkipReason::Underpriced, format!("maxFeePerGas: {price}, baseFee: {base_fee}")));
+        }
+        let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.room, top_only: false }));
+        let (outcome, changes) = self.node.backend.vm().simulate(&now, &under.env, &call, trace.as_mut());
+        match outcome.end {
+            End::Invalid(reason) => return Err(invalid(reason, format!("address {from}"))),
+            End::Fault(_) => return Err(failure(outcome, gas, false)),
+            _ => {}
+        }
+        let logs = match &trace {
+            Some(trace) if trace.overflowed() => return Err(Reason::TraceTooLarge.error()),
+            Some(trace) => trace.root().map(with_transfers).unwrap_or_default(),
+            None => outcome.logs.clone(),
+        };
+        let carried = outcome.output.len() + logs.iter().map(|log| 256 + 32 * log.topics.len() + log.data.len()).sum::<usize>();
+        self.room = self.room.checked_sub(carried + 1_024).ok_or_else(|| Reason::ResponseTooLarge.error())?;
+        self.gas -= outcome.gas_used;
+        under.gas_used += outcome.gas_used;
+        under.changes.merge(changes);
+
+        let envelope = unsigned(request, &call, under.env.chain_id)?;
+        under.receipts.push(Receipt {
+            transaction_hash: *envelope.tx_hash(),
+            type_byte: envelope.tx_type() as u8,
+            success: outcome.success(),
+            gas_used: outcome.gas_used,
+            cumulative_gas_used: under.gas_used,
+            effective_gas_price: call.gas_price,
+            sender: from,
+            to: call.to,
+            contract_address: outcome.contract_address,
+            logs,
+            output: Bytes::new(),
+        });
+        under.transactions.push((envelope, from));
+        let error = (!outcome.success()).then(|| match &outcome.end {
+            End::Revert => {
+                let told = failure(outcome.clone(), gas, false);
+                SimulateError { code: told.code, message: told.message, data: told.data }
+            }
+            end => SimulateError {
+                code: SimulateError::VM_EXECUTION_ERROR_CODE,
+                message: format!("vm execution error: {}", end.reason().unwrap_or_default()),
+                data: None,
+            },
+        });
+        under.results.push(SimCallResult {
+            status: outcome.success(),
+            gas_used: outcome.gas_used,
+            return_data: outcome.output,
+            error,
+            ..SimCallResult::default()
+        });
+        Ok(())
+    }
+
+    /// The block, whose successor comes next.
+    fn finish(&mut self, under: &mut Under) -> SimulatedBlock {
+        let (envelopes, senders): (Vec<_>, Vec<_>) = std::mem::take(&mut under.transactions).into_iter().unzip();
+        let header = Header {
+            parent_hash: self.parent_hash,
+            number: under.env.number,
+            timestamp: under.env.timestamp,
+            beneficiary: under.env.coinbase,
+            gas_limit: under.env.gas_limit,
+            gas_used: under.gas_used,
+            base_fee_per_gas: Some(under.env.base_fee),
+            mix_hash: under.env.randomness,
+            transactions_root: calculate_transaction_root(&envelopes),
+            receipts_root: Receipt::root(&under.receipts),
+            logs_bloom: under.receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
+            state_root: B256::ZERO,
+            ..Header::default()
+        };
+        let hash = header_hash(&header);
+        let raws: Vec<Bytes> = envelopes.iter().map(|envelope| envelope.encoded_2718().into()).collect();
+        let block = ChainBlock {
+            size: encoded_size(&header, &raws),
+            hash,
+            ordering: None,
+            transactions: raws,
+            receipts: std::mem::take(&mut under.receipts),
+            header,
+        };
+        let mut calls = std::mem::take(&mut under.results);
+        for log in crate::convert::logs(&block) {
+            if let Some(call) = log.transaction_index.and_then(|index| calls.get_mut(index as usize)) {
+                call.logs.push(log);
+            }
+        }
+        let transactions = if self.full {
+            let all = envelopes.into_iter().zip(senders).zip(0u64..).map(|((envelope, sender), index)| Transaction {
+                effective_gas_price: Some(envelope.effective_gas_price(Some(under.env.base_fee))),
+                inner: Recovered::new_unchecked(envelope, sender),
+                block_hash: Some(hash),
+                block_number: Some(under.env.number),
+                transaction_index: Some(index),
+                block_timestamp: Some(under.env.timestamp),
+            });
+            BlockTransactions::Full(all.collect())
+        } else {
+            BlockTransactions::Hashes(envelopes.iter().map(|envelope| *envelope.tx_hash()).collect())
+        };
+        let inner = Block::new(crate::convert::header(&block), transactions);
+        (self.parent, self.parent_hash) = (block.header, hash);
+        SimulatedBlock { inner, calls }
+    }
+}
+
+/// A view with changes on top that it owns.
+struct After {
+    base: Arc<dyn StateView>,
+    changes: Changes,
+}
+
+impl After {
+    fn overlay(&self) -> Overlay<'_> {
+        Overlay { base: &*self.base, changes: &self.changes }
+    }
+}
+
+impl StateView for After {
+    fn account(&self, address: &Address) -> Option<corniche_state::Account> {
+        self.overlay().account(address)
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.overlay().storage(address, slot)
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.overlay().code(hash)
+    }
+}
+
+/// Why a call cannot be a transaction, by the number that the method's description gives it.
+fn invalid(reason: SkipReason, detail: String) -> RpcError {
+    let code = match reason {
+        SkipReason::NonceTooLow => -38010,
+        SkipReason::NonceTooHigh => -38011,
+        SkipReason::Underpriced => -38012,
+        SkipReason::IntrinsicGas => -38013,
+        SkipReason::Underfunded => -38014,
+        SkipReason::GasLimit => -38015,
+        SkipReason::SenderNotEoa => -38024,
+        SkipReason::InitCodeSize => -38025,
+        other => return Reason::from(other).with(detail),
+    };
+    refusal(code, Reason::from(reason).with(detail).message)
+}
+
+/// What other calls answer to a fee that is too low has a number of its own here.
+fn underpriced(error: RpcError) -> RpcError {
+    if error.message.starts_with(Reason::FeeCapBelowBaseFee.phrase()) { refusal(-38012, error.message) } else { error }
+}
+
+/// The transaction that the call would be if somebody signed it.
+fn unsigned(request: TransactionRequest, call: &Call, chain_id: u64) -> Result<TxEnvelope, RpcError> {
+    let mut request = TransactionRequest { chain_id: Some(chain_id), transaction_type: None, ..request };
+    request.input = call.input.clone().into();
+    request.value = Some(call.value);
+    if request.gas_price.is_none() {
+        request.max_fee_per_gas.get_or_insert(0);
+        request.max_priority_fee_per_gas.get_or_insert(0);
+    }
+    request.to.get_or_insert(alloy_primitives::TxKind::Create);
+    let typed = request.build_typed_tx().map_err(|_| RpcError::invalid_params("the call is no transaction"))?;
+    let signature = Signature::new(U256::ZERO, U256::ZERO, false);
+    Ok(typed.into_signed(signature).into())
+}
+
+/// The logs that remain, with one for each transfer of wei where it happened.
+fn with_transfers(root: &TraceFrame) -> Vec<Log> {
+    fn collect(frame: &TraceFrame, logs: &mut Vec<Log>) {
+        if !frame.ending.is_success() {
+            return;
+        }
+        let moves = matches!(frame.kind, FrameKind::Call | FrameKind::Create | FrameKind::Create2);
+        if moves && !frame.value.is_zero() {
+            let topics = vec![TRANSFER, frame.from.into_word(), frame.to.into_word()];
+            logs.push(Log { address: TRANSFERS, topics, data: frame.value.to_be_bytes::<32>().into() });
+        }
+        let mut own = frame.logs.iter().peekable();
+        for position in 0..=frame.calls.len() {
+            while let Some(log) = own.next_if(|log| log.position == position) {
+                logs.push(log.log.clone());
+            }
+            if let Some(call) = frame.calls.get(position) {
+                collect(call, logs);
+            }
+        }
+    }
+    let mut logs = Vec::new();
+    collect(root, &mut logs);
+    logs
+}

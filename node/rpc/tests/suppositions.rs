@@ -1,0 +1,136 @@
+//! Calls on a block that is supposed to be another, and what calls would have to declare.
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
+mod common;
+
+use alloy_consensus::TxEip1559;
+use alloy_eips::eip2930::AccessList;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
+use serde_json::{Value, json};
+
+/// Returns number, time, gas limit, base fee and coinbase of the block, a word each.
+const BLOCK: &str = r#"(module
+  (import "vm_hooks" "block_number" (func $number (result i64)))
+  (import "vm_hooks" "block_timestamp" (func $timestamp (result i64)))
+  (import "vm_hooks" "block_gas_limit" (func $limit (result i64)))
+  (import "vm_hooks" "block_basefee" (func $fee (param i32)))
+  (import "vm_hooks" "block_coinbase" (func $coinbase (param i32)))
+  (import "vm_hooks" "write_result" (func $result (param i32 i32)))
+  (memory (export "memory") 1 1)
+  (func $put (param $at i32) (param $number i64)
+    (loop $next
+      (i64.store8 (local.get $at) (local.get $number))
+      (local.set $at (i32.sub (local.get $at) (i32.const 1)))
+      (local.set $number (i64.shr_u (local.get $number) (i64.const 8)))
+      (br_if $next (i64.ne (local.get $number) (i64.const 0)))))
+  (func (export "user_entrypoint") (param i32) (result i32)
+    (call $put (i32.const 31) (call $number))
+    (call $put (i32.const 63) (call $timestamp))
+    (call $put (i32.const 95) (call $limit))
+    (call $fee (i32.const 96))
+    (call $coinbase (i32.const 140))
+    (call $result (i32.const 0) (i32.const 160))
+    (i32.const 0)))"#;
+
+fn words(output: &Value) -> Vec<U256> {
+    let bytes: Bytes = serde_json::from_value(output.clone()).unwrap();
+    bytes.chunks(32).map(U256::from_be_slice).collect()
+}
+
+fn address(address: Address) -> U256 {
+    U256::from_be_slice(address.as_slice())
+}
+
+#[tokio::test]
+async fn a_supposed_block_is_what_the_contract_sees() {
+    let fixture = Fixture::start().await;
+    fixture.chain.mine(&[]);
+    let there = Address::repeat_byte(0xb1);
+    let code = Bytes::from(wat::parse_str(BLOCK).unwrap());
+    let state = json!({there.to_string(): {"code": code}});
+    let call = json!({"to": there});
+    let number = |number: u64| U256::from(number);
+    let real = vec![number(1), number(1_700_000_001), number(30_000_000), number(1_000_000_000), address(COINBASE)];
+    for block in [json!(null), json!({})] {
+        assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", state, block])).await), real);
+    }
+    let elsewhere = Address::repeat_byte(0x0c);
+    let supposed = json!({
+        "number": "0x64", "time": "0xc8", "gasLimit": "0x1c9c381", "baseFeePerGas": "0x7", "feeRecipient": elsewhere, "prevRandao": B256::ZERO,
+    });
+    let expected = vec![number(100), number(200), number(30_000_001), number(7), address(elsewhere)];
+    assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", state, supposed])).await), expected);
+    let traced = json!([call, "latest", {"tracer": "callTracer", "stateOverrides": state, "blockOverrides": supposed}]);
+    assert_eq!(words(&fixture.client.result("debug_traceCall", traced).await["output"]), expected);
+    assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", state])).await), real, "nothing of it stays");
+
+    // A fee that the block asks for, and a limit that the block sets.
+    let cheap = json!({"from": FUNDED, "to": ECHO, "maxFeePerGas": "0x9"});
+    let (_, message) = fixture.client.error("eth_call", json!([cheap])).await;
+    assert!(message.starts_with("max fee per gas less than block base fee"), "{message}");
+    assert_eq!(fixture.client.result("eth_call", json!([cheap, "latest", null, supposed])).await, "0x");
+    let transfer = json!({"from": FUNDED, "to": there, "value": "0x1"});
+    for (limit, answer) in [("0x5208", json!("0x5208")), ("0x5207", json!(null))] {
+        let params = json!([transfer, "latest", null, {"gasLimit": limit}]);
+        assert_eq!(fixture.client.call("eth_estimateGas", params).await["result"], answer, "{limit}");
+    }
+    for bad in [json!({"number": "nine"}), json!({"beaconRoot": B256::ZERO}), json!({"number": U256::MAX}), json!(7)] {
+        assert_eq!(fixture.client.error("eth_call", json!([call, "latest", state, bad])).await.0, -32602, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_holds_what_the_call_reaches_and_goes_with_its_gas() {
+    let fixture = Fixture::start().await;
+    let input = relayed('c', 0, RELAY, &relayed('c', 0, ECHO, &relayed('c', 0, Address::with_last_byte(4), b"x")));
+    let stranger = Address::repeat_byte(0x51);
+    let slot = B256::with_last_byte(9);
+    let request = json!({
+        "from": FUNDED, "to": RELAY, "input": input,
+        "accessList": [{"address": stranger, "storageKeys": [slot]}, {"address": FUNDED, "storageKeys": []}, {"address": Address::with_last_byte(4), "storageKeys": []}],
+    });
+    let answer = fixture.client.result("eth_createAccessList", json!([request, "latest"])).await;
+    let list: AccessList = serde_json::from_value(answer["accessList"].clone()).unwrap();
+    let mut listed: Vec<_> = list.0.iter().map(|item| (item.address, item.storage_keys.clone())).collect();
+    listed.sort();
+    let mut expected = vec![(RELAY, vec![B256::ZERO]), (ECHO, vec![]), (stranger, vec![slot])];
+    expected.sort();
+    assert_eq!(listed, expected);
+    assert!(answer.get("error").is_none());
+    // A transaction with this list uses this much.
+    let signed = key().sign(TxEip1559 {
+        chain_id: 7777,
+        gas_limit: 2_000_000,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(RELAY),
+        input: input.clone(),
+        access_list: list,
+        ..TxEip1559::default()
+    });
+    let block = fixture.chain.execute(&[signed, call(1, RELAY, input)]);
+    assert!(block.receipts.iter().all(|receipt| receipt.success));
+    // The slot was empty then.
+    assert_eq!(answer["gasUsed"], json!(U256::from(block.receipts[0].gas_used)));
+}
+
+#[tokio::test]
+async fn a_call_that_fails_has_a_list_too() {
+    let fixture = Fixture::start().await;
+    let request = json!({"to": RELAY, "input": relayed('c', 0, ECHO, &[8])});
+    let answer = fixture.client.result("eth_createAccessList", json!([request])).await;
+    assert_eq!(answer["error"], "execution reverted");
+    assert_eq!(answer["accessList"].as_array().unwrap().len(), 2);
+    // A transfer needs none.
+    let transfer = json!({"from": FUNDED, "to": Address::repeat_byte(0x33), "value": "0x1"});
+    let answer = fixture.client.result("eth_createAccessList", json!([transfer, "latest"])).await;
+    assert_eq!(answer, json!({"accessList": [], "gasUsed": "0x5208"}));
+    // What cannot run at all is refused.
+    let poor = json!({"from": ECHO, "to": FUNDED, "value": "0x1"});
+    let (code, message) = fixture.client.error("eth_createAccessList", json!([poor])).await;
+    assert_eq!((code, message.as_str()), (-32000, "insufficient funds for gas * price + value"));
+    // With suppositions, as for other calls.
+    let state = json!({ECHO.to_string(): {"balance": "0x1"}});
+    let answer = fixture.client.result("eth_createAccessList", json!([poor, "latest", state, {"number": "0x5"}])).await;
+    assert_eq!(answer["gasUsed"], "0x5208");
+}
