@@ -4,6 +4,8 @@
 //! Whoever makes a genesis deals the shares of the threshold coin and so knows the coin; until a distributed key
 //! generation exists the dealer has to be trusted not to predict leaders. It learns no other secret in the second form.
 
+mod contracts;
+
 use crate::{
     engines, exit,
     keys::{self, ValidatorKeys},
@@ -107,7 +109,8 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         validators,
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
-        accounts: spec.accounts.clone(),
+        // What the spec says of such an address is what counts.
+        accounts: contracts::contracts().chain(spec.accounts.clone()).collect(),
     };
     let committee = Committee::from_genesis(&genesis);
     let deal = corniche_crypto::deal_coin(committee.size(), committee.quorum(), derive(&spec.seed, "coin", 0));
@@ -399,6 +402,23 @@ mod tests {
         let read = Genesis::from_json(&network.genesis.to_json()).unwrap();
         assert_eq!(read.hash(), network.genesis.hash());
         corniche_crypto::verify_genesis(&read).unwrap();
+    }
+
+    #[test]
+    fn wallets_find_multicall3_where_they_look_for_it() {
+        let genesis = make_network(&spec()).unwrap().genesis;
+        let address: Address = "0xcA11bde05977b3631167028862bE2a173976CA11".parse().unwrap();
+        let account = &genesis.accounts[&address];
+        assert_eq!((account.nonce, account.balance), (1, U256::ZERO));
+        // Frozen: two who make a genesis from the same inputs have to make the same.
+        assert_eq!(
+            corniche_types::keccak256(&account.code).to_string(),
+            "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"
+        );
+        assert_eq!(genesis.hash().to_string(), "0x0d51fc64cabc76158abb04a3bec33eb95e943df3b9ba0a2241041f9f5624b540");
+        let own = BTreeMap::from([(address, funded(1))]);
+        let other = make_network(&NetworkSpec { accounts: own, ..spec() }).unwrap().genesis;
+        assert_eq!(other.accounts[&address], funded(1), "who wants something else there gets it");
     }
 
     #[test]
