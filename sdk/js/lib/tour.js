@@ -37,7 +37,7 @@ export function tour(client, visit, { skip = false } = {}) {
   underEveryEngine(`the tour with ${client}`, { timeout: 120_000, skip }, async (t, engine) => {
     const { network, step } = await story(t, { dev: true, engine });
     const [node] = network.nodes;
-    const { result: document = { methods: [] } } = await node.call('rpc_discover');
+    const { result: document } = await node.call('rpc_discover');
     const served = new Set(document.methods.map(({ name }) => name));
     const serves = (...methods) => methods.every((method) => served.has(method));
     const { keys, accounts } = network;

@@ -121,6 +121,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       const receipt = await sendTokens(friend, 6n);
       const { args, log } = await heard;
       assert.deepEqual([...args, log.transactionHash], [wallet.address, friend.address, 6n, receipt.hash]);
+      await deployed.removeAllListeners();
     },
 
     async subscription() {
@@ -185,9 +186,9 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
   };
 });
 
-/** What the next event of this kind says first. */
+/** What the next event of this kind says first. It listens on: `once` would unsubscribe, and nobody could wait for that to be done. */
 function next(source, event) {
-  return new Promise((resolve) => void source.once(event, resolve));
+  return new Promise((resolve) => void source.on(event, resolve));
 }
 
 /** Until what was subscribed to stands: subscriptions of a provider begin with requests of their own, which later ones follow. */
