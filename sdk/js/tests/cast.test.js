@@ -75,6 +75,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       assert.deepEqual(await cast.json('call', address, 'name()(string)'), ['Cornice']);
       const { blockNumber, status } = await transferTokens(friend, 1000);
       assert.equal(status, '0x1');
+      assert.equal((await send('--sync', friend.address, '--value', 1)).status, '0x1', 'the receipt as the answer to the transaction');
       assert.deepEqual((await tokensOf(friend)).map(String), ['1000']);
       assert.deepEqual((await tokensOf(friend, '--block', Number(blockNumber) - 1)).map(String), ['0']);
       assert.equal((await cast.run('erc20', 'balance', address, friend.address)).split(' ')[0], '1000');

@@ -79,6 +79,9 @@ tour('viem', ({ network, node, accounts, serves }) => {
       assert.equal(receipt.status, 'success');
       assert.equal(await balanceOf(friend), 1000n);
       assert.equal(await balanceOf(friend, { blockNumber: receipt.blockNumber - 1n }), 0n);
+      // The receipt as the answer to the transaction.
+      const { status, gasUsed } = await wallet.sendTransactionSync({ to: friend.address, value: 1n });
+      assert.deepEqual([status, gasUsed], ['success', 21_000n]);
       const poor = { address: stranger.address, balance: 5n };
       const { data } = await client.call({ account: stranger, to: owner.address, value: 5n, stateOverride: [poor] });
       assert.equal(data, undefined);
