@@ -26,7 +26,10 @@ export class Cast {
   run(...args) {
     const { env } = this;
     return new Promise((resolve, reject) =>
-      execFile(binary, args.map(String), { env }, (error, stdout, stderr) => (error ? reject(new Error(stderr || error.message)) : resolve(stdout.trim()))),
+      execFile(binary, args.map(String), { env }, (error, stdout, stderr) => {
+        if (error) reject(new Error(stderr || error.message));
+        else resolve(stdout.trim());
+      }),
     );
   }
 

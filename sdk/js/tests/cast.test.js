@@ -124,8 +124,12 @@ const visit = ({ network, node, keys, accounts, serves }) => {
     },
 
     async subscription() {
-      const metric = async () => Number((await (await fetch(new URL('/metrics', node.rpc))).text()).match(/^corniche_rpc_subscriptions (\d+)/m)[1]);
-      const { lines, end } = cast.watch(node.rpc.replace(/^http/, 'ws'), 'logs', '--subscribe', '--address', address);
+      const metric = async () => {
+        const metrics = await (await fetch(new URL('/metrics', node.rpc))).text();
+        return Number(metrics.match(/^corniche_rpc_subscriptions (\d+)/m)[1]);
+      };
+      const socket = node.rpc.replace(/^http/, 'ws');
+      const { lines, end } = cast.watch(socket, 'logs', '--subscribe', '--address', address);
       try {
         await until('the subscription to stand', async () => (await metric()) > 0);
         const { transactionHash } = await transferTokens(friend, 8);
@@ -146,7 +150,10 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       const first = Number(await cast.run('nonce', friend.address, '--block', 'pending'));
       const price = BigInt(await cast.run('gas-price')) * 2n;
       const submit = (nonce, to, value, fee) =>
-        cast.run('send', '--async', ...by(friend), '--nonce', nonce, '--gas-limit', 21_000, '--gas-price', fee, '--priority-gas-price', fee / 2n, to.address, '--value', value);
+        cast.run(
+          ...['send', '--async', ...by(friend), '--nonce', nonce, '--gas-limit', 21_000],
+          ...['--gas-price', fee, '--priority-gas-price', fee / 2n, to.address, '--value', value],
+        );
       // Behind a gap they wait until they are replaced.
       const waiting = [await submit(first + 1, stranger, 1, price), await submit(first + 2, stranger, 2, price)];
       assert.equal((await cast.rpc('eth_getTransactionByHash', waiting[0])).blockHash, null);

@@ -97,7 +97,8 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       await refused(poor.sendTransaction({ to, value: 1n, gasLimit: 21_000n }), 'INSUFFICIENT_FUNDS');
       await refused(wallet.sendTransaction({ to, nonce: 0 }), 'NONCE_EXPIRED');
       await assert.rejects(wallet.sendTransaction({ to, gasLimit: 20_000n }), /intrinsic gas too low/);
-      await assert.rejects(wallet.sendTransaction({ to, gasLimit: 21_000n, maxFeePerGas: 1n, maxPriorityFeePerGas: 0n }), /max fee per gas less than block base fee/);
+      const cheap = { gasLimit: 21_000n, maxFeePerGas: 1n, maxPriorityFeePerGas: 0n };
+      await assert.rejects(wallet.sendTransaction({ to, ...cheap }), /max fee per gas less than block base fee/);
       assert.equal(await provider.getTransactionReceipt(`0x${'12'.repeat(32)}`), null);
       assert.equal(await provider.getBlock(1_000_000), null);
     },
