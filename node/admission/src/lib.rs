@@ -11,10 +11,14 @@
 //! - [`Pool::cut`] fills a [`batch`] in the order of tip, then arrival, each sender's in nonce order. What was cut is *in
 //!   flight* until a block executed it, returned it, or [`Pool::requeue`] gave it back; it is not cut twice meanwhile.
 //!
+//! - What it is given it proposes only where that is its [`Standing`]: a sender has an owner ([`Rotation`]), and the others
+//!   keep copies in case nothing comes of it.
+//!
 //! What always holds: the pool is a function of the calls made to it (no clock, no hash order); its size in transactions,
 //! bytes, per sender and in nonces ahead is bounded; whatever leaves without being executed is named by an [`Event`].
 
 pub mod batch;
+mod buckets;
 mod event;
 mod order;
 mod pool;
@@ -23,6 +27,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
+pub use buckets::{EDGE_MS, ROTATION_SECONDS, Rotation, Standing, TURN_MS};
 pub use event::{DropReason, Event};
 pub use pool::{Pool, PoolConfig};
 pub use refusal::Refusal;

@@ -7,9 +7,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Order of cutting: highest tip, then earliest arrival.
+/// Order of cutting: what this node owns before what it takes over from others, which they may be proposing as well; then the
+/// highest tip, then the earliest arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CutKey {
+    pub taken_over: bool,
     pub tip: Reverse<u128>,
     pub arrival: u64,
     pub sender: Address,
@@ -20,7 +22,8 @@ impl CutKey {
     /// `None` when the transaction does not pay the base fee.
     pub fn of(sender: Address, entry: &Entry, base_fee: u64) -> Option<Self> {
         let tip = Reverse(entry.tip(base_fee)?);
-        Some(Self { tip, arrival: entry.arrival, sender, nonce: entry.transaction.nonce() })
+        let taken_over = entry.standing.place != Some(0);
+        Some(Self { taken_over, tip, arrival: entry.arrival, sender, nonce: entry.transaction.nonce() })
     }
 }
 

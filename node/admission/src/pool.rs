@@ -4,9 +4,10 @@
 mod cutting;
 mod keeping;
 mod taking;
+mod telling;
 
 use crate::{
-    Event, Refusal, batch,
+    Event, Refusal, Standing, batch,
     order::{CutKey, Cutting, EvictKey},
     sender::{Entry, SenderQueue},
 };
@@ -56,6 +57,8 @@ impl PoolConfig {
 struct Indexed {
     cut: Option<CutKey>,
     evict: Option<EvictKey>,
+    held: Option<(TimestampMs, Address)>,
+    turn: Option<(TimestampMs, Address)>,
     ready: usize,
 }
 
@@ -66,8 +69,12 @@ pub struct Pool {
     senders: BTreeMap<Address, SenderQueue>,
     by_hash: BTreeMap<B256, (Address, u64)>,
     indexed: BTreeMap<Address, Indexed>,
-    /// The next waiting transaction of each sender that has a ready one that pays the base fee.
+    /// The next waiting transaction of each sender that has a ready one that pays the base fee and may be proposed here.
     cut_order: BTreeSet<CutKey>,
+    /// Senders whose next transaction others are to propose first, by when this node may.
+    held: BTreeSet<(TimestampMs, Address)>,
+    /// Senders of whom another validator is told when the time has come.
+    turns: BTreeSet<(TimestampMs, Address)>,
     /// The last transaction of each sender, unless it is in flight.
     evict_order: BTreeSet<EvictKey>,
     /// Senders whose next transaction is not covered while others are in flight; looked at again with the next block.
@@ -92,6 +99,8 @@ impl Pool {
             by_hash: BTreeMap::new(),
             indexed: BTreeMap::new(),
             cut_order: BTreeSet::new(),
+            held: BTreeSet::new(),
+            turns: BTreeSet::new(),
             evict_order: BTreeSet::new(),
             parked: BTreeSet::new(),
             bytes: 0,
@@ -105,7 +114,7 @@ impl Pool {
         }
     }
 
-    /// Takes a transaction or says why not.
+    /// Takes a transaction that is to be proposed here at once, or says why not.
     pub fn admit(
         &mut self,
         transaction: VerifiedTransaction,
@@ -113,11 +122,24 @@ impl Pool {
         base_fee: u64,
         now: TimestampMs,
     ) -> Result<(), Refusal> {
-        self.now = self.now.max(now);
+        self.admit_as(transaction, Standing::ALONE, view, base_fee, now)
+    }
+
+    /// Takes a transaction with which this node has that to do, or says why not. Of one that it has, it learns the standing.
+    pub fn admit_as(
+        &mut self,
+        transaction: VerifiedTransaction,
+        standing: Standing,
+        view: &dyn StateView,
+        base_fee: u64,
+        now: TimestampMs,
+    ) -> Result<(), Refusal> {
+        self.tick(now);
         self.set_base_fee(base_fee);
         self.sweep(usize::from(self.next_arrival.is_multiple_of(ADMISSIONS_PER_SWEEP)), view);
         let hash = transaction.hash();
-        if self.by_hash.contains_key(&hash) {
+        if let Some((sender, nonce)) = self.by_hash.get(&hash).copied() {
+            self.learn(sender, nonce, standing);
             return Err(Refusal::AlreadyKnown { hash });
         }
         self.check_itself(&transaction)?;
@@ -125,7 +147,7 @@ impl Pool {
         if max_fee < u128::from(base_fee) {
             return Err(Refusal::FeeTooLow { sender: transaction.sender(), max_fee, base_fee });
         }
-        self.insert(transaction, view)
+        self.insert(transaction, standing, view)
     }
 
     /// Fills a batch with at most this many bytes and this much declared gas; `None` when nothing is ready.
@@ -172,15 +194,26 @@ impl Pool {
         }
     }
 
-    /// A block is visible: `view` is the state after it, `executed` the hashes of its transactions, `returned` what it skipped
-    /// of our own batches and may become valid.
-    pub fn on_block(&mut self, view: &dyn StateView, base_fee: u64, executed: &[B256], returned: &[VerifiedTransaction]) {
+    /// A block is visible: `view` is the state after it, `executed` the hashes of its transactions and who sent them,
+    /// `returned` what it skipped of our own batches and may become valid.
+    pub fn on_block(
+        &mut self,
+        view: &dyn StateView,
+        base_fee: u64,
+        executed: &[(B256, Address)],
+        returned: &[VerifiedTransaction],
+    ) {
         self.blocks += 1;
         self.set_base_fee(base_fee);
         let mut touched = std::mem::take(&mut self.parked);
-        for (sender, nonce) in executed.iter().filter_map(|hash| self.by_hash.get(hash).copied()).collect::<Vec<_>>() {
-            self.remove(sender, nonce);
-            touched.insert(sender);
+        for (hash, sender) in executed {
+            if let Some((sender, nonce)) = self.by_hash.get(hash).copied() {
+                self.remove(sender, nonce);
+            }
+            // What is here of the sender may follow on something that never was.
+            if self.senders.contains_key(sender) {
+                touched.insert(*sender);
+            }
         }
         for transaction in returned {
             match self.by_hash.get(&transaction.hash()).copied() {
@@ -220,13 +253,6 @@ impl Pool {
         self.by_hash.len() - self.ready
     }
 
-    /// At most `most` transactions that could be proposed now, each sender's in nonce order, the best sender first.
-    pub fn waiting(&self, most: usize) -> Vec<VerifiedTransaction> {
-        let queues = self.cut_order.iter().filter_map(|key| self.senders.get(&key.sender));
-        let ready = queues.flat_map(|queue| queue.ready()).filter(|entry| entry.waits());
-        ready.take(most).map(|entry| entry.transaction.clone()).collect()
-    }
-
     /// What left the pool since the last call without being executed.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.drain(..).collect()
@@ -248,7 +274,7 @@ impl Pool {
     /// Everything kept twice says the same twice, and every bound holds.
     pub(crate) fn assert_consistent(&mut self) {
         let (indexed, cut, evict) = (self.indexed.len(), self.cut_order.clone(), self.evict_order.clone());
-        let (ready, parked) = (self.ready, self.parked.clone());
+        let (ready, parked, times) = (self.ready, self.parked.clone(), (self.held.clone(), self.turns.clone()));
         assert_eq!(indexed, self.senders.len(), "one index entry a sender");
         let entries =
             || self.senders.iter().flat_map(|(sender, queue)| queue.entries().iter().map(move |e| (*sender, *e.0, e.1)));
@@ -270,6 +296,7 @@ impl Pool {
             self.reindex(sender);
         }
         assert_eq!((&self.cut_order, &self.evict_order, self.ready), (&cut, &evict, ready), "an index was stale");
+        assert_eq!((&self.held, &self.turns), (&times.0, &times.1), "a time was stale");
     }
 
     /// Transactions that are cut and not yet back.

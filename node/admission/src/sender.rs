@@ -1,5 +1,6 @@
 //! One sender's transactions by nonce.
 
+use crate::{Standing, buckets::TURN_MS};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::Account;
 use corniche_types::{TimestampMs, U256};
@@ -12,6 +13,8 @@ pub(crate) struct Entry {
     /// Position in the order of arrival; survives being requeued.
     pub arrival: u64,
     pub arrived_at: TimestampMs,
+    /// What this node has to do with it.
+    pub standing: Standing,
     /// Gas limit × max fee + value.
     pub cost: U256,
     /// The count of blocks when it was cut into a batch; `None` while it waits.
@@ -48,6 +51,12 @@ pub(crate) struct SenderQueue {
     tally: Tally,
     /// The account, and the count of blocks, as of which every entry was looked at; whatever is added later was looked at then.
     pub fresh: Option<(u64, Account)>,
+    /// Since when its first waiting transaction could be proposed, and nothing of this sender was executed.
+    pub proposable_since: Option<TimestampMs>,
+    /// Turns that ended since then, after each of which another validator was told.
+    pub turns: u32,
+    /// Some of these this node sees to, or did.
+    pub ours: bool,
 }
 
 /// What one pass over the entries finds.
@@ -77,6 +86,7 @@ impl SenderQueue {
         let changed = self.nonce != nonce;
         if changed {
             self.nonce = nonce;
+            self.proposable_since = None;
             self.count_again();
         }
         changed
@@ -84,6 +94,7 @@ impl SenderQueue {
 
     /// Adds an entry that waits, at a nonce that has none.
     pub fn insert(&mut self, nonce: u64, entry: Entry) {
+        self.ours |= entry.standing.ours;
         let tally = &mut self.tally;
         tally.cost = tally.cost.saturating_add(entry.cost);
         tally.waiting += 1;
@@ -111,6 +122,46 @@ impl SenderQueue {
             tally.cost -= entry.cost;
         }
         Some(entry)
+    }
+
+    /// This node has something more to do with an entry.
+    pub fn learn(&mut self, nonce: u64, standing: Standing) {
+        if let Some(entry) = self.entries.get_mut(&nonce) {
+            entry.standing = entry.standing.and(standing);
+            self.ours |= standing.ours;
+        }
+    }
+
+    /// The same for all that came since then.
+    pub fn learn_since(&mut self, since: TimestampMs, standing: Standing) {
+        let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since);
+        recent.for_each(|entry| entry.standing = entry.standing.and(standing));
+    }
+
+    /// When this one may be proposed here; `None` when it cannot be proposed anywhere, or not here.
+    pub fn due(&self, entry: &Entry) -> Option<TimestampMs> {
+        entry.standing.due(self.proposable_since?.max(entry.arrived_at))
+    }
+
+    /// When the turn ends that goes on; `None` when there is nobody to be told.
+    pub fn turn_ends(&self) -> Option<TimestampMs> {
+        let since = self.proposable_since.filter(|_| self.ours)?;
+        Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * TURN_MS)))
+    }
+
+    /// Whether its first waiting transaction could be proposed now; by whom is another question.
+    pub fn set_proposable(&mut self, proposable: bool, now: TimestampMs) {
+        if !proposable {
+            self.proposable_since = None;
+        } else if self.proposable_since.is_none() {
+            self.proposable_since = Some(now);
+            self.turns = 0;
+        }
+    }
+
+    /// Those that this node sees to and that wait, since `before`.
+    pub fn ours(&self, before: TimestampMs) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(move |entry| entry.waits() && entry.standing.ours && entry.arrived_at <= before)
     }
 
     /// It was cut into a batch when so many blocks had been seen.
@@ -170,11 +221,6 @@ impl SenderQueue {
             cost: self.entries.values().fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.cost)),
             lowest_tip: Cell::new(None),
         }
-    }
-
-    /// Entries that could be executed one after the other.
-    pub fn ready(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.range(self.nonce..self.next_nonce()).map(|(_, entry)| entry)
     }
 
     pub fn ready_len(&self) -> usize {

@@ -4,4 +4,5 @@ mod batches;
 mod operations;
 mod refusals;
 mod stories;
+mod turns;
 mod world;

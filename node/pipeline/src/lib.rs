@@ -15,6 +15,8 @@
 //! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only then.
 //! - Plans are executed in order, at most [`AHEAD_OF_CERTIFICATION`] blocks ahead of the newest certificate.
 //! - A certificate for another header than ours halts the node ([`Output::Halt`]).
+//! - What users give a validator it passes on to the one that owns their sender, and proposes itself only when its turn has
+//!   come (decision 0013).
 //! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind follows until it
 //!   has caught up, then builds its engine anew at the resume point that the last block's certificate covers.
 

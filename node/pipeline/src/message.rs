@@ -11,6 +11,9 @@ pub const RESPONSE_BLOCKS: usize = 512;
 /// Most transactions in one [`PeerMessage::Transactions`].
 pub const FORWARDED_TRANSACTIONS: usize = 256;
 
+/// Most bytes of transactions in one [`PeerMessage::Transactions`], unless a single one is larger.
+pub const FORWARDED_BYTES: usize = 512 << 10;
+
 /// One-way messages.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum PeerMessage {

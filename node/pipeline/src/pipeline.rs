@@ -2,6 +2,7 @@
 //! here is what they share and the one loop over them.
 
 mod catch_up;
+mod forwarding;
 mod ordering;
 mod peers;
 mod results;
@@ -18,6 +19,7 @@ use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
     Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex,
 };
+use forwarding::Forwarding;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -70,8 +72,7 @@ pub struct Pipeline {
     /// Since when a certified block is known that we have not appended, without any progress of ours.
     stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
-    forward_at: Option<TimestampMs>,
-    forward_turn: usize,
+    forwarding: Forwarding,
     out: VecDeque<Output>,
     halted: bool,
 }
@@ -134,8 +135,7 @@ impl Pipeline {
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
-            forward_at: None,
-            forward_turn: 0,
+            forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation),
             out: VecDeque::new(),
             halted: false,
             genesis: setup.genesis,
@@ -150,7 +150,7 @@ impl Pipeline {
             return;
         }
         match input {
-            Input::Submit { transaction, reply } => self.submit(now, transaction, reply),
+            Input::Submit { transaction, from, reply } => self.submit(now, transaction, from, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
             Input::Engine { from, message } => self.engine_input(now, EngineInput::Message { from, message }),
@@ -159,7 +159,7 @@ impl Pipeline {
             Input::Response { from, response } => self.response(now, from, response),
             Input::Durable(ticket) => self.engine_input(now, EngineInput::Durable(ticket)),
             Input::Executed(executed) => self.executed(*executed),
-            Input::Appended(height) => self.appended(height),
+            Input::Appended(height) => self.appended(now, height),
             Input::SafetyLog(records) => self.rejoin(now, records),
             Input::Deadline => self.engine_deadline(now),
         }
@@ -178,7 +178,7 @@ impl Pipeline {
         // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
         let following = self.mode == Mode::Following && self.is_idle() && self.follower.target() > self.planned;
         let follow = following.then(|| self.follower.deadline(self.planned.next())).flatten();
-        [engine, patience, follow, self.announce_at, self.forward_at].into_iter().flatten().min()
+        [engine, patience, follow, self.announce_at, self.forwarding_deadline()].into_iter().flatten().min()
     }
 
     /// The pool, for what RPC answers of pending transactions.
@@ -208,6 +208,7 @@ impl Pipeline {
 
     /// Runs every stage until nothing moves.
     fn settle(&mut self, now: TimestampMs) {
+        self.pool.tick(now);
         while self.drain_engine(now) {}
         self.plan_blocks();
         self.drain_certifier(now);
@@ -215,7 +216,8 @@ impl Pipeline {
         self.follow(now);
         self.dispatch_plans();
         self.store_progress();
-        self.forward_again(now);
+        self.tell_others(now);
+        self.send_gathered(now);
         for event in self.pool.take_events() {
             self.out.push_back(left_the_pool(event));
         }

@@ -3,7 +3,7 @@
 use crate::blocks::BlockPlan;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::message::{PeerMessage, Request, Response};
-use corniche_admission::{PoolConfig, Refusal};
+use corniche_admission::{PoolConfig, Refusal, Rotation};
 use corniche_certify::Keys as CertificateKeys;
 use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_state::{CommittedBlock, State};
@@ -18,9 +18,11 @@ pub type EngineFactory = Box<dyn Fn(Vec<(Ticket, Bytes)>, Resume, TimestampMs) -
 
 /// What happens to a node.
 pub enum Input {
-    /// A transaction from a user (`reply` is echoed in [`Output::Submitted`]) or from a peer (`None`).
+    /// A transaction from a user (`from` is `None`) or from a peer. `reply` is echoed in [`Output::Submitted`]; with `None`
+    /// nobody waits for an answer.
     Submit {
         transaction: VerifiedTransaction,
+        from: Option<NodeKey>,
         reply: Option<u64>,
     },
     PeerUp {
@@ -95,7 +97,11 @@ pub enum Output {
     AppendCertificate(Certificate),
     AppendProgress(Resume),
     /// A transaction entered the pool.
-    Pending(VerifiedTransaction),
+    Pending {
+        transaction: VerifiedTransaction,
+        /// A user gave it to this node; otherwise a peer did.
+        from_user: bool,
+    },
     /// A transaction left the pool without being executed.
     Dropped {
         hash: B256,
@@ -156,5 +162,7 @@ pub struct Setup {
     pub pool: PoolConfig,
     /// States of this many blocks below the newest stay readable. A local matter: execution reads the newest only.
     pub recent_states: u64,
+    /// Whose transactions this validator proposes, as of the head; `None`: whatever it is given.
+    pub rotation: Option<Rotation>,
     pub now: TimestampMs,
 }

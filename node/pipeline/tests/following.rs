@@ -21,6 +21,8 @@ fn a_users_transaction_at_a_full_node_is_executed_by_both_to_the_same_block() {
     for nonce in 0..5 {
         full.submit(transfer(nonce));
     }
+    // The first goes at once, the others together a moment later.
+    full.wait(5);
     exchange(&mut validator, &mut full);
     full.wait(1);
     exchange(&mut validator, &mut full);

@@ -203,6 +203,8 @@ impl NodeProcess {
             head,
             pool: PoolConfig::from_genesis(&network.genesis),
             recent_states: RECENT_STATES,
+            // Clients choose who proposes, as in the papers that are measured here.
+            rotation: None,
             now: now.timestamp(),
         });
         let mut node = Self {
@@ -231,7 +233,7 @@ impl NodeProcess {
     /// A client hands in a transaction.
     pub fn submit(&mut self, now: Micros, transaction: VerifiedTransaction) -> Result<(), Refusal> {
         self.recovering_us += self.network.cost.recover_us;
-        self.pipeline.handle(now.timestamp(), Input::Submit { transaction, reply: Some(0) });
+        self.pipeline.handle(now.timestamp(), Input::Submit { transaction, from: None, reply: Some(0) });
         self.carry_out(now).expect("invariant: a pipeline answers every submission")
     }
 
@@ -290,7 +292,7 @@ impl NodeProcess {
                     let checked = raw.iter().filter_map(|raw| corniche_admission::check(raw.clone(), chain_id).ok());
                     for transaction in checked.collect::<Vec<_>>() {
                         self.recovering_us += self.network.cost.recover_us;
-                        self.apply(now, Input::Submit { transaction, reply: None });
+                        self.apply(now, Input::Submit { transaction, from: Some(peer), reply: None });
                     }
                 }
             },
@@ -346,7 +348,7 @@ impl NodeProcess {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
                 Output::Trace(event) => self.traced(now, event),
-                Output::Pending(_) | Output::Dropped { .. } | Output::Available { .. } => {}
+                Output::Pending { .. } | Output::Dropped { .. } | Output::Available { .. } => {}
             }
         }
         self.write();

@@ -40,7 +40,9 @@ impl Pool {
         *spendable -= entry.cost;
         cutting.raw.push(raw.clone());
         queue.depart(key.nonce, self.blocks);
-        let follower = queue.next_waiting(key.nonce + 1).and_then(|entry| CutKey::of(key.sender, entry, self.base_fee));
+        let next = queue.next_waiting(key.nonce + 1);
+        let next = next.filter(|entry| queue.due(entry).is_some_and(|due| due <= self.now));
+        let follower = next.and_then(|entry| CutKey::of(key.sender, entry, self.base_fee));
         cutting.followers.extend(follower);
         true
     }

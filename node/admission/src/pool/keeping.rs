@@ -104,22 +104,38 @@ impl Pool {
         let old = self.indexed.remove(&sender).unwrap_or_default();
         old.cut.map(|key| self.cut_order.remove(&key));
         old.evict.map(|key| self.evict_order.remove(&key));
+        old.held.map(|key| self.held.remove(&key));
+        old.turn.map(|key| self.turns.remove(&key));
         self.ready -= old.ready;
-        let Some(queue) = self.senders.get(&sender).filter(|queue| !queue.entries().is_empty()) else {
+        let Some(queue) = self.senders.get_mut(&sender).filter(|queue| !queue.entries().is_empty()) else {
             self.senders.remove(&sender);
             self.parked.remove(&sender);
             return;
         };
-        let next = queue.next_waiting(queue.nonce()).filter(|_| !self.parked.contains(&sender));
+        let parked = self.parked.contains(&sender);
+        let first =
+            |queue: &SenderQueue| queue.next_waiting(queue.nonce()).and_then(|entry| CutKey::of(sender, entry, self.base_fee));
+        let key = first(queue).filter(|_| !parked);
+        queue.set_proposable(key.is_some(), self.now);
+        let due = queue.next_waiting(queue.nonce()).filter(|_| key.is_some()).and_then(|entry| queue.due(entry));
+        let is_due = due.is_some_and(|due| due <= self.now);
         let ready = queue.ready_len();
         let evict = queue.tail().map(|tail| EvictKey {
             worth: Worth { ready: ready == queue.entries().len(), tip: queue.lowest_tip(self.base_fee) },
             arrival: Reverse(tail.arrival),
             sender,
         });
-        let new = Indexed { cut: next.and_then(|entry| CutKey::of(sender, entry, self.base_fee)), evict, ready };
+        let new = Indexed {
+            cut: key.filter(|_| is_due),
+            evict,
+            held: due.filter(|_| !is_due).map(|due| (due, sender)),
+            turn: queue.turn_ends().map(|ends| (ends, sender)),
+            ready,
+        };
         self.cut_order.extend(new.cut);
         self.evict_order.extend(new.evict);
+        self.held.extend(new.held);
+        self.turns.extend(new.turn);
         self.ready += new.ready;
         self.indexed.insert(sender, new);
     }

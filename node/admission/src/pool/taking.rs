@@ -2,7 +2,7 @@
 
 use super::{Pool, entry_bytes};
 use crate::{
-    DropReason, Event, Refusal,
+    DropReason, Event, Refusal, Standing,
     order::Worth,
     sender::{Entry, SenderQueue, tip},
 };
@@ -42,7 +42,12 @@ impl Pool {
     }
 
     /// The checks that need state and pool, then a place, for one that is not in the pool. Nothing changes when it is refused, besides what is stale.
-    pub(super) fn insert(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) -> Result<(), Refusal> {
+    pub(super) fn insert(
+        &mut self,
+        transaction: VerifiedTransaction,
+        standing: Standing,
+        view: &dyn StateView,
+    ) -> Result<(), Refusal> {
         let (hash, sender, nonce) = (transaction.hash(), transaction.sender(), transaction.nonce());
         let account = view.account(&sender).unwrap_or_default();
         if !self.is_fresh(&sender, &account) {
@@ -71,7 +76,7 @@ impl Pool {
         self.next_arrival += 1;
         let queue = self.senders.entry(sender).or_default();
         queue.set_nonce(account.nonce);
-        queue.insert(nonce, Entry { transaction, arrival, arrived_at, cost, in_flight_since: None, lost: 0 });
+        queue.insert(nonce, Entry { transaction, arrival, arrived_at, standing, cost, in_flight_since: None, lost: 0 });
         self.reindex(sender);
         Ok(())
     }
@@ -79,7 +84,7 @@ impl Pool {
     /// Takes back what a block skipped, if the pool has forgotten it meanwhile.
     pub(super) fn take_back(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) {
         let hash = transaction.hash();
-        let taken = self.check_itself(&transaction).and_then(|()| self.insert(transaction, view));
+        let taken = self.check_itself(&transaction).and_then(|()| self.insert(transaction, Standing::ALONE, view));
         if let Err(refusal) = taken {
             self.events.push_back(Event::Dropped { hash, reason: DropReason::Refused(refusal) });
         }

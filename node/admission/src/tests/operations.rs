@@ -6,7 +6,7 @@
 //! - the same operations give the same batches and events.
 
 use super::world::*;
-use crate::{Event, PoolConfig, Refusal};
+use crate::{EDGE_MS, Event, PoolConfig, Refusal, Standing};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
 use corniche_types::{B256, TimestampMs, U256};
@@ -22,6 +22,7 @@ enum Operation {
         max_fee: u128,
         value: u128,
         gas: u64,
+        standing: Standing,
     },
     Cut {
         transactions: u32,
@@ -48,12 +49,28 @@ enum Operation {
     },
     BaseFee(u64),
     Wait(u64),
+    /// So many of those whose turn ended are told of.
+    Turns(usize),
+    /// Everybody's place becomes this one.
+    Rotate(u32),
     EmptyBlock,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, prop_oneof![Just(21_000u64), Just(90_000)])
-        .prop_map(|(from, ahead, tip, max_fee, value, gas)| Operation::Admit { from, ahead, tip, max_fee, value, gas });
+    let place = prop_oneof![3 => Just(Some(0)), 3 => (1u32..3).prop_map(Some), 1 => Just(None)];
+    let standing = (place, any::<bool>()).prop_map(|(place, ours)| Standing { place, ours });
+    let gas = prop_oneof![Just(21_000u64), Just(90_000)];
+    let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, standing).prop_map(
+        |(from, ahead, tip, max_fee, value, gas, standing)| Operation::Admit {
+            from,
+            ahead,
+            tip,
+            max_fee,
+            value,
+            gas,
+            standing,
+        },
+    );
     prop_oneof![
         10 => admit,
         4 => (0u32..6, 0u64..200_000).prop_map(|(transactions, gas)| Operation::Cut { transactions, gas }),
@@ -64,7 +81,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (1u8..5, 0u64..12, any::<bool>())
             .prop_map(|(from, transfers, told)| Operation::Balance { from, transfers, told }),
         1 => (80u64..150).prop_map(Operation::BaseFee),
-        1 => (0u64..600).prop_map(Operation::Wait),
+        2 => (0u64..3_000).prop_map(Operation::Wait),
+        1 => (1usize..6).prop_map(Operation::Turns),
+        1 => (0u32..3).prop_map(Operation::Rotate),
         1 => Just(Operation::EmptyBlock),
     ]
 }
@@ -98,9 +117,9 @@ impl Run {
 
     fn apply(&mut self, operation: &Operation) {
         match *operation {
-            Operation::Admit { from, ahead, tip, max_fee, value, gas } => {
+            Operation::Admit { from, ahead, tip, max_fee, value, gas, standing } => {
                 let nonce = self.world.account(from).nonce + ahead;
-                self.admit(draft(from, nonce).max_fee(max_fee).tip(tip.min(max_fee)).value(value).gas(gas));
+                self.admit(draft(from, nonce).max_fee(max_fee).tip(tip.min(max_fee)).value(value).gas(gas), standing);
             }
             Operation::Cut { transactions, gas } => self.cut(transactions * 130, gas),
             Operation::Order { batch } => self.order(batch),
@@ -131,7 +150,12 @@ impl Run {
                 self.world.base_fee = base_fee;
                 self.world.on_block(&[], &[]);
             }
-            Operation::Wait(ms) => self.world.now = TimestampMs(self.world.now.0 + ms),
+            Operation::Wait(ms) => self.world.wait(ms),
+            Operation::Turns(most) => self.take_turns(most),
+            Operation::Rotate(place) => {
+                let since = TimestampMs(self.world.now.0.saturating_sub(EDGE_MS));
+                self.world.pool.rotate(since, |_| Some(place));
+            }
             Operation::EmptyBlock => self.world.on_block(&[], &[]),
         }
         self.world.pool.assert_consistent();
@@ -139,9 +163,18 @@ impl Run {
         self.check_places();
     }
 
-    fn admit(&mut self, draft: Draft) {
+    fn take_turns(&mut self, most: usize) {
+        let told = self.world.pool.take_turns(most);
+        assert!(told.len() <= most);
+        for (turns, transaction) in told {
+            assert!(turns > 0 && !self.in_flight.contains(&transaction.hash()) && self.taken.contains_key(&transaction.hash()));
+            self.log.push(format!("{turns} turns: {}", transaction.hash()));
+        }
+    }
+
+    fn admit(&mut self, draft: Draft, standing: Standing) {
         let (transaction, hash) = (draft.signed(), draft.hash());
-        let result = self.world.admit(&draft);
+        let result = self.world.admit_as(&draft, standing);
         self.log.push(format!("{result:?}"));
         match result {
             Ok(()) => {
@@ -198,12 +231,12 @@ impl Run {
             if transaction.nonce() == account.nonce && cost <= account.balance && transaction.max_fee_per_gas() >= base_fee {
                 account.nonce += 1;
                 account.balance -= U256::from(21_000 * base_fee);
-                executed.push(transaction.hash());
+                executed.push((transaction.hash(), transaction.sender()));
             } else if transaction.nonce() >= account.nonce {
                 returned.push(transaction);
             }
         }
-        self.executed.extend(&executed);
+        self.executed.extend(executed.iter().map(|(hash, _)| *hash));
         self.world.on_block(&executed, &returned);
     }
 

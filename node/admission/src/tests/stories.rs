@@ -358,14 +358,3 @@ fn at_its_limit_a_sender_may_close_its_own_gap() {
     assert_eq!(world.events(), [dropped(&last, DropReason::AccountLimit)]);
     assert_eq!(world.cut(), [(1, 0), (1, 1)]);
 }
-
-// ---- what a follower asks for ----
-
-#[test]
-fn waiting_ones_come_in_an_order_that_another_pool_takes() {
-    let mut world = World::new();
-    world.admit_all(&[draft(1, 0).tip(1), draft(1, 1).tip(90), draft(1, 3), draft(2, 0).tip(5)]);
-    let order: Vec<_> = world.pool.waiting(10).iter().map(|tx| (number_of(tx.sender()), tx.nonce())).collect();
-    assert_eq!(order, [(2, 0), (1, 0), (1, 1)], "nothing behind a gap");
-    assert_eq!(world.pool.waiting(2).len(), 2);
-}

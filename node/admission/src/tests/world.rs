@@ -1,6 +1,6 @@
 //! A world for the pool: accounts that can be set, keys by number, and transactions drawn in a few words.
 
-use crate::{Event, Pool, PoolConfig, Refusal, batch};
+use crate::{Event, Pool, PoolConfig, Refusal, Standing, batch};
 use alloy_consensus::{TxEip1559, TxLegacy};
 use alloy_primitives::TxKind;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
@@ -134,9 +134,19 @@ impl World {
     }
 
     pub fn admit(&mut self, draft: &Draft) -> Result<(), Refusal> {
-        let result = self.pool.admit(draft.signed(), &self.accounts, self.base_fee, self.now);
+        self.admit_as(draft, Standing::ALONE)
+    }
+
+    pub fn admit_as(&mut self, draft: &Draft, standing: Standing) -> Result<(), Refusal> {
+        let result = self.pool.admit_as(draft.signed(), standing, &self.accounts, self.base_fee, self.now);
         self.pool.assert_consistent();
         result
+    }
+
+    pub fn wait(&mut self, ms: u64) {
+        self.now.0 += ms;
+        self.pool.tick(self.now);
+        self.pool.assert_consistent();
     }
 
     pub fn admit_all(&mut self, drafts: &[Draft]) {
@@ -161,11 +171,11 @@ impl World {
         for draft in executed {
             self.account(draft.from).nonce = draft.nonce + 1;
         }
-        let hashes: Vec<B256> = executed.iter().map(Draft::hash).collect();
+        let hashes: Vec<_> = executed.iter().map(|draft| (draft.hash(), address(draft.from))).collect();
         self.on_block(&hashes, &[]);
     }
 
-    pub fn on_block(&mut self, executed: &[B256], returned: &[VerifiedTransaction]) {
+    pub fn on_block(&mut self, executed: &[(B256, Address)], returned: &[VerifiedTransaction]) {
         self.pool.on_block(&self.accounts, self.base_fee, executed, returned);
         self.pool.assert_consistent();
     }

@@ -172,7 +172,7 @@ impl Ports {
                     let _ = self.tasks.send(Task::Early { author, transactions });
                 }
             }
-            Output::Pending(transaction) => {
+            Output::Pending { transaction, .. } => {
                 let hash = transaction.hash();
                 shared.mirror.pending(transaction, clock::now());
                 let _ = shared.events.send(ChainEvent::Pending(hash));

@@ -15,7 +15,7 @@ use crate::{
     threads::Threads,
 };
 use anyhow::{Context, bail};
-use corniche_admission::PoolConfig;
+use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::Committee;
 use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
@@ -141,6 +141,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         uncertified: start.uncertified,
         recent_states: config.limits.recent_states,
         pool: PoolConfig { max_transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
+        rotation: Some(start.rotation),
         now: clock::now(),
     });
 
@@ -248,6 +249,7 @@ struct Start {
     head: Header,
     gas_in_second: u64,
     uncertified: Vec<(Height, B256)>,
+    rotation: Rotation,
 }
 
 impl Start {
@@ -267,7 +269,8 @@ impl Start {
         let uncertified = (certified.0 + 1..=height.0)
             .filter_map(|number| reader.block(Height(number)).map(|stored| (Height(number), stored.hash)))
             .collect();
-        Self { height, head, gas_in_second, uncertified }
+        let down = (1..=height.0).rev().map_while(|number| Some(reader.block(Height(number))?.header().clone()));
+        Self { height, head, gas_in_second, uncertified, rotation: Rotation::of_chain(down) }
     }
 }
 

@@ -91,7 +91,7 @@ impl Shared {
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
-        if self.inbox.transaction(Input::Submit { transaction, reply: Some(reply) }).is_err() {
+        if self.inbox.transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
             self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
         }
         receiver

@@ -97,7 +97,7 @@ fn check(
             .map(|raw| {
                 let checked = corniche_admission::check_once(raw, chain_id, |hash| pool.transaction(hash));
                 let transaction = checked.map_err(|error| error.to_string())?;
-                Ok(Input::Submit { transaction, reply: None })
+                Ok(Input::Submit { transaction, from: Some(peer.0.0), reply: None })
             })
             .collect::<Result<_, String>>()?,
     })

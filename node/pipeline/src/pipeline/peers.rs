@@ -14,6 +14,7 @@ impl Pipeline {
             self.out.push_back(Output::Send { to: peer, message: PeerMessage::Certificate(certificate.clone()) });
         }
         if let Some(index) = validator {
+            self.forwarding.reachable.insert(index, peer);
             for share in self.certifier.own_shares() {
                 self.out.push_back(Output::Send { to: peer, message: PeerMessage::CertificateShare(share) });
             }
@@ -24,6 +25,7 @@ impl Pipeline {
     pub(super) fn peer_down(&mut self, now: TimestampMs, peer: NodeKey) {
         self.follower.peer_down(&peer);
         if let Some(Some(index)) = self.peers.remove(&peer) {
+            self.forwarding.reachable.retain(|_, key| *key != peer);
             self.engine_input(now, EngineInput::PeerDown(index));
         }
     }

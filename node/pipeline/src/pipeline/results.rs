@@ -48,7 +48,7 @@ impl Pipeline {
         self.out.push_back(Output::Append(committed));
     }
 
-    pub(super) fn appended(&mut self, height: Height) {
+    pub(super) fn appended(&mut self, now: TimestampMs, height: Height) {
         while self.appending.front().is_some_and(|block| block.block.height() <= height) {
             let committed = self.appending.pop_front().expect("front was there");
             let height = committed.block.height();
@@ -58,7 +58,9 @@ impl Pipeline {
             self.progress = self.progress.max(committed.resume.index);
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
             self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
-            let executed: Vec<B256> = committed.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
+            self.rotate(now, &committed.block.header);
+            let executed: Vec<_> =
+                committed.receipts.iter().map(|receipt| (receipt.transaction_hash, receipt.sender)).collect();
             let own = self.own;
             let returned: Vec<_> =
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();

@@ -2,6 +2,7 @@
 //! away, or heard hardly anything, for long follows and then votes again; after a crash of all of them everything executed is
 //! still there.
 
+mod buckets;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
@@ -15,10 +16,10 @@ use world::{BadLink, Cluster, VALIDATORS};
 macro_rules! under_every_engine {
     ($($scenario:ident)*) => {
         mod mahi_mahi {
-            $(#[test] fn $scenario() { super::$scenario(super::EngineKind::MahiMahi) })*
+            $(#[test] fn $scenario() { super::$scenario(crate::engines::EngineKind::MahiMahi) })*
         }
         mod autobahn {
-            $(#[test] fn $scenario() { super::$scenario(super::EngineKind::Autobahn) })*
+            $(#[test] fn $scenario() { super::$scenario(crate::engines::EngineKind::Autobahn) })*
         }
     };
 }
@@ -34,6 +35,31 @@ under_every_engine! {
     the_same_seed_gives_the_same_chain
     two_and_two_order_nothing_apart_and_agree_when_they_meet
     one_that_lost_its_disk_comes_back_and_votes_again
+}
+
+mod request_buckets {
+    use super::buckets::*;
+
+    under_every_engine! {
+        what_is_given_to_everybody_is_ordered_once
+        users_of_one_validator_are_proposed_by_all_of_them
+        a_censoring_owner_costs_a_turn
+        two_censoring_owners_cost_two_turns
+        a_crash_that_is_noticed_costs_no_turn
+        a_crash_that_nobody_notices_costs_a_turn
+        nonces_given_to_different_validators_are_ordered_in_order
+        a_rotation_changes_who_proposes
+        what_was_passed_on_survives_the_one_who_did
+        the_higher_of_two_prices_wins_wherever_it_was_named
+        nothing_is_lost_over_links_that_lose_messages
+    }
+
+    /// The figures of docs/performance.md.
+    mod figures {
+        use super::super::buckets::latency;
+
+        under_every_engine! { latency }
+    }
 }
 
 /// Row 23 of Autobahn's checklist: certificates are sums of BLS shares.

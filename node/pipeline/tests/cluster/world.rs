@@ -1,12 +1,14 @@
 //! Validators on a virtual network: nodes in memory, messages that take time, and the ways to hurt both.
 
 use crate::{
-    common::{Disk, Node, genesis as plain_genesis, transfer},
+    common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
     engines::{EngineKind, Secrets},
 };
+use corniche_admission::Rotation;
+use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::Verifier;
 use corniche_pipeline::{Input, NodeKey, PeerMessage, Request};
-use corniche_types::{Genesis, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, Genesis, TimestampMs, ValidatorIndex, keccak256};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
@@ -30,6 +32,10 @@ pub struct Cluster {
     pub now: u64,
     wire: BinaryHeap<Reverse<Sent>>,
     pub sent: u64,
+    /// Validators that propose nothing of what others or users give them.
+    pub censors: BTreeSet<usize>,
+    /// Copies of transactions that validators passed on to each other.
+    pub forwarded: usize,
     /// The user's next nonce.
     pub submitted: u64,
     starts: u64,
@@ -51,6 +57,11 @@ pub struct BadLink {
 
 impl Cluster {
     pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
+        Self::with_disks(engine, parameters, &Disk::default())
+    }
+
+    /// The same on disks that are not empty.
+    pub fn with_disks(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk) -> Self {
         let mut genesis = plain_genesis(VALIDATORS);
         genesis.block_ms = 50;
         let secrets = Secrets::deal(&mut genesis, engine, parameters);
@@ -60,10 +71,12 @@ impl Cluster {
             genesis,
             secrets,
             nodes: BTreeMap::new(),
-            disks: BTreeMap::new(),
+            disks: (0..VALIDATORS).map(|index| (index, disk.clone())).collect(),
             now: 2_000_000,
             wire: BinaryHeap::new(),
             sent: 0,
+            censors: BTreeSet::new(),
+            forwarded: 0,
             submitted: 0,
             starts: 0,
             bad: BTreeMap::new(),
@@ -210,7 +223,16 @@ impl Cluster {
             }
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
             PeerMessage::Certificate(certificate) => node.handle(Input::Certificate { from: [from as u8; 32], certificate }),
-            PeerMessage::Transactions(_) => {}
+            PeerMessage::Transactions(raw) => {
+                self.forwarded += raw.len();
+                if self.censors.contains(&to) {
+                    return;
+                }
+                for raw in raw {
+                    let transaction = corniche_admission::check(raw, CHAIN).expect("only what was checked is passed on");
+                    node.handle(Input::Submit { transaction, from: Some([from as u8; 32]), reply: None });
+                }
+            }
         }
     }
 
@@ -251,6 +273,29 @@ impl Cluster {
             node.submit(transfer(nonce));
         }
         self.collect();
+    }
+
+    /// A user gives one transaction to one validator.
+    pub fn give(&mut self, to: usize, transaction: &VerifiedTransaction) {
+        let node = self.nodes.get_mut(&to).unwrap();
+        node.now = TimestampMs(self.now);
+        node.submit(transaction.clone());
+        self.submitted += 1;
+        self.collect();
+    }
+
+    /// Every transaction that this validator saw ordered, in order, with its proposer: those that were skipped, too.
+    pub fn ordered(&self, index: usize) -> Vec<(usize, B256)> {
+        let blocks = self.nodes[&index].disk.blocks.iter().flat_map(|block| &block.block.ordered);
+        blocks.map(|ordered| (ordered.author.as_usize(), keccak256(&ordered.raw))).collect()
+    }
+
+    /// The validators in the order in which they own this user now.
+    pub fn order_of(&self, user: &EthereumKey) -> Vec<usize> {
+        let blocks = &self.nodes.values().next().unwrap().disk.blocks;
+        let rotation = Rotation::of_chain(blocks.iter().rev().map(|block| block.block.header.clone()));
+        let first = rotation.owner(&user.address(), VALIDATORS);
+        (first..first + VALIDATORS).map(|number| number % VALIDATORS).collect()
     }
 
     pub fn executed(&self, index: usize) -> usize {

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use alloy_consensus::TxEip1559;
-use corniche_admission::{PoolConfig, batch};
+use corniche_admission::{PoolConfig, Rotation, batch};
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
 use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
@@ -27,6 +27,13 @@ pub const CHAIN: u64 = 7;
 pub fn user() -> EthereumKey {
     EthereumKey::from_bytes(&[3; 32]).unwrap()
 }
+
+/// Another user with money, for numbers below [`USERS`].
+pub fn user_number(number: u8) -> EthereumKey {
+    EthereumKey::from_bytes(&[100 + number; 32]).unwrap()
+}
+
+pub const USERS: u8 = 24;
 
 pub fn bls_key(index: usize) -> BlsSecretKey {
     BlsSecretKey::from_seed([40 + index as u8; 32])
@@ -56,17 +63,21 @@ pub fn genesis(validators: usize) -> Genesis {
         validators: (0..validators).map(member).collect(),
         coin_shares: vec![Bytes::new(); validators],
         coin_public_key: Bytes::new(),
-        accounts: BTreeMap::from([(user().address(), rich)]),
+        accounts: (0..USERS).map(user_number).chain([user()]).map(|user| (user.address(), rich.clone())).collect(),
     }
 }
 
 pub fn transfer(nonce: u64) -> VerifiedTransaction {
-    let raw = user().sign(TxEip1559 {
+    transfer_from(&user(), nonce, 10)
+}
+
+pub fn transfer_from(user: &EthereumKey, nonce: u64, tip: u128) -> VerifiedTransaction {
+    let raw = user.sign(TxEip1559 {
         chain_id: CHAIN,
         nonce,
         gas_limit: 21_000,
-        max_fee_per_gas: 1_000_000,
-        max_priority_fee_per_gas: 10,
+        max_fee_per_gas: 100_000 * tip,
+        max_priority_fee_per_gas: tip,
         to: TxKind::Call(Address::repeat_byte(0xaa)),
         value: U256::from(1),
         ..TxEip1559::default()
@@ -158,6 +169,8 @@ pub struct Disk {
     pub blocks: Vec<Arc<CommittedBlock>>,
     pub certificates: BTreeMap<Height, Certificate>,
     pub progress: Option<Resume>,
+    /// This validator proposes whatever it is given.
+    pub without_buckets: bool,
 }
 
 impl Node {
@@ -180,7 +193,8 @@ impl Node {
             })
         });
         let own = validator.map(|index| (index, factory));
-        Self { script, ..Self::start(number, genesis, accounts, own, Disk::default(), TimestampMs(2_000_000)) }
+        let disk = Disk { without_buckets: true, ..Disk::default() };
+        Self { script, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
     }
 
     /// Starts from what is on disk.
@@ -211,6 +225,8 @@ impl Node {
         let certificate = disk.certificates.values().next_back().cloned();
         let certified = certificate.as_ref().map_or(0, |certificate| certificate.height.0);
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
+        let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
+        let rotation = (!disk.without_buckets).then(|| Rotation::of_chain(down));
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys: CertificateKeys::bls(&Committee::from_genesis(&genesis), own),
@@ -228,6 +244,7 @@ impl Node {
                 .collect(),
             pool: PoolConfig::from_genesis(&genesis),
             recent_states: RECENT_STATES,
+            rotation,
             now,
         });
         let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second };
@@ -251,7 +268,7 @@ impl Node {
     }
 
     pub fn submit(&mut self, transaction: VerifiedTransaction) {
-        self.handle(Input::Submit { transaction, reply: None });
+        self.handle(Input::Submit { transaction, from: None, reply: None });
     }
 
     pub fn handle(&mut self, input: Input) {
@@ -348,7 +365,7 @@ fn carry(from: &mut Node, to: &mut Node) {
             PeerMessage::Transactions(raw) => {
                 for raw in raw {
                     let transaction = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap();
-                    to.submit(transaction);
+                    to.handle(Input::Submit { transaction, from: Some(from.key), reply: None });
                 }
             }
             PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}

@@ -1,0 +1,91 @@
+//! Request buckets: which validator proposes whose transactions (Mir-BFT §5.2 and rows 2, 4 and 8 of its checklist, without
+//! its engine).
+//!
+//! All of a sender's transactions are in one bucket, so that its nonces stay in order, and a bucket has one owner: the
+//! validator in place 0 of the sender's order. Every validator computes the same order from the chain. It changes with the
+//! rotation, so nobody owns a sender for long; and a validator that holds a transaction which its owner does not get
+//! ordered takes over after [`TURN_MS`], so nobody can keep one out at all.
+//!
+//! Validators at slightly different heights may see two owners for a moment, or none. The former costs a duplicate, which
+//! execution skips; the latter a turn. Neither costs a transaction.
+//!
+//! The bucket is of the sender and not of the transaction: what a transaction contains cannot steer it, and an address made
+//! to fall to one validator falls to another one in the next rotation.
+
+use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
+
+/// How long a validator in place `p` lets those before it try, for each of them.
+pub const TURN_MS: u64 = 2_000;
+/// A rotation lasts so long on the clock of the chain.
+pub const ROTATION_SECONDS: u64 = 30;
+/// Transactions that come within so long of a rotation may have been sent to either owner.
+pub const EDGE_MS: u64 = 500;
+
+/// Who owns whom, until the next rotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    number: u64,
+    /// Randomness of the first block of this rotation: nobody knows it before that block.
+    seed: B256,
+}
+
+impl Rotation {
+    /// The rotation after the newest of these headers, which go back in height without a gap; as many as share a rotation
+    /// are taken. Without any it is the one of an empty chain. With too few of them (a chain that is not kept so far back)
+    /// this node has an order of its own until the next rotation.
+    pub fn of_chain(newest_first: impl IntoIterator<Item = Header>) -> Self {
+        let mut headers = newest_first.into_iter();
+        let Some(newest) = headers.next() else { return Self::default() };
+        let newest = Self::of(&newest);
+        headers.map(|header| Self::of(&header)).take_while(|older| older.number == newest.number).last().unwrap_or(newest)
+    }
+
+    /// The rotation after a further block; `None` when it is still this one.
+    pub fn next(&self, header: &Header) -> Option<Self> {
+        Some(Self::of(header)).filter(|next| next.number != self.number)
+    }
+
+    fn of(header: &Header) -> Self {
+        Self { number: header.timestamp / ROTATION_SECONDS, seed: header.mix_hash }
+    }
+
+    /// Where the order of this sender begins among so many validators: bucket = H(sender ‖ seed). The others follow by index,
+    /// the first after the last.
+    pub fn owner(&self, sender: &Address, validators: usize) -> usize {
+        let hash = keccak256([sender.as_slice(), self.seed.as_slice()].concat());
+        let [a, b, c, d, e, f, g, h, ..] = hash.0;
+        let validators = u64::try_from(validators.max(1)).expect("a committee is small");
+        usize::try_from(u64::from_be_bytes([a, b, c, d, e, f, g, h]) % validators).expect("a committee is small")
+    }
+}
+
+/// What this node has to do with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its place in the sender's order; 0 owns. `None`: this node proposes nothing.
+    pub place: Option<u32>,
+    /// It was given to this node by a user, or by a node outside the committee: this node sees to it that somebody proposes
+    /// it, and waits for all that are before it. What a validator passed on, it passed on when its turn was near.
+    pub ours: bool,
+}
+
+impl Standing {
+    /// Of a node that proposes whatever it is given.
+    pub const ALONE: Self = Self { place: Some(0), ours: false };
+
+    /// When a transaction may be proposed here that could have been since then; `None`: never.
+    pub(crate) fn due(self, since: TimestampMs) -> Option<TimestampMs> {
+        let place = self.place?;
+        let turns = if self.ours { place } else { place.min(1) };
+        Some(TimestampMs(since.0.saturating_add(u64::from(turns) * TURN_MS)))
+    }
+
+    /// Known by both ways.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let place = match (self.place, other.place) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { place, ours: self.ours || other.ours }
+    }
+}

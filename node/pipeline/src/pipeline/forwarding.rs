@@ -1,0 +1,190 @@
+//! Which validator is asked to propose a transaction, when (see [`Rotation`]).
+//!
+//! A node forwards what its users, and nodes outside the committee, give it; what a validator passed on to it, that one sees
+//! to. The owner gets it at once, and the validator after the owner as well, which may propose it when the first turn is over.
+//! With every further turn without anything of the sender executed, one more is told, and the owner once more in case the
+//! first message was lost. Only validators that are connected count, so that a crash that is noticed costs nothing.
+
+use super::{Mode, Pipeline};
+use crate::execution::VerifiedTransaction;
+use crate::message::{FORWARDED_BYTES, FORWARDED_TRANSACTIONS, PeerMessage};
+use crate::words::{NodeKey, Output};
+use corniche_admission::{EDGE_MS, Rotation, Standing};
+use corniche_types::{Address, Bytes, Header, TimestampMs, ValidatorIndex};
+use std::collections::BTreeMap;
+
+/// What is forwarded within so long after a message goes in the next one; the first does not wait.
+const GATHER_MS: u64 = 5;
+/// Transactions that others are told of again go at most so many at a time, so often.
+const TOLD_AT_A_TIME: usize = 256;
+const TELL_MS: u64 = 500;
+
+/// Who is there to be asked, and what is on its way to them.
+pub(super) struct Forwarding {
+    own: Option<ValidatorIndex>,
+    validators: usize,
+    /// Validators that are connected.
+    pub reachable: BTreeMap<ValidatorIndex, NodeKey>,
+    /// `None`: no buckets, every validator proposes what it is given.
+    rotation: Option<Rotation>,
+    /// The last rotation, while transactions of it may still come.
+    before: Option<(Rotation, TimestampMs)>,
+    gathered: BTreeMap<NodeKey, Vec<Bytes>>,
+    last_sent: TimestampMs,
+    last_told: TimestampMs,
+}
+
+impl Forwarding {
+    pub fn new(own: Option<ValidatorIndex>, validators: usize, rotation: Option<Rotation>) -> Self {
+        Self {
+            own,
+            validators,
+            reachable: BTreeMap::new(),
+            rotation: rotation.filter(|_| validators > 1),
+            before: None,
+            gathered: BTreeMap::new(),
+            last_sent: TimestampMs(0),
+            last_told: TimestampMs(0),
+        }
+    }
+
+    /// Whether this node passes anything on: a full node does, and a validator that has others beside it.
+    fn forwards(&self) -> bool {
+        self.own.is_none() || self.rotation.is_some()
+    }
+
+    /// Our place in a sender's order: by the newest rotation, or by the one before while it may still be meant.
+    pub fn place(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
+        let own = self.own?;
+        let Some(rotation) = &self.rotation else { return Some(0) };
+        let before = self.before.as_ref().filter(|(_, until)| now <= *until).map(|(rotation, _)| rotation);
+        let places = [Some(rotation), before].into_iter().flatten().map(|rotation| {
+            // Those before us whom a forwarding node could have reached instead.
+            let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
+            u32::try_from(ahead.filter(|(_, key)| key.is_some()).count()).expect("a committee is small")
+        });
+        places.min()
+    }
+
+    /// All validators in a sender's order, with the key of each one that is connected.
+    fn order(&self, rotation: &Rotation, sender: &Address) -> impl Iterator<Item = (ValidatorIndex, Option<NodeKey>)> {
+        let first = rotation.owner(sender, self.validators);
+        (first..first + self.validators).map(|number| {
+            let index = u16::try_from(number % self.validators).expect("invariant: a committee has 16-bit indices");
+            (ValidatorIndex(index), self.reachable.get(&ValidatorIndex(index)).copied())
+        })
+    }
+
+    /// Whom to ask in turn; `None` stands for this node, if it `proposes` now.
+    fn asked(&self, sender: &Address, proposes: bool) -> Vec<Option<NodeKey>> {
+        let rotation = self.rotation.unwrap_or_default();
+        let asked = self.order(&rotation, sender).filter_map(|(index, key)| match key {
+            _ if proposes && Some(index) == self.own => Some(None),
+            key => key.map(Some),
+        });
+        asked.collect()
+    }
+
+    fn gather(&mut self, transaction: &VerifiedTransaction, to: &[Option<NodeKey>]) {
+        for peer in to.iter().flatten() {
+            let raw = transaction.transaction().raw().clone();
+            self.gathered.entry(*peer).or_default().push(raw);
+        }
+    }
+
+    /// When there is something to send.
+    fn send_at(&self) -> Option<TimestampMs> {
+        (!self.gathered.is_empty()).then(|| TimestampMs(self.last_sent.0 + GATHER_MS))
+    }
+}
+
+impl Pipeline {
+    /// What this node has to do with a transaction that came from a peer, or from a user.
+    pub(super) fn standing(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Standing {
+        let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
+        Standing { place: self.forwarding.place(now, sender), ours: self.forwarding.forwards() && !validator }
+    }
+
+    /// Passes on what has just come from a user.
+    pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
+        let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
+        let at_once = match (self.own, asked.first()) {
+            // Our own: we propose it.
+            (_, Some(None)) => 0,
+            (Some(_), _) => 2,
+            // A validator that is told by a full node sees to it as if a user had told it.
+            (None, _) => 1,
+        };
+        self.forwarding.gather(transaction, &asked[..asked.len().min(at_once)]);
+    }
+
+    /// Tells further validators of what was not executed in its turn.
+    pub(super) fn tell_others(&mut self, now: TimestampMs) {
+        if self.tell_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.forwarding.last_told = now;
+        for (turns, transaction) in self.pool.take_turns(TOLD_AT_A_TIME) {
+            let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
+            if asked.is_empty() {
+                continue;
+            }
+            // The validator after an owner that is not ourselves was told at once.
+            let told_at_once = usize::from(self.own.is_some() && asked[0].is_some());
+            let next = (turns as usize + told_at_once) % asked.len();
+            let again = [asked[0], asked[next]];
+            self.forwarding.gather(&transaction, if next == 0 { &again[..1] } else { &again });
+        }
+    }
+
+    fn tell_at(&self) -> Option<TimestampMs> {
+        let turn = self.pool.next_turn()?;
+        Some(turn.max(TimestampMs(self.forwarding.last_told.0 + TELL_MS)))
+    }
+
+    /// Sends what was gathered, unless something was sent just now.
+    pub(super) fn send_gathered(&mut self, now: TimestampMs) {
+        if self.forwarding.send_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.forwarding.last_sent = now;
+        for (to, raw) in std::mem::take(&mut self.forwarding.gathered) {
+            for transactions in in_messages(raw) {
+                self.out.push_back(Output::Send { to, message: PeerMessage::Transactions(transactions) });
+            }
+        }
+    }
+
+    /// When forwarding has something to do.
+    pub(super) fn forwarding_deadline(&self) -> Option<TimestampMs> {
+        [self.forwarding.send_at(), self.tell_at(), self.pool.next_due()].into_iter().flatten().min()
+    }
+
+    /// A block is in the chain: perhaps the first one of another rotation.
+    pub(super) fn rotate(&mut self, now: TimestampMs, header: &Header) {
+        let Some(rotation) = self.forwarding.rotation else { return };
+        let Some(next) = rotation.next(header) else { return };
+        self.forwarding.before = Some((rotation, TimestampMs(now.0 + EDGE_MS)));
+        self.forwarding.rotation = Some(next);
+        let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
+        self.pool.rotate(edge, |sender| self.forwarding.place(now, sender));
+    }
+}
+
+/// In order, as many to a message as one may carry.
+fn in_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+    let mut messages: Vec<Vec<Bytes>> = Vec::new();
+    let mut bytes = 0;
+    for transaction in raw {
+        let fits = bytes + transaction.len() <= FORWARDED_BYTES;
+        match messages.last_mut().filter(|last| fits && last.len() < FORWARDED_TRANSACTIONS) {
+            Some(last) => last.push(transaction.clone()),
+            None => {
+                bytes = 0;
+                messages.push(vec![transaction.clone()]);
+            }
+        }
+        bytes += transaction.len();
+    }
+    messages
+}
