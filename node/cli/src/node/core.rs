@@ -11,6 +11,7 @@ use super::{
     clock,
     disk::{Write, run_writer},
     inbox::Received,
+    journal::Journal,
     mirror::Mirror,
     shared::{Shared, count},
 };
@@ -41,7 +42,7 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// Starts the pipeline, execution, sealing and writer threads. They end when the inbox is closed.
 pub fn spawn(
-    mut pipeline: Pipeline,
+    (mut pipeline, mut journal): (Pipeline, Journal),
     (runner, sealer): (Runner, Sealer),
     threads: Arc<dyn Pool>,
     store: Store,
@@ -59,7 +60,11 @@ pub fn spawn(
     let ports = Ports { tasks, writes, trace, network, shared: shared.clone() };
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
     vec![
-        spawn("pipeline", STACK_BYTES, Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &ports)))),
+        spawn(
+            "pipeline",
+            STACK_BYTES,
+            Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &mut journal, &ports))),
+        ),
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
@@ -94,12 +99,16 @@ struct Ports {
     shared: Arc<Shared>,
 }
 
-fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
+fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
     let mut appending = Appending::default();
     loop {
         while let Some(output) = pipeline.poll() {
-            if let Output::Append(block) = &output {
-                appending.push(block.clone());
+            match &output {
+                Output::Append(block) => appending.push(block.clone()),
+                // On disk before the user is answered.
+                Output::Pending { transaction, from_user: true } => journal.add(transaction),
+                Output::Dropped { hash, .. } => journal.remove(hash),
+                _ => {}
             }
             ports.carry_out(output);
         }
@@ -113,7 +122,10 @@ fn run_pipeline(pipeline: &mut Pipeline, ports: &Ports) {
         let durable = if let Input::Appended(height) = &input { Some(*height) } else { None };
         pipeline.handle(clock::now(), input);
         if let Some(height) = durable {
-            appending.durable(height, &ports.shared.mirror);
+            appending.durable(height, |transactions| {
+                transactions.iter().for_each(|hash| journal.remove(hash));
+                ports.shared.mirror.executed(transactions);
+            });
         }
         ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
     }
@@ -130,9 +142,9 @@ impl Appending {
     }
 
     /// Everything up to `height` is on disk: whoever asks for these transactions now finds them in their blocks.
-    fn durable(&mut self, height: Height, pool: &Mirror) {
+    fn durable(&mut self, height: Height, mut executed: impl FnMut(Vec<B256>)) {
         while let Some(block) = self.0.pop_front_if(|block| block.block.height() <= height) {
-            pool.executed(block.receipts.iter().map(|receipt| receipt.transaction_hash));
+            executed(block.receipts.iter().map(|receipt| receipt.transaction_hash).collect());
         }
     }
 }
@@ -390,11 +402,11 @@ mod tests {
         }
         let kept =
             || transactions.iter().map(|transaction| pool.transaction(&transaction.hash()).is_some()).collect::<Vec<_>>();
-        appending.durable(Height(0), &pool);
+        appending.durable(Height(0), |transactions| pool.executed(transactions));
         assert_eq!(kept(), [true, true, true]);
-        appending.durable(Height(2), &pool);
+        appending.durable(Height(2), |transactions| pool.executed(transactions));
         assert_eq!(kept(), [false, false, true]);
-        appending.durable(Height(3), &pool);
+        appending.durable(Height(3), |transactions| pool.executed(transactions));
         assert_eq!(kept(), [false, false, false]);
     }
 }

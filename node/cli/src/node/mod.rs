@@ -6,6 +6,7 @@ mod config;
 mod core;
 mod disk;
 mod inbox;
+mod journal;
 mod metrics;
 mod mirror;
 mod open;

@@ -4,6 +4,7 @@ use super::{
     NodeConfig,
     backend::{Dag, NodeBackend},
     clock, core,
+    journal::Journal,
     metrics::NodeMetrics,
     shared::Shared,
     verify::Verifiers,
@@ -24,7 +25,7 @@ use corniche_pipeline::{
 };
 use corniche_rpc::{Metrics, RpcServer, ServerParts};
 use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
-use corniche_types::{B256, Genesis, Header, Height, ValidatorIndex, header_hash, wire};
+use corniche_types::{B256, Bytes, Genesis, Header, Height, ValidatorIndex, header_hash, wire};
 use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
 use prometheus_client::registry::Registry;
 use std::{
@@ -124,7 +125,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let shared = Arc::new(Shared::new(config.limits.inbox, base_fee));
     shared.counters.head.store(start.height.0, Ordering::Relaxed);
     shared.counters.finalized.store(certified.0, Ordering::Relaxed);
-    let pipeline = Pipeline::new(Setup {
+    let mut pipeline = Pipeline::new(Setup {
         genesis: genesis.clone(),
         certificate_keys: CertificateKeys::bls(
             &Committee::from_genesis(&genesis),
@@ -148,8 +149,10 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     let runtime = tokio::runtime::Handle::current();
+    let (journal, kept) = Journal::open(&data).context("cannot read users' transactions of the last run")?;
+    admit_again(&mut pipeline, kept, genesis.chain_id);
     let threads = core::spawn(
-        pipeline,
+        (pipeline, journal),
         (runner, sealer),
         threads,
         store,
@@ -205,6 +208,18 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     match halted {
         Some(reason) => Err(Failed::new(Exit::Halted, reason).into()),
         None => Ok(()),
+    }
+}
+
+/// Gives the pipeline what users had given to the last run; what was executed meanwhile is refused.
+fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
+    let found = kept.len();
+    for transaction in kept.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
+        pipeline.handle(clock::now(), Input::Submit { transaction, from: None, reply: None });
+    }
+    let pending = pipeline.pool().ready_len() + pipeline.pool().queued_len();
+    if found > 0 {
+        tracing::info!(found, pending, "users' transactions of the last run");
     }
 }
 
