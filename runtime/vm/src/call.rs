@@ -129,7 +129,12 @@ pub(crate) fn estimate_gas(
     request: &Call,
 ) -> Result<u64, CallOutcome> {
     let try_with = |gas| call(machine, view, env, &Call { gas, ..request.clone() });
-    let most = request.gas.min(env.gas_limit).min(affordable_gas(view, request));
+    let affordable = affordable_gas(view, request);
+    if affordable < intrinsic_gas(request.to.is_none(), &request.input, &request.access_list) {
+        // Not for want of gas: nothing that the sender could name would do.
+        return Err(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded)));
+    }
+    let most = request.gas.min(env.gas_limit).min(affordable);
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
         && request.to.is_some_and(|to| precompile::at(&to).is_none() && !view.account(&to).unwrap_or_default().has_code());

@@ -105,7 +105,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
     async refusals() {
       const poor = { account: zeroAddress, to: friend.address };
       const refused = (request, name) => assert.rejects(request, (error) => error.walk((cause) => cause.name === name) !== null);
-      await refused(wallet.sendTransaction({ to: friend.address, value: parseEther('1000000000'), gas: 21_000n }), 'InsufficientFundsError');
+      await refused(wallet.sendTransaction({ to: friend.address, value: parseEther('1000000000') }), 'InsufficientFundsError');
       await refused(wallet.sendTransaction({ to: friend.address, nonce: 0, gas: 21_000n }), 'NonceTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 20_000n }), 'IntrinsicGasTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 21_000n, maxFeePerGas: 1n, maxPriorityFeePerGas: 0n }), 'FeeCapTooLowError');

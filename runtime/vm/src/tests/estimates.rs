@@ -103,5 +103,8 @@ fn an_estimate_stays_within_what_the_sender_can_pay() {
     let affordable = Call { from: BOB, gas_price: 1, ..request(&chain, works) };
     assert!(chain.estimate(affordable.clone()).is_ok());
     let dear = Call { gas_price: 2, ..affordable };
-    assert_eq!(chain.estimate(dear).unwrap_err().end, End::OutOfGas);
+    assert_eq!(chain.estimate(dear.clone()).unwrap_err().end, End::OutOfGas);
+    for poor in [Call { value: U256::from(100_001), ..dear.clone() }, Call { gas_price: 5, ..dear }] {
+        assert_eq!(chain.estimate(poor).unwrap_err().end, End::Invalid(SkipReason::Underfunded));
+    }
 }
