@@ -159,6 +159,29 @@ pub fn a_rotation_changes_who_proposes(engine: EngineKind) {
     assert!((2..=rotations + 1).contains(&changes), "{changes} changes in {rotations} rotations");
 }
 
+pub fn a_rotation_that_is_seen_late_costs_no_turn(engine: EngineKind) {
+    let mut cluster = started(engine);
+    cluster.bad.insert(3, BadLink { delay: 150, loss: 0 });
+    for step in 0.. {
+        assert!(step < 10_000, "a rotation within 100 s");
+        if cluster.rotation(0) != cluster.rotation(3) {
+            break;
+        }
+        if step % 20 == 0 {
+            cluster.submit(0, cluster.submitted..cluster.submitted + 1);
+        }
+        cluster.run_for(10);
+    }
+    // It still goes by the old one.
+    let given: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
+    given.iter().for_each(|transaction| cluster.give(3, transaction));
+    cluster.run_until(TURN_MS - 100, "no turn is waited for", |cluster| {
+        let receipts = cluster.nodes[&0].disk.blocks.iter().flat_map(|block| &block.receipts);
+        let executed: BTreeSet<B256> = receipts.map(|receipt| receipt.transaction_hash).collect();
+        given.iter().all(|transaction| executed.contains(&transaction.hash()))
+    });
+}
+
 pub fn what_was_passed_on_survives_the_one_who_did(engine: EngineKind) {
     let mut cluster = started(engine);
     let order = cluster.order_of(&user_number(0));

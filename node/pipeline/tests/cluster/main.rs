@@ -49,6 +49,7 @@ mod request_buckets {
         a_crash_that_nobody_notices_costs_a_turn
         nonces_given_to_different_validators_are_ordered_in_order
         a_rotation_changes_who_proposes
+        a_rotation_that_is_seen_late_costs_no_turn
         what_was_passed_on_survives_the_one_who_did
         the_higher_of_two_prices_wins_wherever_it_was_named
         nothing_is_lost_over_links_that_lose_messages

@@ -290,11 +290,14 @@ impl Cluster {
         blocks.map(|ordered| (ordered.author.as_usize(), keccak256(&ordered.raw))).collect()
     }
 
+    /// The rotation as this validator sees it.
+    pub fn rotation(&self, index: usize) -> Rotation {
+        Rotation::of_chain(self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone()))
+    }
+
     /// The validators in the order in which they own this user now.
     pub fn order_of(&self, user: &EthereumKey) -> Vec<usize> {
-        let blocks = &self.nodes.values().next().unwrap().disk.blocks;
-        let rotation = Rotation::of_chain(blocks.iter().rev().map(|block| block.block.header.clone()));
-        let first = rotation.owner(&user.address(), VALIDATORS);
+        let first = self.rotation(*self.nodes.keys().next().unwrap()).owner(&user.address(), VALIDATORS);
         (first..first + VALIDATORS).map(|number| number % VALIDATORS).collect()
     }
 
