@@ -73,7 +73,7 @@ fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcE
         }
         let wanted: u64 = wanted.to();
         for between in number + 1..wanted {
-            time += SECONDS;
+            time = time.saturating_add(SECONDS);
             let block_overrides = BlockOverrides { number: Some(U256::from(between)), time: Some(time), ..Default::default() };
             blocks.push(SimBlock { block_overrides: Some(block_overrides), ..SimBlock::default() });
         }

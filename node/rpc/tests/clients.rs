@@ -45,7 +45,6 @@ async fn probes_for_other_nodes_methods_get_method_not_found() {
         "eth_getAccountInfo",
         "eth_sendTransaction",
         "eth_mining",
-        "eth_createAccessList",
         "ots_getApiLevel",
     ] {
         let (code, message) = fixture.client.error(probe, json!([])).await;

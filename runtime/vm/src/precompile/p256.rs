@@ -26,9 +26,9 @@ fn is_valid(input: &[u8]) -> Option<bool> {
     let hash = Fr::from_be_bytes_mod_order(&hash);
     let (r, s) = (Fr::from_bigint(big_integer(r))?, Fr::from_bigint(big_integer(s))?);
     let (x, y) = (Fq::from_bigint(big_integer(x))?, Fq::from_bigint(big_integer(y))?);
-    // All points of the curve are in the group. Zeros are no point of it.
+    // All points of the curve are in the group. Zeros are infinity to the library, on its curve, and everybody can sign for that.
     let key = Affine::new_unchecked(x, y);
-    if r.is_zero() || !key.is_on_curve() {
+    if r.is_zero() || key.is_zero() || !key.is_on_curve() {
         return Some(false);
     }
     let inverse = s.inverse()?;
@@ -105,6 +105,15 @@ mod tests {
     fn nothing_leads_to_infinity() {
         let signature = leading_to(Projective::zero(), Fr::from(17), Fr::from(4)).unwrap();
         assert_eq!(verify(&signature), Bytes::new());
+    }
+
+    #[test]
+    fn nobody_signs_for_the_key_at_infinity() {
+        // With no key in the sum, any multiple of the generator is a signature.
+        let (hash, s) = (Fr::from(1), Fr::from(1));
+        let r = Fr::from_be_bytes_mod_order(&bytes(Affine::generator().x));
+        let forged = [bytes(hash), bytes(r), bytes(s), vec![0; 64]].concat();
+        assert_eq!(verify(&forged), Bytes::new());
     }
 
     proptest! {
