@@ -143,18 +143,19 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     }
   });
 
-  await step('a validator shows how that came about: proposals of all four, and what was committed of them', async () => {
-    // In the lanes of Autobahn are proposals of those who were given something.
+  await step('a validator shows how that came about: proposals, and what was committed of them', async () => {
+    // In the lanes of Autobahn are proposals of those who own a sender; every validator makes blocks under Mahi-Mahi.
+    const least = engine === 'autobahn' ? 1 : 4;
     for (const node of network.validators) {
       const { blockNumber } = await transfer(node, friend, 1n);
       await agree(network.nodes, blockNumber);
     }
     const committed = ({ slots }) => slots.filter(({ status }) => status === 'committed');
-    const dag = await until('proposals of all four validators and committed slots', async () => {
+    const dag = await until('proposals and committed slots', async () => {
       const { result, error } = await first.call('corniche_getDag', 'latest', '0x64');
       if (error) throw new Error(error.message);
       const authors = new Set(result.vertices.map(({ author }) => Number(author)));
-      return authors.size === 4 && committed(result).length > 0 && result.order.length > 0 && result;
+      return authors.size >= least && committed(result).length > 0 && result.order.length > 0 && result;
     });
     assert.ok(committed(dag).every(({ why }) => why.length > 0));
     const own = dag.vertices.filter(({ proposedMs }) => proposedMs !== undefined);
