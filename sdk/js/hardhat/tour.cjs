@@ -6,13 +6,18 @@ const { buildModule } = require('@nomicfoundation/hardhat-ignition/modules');
 const { ethers, network } = hre;
 const supply = ethers.parseEther('1000000');
 const request = (method, ...params) => network.provider.send(method, params);
-let owner, friend, stranger, token;
+let owner, friend, stranger, other, token, multicall;
+
+/** What is the same for every client. */
+const shared = import('../lib/traces.js');
+/** For a Multicall3: a call of the token, which may fail. */
+const part = (name, ...args) => ({ target: token.target, allowFailure: true, callData: token.interface.encodeFunctionData(name, args) });
 
 const sendTokens = async (to, amount) => (await token.transfer(to.address, amount)).wait();
 
 const stations = {
   async accounts() {
-    [owner, friend, stranger] = await ethers.getSigners();
+    [owner, friend, stranger, other] = await ethers.getSigners();
     assert.equal((await ethers.provider.getNetwork()).chainId, BigInt(await request('eth_chainId')));
     assert.ok((await ethers.provider.getBalance(owner)) > ethers.parseEther('1000'));
     for (const tag of ['latest', 'safe', 'finalized', 'pending', 'earliest']) {
@@ -68,6 +73,34 @@ const stations = {
     assert.equal(await token.transfer.staticCall(friend, 1n), true);
   },
 
+  async multicall() {
+    const { MULTICALL3, MULTICALL3_SIGNATURES } = await shared;
+    multicall = await ethers.getContractAt(MULTICALL3_SIGNATURES, MULTICALL3);
+    const results = await multicall.aggregate3.staticCall([part('symbol'), part('transfer', friend.address, 1n), part('balanceOf', friend.address)]);
+    assert.deepEqual(results.map(({ success }) => success), [true, false, true]);
+    const [symbol, failure, balance] = results.map(({ returnData }) => returnData);
+    assert.deepEqual([...token.interface.decodeFunctionResult('symbol', symbol)], ['CRN']);
+    assert.equal(BigInt(balance), 1000n);
+    assert.equal(token.interface.parseError(failure).name, 'ERC20InsufficientBalance');
+    assert.equal(await multicall.getEthBalance(friend), await ethers.provider.getBalance(friend));
+  },
+
+  async 'access list'() {
+    const call = await token.transfer.populateTransaction(other.address, 1n);
+    const { accessList, gasUsed } = await request('eth_createAccessList', { from: owner.address, to: call.to, data: call.data }, 'latest');
+    assert.deepEqual(accessList.map(({ address }) => ethers.getAddress(address)), [token.target]);
+    const receipt = await (await owner.sendTransaction({ ...call, accessList })).wait();
+    assert.deepEqual([receipt.status, receipt.gasUsed], [1, BigInt(gasUsed)]);
+  },
+
+  async 'simulated blocks'() {
+    const by = (from, name, ...args) => ({ from: from.address, to: token.target, data: token.interface.encodeFunctionData(name, args) });
+    const blockStateCalls = [{ calls: [by(owner, 'transfer', stranger.address, 3n)] }, { calls: [by(stranger, 'balanceOf', stranger.address)] }];
+    const [{ calls: [moved] }, { calls: [asked] }] = await request('eth_simulateV1', { blockStateCalls }, 'latest');
+    assert.deepEqual([moved.status, moved.logs.length, BigInt(asked.returnData)], ['0x1', 1, 3n]);
+    assert.equal(await token.balanceOf(stranger), 0n, 'nothing happened');
+  },
+
   async 'revert reason'() {
     const poor = token.connect(stranger);
     for (const attempt of [poor.transfer.staticCall, poor.transfer.estimateGas, poor.transfer]) {
@@ -120,9 +153,21 @@ const stations = {
   },
 
   async trace() {
-    const { hash } = await sendTokens(friend, 9n);
-    const trace = await request('debug_traceTransaction', hash, { tracer: 'callTracer' });
-    assert.deepEqual([trace.type, trace.from, trace.to], ['CALL', owner.address.toLowerCase(), token.target.toLowerCase()]);
+    const { CALL_TRACER, assertNestedTraced, assertRevertTraced, assertTransferTraced } = await shared;
+    const traced = (hash) => request('debug_traceTransaction', hash, CALL_TRACER);
+    const { abi } = await hre.artifacts.readArtifact('Token');
+    const receipt = await sendTokens(friend, 9n);
+    assertTransferTraced(await traced(receipt.hash), { from: owner.address, token: token.target, receipt });
+    const sent = await token.connect(stranger).transfer(owner.address, 1n, { gasLimit: 200_000n });
+    await assert.rejects(sent.wait());
+    assertRevertTraced(await traced(sent.hash), { from: stranger.address, token: token.target, abi });
+    const nested = await multicall.aggregate3([part('name'), part('transfer', owner.address, 1n)]);
+    await nested.wait();
+    assertNestedTraced(await traced(nested.hash), { from: owner.address, token: token.target, abi });
+    // A call that nobody sent.
+    const { to, data } = await token.transfer.populateTransaction(owner.address, 1n);
+    const tried = await request('debug_traceCall', { from: stranger.address, to, data }, 'latest', CALL_TRACER);
+    assertRevertTraced(tried, { from: stranger.address, token: token.target, abi });
   },
 };
 

@@ -6,6 +6,7 @@ import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
 import { story, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
 
 export { until } from '../../../testnet/e2e/lib/until.js';
+export * from './traces.js';
 
 /** The contract of the tour, with errors of its own. Its constructor takes a name, a symbol and `supply`. */
 export const token = { abi: abi('erc20'), bytecode: bytecode('erc20') };
@@ -18,6 +19,9 @@ export const STATIONS = [
   'transfers of types 0, 1 and 2',
   'deploy',
   'call',
+  'multicall',
+  'access list',
+  'simulated blocks',
   'revert reason',
   'refusals',
   'logs',

@@ -3,28 +3,41 @@
 import assert from 'node:assert/strict';
 import { encodeAbiParameters, getContractAddress } from 'viem';
 import { Cast, binary } from '../lib/cast.js';
-import { supply, token, tour, until } from '../lib/tour.js';
+import {
+  CALL_TRACER,
+  MULTICALL3,
+  assertNestedTraced,
+  assertRevertTraced,
+  assertTransferTraced,
+  supply,
+  token,
+  tour,
+  until,
+} from '../lib/tour.js';
 
 const TRANSFER_EVENT = 'Transfer(address indexed from, address indexed to, uint256 value)';
+const AGGREGATE3 = 'aggregate3((address,bool,bytes)[])((bool,bytes)[])';
 
 const skip = binary ? false : 'there is no cast for this machine: install one, and set CAST to its path';
 
 const visit = ({ network, node, keys, accounts, serves }) => {
   const cast = new Cast(node.rpc, network.directory);
-  const [owner, friend, stranger] = accounts;
+  const [owner, friend, stranger, other] = accounts;
   const by = (account) => ['--private-key', keys[accounts.indexOf(account)]];
   let address;
 
-  const balance = async (account, ...more) => BigInt(await cast.run('balance', account.address, ...more));
+  const funded = async (account, ...more) => BigInt(await cast.run('balance', account.address, ...more));
   const send = (...args) => cast.json('send', ...by(owner), ...args);
   const transferTokens = (to, amount) => send(address, 'transfer(address,uint256)', to.address, amount);
   const tokensOf = (account, ...more) => cast.json('call', address, 'balanceOf(address)(uint256)', account.address, ...more);
+  /** For a Multicall3: a call of the token, which may fail. */
+  const part = async (signature, ...args) => `(${address},true,${await cast.run('calldata', signature, ...args)})`;
 
   return {
     async accounts() {
       assert.equal(await cast.run('chain-id'), String(network.chain.id));
       assert.deepEqual(await cast.rpc('eth_accounts'), [], 'a node holds no keys');
-      assert.ok((await balance(owner)) > 0n);
+      assert.ok((await funded(owner)) > 0n);
       for (const tag of ['latest', 'safe', 'finalized', 'pending', 'earliest']) {
         assert.equal(await cast.run('nonce', owner.address, '--block', tag), '0');
         assert.equal(await cast.run('block', tag, '--field', 'number'), '0');
@@ -50,11 +63,11 @@ const visit = ({ network, node, keys, accounts, serves }) => {
         ['0x2', [], 21_000],
         ['0x2', ['--access-list', accessList, '--gas-price', gasPrice, '--priority-gas-price', 1], 21_000 + 2_400 + 1_900],
       ]) {
-        const before = await balance(stranger);
+        const before = await funded(stranger);
         const receipt = await send(stranger.address, '--value', 7, ...flags);
         assert.deepEqual([receipt.status, receipt.type, Number(receipt.gasUsed)], ['0x1', type, gas]);
-        assert.equal(await balance(stranger), before + 7n);
-        assert.equal(await balance(stranger, '--block', Number(receipt.blockNumber) - 1), before);
+        assert.equal(await funded(stranger), before + 7n);
+        assert.equal(await funded(stranger, '--block', Number(receipt.blockNumber) - 1), before);
         const transaction = await cast.json('tx', receipt.transactionHash);
         assert.deepEqual([transaction.type, transaction.from, transaction.value], [type, owner.address.toLowerCase(), '0x7']);
       }
@@ -79,6 +92,49 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       assert.deepEqual((await tokensOf(friend)).map(String), ['1000']);
       assert.deepEqual((await tokensOf(friend, '--block', Number(blockNumber) - 1)).map(String), ['0']);
       assert.equal((await cast.run('erc20', 'balance', address, friend.address)).split(' ')[0], '1000');
+    },
+
+    async multicall() {
+      const parts = [
+        await part('symbol()'),
+        await part('transfer(address,uint256)', friend.address, 1),
+        await part('balanceOf(address)', friend.address),
+      ];
+      const [results] = await cast.json('call', MULTICALL3, AGGREGATE3, `[${parts}]`);
+      assert.deepEqual(results.map(([success]) => success), [true, false, true]);
+      const [symbol, failure, balance] = results.map(([, data]) => data);
+      assert.deepEqual(await cast.json('decode-abi', 'symbol()(string)', symbol), ['CRN']);
+      assert.equal(BigInt(balance), 1000n);
+      // Who calls is the Multicall3 itself, which owns nothing.
+      const named = await cast.json('decode-error', '--sig', 'ERC20InsufficientBalance(address,uint256,uint256)', failure);
+      assert.deepEqual(named.map(String), [MULTICALL3, '0', '1']);
+      const funds = await cast.run('call', MULTICALL3, 'getEthBalance(address)(uint256)', friend.address);
+      assert.equal(BigInt(funds.split(' ')[0]), await funded(friend));
+    },
+
+    async 'access list'() {
+      const attempt = [address, 'transfer(address,uint256)', other.address, 1];
+      const { accessList, gasUsed } = await cast.json('access-list', '--from', owner.address, ...attempt);
+      assert.deepEqual(accessList.map((entry) => entry.address), [address]);
+      assert.ok(accessList[0].storageKeys.length >= 2, 'the balances of both');
+      // cast asks for the list itself when `--access-list` names none.
+      for (const given of [[JSON.stringify(accessList)], []]) {
+        const receipt = await send(...attempt, '--access-list', ...given);
+        assert.equal(receipt.status, '0x1');
+        if (given.length > 0) assert.equal(BigInt(receipt.gasUsed), BigInt(gasUsed));
+      }
+    },
+
+    async 'simulated blocks'() {
+      const head = Number(await cast.run('block-number'));
+      const by = async (from, ...call) => ({ from: from.address, to: address, data: await cast.run('calldata', ...call) });
+      const first = { blockOverrides: { number: `0x${(head + 5).toString(16)}` }, calls: [await by(owner, 'transfer(address,uint256)', stranger.address, 3)] };
+      const calls = [await by(stranger, 'balanceOf(address)', stranger.address), await by(stranger, 'transfer(address,uint256)', owner.address, 4)];
+      const blocks = await cast.rpc('eth_simulateV1', { blockStateCalls: [first, { calls }] }, 'latest');
+      assert.deepEqual(blocks.map(({ number }) => Number(number) - head), [1, 2, 3, 4, 5, 6]);
+      const [[moved], [asked, refusal]] = blocks.slice(-2).map((block) => block.calls);
+      assert.deepEqual([moved.status, Number(asked.returnData), refusal.status, refusal.error.code], ['0x1', 3, '0x0', 3]);
+      assert.deepEqual((await tokensOf(stranger)).map(String), ['0'], 'nothing happened');
     },
 
     async 'revert reason'() {
@@ -173,11 +229,22 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       assert.equal(await cast.run('nonce', friend.address), String(first + 3));
     },
 
-    trace: serves('debug_traceTransaction')
+    trace: serves('debug_traceTransaction', 'debug_traceCall')
       ? async () => {
-          const { transactionHash } = await transferTokens(friend, 9);
-          const trace = await cast.rpc('debug_traceTransaction', transactionHash, { tracer: 'callTracer' });
-          assert.deepEqual([trace.type, trace.from, trace.to], ['CALL', owner.address.toLowerCase(), address]);
+          const traced = (hash) => cast.rpc('debug_traceTransaction', hash, CALL_TRACER);
+          const { abi } = token;
+          const receipt = await transferTokens(friend, 9);
+          assertTransferTraced(await traced(receipt.transactionHash), { from: owner.address, token: address, receipt });
+          const failing = [address, 'transfer(address,uint256)', owner.address, 1];
+          const failed = await cast.json('send', ...by(stranger), '--gas-limit', 200_000, ...failing);
+          assertRevertTraced(await traced(failed.transactionHash), { from: stranger.address, token: address, abi });
+          const parts = [await part('name()'), await part('transfer(address,uint256)', owner.address, 1)];
+          const nested = await send(MULTICALL3, AGGREGATE3, `[${parts}]`);
+          assertNestedTraced(await traced(nested.transactionHash), { from: owner.address, token: address, abi });
+          // A call that nobody sent.
+          const call = { from: stranger.address, to: address, data: await cast.run('calldata', ...failing.slice(1)) };
+          const tried = await cast.rpc('debug_traceCall', call, 'latest', CALL_TRACER);
+          assertRevertTraced(tried, { from: stranger.address, token: address, abi });
         }
       : 'the node has no tracer',
   };

@@ -1,16 +1,29 @@
 // ethers, version 6: https://docs.ethers.org/v6
 
 import assert from 'node:assert/strict';
-import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, getCreateAddress, isError, parseEther } from 'ethers';
-import { supply, token, tour } from '../lib/tour.js';
+import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, getCreateAddress, isError, parseEther, toQuantity } from 'ethers';
+import {
+  CALL_TRACER,
+  MULTICALL3,
+  MULTICALL3_SIGNATURES,
+  assertNestedTraced,
+  assertRevertTraced,
+  assertTransferTraced,
+  supply,
+  token,
+  tour,
+} from '../lib/tour.js';
 
 tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
-  const [, friend, stranger] = accounts;
+  const [, friend, stranger, other] = accounts;
   const provider = new JsonRpcProvider(node.rpc, undefined, { pollingInterval: 50, cacheTimeout: -1 });
   t.after(() => provider.destroy());
   const wallet = new Wallet(keys[0], provider);
+  const multicall = new Contract(MULTICALL3, MULTICALL3_SIGNATURES, wallet);
   let deployed;
 
+  /** For a Multicall3: a call of the token, which may fail. */
+  const part = (name, ...args) => ({ target: deployed.target, allowFailure: true, callData: deployed.interface.encodeFunctionData(name, args) });
   const sendTokens = async (to, amount) => (await deployed.transfer(to.address, amount)).wait();
   const refused = (request, code) => assert.rejects(request, (error) => isError(error, code));
 
@@ -72,6 +85,46 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       assert.equal(receipt.status, 1);
       assert.equal(await deployed.balanceOf(friend.address), 1000n);
       assert.equal(await deployed.balanceOf(friend.address, { blockTag: receipt.blockNumber - 1 }), 0n);
+    },
+
+    async multicall() {
+      // ethers brings none of its own; its users take the contract as one like any other.
+      const calls = [part('symbol'), part('transfer', friend.address, 1n), part('balanceOf', friend.address)];
+      const results = await multicall.aggregate3.staticCall(calls);
+      assert.deepEqual(results.map(({ success }) => success), [true, false, true]);
+      const [symbol, failure, balance] = results.map(({ returnData }) => returnData);
+      const { interface: coder } = deployed;
+      assert.deepEqual([...coder.decodeFunctionResult('symbol', symbol)], ['CRN']);
+      assert.deepEqual([...coder.decodeFunctionResult('balanceOf', balance)], [1000n]);
+      // Who calls is the Multicall3 itself, which owns nothing.
+      const { name, args } = coder.parseError(failure);
+      assert.deepEqual([name, ...args], ['ERC20InsufficientBalance', MULTICALL3, 0n, 1n]);
+      assert.equal(await multicall.getEthBalance(friend.address), await provider.getBalance(friend.address));
+    },
+
+    async 'access list'() {
+      const call = await deployed.transfer.populateTransaction(other.address, 1n);
+      const { accessList, gasUsed } = await provider.send('eth_createAccessList', [{ from: wallet.address, to: call.to, data: call.data }]);
+      assert.deepEqual(accessList.map(({ address }) => address), [deployed.target.toLowerCase()]);
+      assert.ok(accessList[0].storageKeys.length >= 2, 'the balances of both');
+      const receipt = await (await wallet.sendTransaction({ ...call, accessList })).wait();
+      assert.deepEqual([receipt.status, receipt.gasUsed], [1, BigInt(gasUsed)]);
+    },
+
+    async 'simulated blocks'() {
+      const head = await provider.getBlockNumber();
+      const by = (from, name, ...args) => ({ from: from.address, to: deployed.target, data: deployed.interface.encodeFunctionData(name, args) });
+      const first = { blockOverrides: { number: toQuantity(head + 5) }, calls: [by(wallet, 'transfer', stranger.address, 3n)] };
+      const second = { calls: [by(stranger, 'balanceOf', stranger.address), by(stranger, 'transfer', wallet.address, 4n)] };
+      const blocks = await provider.send('eth_simulateV1', [{ blockStateCalls: [first, second] }, 'latest']);
+      // Those between the head and the one that was named are there, too.
+      assert.deepEqual(blocks.map(({ number }) => Number(number) - head), [1, 2, 3, 4, 5, 6]);
+      const [[moved], [asked, refusal]] = blocks.slice(-2).map(({ calls }) => calls);
+      assert.deepEqual([moved.status, moved.logs.length], ['0x1', 1]);
+      assert.equal(BigInt(asked.returnData), 3n, 'on the state that the block before left');
+      assert.deepEqual([refusal.status, refusal.error.code], ['0x0', 3]);
+      assert.equal(deployed.interface.parseError(refusal.error.data ?? refusal.returnData).name, 'ERC20InsufficientBalance');
+      assert.equal(await deployed.balanceOf(stranger.address), 0n, 'nothing happened');
     },
 
     async 'revert reason'() {
@@ -177,11 +230,23 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       assert.deepEqual([cancelled.code, cancelled.reason, cancelled.receipt.hash], ['TRANSACTION_REPLACED', 'cancelled', cancellation.hash]);
     },
 
-    trace: serves('debug_traceTransaction')
+    trace: serves('debug_traceTransaction', 'debug_traceCall')
       ? async () => {
-          const { hash } = await sendTokens(friend, 9n);
-          const trace = await provider.send('debug_traceTransaction', [hash, { tracer: 'callTracer' }]);
-          assert.deepEqual([trace.type, trace.from, trace.to], ['CALL', wallet.address.toLowerCase(), deployed.target.toLowerCase()]);
+          const traced = (hash) => provider.send('debug_traceTransaction', [hash, CALL_TRACER]);
+          const { abi } = token;
+          const receipt = await sendTokens(friend, 9n);
+          assertTransferTraced(await traced(receipt.hash), { from: wallet.address, token: deployed.target, receipt });
+          const failing = await deployed.transfer.populateTransaction(wallet.address, 1n);
+          const sent = await new Wallet(keys[2], provider).sendTransaction({ ...failing, gasLimit: 200_000n });
+          await assert.rejects(sent.wait());
+          assertRevertTraced(await traced(sent.hash), { from: stranger.address, token: deployed.target, abi });
+          const nested = await multicall.aggregate3([part('name'), part('transfer', wallet.address, 1n)]);
+          await nested.wait();
+          assertNestedTraced(await traced(nested.hash), { from: wallet.address, token: deployed.target, abi });
+          // A call that nobody sent.
+          const call = { from: stranger.address, to: failing.to, data: failing.data };
+          const tried = await provider.send('debug_traceCall', [call, 'latest', CALL_TRACER]);
+          assertRevertTraced(tried, { from: stranger.address, token: deployed.target, abi });
         }
       : 'the node has no tracer',
   };

@@ -50,7 +50,7 @@ tour('hardhat', async ({ network, node, keys, serves, t }) => {
       assert.match(await node.client.getCode({ address: stdout.trim() }), /^0xeff00000/);
       await visit('deploy');
     },
-    trace: serves('debug_traceTransaction') ? stations.trace : 'the node has no tracer',
+    trace: serves('debug_traceTransaction', 'debug_traceCall') ? stations.trace : 'the node has no tracer',
   };
 });
 

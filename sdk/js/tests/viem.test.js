@@ -1,11 +1,21 @@
 // viem: https://viem.sh
 
 import assert from 'node:assert/strict';
-import { createPublicClient, getContractAddress, http, parseEther, parseEventLogs, parseGwei, webSocket, zeroAddress } from 'viem';
-import { supply, token, tour } from '../lib/tour.js';
+import { createPublicClient, encodeFunctionData, getContractAddress, http, parseEther, parseEventLogs, parseGwei, webSocket, zeroAddress } from 'viem';
+import {
+  CALL_TRACER,
+  MULTICALL3,
+  assertNestedTraced,
+  assertRevertTraced,
+  assertTransferTraced,
+  multicall3Abi,
+  supply,
+  token,
+  tour,
+} from '../lib/tour.js';
 
 tour('viem', ({ network, node, accounts, serves }) => {
-  const [owner, friend, stranger] = accounts;
+  const [owner, friend, stranger, other] = accounts;
   const { client } = node;
   const wallet = node.wallet(owner);
   let deployed;
@@ -87,6 +97,70 @@ tour('viem', ({ network, node, accounts, serves }) => {
       assert.equal(data, undefined);
     },
 
+    async multicall() {
+      // Told where it is, viem makes one call of many: asked to, or by itself.
+      const chain = { ...network.chain, contracts: { multicall3: { address: MULTICALL3 } } };
+      const requests = [];
+      const transport = http(node.rpc, { retryCount: 0, onFetchRequest: (_, { body }) => void requests.push(JSON.parse(body)) });
+      const gathering = createPublicClient({ chain, transport, batch: { multicall: true }, cacheTime: 0 });
+      const results = await gathering.multicall({
+        contracts: [
+          { ...deployed, functionName: 'symbol' },
+          { ...deployed, functionName: 'transfer', args: [friend.address, 1n] },
+          { ...deployed, functionName: 'balanceOf', args: [friend.address] },
+        ],
+      });
+      assert.deepEqual(results.map(({ status }) => status), ['success', 'failure', 'success']);
+      assert.deepEqual([results[0].result, results[2].result], ['CRN', 1000n]);
+      // Who calls is the Multicall3 itself, which owns nothing.
+      const { data } = results[1].error.walk((cause) => cause.name === 'ContractFunctionRevertedError');
+      assert.deepEqual([data.errorName, data.args], ['ERC20InsufficientBalance', [MULTICALL3, 0n, 1n]]);
+      const [name, decimals, funds] = await Promise.all([
+        gathering.readContract({ ...deployed, functionName: 'name' }),
+        gathering.readContract({ ...deployed, functionName: 'decimals' }),
+        gathering.readContract({ address: MULTICALL3, abi: multicall3Abi, functionName: 'getEthBalance', args: [owner.address] }),
+      ]);
+      assert.deepEqual([name, decimals], ['Cornice', 18]);
+      assert.equal(funds, await client.getBalance({ address: owner.address }));
+      assert.deepEqual(requests.map(({ method, params }) => [method, params[0].to]), [['eth_call', MULTICALL3], ['eth_call', MULTICALL3]]);
+    },
+
+    async 'access list'() {
+      const data = encodeFunctionData({ ...deployed, functionName: 'transfer', args: [other.address, 1n] });
+      const { accessList, gasUsed } = await client.createAccessList({ account: owner, to: deployed.address, data });
+      assert.deepEqual(accessList.map(({ address }) => address), [deployed.address.toLowerCase()]);
+      assert.ok(accessList[0].storageKeys.length >= 2, 'the balances of both');
+      const receipt = await wait(await wallet.sendTransaction({ to: deployed.address, data, accessList }));
+      assert.deepEqual([receipt.status, receipt.gasUsed], ['success', gasUsed]);
+    },
+
+    async 'simulated blocks'() {
+      const head = await client.getBlock();
+      const transfer = { to: deployed.address, abi: token.abi, functionName: 'transfer' };
+      const ask = { ...transfer, functionName: 'balanceOf', args: [stranger.address] };
+      const blocks = await client.simulateBlocks({
+        blocks: [
+          {
+            blockOverrides: { number: head.number + 1n, time: head.timestamp + 60n },
+            stateOverrides: [{ address: zeroAddress, balance: parseEther('2') }],
+            calls: [
+              { account: owner, ...transfer, args: [stranger.address, 3n] },
+              { account: zeroAddress, to: friend.address, value: parseEther('1') },
+            ],
+          },
+          { calls: [ask, { account: stranger, ...transfer, args: [owner.address, 4n] }] },
+        ],
+      });
+      const [first, second] = blocks;
+      assert.deepEqual([first.number, first.timestamp], [head.number + 1n, head.timestamp + 60n]);
+      assert.deepEqual(first.calls.map(({ status, result }) => [status, result]), [['success', true], ['success', null]]);
+      assert.deepEqual([first.calls[0].logs.length, first.calls[1].gasUsed], [1, 21_000n]);
+      assert.equal(second.calls[0].result, 3n, 'on the state that the block before left');
+      assert.equal(second.calls[1].status, 'failure');
+      assert.equal(second.parentHash, first.hash);
+      assert.equal(await balanceOf(stranger), 0n, 'nothing happened');
+    },
+
     async 'revert reason'() {
       const attempt = { ...deployed, functionName: 'transfer', args: [owner.address, 1n] };
       const saysWhy = (error) => {
@@ -109,6 +183,9 @@ tour('viem', ({ network, node, accounts, serves }) => {
       await refused(wallet.sendTransaction({ to: friend.address, nonce: 0, gas: 21_000n }), 'NonceTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 20_000n }), 'IntrinsicGasTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 21_000n, maxFeePerGas: 1n, maxPriorityFeePerGas: 0n }), 'FeeCapTooLowError');
+      // Type 4 has no meaning here.
+      const authorizationList = [await wallet.signAuthorization({ address: stranger.address })];
+      await assert.rejects(wallet.sendTransaction({ to: friend.address, gas: 100_000n, authorizationList }), /transaction type not supported/);
       await refused(client.estimateGas({ ...poor, value: parseEther('1000000000') }), 'InsufficientFundsError');
       await refused(client.getTransactionReceipt({ hash: `0x${'12'.repeat(32)}` }), 'TransactionReceiptNotFoundError');
       await refused(client.getBlock({ blockNumber: 1_000_000n }), 'BlockNotFoundError');
@@ -199,9 +276,25 @@ tour('viem', ({ network, node, accounts, serves }) => {
 
     trace: serves('debug_traceTransaction', 'debug_traceCall')
       ? async () => {
-          const { transactionHash } = await transferTokens(friend, 9n);
-          const trace = await client.request({ method: 'debug_traceTransaction', params: [transactionHash, { tracer: 'callTracer' }] });
-          assert.deepEqual([trace.type, trace.from, trace.to], ['CALL', owner.address.toLowerCase(), deployed.address.toLowerCase()]);
+          const traced = (hash) => client.request({ method: 'debug_traceTransaction', params: [hash, CALL_TRACER] });
+          const { abi, address } = deployed;
+          const receipt = await transferTokens(friend, 9n);
+          assertTransferTraced(await traced(receipt.transactionHash), { from: owner.address, token: address, receipt });
+          const attempt = { ...deployed, functionName: 'transfer', args: [owner.address, 1n] };
+          const failed = await wait(await node.wallet(stranger).writeContract({ ...attempt, gas: 200_000n }));
+          assert.equal(failed.status, 'reverted');
+          const reverted = await traced(failed.transactionHash);
+          assertRevertTraced(reverted, { from: stranger.address, token: address, abi });
+          const calls = [
+            { target: address, allowFailure: false, callData: encodeFunctionData({ abi, functionName: 'name' }) },
+            { target: address, allowFailure: true, callData: encodeFunctionData(attempt) },
+          ];
+          const nested = await wait(await wallet.writeContract({ address: MULTICALL3, abi: multicall3Abi, functionName: 'aggregate3', args: [calls] }));
+          assertNestedTraced(await traced(nested.transactionHash), { from: owner.address, token: address, abi });
+          // A call that nobody sent.
+          const call = { from: stranger.address, to: address, data: encodeFunctionData(attempt) };
+          const tried = await client.request({ method: 'debug_traceCall', params: [call, 'latest', CALL_TRACER] });
+          assertRevertTraced(tried, { from: stranger.address, token: address, abi });
         }
       : 'the node has no tracer',
   };
