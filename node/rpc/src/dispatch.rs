@@ -1,202 +1,32 @@
 //! The table of methods: which handler answers which, and with what parameters.
 //!
 //! What is answered from memory is answered in place; what reads blocks or runs contracts goes through the bounded threads
-//! of [`Node::read`] and [`Node::call`].
+//! of [`Node::read`](crate::node::Node::read) and [`Node::call`](crate::node::Node::call).
 
 use crate::access_list;
-use crate::budget::Reservation;
+use crate::answer::Caller;
 use crate::call::{self, Trial};
-use crate::convert;
 use crate::dag;
 use crate::fees;
 use crate::filters::{self, Kind};
-use crate::jsonrpc::{Body, Call, Json, Message, Params, json, write_response};
-use crate::listener::Origin;
+use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
-use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::raw;
-use crate::session::{Session, Topic};
+use crate::reads;
+use crate::session::Topic;
 use crate::simulate;
-use crate::submit::{submit, submit_and_wait, submit_timed};
+use crate::submit::{submit, submit_and_wait};
 use crate::trace::{self, TraceRequest};
 use crate::txpool;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
-use corniche_api::{
-    Certificate, DagRange, HeadBlock, Heads, Method, Ordering, Reason, RpcError, TransactionReport, TransactionStatus,
-    TransactionTimes, openrpc,
-};
-use corniche_types::Height;
-use serde_json::value::RawValue;
+use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError, openrpc};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// What a body is answered with.
-#[derive(Debug, Default)]
-pub(crate) struct Reply {
-    /// Empty: the client wants no answer.
-    pub text: String,
-    /// Subscriptions made by it. They start when the client has been told their names.
-    pub subscribed: Vec<U128>,
-    /// To be kept until the text is sent.
-    pub reserved: Reservation,
-}
-
-/// Where a request came from: subscriptions need a WebSocket.
-struct Caller<'a> {
-    node: &'a Arc<Node>,
-    session: Option<&'a Session>,
-    /// Takes its turn among others.
-    origin: Origin,
-    subscribed: Vec<U128>,
-    reserved: Reservation,
-}
-
-/// Answers one HTTP body or WebSocket message.
-pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, origin: Origin, bytes: &[u8]) -> Reply {
-    let mut caller = Caller { node, session, origin, subscribed: Vec::new(), reserved: Reservation::default() };
-    let mut text = String::new();
-    match Body::parse(bytes, node.config.max_batch) {
-        Body::Refused(error) => caller.refuse(&mut text, error),
-        Body::Single(message) => caller.answer_one(&mut text, message).await,
-        Body::Batch(elements) => caller.answer_batch(&mut text, &elements).await,
-    }
-    Reply { text, subscribed: caller.subscribed, reserved: caller.reserved }
-}
-
-/// Most transactions of one batch that wait for admission's answer at a time.
-const SUBMITTED_TOGETHER: usize = 16;
-
-/// The transactions that a batch begins with, as many as may wait together.
-fn submissions<'a>(node: &Node, elements: &[&'a RawValue]) -> Vec<Call<'a>> {
-    let mut calls = Vec::new();
-    for element in elements.iter().take(SUBMITTED_TOGETHER) {
-        match Message::parse(element.get()) {
-            Message::Call(call) if served(node, &call.method) == Ok(Method::EthSendRawTransaction) => calls.push(call),
-            _ => break,
-        }
-    }
-    calls
-}
-
-/// The method of that name, if this node answers it.
-fn served(node: &Node, name: &str) -> Result<Method, RpcError> {
-    let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
-    if node.config.namespaces.serves(method) { Ok(method) } else { Err(RpcError::not_served(method)) }
-}
-
-/// Adds what an element is answered, if anything, to a batch's answers.
-fn append_element(out: &mut String, one: &str) {
-    if !one.is_empty() {
-        out.push(if out.is_empty() { '[' } else { ',' });
-        out.push_str(one);
-    }
-}
 
 impl Caller<'_> {
-    /// Elements are answered in order, one after the other, so that a batch takes one place among the bounded jobs. Only
-    /// transactions go to admission a few at a time, in order: waiting for its word on each would wake two threads for each.
-    async fn answer_batch(&mut self, out: &mut String, elements: &[&RawValue]) {
-        let mut rest = elements;
-        while let Some((element, others)) = rest.split_first() {
-            let room = self.room_for_more(out.len());
-            let submissions = if room.is_ok() { submissions(self.node, rest) } else { Vec::new() };
-            if !submissions.is_empty() {
-                rest = &rest[submissions.len()..];
-                self.submit_together(out, &submissions).await;
-                continue;
-            }
-            rest = others;
-            let mut one = String::new();
-            match room {
-                Ok(()) => self.answer_one(&mut one, Message::parse(element.get())).await,
-                // What is left is not worked on any more.
-                Err(error) => self.decline(&mut one, Message::parse(element.get()), error),
-            }
-            append_element(out, &one);
-        }
-        if !out.is_empty() {
-            out.push(']');
-        }
-    }
-
-    /// Each is polled in its turn, so that the transactions reach admission in the order of the batch.
-    async fn submit_together(&mut self, out: &mut String, calls: &[Call<'_>]) {
-        let (node, origin) = (self.node, self.origin);
-        let submit_one = async |call: &Call<'_>| match node.rates.take(origin, Instant::now()) {
-            Ok(()) => submit_timed(node, &call.params).await,
-            Err(error) => (Err(error), Duration::ZERO),
-        };
-        let waiting: Vec<_> = calls.iter().map(submit_one).collect();
-        for (call, (result, took)) in calls.iter().zip(futures::future::join_all(waiting).await) {
-            let mut one = String::new();
-            self.finish(&mut one, call, Method::EthSendRawTransaction, result, took);
-            append_element(out, &one);
-        }
-    }
-
-    /// Whether another element may be answered when the answer has `written` bytes already.
-    fn room_for_more(&mut self, written: usize) -> Result<(), RpcError> {
-        if written > self.node.config.max_response_bytes {
-            return Err(Reason::ResponseTooLarge.error());
-        }
-        if written > LARGE_RESPONSE_BYTES && written > self.reserved.bytes() {
-            let more = self.node.response_bytes.reserve(written);
-            self.reserved.join(more.ok_or_else(|| Reason::ServerBusy.error())?);
-        }
-        Ok(())
-    }
-
-    async fn answer_one(&mut self, out: &mut String, message: Message<'_>) {
-        let call = match message {
-            Message::Notification => return,
-            Message::Invalid => return self.refuse(out, Message::invalid()),
-            Message::Call(call) => call,
-        };
-        if let Err(error) = self.node.rates.take(self.origin, Instant::now()) {
-            return self.decline(out, Message::Call(call), error);
-        }
-        let method = match served(self.node, &call.method) {
-            Ok(method) => method,
-            Err(error) => {
-                self.node.metrics.unknown_method(&error);
-                return write_response(out, call.id.get(), &Err(error));
-            }
-        };
-        let begun = Instant::now();
-        let result = self.result(method, &call.params).await;
-        self.finish(out, &call, method, result, begun.elapsed());
-    }
-
-    fn finish(&mut self, out: &mut String, call: &Call<'_>, method: Method, result: Result<Json, RpcError>, took: Duration) {
-        self.node.metrics.answered(method, &result, took);
-        write_response(out, call.id.get(), &result);
-        if let Ok(answer) = result {
-            self.reserved.join(answer.reserved);
-        }
-    }
-
-    /// Answers a message that is not worked on.
-    fn decline(&self, out: &mut String, message: Message<'_>, error: RpcError) {
-        match message {
-            Message::Notification => {}
-            Message::Invalid => self.refuse(out, Message::invalid()),
-            Message::Call(Call { id, .. }) => {
-                self.node.metrics.refused(&error);
-                write_response(out, id.get(), &Err(error));
-            }
-        }
-    }
-
-    /// Answers what cannot be answered by name and id.
-    fn refuse(&self, out: &mut String, error: RpcError) {
-        self.node.metrics.refused(&error);
-        write_response(out, "null", &Err(error));
-    }
-
-    async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
+    /// Answers one request that this node serves.
+    pub async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
         let (node, origin) = (self.node, self.origin);
         let backend = &node.backend;
         match method {
@@ -214,7 +44,7 @@ impl Caller<'_> {
                 .at_most(0)
                 .and_then(|_| json(&node.config.namespaces.names().map(|name| (name, "1.0")).collect::<BTreeMap<_, _>>())),
             Method::EthChainId => params.at_most(0).and_then(|_| json(&U64::from(backend.chain_id()))),
-            Method::EthSyncing => params.at_most(0).and_then(|_| syncing(node)),
+            Method::EthSyncing => params.at_most(0).and_then(|_| reads::syncing(node)),
             Method::EthAccounts => params.at_most(0).and_then(|_| json::<[Address; 0]>(&[])),
             Method::EthBlockNumber => params.at_most(0).and_then(|_| json(&U64::from(backend.head().0))),
 
@@ -224,7 +54,7 @@ impl Caller<'_> {
             }
             Method::EthGetTransactionCount => {
                 let (address, block) = account_at(params)?;
-                json(&U64::from(nonce(node, &address, block)?))
+                json(&U64::from(reads::nonce(node, &address, block)?))
             }
             Method::EthGetCode => {
                 let (address, block) = account_at(params)?;
@@ -241,7 +71,7 @@ impl Caller<'_> {
             Method::EthGetStorageValues => {
                 let wanted: BTreeMap<Address, Vec<U256>> = params.at_most(2)?.required(0)?;
                 let block = block_or_latest(params, 1)?;
-                node.read(origin, move |node| json(&storage_values(node, wanted, block)?)).await
+                node.read(origin, move |node| json(&reads::storage_values(node, wanted, block)?)).await
             }
 
             Method::EthCall => {
@@ -283,32 +113,32 @@ impl Caller<'_> {
             Method::EthSendRawTransactionSync => submit_and_wait(node, params).await,
             Method::EthGetTransactionByHash => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| transaction_by_hash(node, &hash)).await
+                node.read(origin, move |node| reads::transaction_by_hash(node, &hash)).await
             }
             Method::EthGetTransactionByBlockHashAndIndex => {
                 let (block, index) = (block_by_hash(params)?, params.at_most(2)?.required(1)?);
-                node.read(origin, move |node| transaction_in_block(node, block, index)).await
+                node.read(origin, move |node| reads::transaction_in_block(node, block, index)).await
             }
             Method::EthGetTransactionByBlockNumberAndIndex => {
                 let (block, index) = (block_by_number(params)?, params.at_most(2)?.required(1)?);
-                node.read(origin, move |node| transaction_in_block(node, block, index)).await
+                node.read(origin, move |node| reads::transaction_in_block(node, block, index)).await
             }
             Method::EthGetTransactionReceipt => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| receipt(node, &hash)).await
+                node.read(origin, move |node| reads::receipt(node, &hash)).await
             }
 
             Method::EthGetBlockByNumber => {
                 let (block, full) = (block_by_number(params)?, params.at_most(2)?.optional(1)?.unwrap_or(false));
-                node.read(origin, move |node| block_json(node, block, full)).await
+                node.read(origin, move |node| reads::block_json(node, block, full)).await
             }
             Method::EthGetBlockByHash => {
                 let (block, full) = (block_by_hash(params)?, params.at_most(2)?.optional(1)?.unwrap_or(false));
-                node.read(origin, move |node| block_json(node, block, full)).await
+                node.read(origin, move |node| reads::block_json(node, block, full)).await
             }
             Method::EthGetBlockReceipts => {
                 let block = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| block_receipts(node, block)).await
+                node.read(origin, move |node| reads::block_receipts(node, block)).await
             }
             Method::EthGetBlockTransactionCountByNumber => {
                 let block = block_by_number(params.at_most(1)?)?;
@@ -421,11 +251,11 @@ impl Caller<'_> {
             }
             Method::CornicheGetTransactionStatus => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| json(&transaction_report(node, &hash))).await
+                node.read(origin, move |node| json(&reads::transaction_report(node, &hash))).await
             }
             Method::CornicheGetHeads => {
                 params.at_most(0)?;
-                node.read(origin, |node| json(&heads(node)?)).await
+                node.read(origin, |node| json(&reads::heads(node)?)).await
             }
             Method::CornicheGetValidators => params.at_most(0).and_then(|_| json(&backend.validators())),
             Method::CornicheGetStatistics => params.at_most(0).and_then(|_| json(&backend.statistics())),
@@ -508,94 +338,4 @@ fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
 
 fn trace_request(params: &Params<'_>, position: usize) -> Result<TraceRequest, RpcError> {
     Ok(params.optional(position)?.unwrap_or_default())
-}
-
-fn syncing(node: &Node) -> Result<Json, RpcError> {
-    match node.backend.syncing() {
-        None => json(&false),
-        Some(progress) => json(&convert::progress(progress)),
-    }
-}
-
-/// Slots of several accounts at once, as many as one request may name.
-fn storage_values(
-    node: &Node,
-    wanted: BTreeMap<Address, Vec<U256>>,
-    block: BlockId,
-) -> Result<BTreeMap<Address, Vec<B256>>, RpcError> {
-    let (slots, most) = (wanted.values().map(Vec::len).sum::<usize>(), node.config.max_slots);
-    if slots > most {
-        return Err(Reason::TooManySlots.with(format!("{slots} of at most {most}")));
-    }
-    let state = node.state(block)?.1;
-    let values = |(address, slots): (Address, Vec<U256>)| {
-        let values = slots.into_iter().map(|slot| state.storage(&address, &B256::from(slot))).collect();
-        (address, values)
-    };
-    Ok(wanted.into_iter().map(values).collect())
-}
-
-/// `pending` counts what waits in the pool: the nonce to use next.
-fn nonce(node: &Node, address: &Address, block: BlockId) -> Result<u64, RpcError> {
-    if block == BlockId::Number(BlockNumberOrTag::Pending) {
-        return Ok(node.backend.pending_nonce(address));
-    }
-    Ok(node.state(block)?.1.account(address).unwrap_or_default().nonce)
-}
-
-fn block_json(node: &Node, block: BlockId, full: bool) -> Result<Json, RpcError> {
-    let block = node.block(block);
-    json(&block.map(|block| convert::block(&block, full)).transpose()?)
-}
-
-fn block_receipts(node: &Node, block: BlockId) -> Result<Json, RpcError> {
-    let Some(block) = node.block(block) else { return json(&()) };
-    let receipts = (0..block.receipts.len()).map(|index| convert::receipt(&block, index));
-    json(&receipts.collect::<Result<Vec<_>, _>>()?)
-}
-
-fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Result<Json, RpcError> {
-    let block = node.block(block).filter(|block| index.0 < block.transactions.len());
-    json(&block.map(|block| convert::transaction(&block, index.0)).transpose()?)
-}
-
-fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    if let Some((height, index)) = node.backend.transaction(hash) {
-        return transaction_in_block(node, BlockId::from(height.0), Index(index as usize));
-    }
-    if let Some(waiting) = node.backend.pool_transaction(hash) {
-        return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
-    }
-    // It may have gone from the pool into a block between the two looks.
-    match node.backend.transaction(hash) {
-        Some((height, index)) => transaction_in_block(node, BlockId::from(height.0), Index(index as usize)),
-        None => json(&()),
-    }
-}
-
-/// A status, and the times that are known.
-fn transaction_report(node: &Node, hash: &B256) -> Option<TransactionReport> {
-    let status = node.backend.status(hash)?;
-    let times = match status {
-        TransactionStatus::Executed { block_number, .. } | TransactionStatus::Certified { block_number, .. } => {
-            let ordered = node.backend.block(Height(block_number)).map(|block| block.time().0);
-            TransactionTimes { ordered_ms: ordered, ..TransactionTimes::default() }
-        }
-        _ => node.backend.pool_times(hash),
-    };
-    Some(TransactionReport { status, times })
-}
-
-fn heads(node: &Node) -> Result<Heads, RpcError> {
-    let head = |height| -> Result<HeadBlock, RpcError> {
-        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block at a head"))?;
-        Ok(HeadBlock { hash: block.hash, number: height.0, timestamp_ms: block.time().0 })
-    };
-    Ok(Heads { executed: head(node.backend.head())?, certified: head(node.backend.finalized())? })
-}
-
-fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {
-    let Some((height, index)) = node.backend.transaction(hash) else { return json(&()) };
-    let Some(block) = node.backend.block(height) else { return json(&()) };
-    json(&convert::receipt(&block, index as usize)?)
 }

@@ -3,23 +3,24 @@
 //!
 //! ```text
 //!            ┌ POST ───────┐
-//! connection ┤             ├▶ jsonrpc ▶ dispatch ▶ handlers ▶ Backend
-//! (listener) └ websocket ──┘    (framing) (table)      └▶ work: bounded threads for calls and reads
+//! connection ┤             ├▶ answer ▶ dispatch ▶ handlers ▶ Backend
+//! (listener) └ websocket ──┘ (bodies)   (table)      └▶ work: bounded threads for calls and reads
 //!                  ▲ session: what a subscriber has not been told yet
 //! ```
 //!
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
 //! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
-//! - [`jsonrpc`]: framing; [`dispatch`]: the table of methods.
+//! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
 //! - [`simulate`]: blocks of calls on blocks that are there.
-//! - [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that
+//! - [`reads`], [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that
 //!   need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
 //! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
 
 mod access_list;
+mod answer;
 pub mod backend;
 mod budget;
 mod call;
@@ -37,6 +38,7 @@ mod node;
 mod overrides;
 mod rates;
 mod raw;
+mod reads;
 mod replay;
 mod server;
 mod session;

@@ -5,10 +5,10 @@
 //! with "parse error", answers `eth_subscribe` over HTTP with "internal error", and runs the elements of a batch past its own
 //! middleware, where we count: clients and the bounds of this node need all four otherwise.
 
+use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
 use crate::budget::Budget;
 use crate::config::RpcConfig;
-use crate::dispatch::{Reply, answer};
 use crate::jsonrpc::write_response;
 use crate::listener::{BoundedListener, Origin};
 use crate::metrics::Metrics;

@@ -3,8 +3,8 @@
 //! One task owns the socket. It works on a bounded number of requests at a time and stops reading when there are that many;
 //! while the client does not read, it waits in the write, so that a slow client costs one message and one task.
 
+use crate::answer::{Reply, answer};
 use crate::backend::SyncProgress;
-use crate::dispatch::{Reply, answer};
 use crate::listener::Origin;
 use crate::node::Node;
 use crate::server::until;

@@ -1,0 +1,101 @@
+//! Methods that read the chain in a few lines each.
+
+use crate::convert;
+use crate::jsonrpc::{Json, json};
+use crate::node::Node;
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::{Address, B256, U256};
+use alloy_rpc_types_eth::Index;
+use corniche_api::{HeadBlock, Heads, Reason, RpcError, TransactionReport, TransactionStatus, TransactionTimes};
+use corniche_types::Height;
+use std::collections::BTreeMap;
+
+pub(crate) fn syncing(node: &Node) -> Result<Json, RpcError> {
+    match node.backend.syncing() {
+        None => json(&false),
+        Some(progress) => json(&convert::progress(progress)),
+    }
+}
+
+/// Slots of several accounts at once, as many as one request may name.
+pub(crate) fn storage_values(
+    node: &Node,
+    wanted: BTreeMap<Address, Vec<U256>>,
+    block: BlockId,
+) -> Result<BTreeMap<Address, Vec<B256>>, RpcError> {
+    let (slots, most) = (wanted.values().map(Vec::len).sum::<usize>(), node.config.max_slots);
+    if slots > most {
+        return Err(Reason::TooManySlots.with(format!("{slots} of at most {most}")));
+    }
+    let state = node.state(block)?.1;
+    let values = |(address, slots): (Address, Vec<U256>)| {
+        let values = slots.into_iter().map(|slot| state.storage(&address, &B256::from(slot))).collect();
+        (address, values)
+    };
+    Ok(wanted.into_iter().map(values).collect())
+}
+
+/// `pending` counts what waits in the pool: the nonce to use next.
+pub(crate) fn nonce(node: &Node, address: &Address, block: BlockId) -> Result<u64, RpcError> {
+    if block == BlockId::Number(BlockNumberOrTag::Pending) {
+        return Ok(node.backend.pending_nonce(address));
+    }
+    Ok(node.state(block)?.1.account(address).unwrap_or_default().nonce)
+}
+
+pub(crate) fn block_json(node: &Node, block: BlockId, full: bool) -> Result<Json, RpcError> {
+    let block = node.block(block);
+    json(&block.map(|block| convert::block(&block, full)).transpose()?)
+}
+
+pub(crate) fn block_receipts(node: &Node, block: BlockId) -> Result<Json, RpcError> {
+    let Some(block) = node.block(block) else { return json(&()) };
+    let receipts = (0..block.receipts.len()).map(|index| convert::receipt(&block, index));
+    json(&receipts.collect::<Result<Vec<_>, _>>()?)
+}
+
+pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Result<Json, RpcError> {
+    let block = node.block(block).filter(|block| index.0 < block.transactions.len());
+    json(&block.map(|block| convert::transaction(&block, index.0)).transpose()?)
+}
+
+pub(crate) fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcError> {
+    if let Some((height, index)) = node.backend.transaction(hash) {
+        return transaction_in_block(node, BlockId::from(height.0), Index(index as usize));
+    }
+    if let Some(waiting) = node.backend.pool_transaction(hash) {
+        return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
+    }
+    // It may have gone from the pool into a block between the two looks.
+    match node.backend.transaction(hash) {
+        Some((height, index)) => transaction_in_block(node, BlockId::from(height.0), Index(index as usize)),
+        None => json(&()),
+    }
+}
+
+/// A status, and the times that are known.
+pub(crate) fn transaction_report(node: &Node, hash: &B256) -> Option<TransactionReport> {
+    let status = node.backend.status(hash)?;
+    let times = match status {
+        TransactionStatus::Executed { block_number, .. } | TransactionStatus::Certified { block_number, .. } => {
+            let ordered = node.backend.block(Height(block_number)).map(|block| block.time().0);
+            TransactionTimes { ordered_ms: ordered, ..TransactionTimes::default() }
+        }
+        _ => node.backend.pool_times(hash),
+    };
+    Some(TransactionReport { status, times })
+}
+
+pub(crate) fn heads(node: &Node) -> Result<Heads, RpcError> {
+    let head = |height| -> Result<HeadBlock, RpcError> {
+        let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block at a head"))?;
+        Ok(HeadBlock { hash: block.hash, number: height.0, timestamp_ms: block.time().0 })
+    };
+    Ok(Heads { executed: head(node.backend.head())?, certified: head(node.backend.finalized())? })
+}
+
+pub(crate) fn receipt(node: &Node, hash: &B256) -> Result<Json, RpcError> {
+    let Some((height, index)) = node.backend.transaction(hash) else { return json(&()) };
+    let Some(block) = node.backend.block(height) else { return json(&()) };
+    json(&convert::receipt(&block, index as usize)?)
+}
