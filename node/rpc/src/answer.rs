@@ -1,9 +1,9 @@
 //! The answering of bodies: a request, or a batch of them in order, with what each costs taken from its limits. What a method answers is in
 //! [`crate::dispatch`].
 
-use crate::budget::Reservation;
+use crate::budget::Loan;
 use crate::jsonrpc::{Body, Call, Json, Message, write_response};
-use crate::listener::Origin;
+use crate::listener::Client;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::session::Session;
 use crate::submit::submit_timed;
@@ -21,7 +21,7 @@ pub(crate) struct Reply {
     /// Subscriptions made by it. They start when the client has been told their names.
     pub subscribed: Vec<U128>,
     /// To be kept until the text is sent.
-    pub reserved: Reservation,
+    pub reserved: Loan,
 }
 
 /// Where a request came from: subscriptions need a WebSocket.
@@ -29,17 +29,18 @@ pub(crate) struct Caller<'a> {
     pub node: &'a Arc<Node>,
     pub session: Option<&'a Session>,
     /// Takes its turn among others.
-    pub origin: Origin,
+    pub client: &'a Client,
     pub subscribed: Vec<U128>,
-    reserved: Reservation,
+    reserved: Loan,
 }
 
 /// Answers one HTTP body or WebSocket message.
-pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, origin: Origin, bytes: &[u8]) -> Reply {
-    let mut caller = Caller { node, session, origin, subscribed: Vec::new(), reserved: Reservation::default() };
+pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, client: &Client, bytes: &[u8]) -> Reply {
+    let mut caller = Caller { node, session, client, subscribed: Vec::new(), reserved: Loan::default() };
     let mut text = String::new();
     match Body::parse(bytes, node.config.max_batch) {
-        Body::Refused(error) => caller.refuse(&mut text, error),
+        // Reading it was work too.
+        Body::Refused(error) => caller.refuse(&mut text, node.rates.take(client, Instant::now()).err().unwrap_or(error)),
         Body::Single(message) => caller.answer_one(&mut text, message).await,
         Body::Batch(elements) => caller.answer_batch(&mut text, &elements).await,
     }
@@ -104,8 +105,8 @@ impl Caller<'_> {
 
     /// Each is polled in its turn, so that the transactions reach admission in the order of the batch.
     async fn submit_together(&mut self, out: &mut String, calls: &[Call<'_>]) {
-        let (node, origin) = (self.node, self.origin);
-        let submit_one = async |call: &Call<'_>| match node.rates.take(origin, Instant::now()) {
+        let (node, client) = (self.node, self.client);
+        let submit_one = async |call: &Call<'_>| match node.rates.take(client, Instant::now()) {
             Ok(()) => submit_timed(node, &call.params).await,
             Err(error) => (Err(error), Duration::ZERO),
         };
@@ -122,22 +123,21 @@ impl Caller<'_> {
         if written > self.node.config.max_response_bytes {
             return Err(Reason::ResponseTooLarge.error());
         }
-        if written > LARGE_RESPONSE_BYTES && written > self.reserved.bytes() {
-            let more = self.node.response_bytes.reserve(written);
-            self.reserved.join(more.ok_or_else(|| Reason::ServerBusy.error())?);
+        if written > LARGE_RESPONSE_BYTES && written > self.reserved.units() {
+            self.reserved.join(self.node.response_bytes.lend(self.client.origin, written)?);
         }
         Ok(())
     }
 
     async fn answer_one(&mut self, out: &mut String, message: Message<'_>) {
+        if let Err(error) = self.node.rates.take(self.client, Instant::now()) {
+            return self.decline(out, message, error);
+        }
         let call = match message {
             Message::Notification => return,
             Message::Invalid => return self.refuse(out, Message::invalid()),
             Message::Call(call) => call,
         };
-        if let Err(error) = self.node.rates.take(self.origin, Instant::now()) {
-            return self.decline(out, Message::Call(call), error);
-        }
         let method = match served(self.node, &call.method) {
             Ok(method) => method,
             Err(error) => {

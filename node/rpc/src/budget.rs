@@ -1,43 +1,151 @@
-//! Memory that all clients share: bodies being read, answers being fetched.
+//! What all clients share: bytes of bodies being read and of answers being fetched, places for WebSockets, filters, waiting requests. One
+//! address has at most a quarter of each, so that nobody can use up what others need.
 
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use crate::listener::{Origin, Site};
+use corniche_api::{Reason, RpcError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
-/// Bytes are counted in pieces of this size.
-const UNIT: usize = 1 << 10;
+/// Of this many parts one address may have one.
+const PARTS: usize = 4;
 
-/// A number of bytes, lent out and given back.
+/// A number of units, lent out and given back. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget(Arc<Shared>);
 
-/// Bytes lent; dropping gives them back.
+#[derive(Debug)]
+struct Shared {
+    most: usize,
+    most_of_one: usize,
+    /// Whether this machine itself may have everything. Behind a proxy on the same machine it would be everyone together.
+    spare_loopback: bool,
+    /// What a client is told when nothing is left, and when nothing of its own share is.
+    none_left: RpcError,
+    share_used: RpcError,
+    lent: Mutex<Lent>,
+    given_back: Notify,
+}
+
+/// Clients with nothing have no entry, so there are at most as many as units.
 #[derive(Debug, Default)]
-pub(crate) struct Reservation(Option<OwnedSemaphorePermit>);
+struct Lent {
+    all: usize,
+    of: BTreeMap<Site, usize>,
+}
 
-impl Budget {
-    pub fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / UNIT).min(Semaphore::MAX_PERMITS))))
-    }
+/// Units lent; dropping gives them back.
+#[derive(Debug, Default)]
+pub(crate) struct Loan(Option<Lease>);
 
-    /// `None` when not that much is left.
-    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
-        Arc::clone(&self.0).try_acquire_many_owned(units).ok().map(|permit| Reservation(Some(permit)))
+#[derive(Debug)]
+struct Lease {
+    budget: Budget,
+    site: Site,
+    units: usize,
+}
+
+/// What a budget is of.
+pub(crate) struct Kind {
+    /// Why it refuses.
+    pub reason: Reason,
+    /// In the plural.
+    pub units: &'static str,
+    /// What a client may need at a time, whatever its share.
+    pub largest: usize,
+}
+
+impl Kind {
+    /// Things of which a request takes one.
+    pub const fn places(reason: Reason, units: &'static str) -> Self {
+        Self { reason, units, largest: 1 }
     }
 }
 
-impl Reservation {
-    pub fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |permit| permit.num_permits() * UNIT)
+impl Budget {
+    pub fn new(kind: Kind, most: usize, spare_loopback: bool) -> Self {
+        let Kind { reason, units, largest } = kind;
+        let most_of_one = most.div_ceil(PARTS).max(largest).min(most);
+        let none_left = if reason == Reason::ServerBusy { reason.error() } else { reason.with(most) };
+        let share_used = reason.with(format!("{most_of_one} {units} for one address"));
+        let (lent, given_back) = (Mutex::default(), Notify::new());
+        Self(Arc::new(Shared { most, most_of_one, spare_loopback, none_left, share_used, lent, given_back }))
     }
 
-    /// Both, of one budget.
-    pub fn join(&mut self, other: Self) {
-        match (&mut self.0, other.0) {
-            (Some(mine), Some(more)) => mine.merge(more),
+    /// Refuses when not that much is left, of all or of what one address may have.
+    pub fn lend(&self, origin: Origin, units: usize) -> Result<Loan, RpcError> {
+        let Shared { most, most_of_one, spare_loopback, .. } = *self.0;
+        let most_of_one = if spare_loopback && origin.is_loopback() { most } else { most_of_one };
+        let site = origin.site();
+        let mut lent = self.lock();
+        let own = lent.of.get(&site).copied().unwrap_or_default();
+        if units > most_of_one.saturating_sub(own) && units <= most.saturating_sub(lent.all) {
+            return Err(self.0.share_used.clone());
+        }
+        if units > most.saturating_sub(lent.all) {
+            return Err(self.0.none_left.clone());
+        }
+        if units == 0 {
+            return Ok(Loan(None));
+        }
+        lent.all += units;
+        lent.of.insert(site, own + units);
+        Ok(Loan(Some(Lease { budget: self.clone(), site, units })))
+    }
+
+    /// Waits until that much is left. Who asks for more than it may ever have waits for ever.
+    pub async fn lend_soon(&self, origin: Origin, units: usize) -> Loan {
+        loop {
+            // Listens before it looks: what is given back in between is not missed.
+            let given_back = self.0.given_back.notified();
+            tokio::pin!(given_back);
+            given_back.as_mut().enable();
+            if let Ok(loan) = self.lend(origin, units) {
+                return loan;
+            }
+            given_back.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lent> {
+        // Every critical section leaves the numbers whole.
+        self.0.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Loan {
+    pub fn units(&self) -> usize {
+        self.0.as_ref().map_or(0, |lease| lease.units)
+    }
+
+    /// Both, of one budget and one client.
+    pub fn join(&mut self, mut other: Self) {
+        match (&mut self.0, other.0.take()) {
+            (Some(mine), Some(mut more)) => {
+                debug_assert!(Arc::ptr_eq(&mine.budget.0, &more.budget.0) && mine.site == more.site);
+                mine.units += std::mem::take(&mut more.units);
+            }
             (mine @ None, more) => *mine = more,
             (Some(_), None) => {}
         }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.units == 0 {
+            return;
+        }
+        let mut lent = self.budget.lock();
+        lent.all -= self.units;
+        if let Some(own) = lent.of.get_mut(&self.site) {
+            *own -= self.units;
+            if *own == 0 {
+                lent.of.remove(&self.site);
+            }
+        }
+        drop(lent);
+        self.budget.0.given_back.notify_waiters();
     }
 }
 
@@ -45,14 +153,60 @@ impl Reservation {
 mod tests {
     use super::*;
 
+    fn origin(text: &str) -> Origin {
+        Origin::of(text.parse().expect("an address"))
+    }
+
+    fn budget(most: usize, spare_loopback: bool) -> Budget {
+        Budget::new(Kind::places(Reason::ServerBusy, "things"), most, spare_loopback)
+    }
+
     #[test]
     fn what_is_lent_comes_back() {
-        let budget = Budget::new(10 * UNIT);
-        let mut first = budget.reserve(4 * UNIT).unwrap();
-        first.join(budget.reserve(5 * UNIT + 1).unwrap());
-        assert_eq!(first.bytes(), 10 * UNIT);
-        assert!(budget.reserve(1).is_none());
+        let budget = budget(10, true);
+        let here = origin("127.0.0.1");
+        let mut first = budget.lend(here, 4).unwrap();
+        first.join(budget.lend(here, 6).unwrap());
+        assert_eq!(first.units(), 10);
+        assert_eq!(budget.lend(here, 1).unwrap_err().message, "server busy");
         drop(first);
-        assert!(budget.reserve(10 * UNIT).is_some());
+        assert!(budget.lend(here, 10).is_ok());
+        assert!(budget.lock().of.is_empty(), "who has nothing is forgotten");
+    }
+
+    #[test]
+    fn one_address_has_a_quarter_and_leaves_the_rest_to_others() {
+        let budget = budget(16, false);
+        let greedy = origin("192.0.2.1");
+        let held: Vec<_> = (0..4).map(|_| budget.lend(greedy, 1).unwrap()).collect();
+        assert_eq!(budget.lend(greedy, 1).unwrap_err().message, "server busy: 4 things for one address");
+        assert!(budget.lend(origin("127.0.0.1"), 5).is_err(), "this machine is one address too, unless it is spared");
+        // An IPv6 address is its network: 65,536 networks of a client's own are one client.
+        let six: Vec<_> = (0..9).map(|number| budget.lend(origin(&format!("2001:db8:0:{number}::1")), 1)).collect();
+        assert_eq!(six.iter().filter(|loan| loan.is_ok()).count(), 4);
+        let other = budget.lend(origin("192.0.2.2"), 4).unwrap();
+        let last = budget.lend(origin("192.0.2.3"), 4).unwrap();
+        assert_eq!(budget.lend(origin("192.0.2.4"), 1).unwrap_err().message, "server busy");
+        drop((held, six, other, last));
+        assert!(budget.lock().of.is_empty() && budget.lock().all == 0);
+    }
+
+    #[test]
+    fn what_one_request_may_need_is_there_for_one_address() {
+        let kind = Kind { reason: Reason::TooManyFilters, units: "bytes", largest: 8 };
+        let budget = Budget::new(kind, 16, false);
+        let held = budget.lend(origin("192.0.2.1"), 8);
+        assert!(held.is_ok() && budget.lend(origin("192.0.2.1"), 1).is_err());
+    }
+
+    #[tokio::test]
+    async fn who_can_wait_gets_what_is_given_back() {
+        let budget = budget(4, true);
+        let here = origin("127.0.0.1");
+        let held = budget.lend(here, 3).unwrap();
+        let mut waiting = Box::pin(budget.lend_soon(here, 4));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop(held);
+        assert_eq!(waiting.await.units(), 4);
     }
 }

@@ -14,12 +14,14 @@ pub struct RpcConfig {
     pub max_connections_per_address: usize,
     /// Requests per second from one address, elements of batches counted; `None`: any number. A few seconds of them may come at once.
     pub requests_per_second: Option<u32>,
-    /// Whether requests from this machine itself are not counted.
+    /// Requests per second of one connection, likewise; they count for its address too.
+    pub requests_per_second_per_connection: Option<u32>,
+    /// Whether requests from this machine itself are not counted, and its share of what all clients share is not bounded.
     pub spare_loopback: bool,
     /// Names by which requests may call this node, beside addresses: a page whose own name leads here, made to read what it may not, calls
     /// by another. `None`: any.
     pub hosts: Option<Vec<String>>,
-    /// Open WebSockets.
+    /// Open WebSockets. One address may have a quarter of this, of the bytes in flight, of the filters and of the awaited receipts.
     pub max_websockets: usize,
     /// A connection on which nothing moves in either direction for this long is closed. WebSockets are pinged well before.
     pub idle_timeout: Duration,
@@ -95,6 +97,7 @@ impl Default for RpcConfig {
             max_connections: 1024,
             max_connections_per_address: 1024,
             requests_per_second: None,
+            requests_per_second_per_connection: None,
             spare_loopback: true,
             hosts: Some(vec!["localhost".into()]),
             max_websockets: 256,

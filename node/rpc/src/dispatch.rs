@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 impl Caller<'_> {
     /// Answers one request that this node serves.
     pub async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
-        let (node, origin) = (self.node, self.origin);
+        let (node, origin) = (self.node, self.client.origin);
         let backend = &node.backend;
         match method {
             Method::Web3ClientVersion => params.at_most(0).and_then(|_| json(&backend.client_version())),
@@ -110,7 +110,7 @@ impl Caller<'_> {
             }
 
             Method::EthSendRawTransaction => submit(node, params).await,
-            Method::EthSendRawTransactionSync => submit_and_wait(node, params).await,
+            Method::EthSendRawTransactionSync => submit_and_wait(node, origin, params).await,
             Method::EthGetTransactionByHash => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
                 node.read(origin, move |node| reads::transaction_by_hash(node, &hash)).await
@@ -172,15 +172,15 @@ impl Caller<'_> {
             Method::EthNewFilter => {
                 let filter: Filter = params.at_most(1)?.required(0)?;
                 logs::check(node, &filter)?;
-                json(&node.filters.add(Kind::Logs(Box::new(filter)), backend.head(), (node.clock)())?)
+                json(&node.add_filter(origin, Kind::Logs(Box::new(filter)))?)
             }
             Method::EthNewBlockFilter => {
                 params.at_most(0)?;
-                json(&node.filters.add(Kind::Blocks, backend.head(), (node.clock)())?)
+                json(&node.add_filter(origin, Kind::Blocks)?)
             }
             Method::EthNewPendingTransactionFilter => {
                 let full = params.at_most(1)?.optional(0)?.unwrap_or(false);
-                json(&node.filters.add(Kind::Pending { full }, backend.head(), (node.clock)())?)
+                json(&node.add_filter(origin, Kind::Pending { full })?)
             }
             Method::EthGetFilterChanges => {
                 let id: U128 = params.at_most(1)?.required(0)?;

@@ -4,7 +4,9 @@
 //! client that does not come back, nothing is lost to one that does (pending transactions excepted, of which only the
 //! newest are kept), and a filter that nobody asks for is dropped.
 
+use crate::budget::{Budget, Loan};
 use crate::convert;
+use crate::listener::Origin;
 use crate::logs;
 use crate::node::Node;
 use alloy_primitives::{B256, FixedBytes, U128};
@@ -30,7 +32,7 @@ pub(crate) fn random_id() -> U128 {
 pub(crate) struct Filters {
     entries: Mutex<BTreeMap<U128, Entry>>,
     pending: Mutex<Pending>,
-    max: usize,
+    places: Budget,
     lifetime: Duration,
 }
 
@@ -39,6 +41,7 @@ struct Entry {
     /// Height or number of the pending transaction to go on from.
     next: u64,
     used: TimestampMs,
+    _place: Loan,
 }
 
 #[derive(Clone)]
@@ -63,8 +66,8 @@ impl Pending {
 }
 
 impl Filters {
-    pub fn new(max: usize, lifetime: Duration) -> Self {
-        Self { entries: Mutex::default(), pending: Mutex::default(), max, lifetime }
+    pub fn new(places: Budget, lifetime: Duration) -> Self {
+        Self { entries: Mutex::default(), pending: Mutex::default(), places, lifetime }
     }
 
     /// A transaction entered the pool.
@@ -77,18 +80,16 @@ impl Filters {
         pending.hashes.push_back(hash);
     }
 
-    pub fn add(&self, kind: Kind, head: Height, now: TimestampMs) -> Result<U128, RpcError> {
+    pub fn add(&self, client: Origin, kind: Kind, head: Height, now: TimestampMs) -> Result<U128, RpcError> {
         let next = match kind {
             Kind::Blocks | Kind::Logs(_) => head.0 + 1,
             Kind::Pending { .. } => self.lock_pending().next(),
         };
         let mut entries = self.lock();
         self.expire(&mut entries, now);
-        if entries.len() >= self.max {
-            return Err(Reason::TooManyFilters.with(self.max));
-        }
+        let place = self.places.lend(client, 1)?;
         let id = random_id();
-        entries.insert(id, Entry { kind, next, used: now });
+        entries.insert(id, Entry { kind, next, used: now, _place: place });
         Ok(id)
     }
 
@@ -171,27 +172,34 @@ pub(crate) fn all_logs(node: &Node, id: U128) -> Result<Json, RpcError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget;
+
+    fn filters(most: usize, lifetime: Duration) -> Filters {
+        let kind = budget::Kind::places(Reason::TooManyFilters, "filters");
+        Filters::new(Budget::new(kind, most, true), lifetime)
+    }
 
     #[test]
     fn filters_are_bounded_and_forgotten_when_unused() {
-        let filters = Filters::new(2, Duration::from_secs(10));
+        let filters = filters(2, Duration::from_secs(10));
+        let here = Origin::of([127, 0, 0, 1].into());
         let at = |seconds: u64| TimestampMs(seconds * 1000);
-        let first = filters.add(Kind::Blocks, Height(5), at(0)).unwrap();
-        let second = filters.add(Kind::Blocks, Height(5), at(6)).unwrap();
+        let first = filters.add(here, Kind::Blocks, Height(5), at(0)).unwrap();
+        let second = filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap();
         assert_ne!(first, second);
-        assert_eq!(filters.add(Kind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
+        assert_eq!(filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
         // Ten seconds on, the first is still there, and asking for it keeps it.
         assert!(filters.get(first, at(10)).is_ok());
         // The second was last used 11 s ago and makes room.
         assert!(filters.get(second, at(17)).is_err());
-        assert!(filters.add(Kind::Blocks, Height(5), at(17)).is_ok());
+        assert!(filters.add(here, Kind::Blocks, Height(5), at(17)).is_ok());
         assert!(filters.get(first, at(17)).is_ok());
         assert!(filters.remove(first) && !filters.remove(first));
     }
 
     #[test]
     fn only_the_newest_pending_transactions_are_kept() {
-        let filters = Filters::new(1, Duration::from_secs(1));
+        let filters = filters(1, Duration::from_secs(1));
         for index in 0..PENDING_KEPT + 10 {
             filters.pending(B256::left_padding_from(&(index as u64).to_be_bytes()));
         }

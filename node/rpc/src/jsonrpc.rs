@@ -3,7 +3,7 @@
 //! Text that is not JSON is answered with -32700, JSON that is not a request with -32600. Ids come back exactly as they
 //! were written. A request without an id is a notification and gets no answer; one whose id is `null` does.
 
-use crate::budget::Reservation;
+use crate::budget::Loan;
 use corniche_api::{ErrorCode, Reason, RpcError};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -13,14 +13,14 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(crate) struct Json {
     pub text: Box<RawValue>,
-    pub reserved: Reservation,
+    pub reserved: Loan,
 }
 
 /// Serialises a result.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<Json, RpcError> {
     let text = serde_json::value::to_raw_value(value);
     let text = text.map_err(|error| RpcError::internal(format!("answer cannot be written: {error}")))?;
-    Ok(Json { text, reserved: Reservation::default() })
+    Ok(Json { text, reserved: Loan::default() })
 }
 
 /// A body as a whole.

@@ -2,6 +2,7 @@
 
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
+use crate::rates::Bucket;
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use std::collections::BTreeMap;
@@ -120,6 +121,19 @@ impl Origin {
         })
     }
 
+    /// The same, more coarsely.
+    pub fn site(&self) -> Site {
+        Site(match self.0 {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
+            v4 => v4,
+        })
+    }
+
+    /// Of an origin that shares its site with others.
+    pub fn site_of_many(&self) -> Option<Site> {
+        self.0.is_ipv6().then(|| self.site())
+    }
+
     /// From this machine itself.
     pub fn is_loopback(&self) -> bool {
         match self.0 {
@@ -130,9 +144,22 @@ impl Origin {
     }
 }
 
-impl Connected<IncomingStream<'_, BoundedListener>> for Origin {
+/// An IPv4 address, or the network that the holder of an IPv6 one may have besides: a /48, of which anyone gets one for the asking and which holds
+/// 65,536 origins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Site(IpAddr);
+
+/// Who asks: an address, and the connection it asks by.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub origin: Origin,
+    pub connection: Arc<Mutex<Bucket>>,
+}
+
+impl Connected<IncomingStream<'_, BoundedListener>> for Client {
+    /// Asked once for each connection.
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
-        Self::of(stream.remote_addr().ip())
+        Self { origin: Origin::of(stream.remote_addr().ip()), connection: Arc::default() }
     }
 }
 
@@ -229,5 +256,8 @@ mod tests {
         assert_ne!(origin("2001:db8:0:1::1"), origin("2001:db8:0:2::1"));
         assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
         assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"), "one listener may serve both kinds");
+        assert_eq!(origin("2001:db8:0:1::1").site(), origin("2001:db8:0:ffff::1").site());
+        assert_ne!(origin("2001:db8:0:1::1").site(), origin("2001:db8:1:1::1").site());
+        assert_ne!(origin("192.0.2.1").site(), origin("192.0.2.2").site());
     }
 }

@@ -1,21 +1,22 @@
 //! What all method handlers share: the backend, the limits, and how a block is named.
 
 use crate::backend::{Backend, ChainBlock, SyncProgress};
-use crate::budget::Budget;
+use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
 use crate::fees::TipMemo;
-use crate::filters::Filters;
+use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
 use crate::listener::Origin;
 use crate::metrics::Metrics;
-use crate::rates::Rates;
+use crate::rates::{Allowed, Rates};
 use crate::work::Work;
 use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::U128;
 use corniche_api::{Reason, RpcError};
 use corniche_state::StateView;
 use corniche_types::{Height, TimestampMs};
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// Tells the time of day; only the age of filters depends on it.
 pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
@@ -40,7 +41,7 @@ pub(crate) struct Node {
     pub stopped: watch::Receiver<bool>,
     pub rates: Rates,
     /// Places for requests that wait for a receipt.
-    pub awaited_receipts: Semaphore,
+    pub awaited_receipts: Budget,
     calls: Work,
     reads: Work,
 }
@@ -53,16 +54,27 @@ impl Node {
         clock: Clock,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let spare_loopback = config.spare_loopback;
+        let budget = |kind, most| Budget::new(kind, most, spare_loopback);
+        let awaited_receipts = budget::Kind::places(Reason::ServerBusy, "awaited receipts");
+        let filters = budget::Kind::places(Reason::TooManyFilters, "filters");
+        let response_bytes =
+            budget::Kind { reason: Reason::ServerBusy, units: "bytes of answers", largest: config.max_response_bytes };
+        let allowed = Allowed {
+            address: config.requests_per_second,
+            connection: config.requests_per_second_per_connection,
+            spare_loopback,
+        };
         Self {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
-            rates: Rates::new(config.requests_per_second, config.spare_loopback),
-            awaited_receipts: Semaphore::new(config.max_awaited_receipts),
-            filters: Filters::new(config.max_filters, config.filter_lifetime),
+            rates: Rates::new(allowed),
+            awaited_receipts: budget(awaited_receipts, config.max_awaited_receipts),
+            filters: Filters::new(budget(filters, config.max_filters), config.filter_lifetime),
             calls: Work::new(config.max_running_calls, config.max_waiting_calls),
             reads: Work::new(config.max_running_reads, config.max_waiting_reads),
-            response_bytes: Budget::new(config.max_response_bytes_in_flight),
+            response_bytes: budget(response_bytes, config.max_response_bytes_in_flight),
             tip: TipMemo::default(),
             backend,
             config,
@@ -78,7 +90,7 @@ impl Node {
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
         let node = Arc::clone(self);
-        self.calls.run(client, move || node.within_limits(job(&node)?)).await
+        self.calls.run(client, move || node.within_limits(client, job(&node)?)).await
     }
 
     /// Reads blocks, likewise. Calls cannot use up its room.
@@ -88,19 +100,24 @@ impl Node {
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
         let node = Arc::clone(self);
-        self.reads.run(client, move || node.within_limits(job(&node)?)).await
+        self.reads.run(client, move || node.within_limits(client, job(&node)?)).await
     }
 
     /// Refuses an answer that is too large, now or ever, while it is still the only copy.
-    fn within_limits(&self, mut answer: Json) -> Result<Json, RpcError> {
+    fn within_limits(&self, client: Origin, mut answer: Json) -> Result<Json, RpcError> {
         let bytes = answer.text.get().len();
         if bytes > self.config.max_response_bytes {
             return Err(Reason::ResponseTooLarge.error());
         }
         if bytes > LARGE_RESPONSE_BYTES {
-            answer.reserved = self.response_bytes.reserve(bytes).ok_or_else(|| Reason::ServerBusy.error())?;
+            answer.reserved = self.response_bytes.lend(client, bytes)?;
         }
         Ok(answer)
+    }
+
+    /// A filter that goes on from here.
+    pub fn add_filter(&self, client: Origin, kind: filters::Kind) -> Result<U128, RpcError> {
+        self.filters.add(client, kind, self.backend.head(), (self.clock)())
     }
 
     /// The height a client means; `None` when there is no such block. Blocks become final as they are made, so there is no

@@ -1,7 +1,7 @@
-//! How many requests an address may make. Each has a bucket that fills at the allowed rate and holds a few seconds of it, so that a page
-//! that loads may ask for much at once.
+//! How many requests a client may make. Each address has a bucket that fills at the allowed rate and holds a few seconds of it, so that a page
+//! that loads may ask for much at once; so has each IPv6 network, of which one client may hold many addresses, and each connection.
 
-use crate::listener::Origin;
+use crate::listener::{Client, Origin, Site};
 use corniche_api::{Reason, RpcError};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,61 +9,117 @@ use std::time::{Duration, Instant};
 
 /// Seconds of requests that a bucket holds.
 const BURST_SECONDS: u32 = 5;
-/// Buckets that are kept; beyond that, full ones go, which changes nothing for anyone.
+/// Buckets that are kept of each kind; beyond that, full ones go, which changes nothing for anyone.
 const MAX_BUCKETS: usize = 16_384;
+/// An IPv6 network with a prefix of 48 bits, which is what a site gets, may ask as much as so many of its 65,536 addresses.
+const ADDRESSES_PER_SITE: u32 = 16;
+
+/// Requests per second; `None`: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    pub address: Option<u32>,
+    pub connection: Option<u32>,
+    /// Whether this machine itself is not limited. Behind a proxy on the same machine it would be everyone together.
+    pub spare_loopback: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// Requests per second of one address; `None`: any number.
-    per_second: Option<u32>,
-    /// Whether this machine itself is not limited. Behind a proxy on the same machine it would be everyone together.
-    spare_loopback: bool,
-    buckets: Mutex<BTreeMap<Origin, Bucket>>,
+    allowed: Allowed,
+    buckets: Mutex<Buckets>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    /// When it is or was full again: in the future by one request's share for each that was taken.
-    full_at: Instant,
+#[derive(Debug, Default)]
+struct Buckets {
+    addresses: BTreeMap<Origin, Bucket>,
+    sites: BTreeMap<Site, Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bucket {
+    /// When it is or was full again: in the future by one request's share for each that was taken. `None`: nothing was ever taken.
+    full_at: Option<Instant>,
+}
+
+impl Bucket {
+    /// When it is full again after one more is taken, or for how long there is none to take.
+    fn after_one(self, per_second: u32, now: Instant) -> Result<Self, Duration> {
+        let share = Duration::from_secs(1) / per_second;
+        let depth = share * per_second.saturating_mul(BURST_SECONDS);
+        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now)) + share;
+        if full_at - now > depth { Err(full_at - now - depth) } else { Ok(Self { full_at: Some(full_at) }) }
+    }
+
+    fn is_full(self, now: Instant) -> bool {
+        self.full_at.is_none_or(|full_at| full_at <= now)
+    }
 }
 
 impl Rates {
-    pub fn new(per_second: Option<u32>, spare_loopback: bool) -> Self {
-        Self { per_second: per_second.filter(|rate| *rate > 0), spare_loopback, buckets: Mutex::default() }
+    pub fn new(allowed: Allowed) -> Self {
+        let some = |rate: Option<u32>| rate.filter(|rate| *rate > 0);
+        let allowed = Allowed { address: some(allowed.address), connection: some(allowed.connection), ..allowed };
+        Self { allowed, buckets: Mutex::default() }
     }
 
-    /// Takes a request from the bucket of `origin`, or says when there will be one again.
-    pub fn take(&self, origin: Origin, now: Instant) -> Result<(), RpcError> {
-        let Some(per_second) = self.per_second else { return Ok(()) };
-        if self.spare_loopback && origin.is_loopback() {
+    /// Takes a request from each bucket of the client, or from none and says when there will be one again.
+    pub fn take(&self, client: &Client, now: Instant) -> Result<(), RpcError> {
+        if self.allowed.spare_loopback && client.origin.is_loopback() {
             return Ok(());
         }
-        let share = Duration::from_secs(1) / per_second;
-        let depth = share * per_second.saturating_mul(BURST_SECONDS);
-        let mut buckets = self.lock();
-        if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(&origin) {
-            buckets.retain(|_, bucket| bucket.full_at > now);
-            if buckets.len() >= MAX_BUCKETS {
-                // So many addresses at once are no clients of one node: who is told to come back loses least.
-                return Err(Reason::RateLimited.with("too many addresses ask at once"));
+        // Every critical section leaves the bucket whole.
+        let mut connection = client.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = match self.allowed.connection {
+            Some(per_second) => {
+                connection.after_one(per_second, now).map_err(|wait| too_fast(per_second, "connection", wait))?
             }
-        }
-        let bucket = buckets.entry(origin).or_insert(Bucket { full_at: now });
-        let full_at = bucket.full_at.max(now) + share;
-        if full_at - now > depth {
-            let wait = (full_at - now - depth).as_millis().max(1);
-            return Err(
-                Reason::RateLimited.with(format!("{per_second} requests per second for one address; try again in {wait} ms"))
-            );
-        }
-        bucket.full_at = full_at;
+            None => *connection,
+        };
+        self.take_by_address(client.origin, now)?;
+        *connection = after;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Origin, Bucket>> {
-        // Every critical section leaves the map whole.
+    fn take_by_address(&self, origin: Origin, now: Instant) -> Result<(), RpcError> {
+        let Some(per_second) = self.allowed.address else { return Ok(()) };
+        let mut buckets = self.lock();
+        let Buckets { addresses, sites } = &mut *buckets;
+        let bucket = room(addresses, &origin, now)?;
+        let after = bucket.after_one(per_second, now).map_err(|wait| too_fast(per_second, "address", wait))?;
+        if let Some(site) = origin.site_of_many() {
+            let per_second = per_second.saturating_mul(ADDRESSES_PER_SITE);
+            let bucket = room(sites, &site, now)?;
+            let after = bucket.after_one(per_second, now).map_err(|wait| too_fast(per_second, "IPv6 /48", wait))?;
+            sites.insert(site, after);
+        }
+        addresses.insert(origin, after);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        // Every critical section leaves the maps whole.
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The client's bucket, if there is one or room for it.
+fn room<K: Ord>(buckets: &mut BTreeMap<K, Bucket>, key: &K, now: Instant) -> Result<Bucket, RpcError> {
+    if let Some(bucket) = buckets.get(key) {
+        return Ok(*bucket);
+    }
+    if buckets.len() >= MAX_BUCKETS {
+        buckets.retain(|_, bucket| !bucket.is_full(now));
+        if buckets.len() >= MAX_BUCKETS {
+            // So many addresses at once are no clients of one node: who is told to come back loses least.
+            return Err(Reason::RateLimited.with("too many addresses ask at once"));
+        }
+    }
+    Ok(Bucket::default())
+}
+
+fn too_fast(per_second: u32, whose: &str, wait: Duration) -> RpcError {
+    let wait = wait.as_millis().max(1);
+    Reason::RateLimited.with(format!("{per_second} requests per second for one {whose}; try again in {wait} ms"))
 }
 
 #[cfg(test)]
@@ -74,17 +130,25 @@ mod tests {
         Origin::of(text.parse().expect("an address"))
     }
 
-    /// How many of `tries` requests at one moment are let through.
+    fn client(origin: Origin) -> Client {
+        Client { origin, connection: Default::default() }
+    }
+
+    fn by_address(per_second: Option<u32>, spare_loopback: bool) -> Rates {
+        Rates::new(Allowed { address: per_second, connection: None, spare_loopback })
+    }
+
+    /// How many of `tries` requests at one moment are let through, each by a connection of its own.
     fn passed(rates: &Rates, from: Origin, now: Instant, tries: u32) -> u32 {
-        (0..tries).map(|_| u32::from(rates.take(from, now).is_ok())).sum()
+        (0..tries).map(|_| u32::from(rates.take(&client(from), now).is_ok())).sum()
     }
 
     #[test]
     fn a_burst_passes_and_then_as_many_as_the_rate_allows() {
-        let rates = Rates::new(Some(10), true);
+        let rates = by_address(Some(10), true);
         let (one, other, start) = (origin("192.0.2.1"), origin("192.0.2.2"), Instant::now());
         assert_eq!(passed(&rates, one, start, 1_000), 10 * BURST_SECONDS);
-        let error = rates.take(one, start).unwrap_err();
+        let error = rates.take(&client(one), start).unwrap_err();
         assert_eq!(error.code, -32005);
         assert_eq!(error.message, "rate limit exceeded: 10 requests per second for one address; try again in 100 ms");
         assert_eq!(passed(&rates, other, start, 7), 7, "others do not pay for it");
@@ -101,24 +165,53 @@ mod tests {
     fn this_machine_is_spared_and_so_is_everyone_without_a_limit() {
         let start = Instant::now();
         for address in ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(passed(&Rates::new(Some(1), true), origin(address), start, 100), 100, "{address}");
-            assert_eq!(passed(&Rates::new(Some(1), false), origin(address), start, 100), BURST_SECONDS, "{address}");
+            assert_eq!(passed(&by_address(Some(1), true), origin(address), start, 100), 100, "{address}");
+            assert_eq!(passed(&by_address(Some(1), false), origin(address), start, 100), BURST_SECONDS, "{address}");
         }
-        assert_eq!(passed(&Rates::new(None, false), origin("192.0.2.1"), start, 100), 100);
-        assert_eq!(passed(&Rates::new(Some(0), false), origin("192.0.2.1"), start, 100), 100);
+        assert_eq!(passed(&by_address(None, false), origin("192.0.2.1"), start, 100), 100);
+        assert_eq!(passed(&by_address(Some(0), false), origin("192.0.2.1"), start, 100), 100);
     }
 
     #[test]
     fn a_flood_of_addresses_does_not_fill_memory_and_passes() {
-        let rates = Rates::new(Some(10), true);
+        let rates = by_address(Some(10), true);
         let start = Instant::now();
         let address = |number: usize| origin(&format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255));
         for number in 0..MAX_BUCKETS {
-            assert!(rates.take(address(number), start).is_ok());
+            assert!(rates.take(&client(address(number)), start).is_ok());
         }
-        assert!(rates.take(address(MAX_BUCKETS), start).is_err());
-        assert!(rates.take(address(0), start).is_ok(), "who is known stays served");
-        assert!(rates.take(address(MAX_BUCKETS), start + Duration::from_secs(1)).is_ok(), "full buckets have gone");
-        assert_eq!(rates.lock().len(), 1);
+        assert!(rates.take(&client(address(MAX_BUCKETS)), start).is_err());
+        assert!(rates.take(&client(address(0)), start).is_ok(), "who is known stays served");
+        assert!(rates.take(&client(address(MAX_BUCKETS)), start + Duration::from_secs(1)).is_ok(), "full buckets have gone");
+        assert_eq!(rates.lock().addresses.len(), 1);
+    }
+
+    #[test]
+    fn the_addresses_of_one_network_are_bounded_together() {
+        let rates = by_address(Some(10), true);
+        let start = Instant::now();
+        let burst = 10 * BURST_SECONDS;
+        let of_site = |site: u32| -> u32 {
+            (0..100).map(|number| passed(&rates, origin(&format!("2001:db8:{site:x}:{number:x}::1")), start, burst)).sum()
+        };
+        assert_eq!(of_site(1), burst * ADDRESSES_PER_SITE, "not a hundred bursts");
+        let error = rates.take(&client(origin("2001:db8:1:ffff::1")), start).unwrap_err();
+        assert_eq!(error.message, "rate limit exceeded: 160 requests per second for one IPv6 /48; try again in 6 ms",);
+        assert_eq!(of_site(2), burst * ADDRESSES_PER_SITE, "another network does not pay for it");
+        assert_eq!(passed(&rates, origin("192.0.2.1"), start, 100), burst);
+    }
+
+    #[test]
+    fn one_connection_is_bounded_besides_its_address() {
+        let rates = Rates::new(Allowed { address: Some(10), connection: Some(2), spare_loopback: true });
+        let (one, other) = (client(origin("192.0.2.1")), client(origin("192.0.2.1")));
+        let start = Instant::now();
+        let passed = |client: &Client, tries: u32| (0..tries).filter(|_| rates.take(client, start).is_ok()).count();
+        assert_eq!(passed(&one, 100), 10);
+        let error = rates.take(&one, start).unwrap_err();
+        assert_eq!(error.message, "rate limit exceeded: 2 requests per second for one connection; try again in 500 ms");
+        assert_eq!(passed(&other, 100), 10, "what one was refused was not taken from their address");
+        let more: usize = (0..10).map(|_| passed(&client(origin("192.0.2.1")), 100)).sum();
+        assert_eq!(more, 30, "all of them together make up the address's");
     }
 }

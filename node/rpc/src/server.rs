@@ -7,10 +7,10 @@
 
 use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
-use crate::budget::Budget;
+use crate::budget::{self, Budget, Loan};
 use crate::config::RpcConfig;
 use crate::jsonrpc::write_response;
-use crate::listener::{BoundedListener, Origin};
+use crate::listener::{BoundedListener, Client, Origin};
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
 use crate::websocket::{self, News};
@@ -21,15 +21,16 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use corniche_api::{Reason, RpcError};
+use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_types::B256;
+use futures::StreamExt;
 use prometheus_client::registry::Registry;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
@@ -69,15 +70,18 @@ impl RpcServer {
 
         let config = &node.config;
         let listener = BoundedListener::new(listener, config, node.metrics.clone());
+        let websockets = budget::Kind::places(Reason::ServerBusy, "WebSockets");
+        let request_bytes =
+            budget::Kind { reason: Reason::ServerBusy, units: "bytes of requests", largest: config.max_request_bytes };
         let server = Arc::new(Server {
-            websockets: Arc::new(Semaphore::new(config.max_websockets)),
-            request_bytes: Budget::new(config.max_request_bytes_in_flight),
+            websockets: Budget::new(websockets, config.max_websockets, config.spare_loopback),
+            request_bytes: Budget::new(request_bytes, config.max_request_bytes_in_flight, config.spare_loopback),
             pending,
             stopped: stopped.clone(),
             registry,
             node: Arc::clone(&node),
         });
-        let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Origin>())
+        let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Client>())
             .with_graceful_shutdown(until(stopped));
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
@@ -158,7 +162,7 @@ fn tell_progress(node: &Node) {
 
 struct Server {
     node: Arc<Node>,
-    websockets: Arc<Semaphore>,
+    websockets: Budget,
     request_bytes: Budget,
     pending: broadcast::Sender<B256>,
     stopped: watch::Receiver<bool>,
@@ -185,7 +189,7 @@ fn router(server: Arc<Server>) -> Router {
 
 async fn root(
     State(server): State<Arc<Server>>,
-    ConnectInfo(origin): ConnectInfo<Origin>,
+    ConnectInfo(client): ConnectInfo<Client>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
     request: Request,
 ) -> Response {
@@ -193,8 +197,8 @@ async fn root(
         return (StatusCode::FORBIDDEN, "invalid host specified\n").into_response();
     }
     match upgrade {
-        Ok(upgrade) => server.upgrade(upgrade, origin, request.headers()),
-        Err(_) if request.method() == Method::POST => server.post(origin, request).await,
+        Ok(upgrade) => server.upgrade(upgrade, client, request.headers()),
+        Err(_) if request.method() == Method::POST => server.post(client, request).await,
         // Load balancers look for a 200 here.
         Err(_) if request.method() == Method::GET || request.method() == Method::HEAD => {
             "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response()
@@ -204,44 +208,78 @@ async fn root(
 }
 
 impl Server {
-    async fn post(self: &Arc<Self>, origin: Origin, request: Request) -> Response {
+    async fn post(self: &Arc<Self>, client: Client, request: Request) -> Response {
         let config = &self.node.config;
         if !is_json(request.headers()) {
             let message = "invalid content type, only application/json is supported\n";
-            return (StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response();
+            return match self.node.rates.take(&client, Instant::now()) {
+                Ok(()) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response(),
+                Err(error) => self.tell(StatusCode::TOO_MANY_REQUESTS, error),
+            };
         }
         let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let bytes: usize = declared.unwrap_or(config.max_request_bytes);
-        if bytes > config.max_request_bytes {
-            return self.refuse(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
+        if declared.is_some_and(|bytes: usize| bytes > config.max_request_bytes) {
+            return self.refuse(&client, StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
         }
-        let Some(_reserved) = self.request_bytes.reserve(bytes) else {
-            return self.refuse(StatusCode::SERVICE_UNAVAILABLE, Reason::ServerBusy.error());
-        };
-        let body = axum::body::to_bytes(request.into_body(), config.max_request_bytes);
-        let body = match tokio::time::timeout(config.body_timeout, body).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) => return self.refuse(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error()),
+        let body = self.read_body(client.origin, request.into_body());
+        let (body, _held) = match tokio::time::timeout(config.body_timeout, body).await {
+            Ok(Ok(read)) => read,
+            Ok(Err((status, error))) => return self.refuse(&client, status, error),
             Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
         };
-        let reply = answer(&self.node, None, origin, &body).await;
+        let reply = answer(&self.node, None, &client, &body).await;
         respond(reply)
     }
 
+    /// A body, and the memory it takes. That is lent as the body arrives: who announces much and sends nothing has nothing.
+    async fn read_body(&self, origin: Origin, body: Body) -> Result<(Vec<u8>, Loan), (StatusCode, RpcError)> {
+        let most = self.node.config.max_request_bytes;
+        let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
+        let mut pieces = body.into_data_stream();
+        let (mut read, mut held) = (Vec::new(), Loan::default());
+        while let Some(piece) = pieces.next().await {
+            // Badly framed, or cut off, in which case nobody hears it.
+            let piece = piece.map_err(|_| {
+                (StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, "request body cannot be read"))
+            })?;
+            let wanted = read.len() + piece.len();
+            if wanted > most {
+                return Err(too_large());
+            }
+            if wanted > held.units() {
+                let room = wanted.max(2 * held.units()).min(most);
+                let more = self.request_bytes.lend(origin, room - held.units());
+                held.join(more.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))?);
+                read.reserve_exact(room - read.len());
+            }
+            read.extend_from_slice(&piece);
+        }
+        Ok((read, held))
+    }
+
+    /// Answers what is not even looked at. Sending it counts as a request.
+    fn refuse(&self, client: &Client, status: StatusCode, error: RpcError) -> Response {
+        match self.node.rates.take(client, Instant::now()) {
+            Ok(()) => self.tell(status, error),
+            Err(error) => self.tell(StatusCode::TOO_MANY_REQUESTS, error),
+        }
+    }
+
     /// Answers what cannot be read as JSON-RPC, in JSON-RPC all the same.
-    fn refuse(&self, status: StatusCode, error: RpcError) -> Response {
+    fn tell(&self, status: StatusCode, error: RpcError) -> Response {
         self.node.metrics.refused(&error);
         let mut text = String::new();
         write_response(&mut text, "null", &Err(error));
         (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
 
-    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, origin: Origin, headers: &HeaderMap) -> Response {
+    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, client: Client, headers: &HeaderMap) -> Response {
         if !self.admits_origin(headers) {
             return StatusCode::FORBIDDEN.into_response();
         }
-        let Ok(permit) = Arc::clone(&self.websockets).try_acquire_owned() else {
-            return self.refuse(StatusCode::SERVICE_UNAVAILABLE, Reason::ServerBusy.error());
+        let place = match self.websockets.lend(client.origin, 1) {
+            Ok(place) => place,
+            Err(error) => return self.refuse(&client, StatusCode::SERVICE_UNAVAILABLE, error),
         };
         let config = &self.node.config;
         let news = News {
@@ -253,8 +291,8 @@ impl Server {
         let node = Arc::clone(&self.node);
         upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
             move |socket| async move {
-                let _permit = permit;
-                websocket::serve(node, origin, socket, news).await;
+                let _place = place;
+                websocket::serve(node, client, socket, news).await;
             },
         )
     }

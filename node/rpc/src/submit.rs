@@ -2,6 +2,7 @@
 
 use crate::convert;
 use crate::jsonrpc::{Json, Params, json};
+use crate::listener::Origin;
 use crate::node::Node;
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::{Index, TransactionReceipt};
@@ -22,12 +23,12 @@ pub(crate) async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Js
 
 /// `eth_sendRawTransactionSync` (EIP-7966): the receipt, as soon as there is one. Nobody looks for it in between: a waiting request
 /// costs a look-up for each new block.
-pub(crate) async fn submit_and_wait(node: &Node, params: &Params<'_>) -> Result<Json, RpcError> {
+pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let raw: Bytes = params.at_most(2)?.required(0)?;
     let wished = params.optional::<Index>(1)?.filter(|wished| wished.0 > 0);
     let patience = wished.map_or(node.config.receipt_timeout, |wished| Duration::from_millis(wished.0 as u64));
     let patience = patience.min(node.config.max_receipt_timeout);
-    let _place = node.awaited_receipts.try_acquire().map_err(|_| Reason::ServerBusy.error())?;
+    let _place = node.awaited_receipts.lend(origin, 1)?;
 
     let (mut heads, mut stopped) = (node.heads.subscribe(), node.stopped.clone());
     let hash = node.backend.submit(raw).await?;

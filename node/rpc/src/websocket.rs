@@ -5,7 +5,7 @@
 
 use crate::answer::{Reply, answer};
 use crate::backend::SyncProgress;
-use crate::listener::Origin;
+use crate::listener::Client;
 use crate::node::Node;
 use crate::server::until;
 use crate::session::Session;
@@ -34,11 +34,11 @@ pub(crate) struct News {
 }
 
 /// Serves the socket until either side ends it.
-pub(crate) async fn serve(node: Arc<Node>, origin: Origin, socket: WebSocket, news: News) {
+pub(crate) async fn serve(node: Arc<Node>, client: Client, socket: WebSocket, news: News) {
     let open = &node.metrics.websockets;
     open.inc();
     let session = Session::new(node.config.max_subscriptions_per_websocket, node.metrics.subscriptions.clone());
-    let ended = converse(&node, &session, origin, socket, news).await;
+    let ended = converse(&node, &session, &client, socket, news).await;
     open.dec();
     if let Err(error) = ended {
         tracing::debug!(%error, "WebSocket ended");
@@ -48,7 +48,7 @@ pub(crate) async fn serve(node: Arc<Node>, origin: Origin, socket: WebSocket, ne
 async fn converse(
     node: &Arc<Node>,
     session: &Session,
-    origin: Origin,
+    client: &Client,
     socket: WebSocket,
     news: News,
 ) -> Result<(), axum::Error> {
@@ -79,7 +79,7 @@ async fn converse(
                 // What the frame is called does not matter.
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     let bytes = message.into_data();
-                    working.push(async move { answer(node, Some(session), origin, &bytes).await });
+                    working.push(async move { answer(node, Some(session), client, &bytes).await });
                 }
             },
             changed = heads.changed(), if session.follows_heads() => {

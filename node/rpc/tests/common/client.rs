@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Nothing here waits for time to pass; this is where a broken server is given up.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -13,6 +13,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 pub struct Client {
     address: SocketAddr,
+    /// Where it calls from.
+    from: Ipv4Addr,
 }
 
 #[derive(Debug)]
@@ -35,11 +37,18 @@ impl HttpAnswer {
 
 impl Client {
     pub fn new(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, from: Ipv4Addr::LOCALHOST }
+    }
+
+    /// The same from another address of this machine: 127.0.0.`last`.
+    pub fn at(self, last: u8) -> Self {
+        Self { from: Ipv4Addr::new(127, 0, 0, last), ..self }
     }
 
     pub async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).await.unwrap()
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((self.from, 0))).unwrap();
+        socket.connect(self.address).await.unwrap()
     }
 
     /// One request on a connection of its own.

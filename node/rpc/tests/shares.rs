@@ -1,0 +1,170 @@
+//! What one address cannot take away from others. Addresses are those of the loopback interface, which is not spared here.
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
+mod common;
+
+use common::{Fixture, transfer};
+use corniche_rpc::RpcConfig;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+const UPGRADE: [(&str, &str); 4] = [
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("connection", "upgrade"),
+];
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
+
+fn strict() -> RpcConfig {
+    RpcConfig { spare_loopback: false, ..RpcConfig::default() }
+}
+
+/// A request whose head announces `announced` bytes and whose body has only begun.
+async fn begin(fixture: &Fixture, announced: usize, sent: &[u8]) -> TcpStream {
+    let mut stream = fixture.client.connect().await;
+    let head =
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {announced}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(sent).await.unwrap();
+    stream
+}
+
+/// Waits until a call from there is refused, or answered.
+async fn until_answered(fixture: &Fixture, from: u8, refused: bool) -> Value {
+    loop {
+        let answer = fixture.client.at(from).post(CALL).await.json();
+        if answer.get("error").is_some() == refused {
+            return answer;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_announced_and_not_sent_take_nothing() {
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let fixture = Fixture::with(config).await;
+    let mut unfinished = Vec::new();
+    for _ in 0..40 {
+        unfinished.push(begin(&fixture, 1_000, b" ").await);
+    }
+    for from in [1, 2] {
+        assert_eq!(fixture.client.at(from).post(CALL).await.json()["result"], "0x1e61", "127.0.0.{from}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_one_address_fill_a_quarter() {
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let fixture = Fixture::with(config).await;
+    let held = begin(&fixture, 1_000, &[b' '; 990]).await;
+    let refused = until_answered(&fixture, 1, true).await;
+    assert_eq!(refused["error"]["message"], "server busy: 1000 bytes of requests for one address");
+    assert_eq!(fixture.client.post(CALL).await.status, 503);
+    assert_eq!(fixture.client.at(2).post(CALL).await.json()["result"], "0x1e61");
+    drop(held);
+    until_answered(&fixture, 1, false).await;
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_told_so() {
+    let fixture = Fixture::with(strict()).await;
+    let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
+    let answer = fixture.client.http("POST", "/", &chunked, b"zz\r\nxyz").await;
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+}
+
+#[tokio::test]
+async fn websockets_of_one_address_are_a_quarter() {
+    let fixture = Fixture::with(RpcConfig { max_websockets: 8, ..strict() }).await;
+    let _first = [fixture.client.websocket().await, fixture.client.websocket().await];
+    let refused = fixture.client.http("GET", "/", &UPGRADE, b"").await;
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!(-32005)));
+    assert_eq!(refused.json()["error"]["message"], "server busy: 2 WebSockets for one address");
+    let mut other = fixture.client.at(2).websocket().await;
+    assert_eq!(other.call("eth_chainId", json!([])).await["result"], "0x1e61");
+}
+
+#[tokio::test]
+async fn filters_of_one_address_are_a_quarter() {
+    let fixture = Fixture::with(RpcConfig { max_filters: 8, ..strict() }).await;
+    let first = fixture.client.result("eth_newBlockFilter", json!([])).await;
+    fixture.client.result("eth_newFilter", json!([{}])).await;
+    let refused = (-32005, "too many filters: 2 filters for one address".to_string());
+    assert_eq!(fixture.client.error("eth_newPendingTransactionFilter", json!([])).await, refused);
+    for from in 2..5 {
+        for _ in 0..2 {
+            fixture.client.at(from).result("eth_newBlockFilter", json!([])).await;
+        }
+    }
+    assert_eq!(fixture.client.at(5).error("eth_newBlockFilter", json!([])).await.1, "too many filters: 8");
+    // What is dropped is there again.
+    assert_eq!(fixture.client.result("eth_uninstallFilter", json!([first])).await, true);
+    fixture.client.result("eth_newBlockFilter", json!([])).await;
+}
+
+#[tokio::test]
+async fn receipts_that_one_address_waits_for_are_a_quarter() {
+    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 4, ..strict() }).await;
+    let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
+    let others = async {
+        while fixture.chain.waiting_in_pool() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = fixture.client.error("eth_sendRawTransactionSync", json!([transfer(1)])).await;
+        assert_eq!(refused, (-32005, "server busy: 1 awaited receipts for one address".into()));
+        let other = fixture.client.at(2);
+        let sent = async { other.call("eth_sendRawTransactionSync", json!([transfer(1), 20_000])).await };
+        let mined = async {
+            while fixture.chain.waiting_in_pool() < 2 {
+                tokio::task::yield_now().await;
+            }
+            fixture.chain.mine(&[(transfer(0), vec![]), (transfer(1), vec![])]);
+        };
+        assert_eq!(tokio::join!(sent, mined).0["result"]["status"], "0x1");
+    };
+    assert_eq!(tokio::join!(first, others).0["result"]["status"], "0x1");
+}
+
+#[tokio::test]
+async fn what_is_refused_unread_counts_as_a_request() {
+    let config = RpcConfig { requests_per_second: Some(1), max_request_bytes: 100, ..strict() };
+    for (body, content_type, refused) in [
+        ("{", "application/json", 200),
+        ("[]", "application/json", 200),
+        (r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#, "application/json", 200),
+        (&*" ".repeat(101), "application/json", 413),
+        (CALL, "text/plain", 415),
+    ] {
+        let fixture = Fixture::with(config.clone()).await;
+        let mut limited = 0;
+        // However slow the machine: five at once and one a second would have to be let through for a minute.
+        for _ in 0..60 {
+            let answer = fixture.client.http("POST", "/", &[("content-type", content_type)], body.as_bytes()).await;
+            limited += u32::from(answer.status == 429 || answer.body.contains("rate limit exceeded"));
+            assert!(answer.status == refused || answer.status == 429, "{answer:?}");
+        }
+        // A notification is told nothing; what comes after it is.
+        let after = fixture.client.post(CALL).await.json();
+        assert!(limited > 0 || body.contains("method"), "{body}");
+        assert!(after["error"]["message"].as_str().unwrap().starts_with("rate limit exceeded"), "{body}: {after}");
+        assert_eq!(fixture.client.at(2).post(CALL).await.json()["result"], "0x1e61");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_may_ask_so_much_whatever_its_address_may() {
+    let config = RpcConfig { requests_per_second_per_connection: Some(1), ..strict() };
+    let fixture = Fixture::with(config).await;
+    let mut socket = fixture.client.websocket().await;
+    let mut refused = None;
+    for _ in 0..60 {
+        let answer = socket.call("eth_chainId", json!([])).await;
+        refused = answer["error"]["message"].as_str().map(String::from).or(refused);
+    }
+    let refused = refused.unwrap();
+    assert!(refused.starts_with("rate limit exceeded: 1 requests per second for one connection; try again in "), "{refused}");
+    assert_eq!(fixture.client.post(CALL).await.json()["result"], "0x1e61", "another connection has its own");
+}
