@@ -40,6 +40,8 @@ pub struct RpcConfig {
     /// Requests of one WebSocket that are answered at the same time; reading stops at this number.
     pub max_requests_per_websocket: usize,
     pub max_subscriptions_per_websocket: usize,
+    /// Bytes of notifications that one block, or one pending transaction, may bring to one WebSocket, whose client is dropped beyond that.
+    pub max_notified_bytes: usize,
     /// A subscriber this many blocks behind is disconnected: it would not catch up.
     pub max_blocks_behind: u64,
     /// Pending transactions a subscriber to them may be behind.
@@ -110,6 +112,7 @@ impl Default for RpcConfig {
             max_batch: 1000,
             max_requests_per_websocket: 16,
             max_subscriptions_per_websocket: 32,
+            max_notified_bytes: 64 << 20,
             max_blocks_behind: 10_000,
             max_pending_behind: 1024,
             max_filters: 1024,

@@ -23,6 +23,7 @@ use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
 use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError, openrpc};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Caller<'_> {
     /// Answers one request that this node serves.
@@ -291,7 +292,7 @@ impl Caller<'_> {
             "logs" => {
                 let filter: Filter = params.optional(1)?.unwrap_or_default();
                 logs::check(self.node, &filter)?;
-                Topic::Logs(Box::new(filter))
+                Topic::Logs(Arc::new(filter))
             }
             "syncing" => Topic::Syncing { told: None },
             "newPendingTransactions" => Topic::Pending { full: params.optional(1)?.unwrap_or(false) },

@@ -124,6 +124,11 @@ pub(crate) fn matching(block: &ChainBlock, filter: &Filter) -> impl Iterator<Ite
         .filter(|log| filter.matches_address(log.inner.address) && filter.matches_topics(log.inner.data.topics()))
 }
 
+/// About how many bytes of JSON a log makes.
+pub(crate) fn json_bytes(log: &Log) -> usize {
+    LOG_JSON_BYTES + 2 * log.inner.data.data.len()
+}
+
 /// Results so far, within the limits on their number and size.
 struct Found {
     logs: Vec<Log>,
@@ -144,7 +149,7 @@ impl Found {
                 let message = format!("{phrase} {} results", self.max_logs);
                 return Err(RpcError::new(Reason::TooManyResults.code(), message));
             }
-            self.bytes += LOG_JSON_BYTES + 2 * log.inner.data.data.len();
+            self.bytes += json_bytes(&log);
             if self.bytes > self.max_bytes {
                 return Err(Reason::ResponseTooLarge.error());
             }

@@ -1,26 +1,24 @@
 //! Subscriptions of one WebSocket.
 //!
-//! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due;
-//! a client that reads slowly gets everything later, and nothing queues for it meanwhile.
+//! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due, one
+//! subscription after the other; a client that reads slowly gets everything later, and nothing queues for it meanwhile.
 
 use crate::backend::SyncProgress;
 use crate::convert;
 use crate::filters::random_id;
-use crate::logs;
-use crate::node::Node;
-use alloy_primitives::{B256, U128};
+use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError, SUBSCRIPTION};
 use corniche_types::Height;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a subscription is about.
 pub(crate) enum Topic {
     NewHeads,
-    Logs(Box<Filter>),
+    Logs(Arc<Filter>),
     Pending {
         full: bool,
     },
@@ -28,6 +26,12 @@ pub(crate) enum Topic {
     Syncing {
         told: Option<bool>,
     },
+}
+
+/// What a subscription is told of a block.
+pub(crate) enum Due {
+    Header,
+    Logs(Arc<Filter>),
 }
 
 pub(crate) struct Session {
@@ -103,39 +107,32 @@ impl Session {
         started.map(|subscription| subscription.next).min()
     }
 
-    /// Messages about the block at `height`, to those that have not had them.
-    pub fn tell_block(&self, node: &Node, height: Height) -> Vec<String> {
-        let mut messages = Vec::new();
-        let Some(block) = node.backend.block(height) else { return messages };
-        for (id, subscription) in self.lock().iter_mut() {
+    /// The next subscription that is due something of the block at `height`. From now on it counts as told: a connection that fails to tell
+    /// it ends.
+    pub fn take_due(&self, height: Height) -> Option<(U128, Due)> {
+        self.lock().iter_mut().find_map(|(id, subscription)| {
             if !subscription.started || subscription.next > height.0 {
-                continue;
+                return None;
             }
-            match &subscription.topic {
-                Topic::NewHeads => messages.push(notification(*id, &convert::header(&block))),
-                Topic::Logs(filter) => {
-                    messages.extend(logs::matching(&block, filter).map(|log| notification(*id, &log)));
-                }
-                Topic::Pending { .. } | Topic::Syncing { .. } => continue,
-            }
+            let due = match &subscription.topic {
+                Topic::NewHeads => Due::Header,
+                Topic::Logs(filter) => Due::Logs(filter.clone()),
+                Topic::Pending { .. } | Topic::Syncing { .. } => return None,
+            };
             subscription.next = height.0 + 1;
-        }
-        messages
+            Some((*id, due))
+        })
     }
 
-    /// Messages about a transaction that entered the pool.
-    pub fn tell_pending(&self, node: &Node, hash: B256) -> Vec<String> {
+    /// Subscriptions to transactions that enter the pool, each with whether it wants them in full.
+    pub fn of_pending(&self) -> Vec<(U128, bool)> {
         let subscriptions = self.lock();
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
-        let messages = started.filter_map(|(id, subscription)| match subscription.topic {
-            Topic::Pending { full: false } => Some(notification(*id, &hash)),
-            Topic::Pending { full: true } => {
-                let waiting = node.backend.pool_transaction(&hash)?;
-                Some(notification(*id, &convert::pending_transaction(waiting.transaction(), waiting.sender())))
-            }
+        let of_pending = started.filter_map(|(id, subscription)| match subscription.topic {
+            Topic::Pending { full } => Some((*id, full)),
             Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } => None,
         });
-        messages.collect()
+        of_pending.collect()
     }
 
     /// Messages to those who have not heard whether this node catches up, or heard otherwise. The first comes at once: who subscribes
@@ -177,7 +174,8 @@ impl Drop for Session {
     }
 }
 
-fn notification<T: Serialize>(id: U128, result: &T) -> String {
+/// The message that tells a subscription something.
+pub(crate) fn notification<T: Serialize>(id: U128, result: &T) -> String {
     #[derive(Serialize)]
     struct Notification<'a, T> {
         jsonrpc: &'static str,

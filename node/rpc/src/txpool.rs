@@ -111,10 +111,14 @@ fn in_a_line(transaction: &VerifiedTransaction) -> String {
     format!("{to}: {value} wei + {gas} gas × {price} wei")
 }
 
+/// About how many bytes of JSON a transaction makes.
+pub(crate) fn json_bytes(transaction: &VerifiedTransaction) -> usize {
+    TRANSACTION_JSON_BYTES + 2 * transaction.transaction().raw().len()
+}
+
 /// Refuses, before it is written, an answer that would be too large.
 fn within_limits(node: &Node, pool: &[VerifiedTransaction]) -> Result<(), RpcError> {
-    let bytes =
-        pool.iter().map(|transaction| TRANSACTION_JSON_BYTES + 2 * transaction.transaction().raw().len()).sum::<usize>();
+    let bytes = pool.iter().map(json_bytes).sum::<usize>();
     let most = node.config.max_response_bytes;
     if bytes > most {
         return Err(Reason::ResponseTooLarge.with(format!(

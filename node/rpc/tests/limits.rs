@@ -173,6 +173,87 @@ async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
     assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x3c");
 }
 
+/// Bytes of JSON that a log with so much data is counted for.
+const fn log_json(data: usize) -> usize {
+    700 + 2 * data
+}
+
+fn large_log(data: usize) -> corniche_types::Log {
+    corniche_types::Log { data: vec![7; data].into(), ..log(ECHO, &[1]) }
+}
+
+/// All of a block's notifications at once would be twelve times what may be in memory.
+#[tokio::test]
+async fn large_notifications_are_made_one_at_a_time() {
+    const DATA: usize = 100_000;
+    let config = RpcConfig { max_response_bytes_in_flight: log_json(DATA), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let mut socket = fixture.client.websocket().await;
+    let mut subscriptions = Vec::new();
+    for _ in 0..4 {
+        subscriptions.push(socket.subscribe(json!(["logs", {}])).await);
+    }
+    fixture.chain.mine(&[(transfer(0), vec![large_log(DATA); 3])]);
+    let mut told = std::collections::BTreeMap::<String, Vec<Value>>::new();
+    for _ in 0..12 {
+        let message = socket.next().await.unwrap();
+        let (name, log) = (&message["params"]["subscription"], &message["params"]["result"]);
+        told.entry(name.as_str().unwrap().into()).or_default().push(log["logIndex"].clone());
+    }
+    assert!(subscriptions.iter().all(|name| told[name] == ["0x0", "0x1", "0x2"].map(Value::from)), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
+    // More than the kernel's buffers on both sides hold.
+    const DATA: usize = 16_000_000;
+    let config = RpcConfig {
+        max_response_bytes_in_flight: log_json(DATA) + 50_000,
+        idle_timeout: Duration::from_secs(20),
+        ..RpcConfig::default()
+    };
+    let fixture = Fixture::with(config).await;
+    let mut stalled = fixture.client.websocket().await;
+    stalled.subscribe(json!(["logs", {}])).await;
+    let mut waiting = fixture.client.websocket().await;
+    let name = waiting.subscribe(json!(["logs", {}])).await;
+    let many: Vec<_> = (1..301).map(|nonce| (transfer(nonce), vec![])).collect();
+    fixture.chain.mine(&many);
+    fixture.chain.mine(&[(transfer(0), vec![large_log(DATA)])]);
+    let block = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": ["0x1", true]}).to_string();
+    // A large answer has no room beside it.
+    while fixture.client.post(&block).await.json().get("error").is_none() {
+        let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+        assert!(metrics.contains("corniche_rpc_websockets 2\n"), "it was dropped before it counted");
+    }
+    drop(stalled);
+    assert_eq!(waiting.notification(&name).await["data"].as_str().unwrap().len(), 2 + 2 * DATA, "who waits has its turn");
+    while fixture.client.post(&block).await.json().get("error").is_some() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_socket_is_told_so_much_of_a_block() {
+    const DATA: usize = 10_000;
+    let config = RpcConfig { max_notified_bytes: 4 * log_json(DATA), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let mut greedy = fixture.client.websocket().await;
+    let mut modest = fixture.client.websocket().await;
+    for _ in 0..3 {
+        greedy.subscribe(json!(["logs", {}])).await;
+    }
+    let name = modest.subscribe(json!(["logs", {}])).await;
+    for nonce in 0..2 {
+        fixture.chain.mine(&[(transfer(nonce), vec![large_log(DATA); 2])]);
+    }
+    let reason = format!("too much: a block brought more than {} bytes of notifications", 4 * log_json(DATA));
+    assert_eq!(greedy.farewell().await, Some((1008, reason)));
+    for block in ["0x1", "0x1", "0x2", "0x2"] {
+        assert_eq!(modest.notification(&name).await["blockNumber"], block);
+    }
+}
+
 #[tokio::test]
 async fn stopping_answers_what_is_under_way_and_says_goodbye() {
     let fixture = Fixture::start().await;
