@@ -54,6 +54,12 @@ impl PeerMessage {
         wire::encode(self).into()
     }
 
+    /// Whether this is an encoding of [`Self::Transactions`], if it is one of anything: they are checked apart from the rest.
+    pub fn carries_transactions(bytes: &[u8]) -> bool {
+        const TRANSACTIONS: u8 = 3;
+        bytes.starts_with(&[wire::VERSION, TRANSACTIONS])
+    }
+
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         let message = wire::decode(bytes)?;
         match &message {

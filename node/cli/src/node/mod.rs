@@ -5,6 +5,7 @@ mod clock;
 mod config;
 mod core;
 mod disk;
+mod fair;
 mod inbox;
 mod journal;
 mod metrics;

@@ -6,7 +6,7 @@ use super::{
     clock, core,
     journal::Journal,
     metrics::NodeMetrics,
-    shared::Shared,
+    shared::{Shared, count},
     verify::Verifiers,
 };
 use crate::{
@@ -343,7 +343,10 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
                 tracing::info!(%peer, "disconnected");
                 shared.inbox.answer(Input::PeerDown { peer: peer.id.0.0 });
             }
-            Event::Message { from, bytes, .. } => verifiers.check(from.id, from.validator, bytes),
+            Event::Message { from, bytes, .. } => {
+                let taken = verifiers.check(from.id, from.validator, bytes);
+                count(&shared.counters.inbox_dropped, usize::from(!taken));
+            }
             Event::Request { bytes, reply, .. } => {
                 let reader = reader.clone();
                 tokio::task::spawn_blocking(move || {

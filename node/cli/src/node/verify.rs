@@ -1,6 +1,16 @@
 //! What peers send, checked on threads of its own before the pipeline sees it.
+//!
+//! ```text
+//! validators: engine, certificates ─▶ verify-n ×threads ─╮
+//! validators: transactions ─────────▶ verify-shared ─────┼─▶ inbox
+//! everybody else ───────────────────▶ verify-guests ─────╯
+//! ```
+//! Checking a message of 256 transactions takes a hundred times as long as a vote, so they have a thread of their own: what
+//! validators pass on to each other delays no vote. On each thread peers are served in turn ([`FairQueue`]), so that one that
+//! floods delays nobody but itself, and what waits is bounded in bytes.
 
 use super::{
+    fair::{FairQueue, Share},
     mirror::Mirror,
     shared::{Shared, count},
 };
@@ -8,20 +18,24 @@ use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{Input, PeerMessage};
 use corniche_types::{Bytes, ValidatorIndex};
-use std::{
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{sync::Arc, thread};
+
+const MIB: usize = 1 << 20;
+/// Of one validator, for engine and certificates: a batch has up to 8 MiB, and votes come many at a time.
+const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB };
+const ENGINE_BYTES: usize = 256 * MIB;
+/// Of one peer that passes transactions on; an honest one sends 256 of them, or 512 KiB, every 5 ms at most.
+const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB };
+const TRANSACTIONS_BYTES: usize = 64 * MIB;
+const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB };
+const GUEST_BYTES: usize = 32 * MIB;
 
 /// A message as it came from the network.
 type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
+type Queue = Arc<FairQueue<PeerKey, Unchecked>>;
 
-/// Checks peers' messages on a few threads; a peer's messages keep their order because it stays with one thread. Everybody
-/// outside the committee shares one thread of its own, so that nobody there can crowd out a validator.
-pub struct Verifiers {
-    guests: mpsc::SyncSender<Unchecked>,
-    validators: Vec<mpsc::SyncSender<Unchecked>>,
-}
+/// Checks peers' messages on a few threads. A peer's messages of one kind keep their order because they stay with one thread.
+pub struct Verifiers(Queues);
 
 impl Verifiers {
     pub fn spawn(
@@ -31,11 +45,11 @@ impl Verifiers {
         shared: &Arc<Shared>,
         network: &NetworkHandle,
     ) -> Self {
-        let queue = |name: String, capacity: usize| {
-            let (sender, receiver) = mpsc::sync_channel::<Unchecked>(capacity);
-            let (shared, network, verifier) = (shared.clone(), network.clone(), verifier.clone());
+        let queues = Queues::new(threads);
+        for (name, queue) in queues.all() {
+            let (shared, network, verifier, queue) = (shared.clone(), network.clone(), verifier.clone(), queue.clone());
             let body = move || {
-                while let Ok((peer, validator, bytes)) = receiver.recv() {
+                while let Some((peer, validator, bytes)) = queue.take() {
                     match check(peer, validator, &bytes, chain_id, verifier.as_deref(), &shared.mirror) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| {
                             // A full inbox drops peers' messages; whoever lacks something asks for it.
@@ -54,21 +68,51 @@ impl Verifiers {
                 }
             };
             thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
-            sender
-        };
+        }
+        Self(queues)
+    }
+
+    /// Queues one message; false when its queue is full and drops it.
+    pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
+        let length = bytes.len();
+        self.0.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+    }
+}
+
+impl Drop for Verifiers {
+    fn drop(&mut self) {
+        self.0.all().for_each(|(_, queue)| queue.close());
+    }
+}
+
+struct Queues {
+    guests: Queue,
+    transactions: Queue,
+    engine: Vec<Queue>,
+}
+
+impl Queues {
+    fn new(threads: usize) -> Self {
+        let queue = |share, bytes| Arc::new(FairQueue::new(share, bytes));
         Self {
-            guests: queue("verify-guests".into(), 64),
-            validators: (0..threads.max(1)).map(|number| queue(format!("verify-{number}"), 1_024)).collect(),
+            guests: queue(GUEST_SHARE, GUEST_BYTES),
+            transactions: queue(TRANSACTIONS_SHARE, TRANSACTIONS_BYTES),
+            engine: (0..threads.max(1)).map(|_| queue(ENGINE_SHARE, ENGINE_BYTES)).collect(),
         }
     }
 
-    /// Queues one message; a full queue drops it.
-    pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) {
-        let queue = match validator {
-            Some(index) => &self.validators[index.as_usize() % self.validators.len()],
+    /// With the names of their threads.
+    fn all(&self) -> impl Iterator<Item = (String, &Queue)> {
+        let engine = self.engine.iter().enumerate().map(|(number, queue)| (format!("verify-{number}"), queue));
+        [("verify-guests".into(), &self.guests), ("verify-shared".into(), &self.transactions)].into_iter().chain(engine)
+    }
+
+    fn of(&self, validator: Option<ValidatorIndex>, bytes: &[u8]) -> &Queue {
+        match validator {
             None => &self.guests,
-        };
-        let _ = queue.try_send((peer, validator, bytes));
+            Some(_) if PeerMessage::carries_transactions(bytes) => &self.transactions,
+            Some(index) => &self.engine[index.as_usize() % self.engine.len()],
+        }
     }
 }
 
@@ -101,4 +145,48 @@ fn check(
             })
             .collect::<Result<_, String>>()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::transfer;
+    use corniche_types::B256;
+
+    fn peer(number: u16) -> (PeerKey, Option<ValidatorIndex>) {
+        (PeerKey(B256::with_last_byte(number as u8)), Some(ValidatorIndex(number)))
+    }
+
+    /// Two validators share a thread with any two others.
+    #[test]
+    fn a_validator_that_floods_keeps_out_nobody_else() {
+        let queues = Queues::new(2);
+        let offer = |from: u16, message: &PeerMessage| {
+            let ((peer, validator), bytes) = (peer(from), message.encode());
+            let length = bytes.len();
+            queues.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+        };
+        let raw = transfer(0, 1).transaction().raw().clone();
+        let flood = PeerMessage::Transactions(vec![raw.clone(); 256]);
+        let dropped = (0..10_000).filter(|_| !offer(0, &flood)).count();
+        assert!(dropped > 9_000, "bounded");
+        let votes = PeerMessage::Engine(Bytes::from(vec![7; 1 << 20]));
+        assert!((0..1_000).filter(|_| offer(0, &votes)).count() <= 24, "in bytes, too");
+
+        // Its engine messages and another's come first in what is left of the queue.
+        let (vote, passed_on) = (PeerMessage::Engine(Bytes::from_static(b"vote")), PeerMessage::Transactions(vec![raw]));
+        assert!(offer(2, &vote) && offer(2, &passed_on) && offer(1, &passed_on));
+        let first = |queue: &Queue| [(); 3].map(|()| queue.take().unwrap().1.unwrap().0);
+        assert_eq!(first(&queues.engine[0]), [0, 2, 0]);
+        assert_eq!(first(&queues.transactions), [0, 2, 1]);
+    }
+
+    #[test]
+    fn a_message_is_known_by_its_first_bytes() {
+        let transactions = PeerMessage::Transactions(Vec::new()).encode();
+        assert!(PeerMessage::carries_transactions(&transactions));
+        let others = [PeerMessage::Engine(Bytes::new()), PeerMessage::CertificateShare(Bytes::new())];
+        assert!(!others.iter().any(|other| PeerMessage::carries_transactions(&other.encode())));
+        assert!(![&[][..], &transactions[..1], &[9, 9]].into_iter().any(PeerMessage::carries_transactions));
+    }
 }
