@@ -107,7 +107,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
                 Output::Append(block) => appending.push(block.clone()),
                 // On disk before the user is answered.
                 Output::Pending { transaction, from_user: true } => journal.add(transaction),
-                Output::Dropped { hash, .. } => journal.remove(hash),
+                Output::Dropped { hash, .. } => journal.gone(hash),
                 _ => {}
             }
             ports.carry_out(output);
@@ -123,7 +123,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
         pipeline.handle(clock::now(), input);
         if let Some(height) = durable {
             appending.durable(height, |transactions| {
-                transactions.iter().for_each(|hash| journal.remove(hash));
+                transactions.iter().for_each(|hash| journal.executed(hash));
                 ports.shared.mirror.executed(transactions);
             });
         }

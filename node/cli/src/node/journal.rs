@@ -2,14 +2,16 @@
 //!
 //! The file is appended to before a user is answered, so killing the process loses nothing that was answered; it is not
 //! synced, so the machine losing its power may. A record is a length (4 bytes, little endian), the first 4 bytes of the
-//! digest of what follows, and the raw transaction. What is at the end and is not a whole record is cut. Records of
-//! transactions that were executed or dropped meanwhile stay until they are more than the others; admitted again at the next
-//! start, they are refused.
+//! digest of what follows, and the raw transaction; with [`GONE`] in the length, what follows is the hash of one that left
+//! the pool unexecuted (replaced, evicted, expired) and must not come back. Records of transactions that were executed stay
+//! until they are more than the others; admitted again at the next start, they are refused.
+//!
+//! Nothing about this file keeps a node from starting: what cannot be read is put aside, with a warning that names it.
 
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{B256, Bytes};
+use corniche_types::{Address, B256, Bytes, keccak256};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -17,9 +19,13 @@ use std::{
 
 /// Most bytes of transactions kept; more are not (the pool holds them all the same).
 const MOST_BYTES: usize = 16 << 20;
+/// The same of one sender, so that none fills it for the others.
+const MOST_BYTES_OF_ONE: usize = 1 << 20;
 /// Records that are not needed any more are left alone until they are so many bytes, and more than the others.
 const SLACK_BYTES: usize = 1 << 20;
 const HEAD: usize = 8;
+/// Bit in a record's length.
+const GONE: u32 = 1 << 31;
 
 /// The file and what is needed of it.
 pub struct Journal {
@@ -29,8 +35,9 @@ pub struct Journal {
     /// Of the file, and of what is needed of it.
     bytes: usize,
     needed_bytes: usize,
+    needed_of: BTreeMap<Address, usize>,
     /// By arrival.
-    needed: BTreeMap<u64, Bytes>,
+    needed: BTreeMap<u64, (Address, Bytes)>,
     places: BTreeMap<B256, u64>,
     next: u64,
 }
@@ -38,44 +45,94 @@ pub struct Journal {
 impl Journal {
     /// Opens it in a data directory, with the transactions that were in it. They are to be given to admission again, and those
     /// that it takes come back here by [`Self::add`].
-    pub fn open(data: &Path) -> io::Result<(Self, Vec<Bytes>)> {
+    pub fn open(data: &Path) -> (Self, Vec<Bytes>) {
         let path = data.join("pool.journal");
         let found = match fs::read(&path) {
-            Ok(bytes) => records(&bytes.into()),
+            Ok(bytes) => {
+                let (found, rest) = records(&bytes.into());
+                if rest > 0 {
+                    put_aside(&path, &format!("{rest} bytes at its end are no whole records"));
+                }
+                found
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
+            Err(error) => {
+                put_aside(&path, &format!("it cannot be read: {error}"));
+                Vec::new()
+            }
         };
-        let mut journal =
-            Self { path, file: None, bytes: 0, needed_bytes: 0, needed: BTreeMap::new(), places: BTreeMap::new(), next: 0 };
+        let mut journal = Self {
+            path,
+            file: None,
+            bytes: 0,
+            needed_bytes: 0,
+            needed_of: BTreeMap::new(),
+            needed: BTreeMap::new(),
+            places: BTreeMap::new(),
+            next: 0,
+        };
         // Until admission has had its say, all of them are needed.
-        journal.needed = (0..).zip(found.iter().cloned()).collect();
-        journal.rewrite()?;
-        journal.needed.clear();
-        Ok((journal, found))
+        let written = journal.rewrite(&found);
+        journal.check(written);
+        (journal, found)
     }
 
     /// A user's transaction entered the pool.
     pub fn add(&mut self, transaction: &VerifiedTransaction) {
-        let raw = transaction.transaction().raw();
-        if self.needed_bytes + raw.len() > MOST_BYTES || self.places.contains_key(&transaction.hash()) {
+        let (raw, sender) = (transaction.transaction().raw(), transaction.sender());
+        let length = raw.len() + HEAD;
+        let of_sender = self.needed_of.get(&sender).copied().unwrap_or(0);
+        let is_full = self.needed_bytes + length > MOST_BYTES || of_sender + length > MOST_BYTES_OF_ONE;
+        if is_full || self.places.contains_key(&transaction.hash()) {
             return;
         }
         self.places.insert(transaction.hash(), self.next);
-        self.needed.insert(self.next, raw.clone());
+        self.needed.insert(self.next, (sender, raw.clone()));
         self.next += 1;
-        self.needed_bytes += raw.len() + HEAD;
-        self.bytes += raw.len() + HEAD;
-        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&record(raw)));
+        self.needed_bytes += length;
+        self.needed_of.insert(sender, of_sender + length);
+        self.append(&record(raw));
+    }
+
+    /// It was executed.
+    pub fn executed(&mut self, hash: &B256) {
+        if self.forget(hash) {
+            self.tidy();
+        }
+    }
+
+    /// It left the pool unexecuted.
+    pub fn gone(&mut self, hash: &B256) {
+        if self.forget(hash) {
+            self.append(&gone(hash));
+            self.tidy();
+        }
+    }
+
+    /// True when it was needed.
+    fn forget(&mut self, hash: &B256) -> bool {
+        let Some((sender, raw)) = self.places.remove(hash).and_then(|place| self.needed.remove(&place)) else { return false };
+        let length = raw.len() + HEAD;
+        self.needed_bytes -= length;
+        let of_sender = self.needed_of.remove(&sender).unwrap_or(0).saturating_sub(length);
+        if of_sender > 0 {
+            self.needed_of.insert(sender, of_sender);
+        }
+        true
+    }
+
+    fn append(&mut self, record: &[u8]) {
+        self.bytes += record.len();
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(record));
         self.check(written);
     }
 
-    /// It was executed, or left the pool.
-    pub fn remove(&mut self, hash: &B256) {
-        let Some(raw) = self.places.remove(hash).and_then(|place| self.needed.remove(&place)) else { return };
-        self.needed_bytes -= raw.len() + HEAD;
+    /// Writes it anew when most of it is not needed.
+    fn tidy(&mut self) {
         let garbage = self.bytes - self.needed_bytes;
         if garbage >= SLACK_BYTES.max(self.needed_bytes) {
-            let written = self.rewrite();
+            let needed: Vec<Bytes> = self.needed.values().map(|(_, raw)| raw.clone()).collect();
+            let written = self.rewrite(&needed);
             self.check(written);
         }
     }
@@ -83,14 +140,15 @@ impl Journal {
     /// Without the disk the node goes on, and a restart would lose what is in the pool only.
     fn check(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
-            tracing::warn!(%error, "users' transactions cannot be kept over a restart any more");
+            let path = self.path.display();
+            tracing::warn!(%error, "{path} cannot be written: users' transactions are not kept over a restart");
             self.file = None;
         }
     }
 
     /// Writes what is needed beside the file, then puts it in its place.
-    fn rewrite(&mut self) -> io::Result<()> {
-        let content: Vec<u8> = self.needed.values().flat_map(record).collect();
+    fn rewrite(&mut self, needed: &[Bytes]) -> io::Result<()> {
+        let content: Vec<u8> = needed.iter().flat_map(record).collect();
         let beside = self.path.with_extension("new");
         fs::write(&beside, &content)?;
         fs::rename(&beside, &self.path)?;
@@ -100,42 +158,60 @@ impl Journal {
     }
 }
 
+/// Out of the way of a new file, for the operator to look at.
+fn put_aside(path: &Path, why: &str) {
+    let aside = path.with_extension("journal.broken");
+    let (from, to) = (path.display(), aside.display());
+    match fs::rename(path, &aside) {
+        Ok(()) => tracing::warn!("{from}: {why}; put aside as {to}"),
+        Err(error) => tracing::warn!("{from}: {why}; it cannot be put aside as {to}: {error}"),
+    }
+}
+
 fn record(raw: &Bytes) -> Vec<u8> {
     let length = u32::try_from(raw.len()).expect("invariant: a transaction has at most 128 KiB");
     [&length.to_le_bytes(), &corniche_crypto::digest(raw).0[..4], raw].concat()
 }
 
-/// Whole records from the start, each once: a transaction that was admitted again stands there again.
-fn records(bytes: &Bytes) -> Vec<Bytes> {
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+fn gone(hash: &B256) -> Vec<u8> {
+    let length = GONE | B256::len_bytes() as u32;
+    [&length.to_le_bytes(), &corniche_crypto::digest(&hash.0).0[..4], &hash.0].concat()
+}
+
+/// What whole records from the start leave, each transaction once (one that was admitted again stands there again), in order;
+/// and how many bytes follow that are none.
+fn records(bytes: &Bytes) -> (Vec<Bytes>, usize) {
+    let (mut found, mut places) = (BTreeMap::new(), BTreeMap::new());
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + HEAD) {
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let end = at.saturating_add(HEAD).saturating_add(length);
-        let Some(raw) = bytes.get(at + HEAD..end) else { break };
-        let digest = corniche_crypto::digest(raw);
-        if digest.0[..4] != head[4..] {
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let end = at.saturating_add(HEAD).saturating_add((length & !GONE) as usize);
+        let Some(content) = bytes.get(at + HEAD..end) else { break };
+        if corniche_crypto::digest(content).0[..4] != head[4..] {
             break;
         }
-        if seen.insert(digest) {
-            found.push(Bytes(bytes.0.slice(at + HEAD..end)));
+        if length & GONE == 0 {
+            let place = *places.entry(keccak256(content)).or_insert(at);
+            found.insert(place, Bytes(bytes.0.slice(at + HEAD..end)));
+        } else if let Some(place) = B256::try_from(content).ok().and_then(|hash| places.remove(&hash)) {
+            found.remove(&place);
         }
         at = end;
     }
-    found
+    (found.into_values().collect(), bytes.len() - at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::testing::transfer;
+    use crate::node::testing::{long_transfer, transfer};
 
     fn raw(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
         nonces.map(|nonce| transfer(nonce, 1).transaction().raw().clone()).collect()
     }
 
     fn reopened(directory: &Path) -> (Journal, Vec<Bytes>) {
-        Journal::open(directory).unwrap()
+        Journal::open(directory)
     }
 
     #[test]
@@ -188,12 +264,64 @@ mod tests {
         let mut longest = 0;
         for _ in 0..400 {
             some.iter().for_each(|transaction| journal.add(transaction));
-            some.iter().for_each(|transaction| journal.remove(&transaction.hash()));
+            some.iter().for_each(|transaction| journal.executed(&transaction.hash()));
             longest = longest.max(length());
         }
         assert!((SLACK_BYTES / 2..SLACK_BYTES * 2).contains(&longest), "{longest}");
         assert!(length() < longest, "it was written anew");
         assert!(journal.bytes == length() && journal.needed.len() == 1);
         assert_eq!(reopened(directory.path()).1.first(), Some(kept.transaction().raw()));
+    }
+
+    #[test]
+    fn what_left_the_pool_unexecuted_does_not_come_back_unless_it_was_given_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = reopened(directory.path());
+        let some: Vec<_> = (0..6).map(|nonce| transfer(nonce, 1)).collect();
+        some.iter().for_each(|transaction| journal.add(transaction));
+        [0, 2, 4].iter().for_each(|index: &usize| journal.gone(&some[*index].hash()));
+        journal.add(&some[2]);
+        journal.gone(&B256::repeat_byte(7));
+        let expected = [1, 3, 5, 2].map(|nonce| some[nonce].transaction().raw().clone());
+        assert_eq!(reopened(directory.path()).1, expected);
+        assert_eq!(reopened(directory.path()).1, expected, "and stays so");
+    }
+
+    #[test]
+    fn one_sender_does_not_fill_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = reopened(directory.path());
+        let long: Vec<_> = (0..12).map(|nonce| long_transfer(nonce, 100 << 10)).collect();
+        long.iter().for_each(|transaction| journal.add(transaction));
+        assert_eq!(reopened(directory.path()).1.len(), 10, "a mebibyte of them");
+        let (mut journal, _) = reopened(directory.path());
+        long.iter().for_each(|transaction| journal.add(transaction));
+        journal.executed(&long[0].hash());
+        journal.gone(&long[1].hash());
+        long[10..].iter().for_each(|transaction| journal.add(transaction));
+        assert_eq!(journal.needed.len(), 10, "what left makes room");
+    }
+
+    #[test]
+    fn a_broken_file_is_put_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pool.journal");
+        // Not even a file.
+        fs::create_dir_all(path.join("inside")).unwrap();
+        let (mut journal, found) = reopened(directory.path());
+        assert!(found.is_empty() && directory.path().join("pool.journal.broken/inside").is_dir());
+        journal.add(&transfer(0, 1));
+        fs::remove_dir_all(directory.path().join("pool.journal.broken")).unwrap();
+        let good = fs::read(&path).unwrap();
+        let bad = [&good[..], b"and something else"].concat();
+        fs::write(&path, &bad).unwrap();
+        assert_eq!(reopened(directory.path()).1, raw(0..1));
+        assert_eq!(fs::read(directory.path().join("pool.journal.broken")).unwrap(), bad);
+        assert_eq!(fs::read(&path).unwrap(), good);
+        // Where nothing can be written, the node runs without it.
+        let nowhere = directory.path().join("nowhere");
+        let (mut journal, found) = reopened(&nowhere);
+        journal.add(&transfer(0, 1));
+        assert!(found.is_empty() && journal.file.is_none());
     }
 }

@@ -149,7 +149,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     let runtime = tokio::runtime::Handle::current();
-    let (journal, kept) = Journal::open(&data).context("cannot read users' transactions of the last run")?;
+    let (journal, kept) = Journal::open(&data);
     admit_again(&mut pipeline, kept, genesis.chain_id);
     let threads = core::spawn(
         (pipeline, journal),

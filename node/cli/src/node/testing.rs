@@ -16,6 +16,15 @@ pub fn genesis() -> Genesis {
 
 /// A transfer of so many wei by the first development account.
 pub fn transfer(nonce: u64, wei: u64) -> VerifiedTransaction {
+    signed(nonce, wei, Vec::new())
+}
+
+/// A transfer with so many bytes of input.
+pub fn long_transfer(nonce: u64, input: usize) -> VerifiedTransaction {
+    signed(nonce, 1, vec![0; input])
+}
+
+fn signed(nonce: u64, wei: u64, input: Vec<u8>) -> VerifiedTransaction {
     let raw = dev_accounts()[0].key.sign(TxEip1559 {
         chain_id: CHAIN,
         nonce,
@@ -25,7 +34,7 @@ pub fn transfer(nonce: u64, wei: u64) -> VerifiedTransaction {
         to: TxKind::Call(Address::ZERO),
         value: U256::from(wei),
         access_list: Default::default(),
-        input: Default::default(),
+        input: input.into(),
     });
     corniche_admission::check(raw, CHAIN).unwrap()
 }
