@@ -282,15 +282,16 @@ impl Start {
             below = Height(below.0 - 1);
         }
         let uncertified = (certified.0 + 1..=height.0)
-            .filter_map(|number| reader.block(Height(number)).map(|stored| (Height(number), stored.hash)))
+            .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
             .collect();
-        let down = (1..=height.0).rev().map_while(|number| Some(reader.block(Height(number))?.header().clone()));
+        // As many as a rotation has, which are thousands where blocks come fast.
+        let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
         Self { height, head, gas_in_second, uncertified, rotation: Rotation::of_chain(down) }
     }
 }
 
 fn header_at(reader: &Reader, height: Height) -> Header {
-    reader.block(height).expect("invariant: every height up to the head is stored").header().clone()
+    reader.header(height).expect("invariant: every height up to the head is stored")
 }
 
 fn genesis_header(reader: &Reader) -> Header {
