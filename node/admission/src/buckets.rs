@@ -16,6 +16,8 @@ use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
 
 /// How long a validator in place `p` lets those before it try, for each of them.
 pub const TURN_MS: u64 = 2_000;
+/// What waits so many turns, with whatever of its sender executed meanwhile, anybody proposes who has it.
+pub(crate) const MOST_TURNS: u64 = 4;
 /// A rotation lasts so long on the clock of the chain.
 pub const ROTATION_SECONDS: u64 = 30;
 /// Transactions that come within so long of a rotation may have been sent to either owner.
@@ -65,18 +67,21 @@ pub struct Standing {
     /// Its place in the sender's order; 0 owns. `None`: this node proposes nothing.
     pub place: Option<u32>,
     /// It was given to this node by a user, or by a node outside the committee: this node sees to it that somebody proposes
-    /// it, and waits for all that are before it. What a validator passed on, it passed on when its turn was near.
+    /// it.
     pub ours: bool,
+    /// Another node had it before, and passed it on when the turn of this one was near; for what a user gives this node, it
+    /// waits for all that are before it.
+    pub passed_on: bool,
 }
 
 impl Standing {
     /// Of a node that proposes whatever it is given.
-    pub const ALONE: Self = Self { place: Some(0), ours: false };
+    pub const ALONE: Self = Self { place: Some(0), ours: false, passed_on: false };
 
     /// When a transaction may be proposed here that could have been since then; `None`: never.
     pub(crate) fn due(self, since: TimestampMs) -> Option<TimestampMs> {
         let place = self.place?;
-        let turns = if self.ours { place } else { place.min(1) };
+        let turns = if self.passed_on { place.min(1) } else { place };
         Some(TimestampMs(since.0.saturating_add(u64::from(turns) * TURN_MS)))
     }
 
@@ -86,6 +91,6 @@ impl Standing {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        Self { place, ours: self.ours || other.ours }
+        Self { place, ours: self.ours || other.ours, passed_on: self.passed_on || other.passed_on }
     }
 }

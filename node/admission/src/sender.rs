@@ -1,6 +1,9 @@
 //! One sender's transactions by nonce.
 
-use crate::{Standing, buckets::TURN_MS};
+use crate::{
+    Standing,
+    buckets::{MOST_TURNS, TURN_MS},
+};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::Account;
 use corniche_types::{TimestampMs, U256};
@@ -53,6 +56,8 @@ pub(crate) struct SenderQueue {
     pub fresh: Option<(u64, Account)>,
     /// Since when its first waiting transaction could be proposed, and nothing of this sender was executed.
     pub proposable_since: Option<TimestampMs>,
+    /// The same, whatever was executed: an owner that orders one of many a turn holds up the others no longer than this says.
+    waiting_since: Option<TimestampMs>,
     /// Turns that ended since then, after each of which another validator was told.
     pub turns: u32,
     /// Some of these this node sees to, or did.
@@ -140,27 +145,46 @@ impl SenderQueue {
 
     /// When this one may be proposed here; `None` when it cannot be proposed anywhere, or not here.
     pub fn due(&self, entry: &Entry) -> Option<TimestampMs> {
-        entry.standing.due(self.proposable_since?.max(entry.arrived_at))
+        let due = entry.standing.due(self.proposable_since?.max(entry.arrived_at))?;
+        let waiting_since = self.waiting_since?.max(entry.arrived_at);
+        Some(due.min(TimestampMs(waiting_since.0.saturating_add(MOST_TURNS * TURN_MS))))
     }
 
     /// When the turn ends that goes on; `None` when there is nobody to be told.
     pub fn turn_ends(&self) -> Option<TimestampMs> {
-        let since = self.proposable_since.filter(|_| self.ours)?;
+        let since = self.turns_since().filter(|_| self.ours)?;
         Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * TURN_MS)))
     }
 
     /// Whether its first waiting transaction could be proposed now; by whom is another question.
     pub fn set_proposable(&mut self, proposable: bool, now: TimestampMs) {
         if !proposable {
-            self.proposable_since = None;
+            (self.proposable_since, self.waiting_since) = (None, None);
         } else if self.proposable_since.is_none() {
             self.proposable_since = Some(now);
-            self.turns = 0;
+            self.waiting_since.get_or_insert(now);
+            self.turns = self.turns_by(now);
         }
     }
 
-    /// Those that this node sees to and that wait, since `before`.
-    pub fn ours(&self, before: TimestampMs) -> impl Iterator<Item = &Entry> {
+    /// A step of the nonce begins the turns anew, but not for ever.
+    fn turns_since(&self) -> Option<TimestampMs> {
+        let (since, waiting_since) = (self.proposable_since?, self.waiting_since?);
+        Some(if since.0 - waiting_since.0 < MOST_TURNS * TURN_MS { since } else { waiting_since })
+    }
+
+    /// The turns that ended by now; see [`Self::turns`].
+    pub fn turns_by(&self, now: TimestampMs) -> u32 {
+        let waits = self.turns_since().map_or(0, |since| now.0.saturating_sub(since.0));
+        // One less than the most, so that the next one can be counted.
+        u32::try_from(waits / TURN_MS).unwrap_or(u32::MAX).min(u32::MAX - 1)
+    }
+
+    /// Those that this node sees to and that wait, for a turn at least; where steps do not count any more, for as long as that
+    /// takes.
+    pub fn overdue(&self, now: TimestampMs) -> impl Iterator<Item = &Entry> {
+        let turns = if self.turns_since() == self.proposable_since { 1 } else { MOST_TURNS };
+        let before = TimestampMs(now.0.saturating_sub(turns * TURN_MS));
         self.entries.values().filter(move |entry| entry.waits() && entry.standing.ours && entry.arrived_at <= before)
     }
 

@@ -135,7 +135,7 @@ impl Pipeline {
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
-            forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation),
+            forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
             genesis: setup.genesis,

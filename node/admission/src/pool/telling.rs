@@ -1,7 +1,7 @@
 //! Whose turn it is: what this node may propose when the owner did not, and whom it tells meanwhile.
 
 use super::Pool;
-use crate::{Standing, buckets::TURN_MS};
+use crate::Standing;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, TimestampMs};
 
@@ -25,17 +25,28 @@ impl Pool {
     }
 
     /// What this node sees to and was not executed in a turn or more, with the count of turns that ended since it could have
-    /// been proposed; each sender's in nonce order, whose turn ended first before the others, and `most` at a time.
-    pub fn take_turns(&mut self, most: usize) -> Vec<(u32, VerifiedTransaction)> {
+    /// been proposed; each sender's in nonce order, whose turn ended first before the others, and at a time so many, with at
+    /// most so many bytes after the first one.
+    pub fn take_turns(&mut self, most: usize, most_bytes: usize) -> Vec<(u32, VerifiedTransaction)> {
         let mut told = Vec::new();
-        let before = TimestampMs(self.now.0.saturating_sub(TURN_MS));
-        while told.len() < most {
-            let Some((_, sender)) = self.turns.first().copied().filter(|(ends, _)| *ends <= self.now) else { break };
+        let mut bytes = 0;
+        while let Some((_, sender)) = self.turns.first().copied().filter(|(ends, _)| *ends <= self.now) {
             let queue = self.senders.get_mut(&sender).expect("invariant: only pooled senders have turns");
-            let since = queue.proposable_since.expect("invariant: only what could be proposed has turns");
-            queue.turns = u32::try_from((self.now.0 - since.0) / TURN_MS).unwrap_or(u32::MAX - 1);
-            let (turns, room) = (queue.turns, most - told.len());
-            told.extend(queue.ours(before).take(room).map(|entry| (turns, entry.transaction.clone())));
+            let before = told.len();
+            let turns = queue.turns_by(self.now);
+            for entry in queue.overdue(self.now) {
+                let length = entry.transaction.transaction().raw().len();
+                if told.len() == most || (!told.is_empty() && bytes + length > most_bytes) {
+                    break;
+                }
+                bytes += length;
+                told.push((turns, entry.transaction.clone()));
+            }
+            // What is left of a sender has its turn when these were executed.
+            if told.len() == before && queue.overdue(self.now).next().is_some() {
+                break;
+            }
+            queue.turns = turns;
             self.reindex(sender);
         }
         told
@@ -47,7 +58,7 @@ impl Pool {
         let recent = |sender: &Address| self.senders[sender].entries().values().any(|entry| entry.arrived_at >= since);
         let senders: Vec<Address> = self.senders.keys().copied().filter(recent).collect();
         for sender in senders {
-            let standing = Standing { place: place(&sender), ours: false };
+            let standing = Standing { place: place(&sender), ours: false, passed_on: false };
             let queue = self.senders.get_mut(&sender).expect("listed above");
             queue.learn_since(since, standing);
             self.reindex(sender);

@@ -58,7 +58,8 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let place = prop_oneof![3 => Just(Some(0)), 3 => (1u32..3).prop_map(Some), 1 => Just(None)];
-    let standing = (place, any::<bool>()).prop_map(|(place, ours)| Standing { place, ours });
+    let standing = (place, any::<bool>(), any::<bool>());
+    let standing = standing.prop_map(|(place, ours, passed_on)| Standing { place, ours, passed_on });
     let gas = prop_oneof![Just(21_000u64), Just(90_000)];
     let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, standing).prop_map(
         |(from, ahead, tip, max_fee, value, gas, standing)| Operation::Admit {
@@ -164,8 +165,10 @@ impl Run {
     }
 
     fn take_turns(&mut self, most: usize) {
-        let told = self.world.pool.take_turns(most);
+        let told = self.world.pool.take_turns(most, 300);
         assert!(told.len() <= most);
+        let bytes: usize = told.iter().map(|(_, transaction)| transaction.transaction().raw().len()).sum();
+        assert!(told.len() <= 1 || bytes <= 300);
         for (turns, transaction) in told {
             assert!(turns > 0 && !self.in_flight.contains(&transaction.hash()) && self.taken.contains_key(&transaction.hash()));
             self.log.push(format!("{turns} turns: {}", transaction.hash()));

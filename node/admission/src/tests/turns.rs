@@ -6,16 +6,16 @@ use corniche_types::{Address, B256, Header, TimestampMs, U256};
 
 /// Given to this validator by another one.
 fn copy(place: u32) -> Standing {
-    Standing { place: Some(place), ours: false }
+    Standing { place: Some(place), ours: false, passed_on: true }
 }
 
 /// Given to this validator by a user.
 fn ours(place: u32) -> Standing {
-    Standing { place: Some(place), ours: true }
+    Standing { place: Some(place), ours: true, passed_on: false }
 }
 
 fn told(world: &mut World, most: usize) -> Vec<(u32, u8, u64)> {
-    let told = world.pool.take_turns(most);
+    let told = world.pool.take_turns(most, usize::MAX);
     world.pool.assert_consistent();
     told.into_iter().map(|(turns, tx)| (turns, number_of(tx.sender()), tx.nonce())).collect()
 }
@@ -41,7 +41,7 @@ fn only_the_owner_proposes_at_once() {
 #[test]
 fn a_node_that_proposes_nothing_never_does() {
     let mut world = World::new();
-    world.admit_as(&draft(1, 0), Standing { place: None, ours: true }).unwrap();
+    world.admit_as(&draft(1, 0), Standing { place: None, ours: true, passed_on: false }).unwrap();
     world.wait(100 * TURN_MS);
     assert_eq!(world.cut(), []);
     assert_eq!(told(&mut world, 9), [(100, 1, 0)]);
@@ -58,6 +58,79 @@ fn turns_are_counted_while_nothing_of_the_sender_is_executed() {
     assert_eq!(world.cut(), [], "the owner is at work");
     world.wait(TURN_MS - 1);
     assert_eq!(world.cut(), [(1, 1)]);
+}
+
+/// The owner orders one of them a turn: each step begins the turns anew, but what waits does not wait for ever.
+#[test]
+fn an_owner_that_is_slow_on_purpose_holds_up_nobody_for_long() {
+    let mut world = World::new();
+    let drafts: Vec<_> = (0..8).map(|nonce| draft(1, nonce)).collect();
+    drafts.iter().for_each(|draft| world.admit_as(draft, copy(1)).unwrap());
+    for nonce in 0..4 {
+        world.wait(TURN_MS - 1);
+        assert_eq!(world.cut(), [], "after {nonce}");
+        world.block(&drafts[nonce..=nonce]);
+    }
+    world.wait(4);
+    assert_eq!(world.cut(), [(1, 4), (1, 5), (1, 6), (1, 7)], "four turns after they came");
+    // Where nothing waits for long, a step is a step.
+    let mut world = World::new();
+    for nonce in 0..9 {
+        world.admit_as(&draft(1, nonce + 1), copy(1)).unwrap_or_default();
+        world.admit_as(&draft(1, nonce), copy(1)).unwrap_or_default();
+        world.wait(TURN_MS - 1);
+        assert_eq!(world.cut(), []);
+        world.block(&[draft(1, nonce)]);
+    }
+}
+
+#[test]
+fn others_are_told_of_what_a_slow_owner_holds_up() {
+    let mut world = World::new();
+    let drafts: Vec<_> = (0..8).map(|nonce| draft(1, nonce)).collect();
+    drafts.iter().for_each(|draft| world.admit_as(draft, ours(2)).unwrap());
+    for nonce in 0..5 {
+        world.wait(TURN_MS - 1);
+        assert_eq!(told(&mut world, 9), []);
+        world.block(&drafts[nonce..=nonce]);
+    }
+    world.wait(TURN_MS - 1);
+    assert_eq!(told(&mut world, 9), [(5, 1, 5), (5, 1, 6), (5, 1, 7)]);
+}
+
+#[test]
+fn a_full_node_costs_its_users_no_turn() {
+    let mut world = World::new();
+    world.admit_as(&draft(1, 0), Standing { ours: true, ..copy(3) }).unwrap();
+    world.wait(TURN_MS - 1);
+    assert_eq!(world.cut(), []);
+    world.wait(1);
+    assert_eq!(world.cut(), [(1, 0)], "it had waited for the others already");
+}
+
+#[test]
+fn others_are_told_so_many_bytes_at_a_time() {
+    let mut world = World::new();
+    let long = |from, nonce| Draft { input: vec![0; 1_000], gas: 100_000, ..draft(from, nonce) };
+    for from in 1..=3 {
+        (0..3).for_each(|nonce| world.admit_as(&long(from, nonce), ours(1)).unwrap());
+    }
+    world.wait(TURN_MS);
+    let mut told = |bytes| {
+        let told = world.pool.take_turns(99, bytes);
+        world.pool.assert_consistent();
+        told.iter().map(|(turns, tx)| (*turns, number_of(tx.sender()), tx.nonce())).collect::<Vec<_>>()
+    };
+    let mut all = Vec::new();
+    // What is left of a sender has its turn when these were executed.
+    for (bytes, expected) in [(5_000, 4), (1, 1), (5_000, 0)] {
+        let some = told(bytes);
+        assert_eq!(some.len(), expected);
+        all.extend(some.into_iter().map(|(_, from, _)| from));
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all, [1, 2, 3], "each sender in its turn");
 }
 
 #[test]

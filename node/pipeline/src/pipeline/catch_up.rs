@@ -50,6 +50,8 @@ impl Pipeline {
         self.mode = Mode::Following;
         self.engine = None;
         self.wanted = None;
+        // What the engine held may be lost; proposed twice, the second is skipped. Meanwhile others are told of it.
+        self.pool.requeue_all();
         self.releases.clear();
         // What execution has taken already is finished; the rest comes again with the certified blocks.
         self.plans.clear();
@@ -97,8 +99,6 @@ impl Pipeline {
         self.engine = Some(build(records, resume, now));
         self.mode = Mode::Ordering;
         self.stuck_since = None;
-        // What the old engine held may be lost; proposed twice, the second is skipped.
-        self.pool.requeue_all();
         let connected: Vec<ValidatorIndex> = self.peers.values().filter_map(|validator| *validator).collect();
         for validator in connected {
             self.engine_input(now, EngineInput::PeerUp(validator));

@@ -1,22 +1,27 @@
 //! Which validator is asked to propose a transaction, when (see [`Rotation`]).
 //!
 //! A node forwards what its users, and nodes outside the committee, give it; what a validator passed on to it, that one sees
-//! to. The owner gets it at once, and the validator after the owner as well, which may propose it when the first turn is over.
-//! With every further turn without anything of the sender executed, one more is told, and the owner once more in case the
-//! first message was lost. Only validators that are connected count, so that a crash that is noticed costs nothing.
+//! to. The owner gets it at once, and the validator after the owner as well, which may propose it when the first turn is over;
+//! also where the node that was asked is the owner, which may crash. With every further turn without anything of the sender
+//! executed, one more is told, and the owner once more in case the first message was lost. Only validators that are connected
+//! count, so that a crash that is noticed costs nothing; after a start, those count that had no time to connect yet.
 
 use super::{Mode, Pipeline};
 use crate::execution::VerifiedTransaction;
 use crate::message::{FORWARDED_BYTES, FORWARDED_TRANSACTIONS, PeerMessage};
 use crate::words::{NodeKey, Output};
-use corniche_admission::{EDGE_MS, Rotation, Standing};
+use corniche_admission::{EDGE_MS, Rotation, Standing, TURN_MS};
 use corniche_types::{Address, Bytes, Header, TimestampMs, ValidatorIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is forwarded within so long after a message goes in the next one; the first does not wait.
 const GATHER_MS: u64 = 5;
-/// Transactions that others are told of again go at most so many at a time, so often.
+/// Transactions that others are told of again go at most so many at a time, with so many bytes, so often: they share the
+/// queues to a peer with the engine's batches.
 const TOLD_AT_A_TIME: usize = 256;
+const TOLD_BYTES: usize = 256 << 10;
+/// Who is told of a new transaction.
+const TOLD_AT_ONCE: usize = 2;
 const TELL_MS: u64 = 500;
 
 /// Who is there to be asked, and what is on its way to them.
@@ -24,7 +29,10 @@ pub(super) struct Forwarding {
     own: Option<ValidatorIndex>,
     validators: usize,
     /// Validators that are connected.
-    pub reachable: BTreeMap<ValidatorIndex, NodeKey>,
+    reachable: BTreeMap<ValidatorIndex, NodeKey>,
+    /// Validators that were not connected since the start, until they had time for it.
+    awaited: BTreeSet<ValidatorIndex>,
+    awaited_until: TimestampMs,
     /// `None`: no buckets, every validator proposes what it is given.
     rotation: Option<Rotation>,
     /// The last rotation, while transactions of it may still come.
@@ -35,8 +43,10 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
-    pub fn new(own: Option<ValidatorIndex>, validators: usize, rotation: Option<Rotation>) -> Self {
+    pub fn new(own: Option<ValidatorIndex>, validators: usize, rotation: Option<Rotation>, now: TimestampMs) -> Self {
         Self {
+            awaited: (0..validators).map(validator_index).collect(),
+            awaited_until: TimestampMs(now.0.saturating_add(TURN_MS)),
             own,
             validators,
             reachable: BTreeMap::new(),
@@ -46,6 +56,15 @@ impl Forwarding {
             last_sent: TimestampMs(0),
             last_told: TimestampMs(0),
         }
+    }
+
+    pub fn peer_up(&mut self, index: ValidatorIndex, key: NodeKey) {
+        self.reachable.insert(index, key);
+        self.awaited.remove(&index);
+    }
+
+    pub fn peer_down(&mut self, key: &NodeKey) {
+        self.reachable.retain(|_, other| other != key);
     }
 
     /// Whether this node passes anything on: a full node does, and a validator that has others beside it.
@@ -58,10 +77,12 @@ impl Forwarding {
         let own = self.own?;
         let Some(rotation) = &self.rotation else { return Some(0) };
         let before = self.before.as_ref().filter(|(_, until)| now <= *until).map(|(rotation, _)| rotation);
+        let is_awaited = |index| now < self.awaited_until && self.awaited.contains(&index);
         let places = [Some(rotation), before].into_iter().flatten().map(|rotation| {
             // Those before us whom a forwarding node could have reached instead.
             let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
-            u32::try_from(ahead.filter(|(_, key)| key.is_some()).count()).expect("a committee is small")
+            u32::try_from(ahead.filter(|(index, key)| key.is_some() || is_awaited(*index)).count())
+                .expect("a committee is small")
         });
         places.min()
     }
@@ -70,8 +91,8 @@ impl Forwarding {
     fn order(&self, rotation: &Rotation, sender: &Address) -> impl Iterator<Item = (ValidatorIndex, Option<NodeKey>)> {
         let first = rotation.owner(sender, self.validators);
         (first..first + self.validators).map(|number| {
-            let index = u16::try_from(number % self.validators).expect("invariant: a committee has 16-bit indices");
-            (ValidatorIndex(index), self.reachable.get(&ValidatorIndex(index)).copied())
+            let index = validator_index(number % self.validators);
+            (index, self.reachable.get(&index).copied())
         })
     }
 
@@ -102,20 +123,14 @@ impl Pipeline {
     /// What this node has to do with a transaction that came from a peer, or from a user.
     pub(super) fn standing(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Standing {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
-        Standing { place: self.forwarding.place(now, sender), ours: self.forwarding.forwards() && !validator }
+        let ours = self.forwarding.forwards() && !validator;
+        Standing { place: self.forwarding.place(now, sender), ours, passed_on: from.is_some() }
     }
 
     /// Passes on what has just come from a user.
     pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
         let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
-        let at_once = match (self.own, asked.first()) {
-            // Our own: we propose it.
-            (_, Some(None)) => 0,
-            (Some(_), _) => 2,
-            // A validator that is told by a full node sees to it as if a user had told it.
-            (None, _) => 1,
-        };
-        self.forwarding.gather(transaction, &asked[..asked.len().min(at_once)]);
+        self.forwarding.gather(transaction, &asked[..asked.len().min(TOLD_AT_ONCE)]);
     }
 
     /// Tells further validators of what was not executed in its turn.
@@ -124,14 +139,12 @@ impl Pipeline {
             return;
         }
         self.forwarding.last_told = now;
-        for (turns, transaction) in self.pool.take_turns(TOLD_AT_A_TIME) {
+        for (turns, transaction) in self.pool.take_turns(TOLD_AT_A_TIME, TOLD_BYTES) {
             let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
             if asked.is_empty() {
                 continue;
             }
-            // The validator after an owner that is not ourselves was told at once.
-            let told_at_once = usize::from(self.own.is_some() && asked[0].is_some());
-            let next = (turns as usize + told_at_once) % asked.len();
+            let next = (turns as usize + TOLD_AT_ONCE - 1) % asked.len();
             let again = [asked[0], asked[next]];
             self.forwarding.gather(&transaction, if next == 0 { &again[..1] } else { &again });
         }
@@ -169,6 +182,10 @@ impl Pipeline {
         let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
         self.pool.rotate(edge, |sender| self.forwarding.place(now, sender));
     }
+}
+
+fn validator_index(number: usize) -> ValidatorIndex {
+    ValidatorIndex(u16::try_from(number).expect("invariant: a committee has 16-bit indices"))
 }
 
 /// In order, as many to a message as one may carry.

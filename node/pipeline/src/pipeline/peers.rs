@@ -14,7 +14,7 @@ impl Pipeline {
             self.out.push_back(Output::Send { to: peer, message: PeerMessage::Certificate(certificate.clone()) });
         }
         if let Some(index) = validator {
-            self.forwarding.reachable.insert(index, peer);
+            self.forwarding.peer_up(index, peer);
             for share in self.certifier.own_shares() {
                 self.out.push_back(Output::Send { to: peer, message: PeerMessage::CertificateShare(share) });
             }
@@ -25,7 +25,7 @@ impl Pipeline {
     pub(super) fn peer_down(&mut self, now: TimestampMs, peer: NodeKey) {
         self.follower.peer_down(&peer);
         if let Some(Some(index)) = self.peers.remove(&peer) {
-            self.forwarding.reachable.retain(|_, key| *key != peer);
+            self.forwarding.peer_down(&peer);
             self.engine_input(now, EngineInput::PeerDown(index));
         }
     }

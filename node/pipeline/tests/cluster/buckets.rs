@@ -91,6 +91,42 @@ pub fn a_censoring_owner_costs_a_turn(engine: EngineKind) {
     }
 }
 
+pub fn a_full_node_costs_its_users_no_turn(engine: EngineKind) {
+    for censors in 0..=2u64 {
+        let mut cluster = started(engine);
+        cluster.start_full_node();
+        cluster.run_for(500);
+        let order = cluster.order_of(&user_number(0));
+        cluster.censors.extend(&order[..censors as usize]);
+        let took = time_to_execute(&mut cluster, 0, 0, VALIDATORS);
+        assert!((censors * TURN_MS..censors * TURN_MS + ORDERING_MS).contains(&took), "{took} ms, {censors} censor");
+    }
+}
+
+pub fn what_is_kept_over_a_restart_is_left_to_its_owners(engine: EngineKind) {
+    let mut cluster = started(engine);
+    cluster.kill(3);
+    cluster.run_for(500);
+    let kept: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
+    cluster.start_with(3, &kept);
+    kept.iter().for_each(|transaction| cluster.give(0, transaction));
+    cluster.run_for(8_000);
+    let occurrences = occurrences(&cluster);
+    let ordered: Vec<usize> = kept.iter().map(|transaction| occurrences[&transaction.hash()]).collect();
+    assert_eq!(ordered, vec![1; kept.len()], "each once");
+}
+
+pub fn what_an_owner_is_given_survives_it(engine: EngineKind) {
+    let mut cluster = started(engine);
+    let order = cluster.order_of(&user_number(0));
+    let transaction = transfer_from(&user_number(0), 0, 10);
+    cluster.give(order[0], &transaction);
+    // Its proposal does not get far.
+    cluster.run_for(3);
+    cluster.kill(order[0]);
+    cluster.run_until(10_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
+}
+
 pub fn two_censoring_owners_cost_two_turns(engine: EngineKind) {
     for receiver_place in 2..VALIDATORS {
         let mut cluster = started(engine);

@@ -45,6 +45,9 @@ mod request_buckets {
         users_of_one_validator_are_proposed_by_all_of_them
         a_censoring_owner_costs_a_turn
         two_censoring_owners_cost_two_turns
+        a_full_node_costs_its_users_no_turn
+        what_is_kept_over_a_restart_is_left_to_its_owners
+        what_an_owner_is_given_survives_it
         a_crash_that_is_noticed_costs_no_turn
         a_crash_that_nobody_notices_costs_a_turn
         nonces_given_to_different_validators_are_ordered_in_order

@@ -89,17 +89,36 @@ impl Cluster {
 
     /// Starts a validator on its disk and connects it to all that run.
     pub fn start(&mut self, index: usize) {
+        self.start_with(index, &[]);
+    }
+
+    /// The same with what its users gave to its last run, which it has before it is connected to anybody.
+    pub fn start_with(&mut self, index: usize, kept: &[VerifiedTransaction]) {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
         let disk = self.disks.remove(&index).unwrap_or_default();
         let genesis = self.genesis.clone();
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
+        kept.iter().for_each(|transaction| node.submit(transaction.clone()));
         for (&other_index, other) in &mut self.nodes {
             if self.apart.contains(&index) == self.apart.contains(&other_index) {
                 other.now = TimestampMs(self.now);
                 node.connect(other, Some(other_index as u16));
                 other.connect(&node, Some(index as u16));
             }
+        }
+        self.nodes.insert(index, node);
+        self.collect();
+    }
+
+    /// Starts a full node that is connected to all validators; its number is [`VALIDATORS`].
+    pub fn start_full_node(&mut self) {
+        let (index, genesis) = (VALIDATORS, self.genesis.clone());
+        let mut node = Node::start(index as u8, &genesis, &genesis, None, Disk::default(), TimestampMs(self.now));
+        for (&validator, other) in &mut self.nodes {
+            other.now = TimestampMs(self.now);
+            node.connect(other, Some(validator as u16));
+            other.connect(&node, None);
         }
         self.nodes.insert(index, node);
         self.collect();
