@@ -57,6 +57,8 @@ pub struct Serve {
     pub origins: Vec<String>,
     /// Requests per second from one address, this machine's own not counted; 0: any number.
     pub requests_per_second: u32,
+    /// Requests per second of one connection, likewise.
+    pub requests_per_second_per_connection: u32,
     /// Open connections from one address.
     pub connections_per_address: usize,
     /// Seconds between the first and the last block of one query for logs.
@@ -70,6 +72,7 @@ impl Default for Serve {
             hosts: vec!["localhost".into()],
             origins: vec!["*".into()],
             requests_per_second: 2_000,
+            requests_per_second_per_connection: 1_000,
             connections_per_address: 512,
             log_span_seconds: RpcConfig::default().max_log_span.as_secs(),
         }
@@ -84,6 +87,8 @@ impl Serve {
             hosts: named(&self.hosts),
             allowed_origins: named(&self.origins),
             requests_per_second: (self.requests_per_second > 0).then_some(self.requests_per_second),
+            requests_per_second_per_connection: (self.requests_per_second_per_connection > 0)
+                .then_some(self.requests_per_second_per_connection),
             max_connections_per_address: self.connections_per_address,
             max_log_span: Duration::from_secs(self.log_span_seconds),
             ..RpcConfig::default()
@@ -189,11 +194,12 @@ mod tests {
     #[test]
     fn what_is_served_to_whom_reaches_the_server() {
         let text = "genesis = 'g.json'\n[serve]\nhosts = ['rpc.example']\norigins = ['https://app.example']\n\
-                    requests_per_second = 0\nconnections_per_address = 7\nlog_span_seconds = 60";
+                    requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections_per_address = 7\nlog_span_seconds = 60";
         let rpc = toml::from_str::<NodeConfig>(text).unwrap().serve.rpc();
         assert_eq!(rpc.hosts, Some(vec!["rpc.example".to_string()]));
         assert_eq!(rpc.allowed_origins, Some(vec!["https://app.example".to_string()]));
         assert_eq!((rpc.requests_per_second, rpc.max_connections_per_address), (None, 7));
+        assert_eq!(rpc.requests_per_second_per_connection, Some(3));
         assert_eq!(rpc.max_log_span, Duration::from_secs(60));
         let rpc = Serve { hosts: vec!["*".into()], ..Serve::default() }.rpc();
         assert_eq!((rpc.hosts, rpc.allowed_origins, rpc.requests_per_second), (None, None, Some(2_000)));
