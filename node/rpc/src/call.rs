@@ -141,6 +141,8 @@ pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcEr
         }
         End::OutOfGas => Reason::OutOfGas.with(format!("gas limit {gas}")),
         End::Invalid(reason) => Reason::from(reason).error(),
+        // Its time is over, which whoever is told knows already.
+        End::Fault(fault) if fault.is_interruption() => Reason::ExecutionAborted.error(),
         End::Fault(fault) => {
             tracing::error!(%fault, "a call met a fault of this node");
             RpcError::internal("internal error")

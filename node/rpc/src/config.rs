@@ -57,6 +57,8 @@ pub struct RpcConfig {
     pub max_awaited_receipts: usize,
     /// Gas of one `eth_call` or one try of `eth_estimateGas`.
     pub call_gas_cap: u64,
+    /// How long one call, estimate, simulation or trace may run, its turn not counted.
+    pub max_call_time: Duration,
     /// Calls and estimates that run at the same time. The virtual machine keeps room for a few beside block execution;
     /// see `corniche_vm::wasm::EngineConfig::callers`.
     pub max_running_calls: usize,
@@ -121,6 +123,7 @@ impl Default for RpcConfig {
             max_receipt_timeout: Duration::from_secs(20),
             max_awaited_receipts: 1024,
             call_gas_cap: 50_000_000,
+            max_call_time: Duration::from_secs(5),
             max_running_calls: (cores - 1).clamp(1, 4),
             max_waiting_calls: 256,
             max_running_reads: cores.max(2),

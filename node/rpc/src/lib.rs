@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections.
+//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections;
+//!   [`budget`], [`rates`], [`work`], [`time`]: what one client may take of what all share.
 //! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
 //! - [`simulate`]: blocks of calls on blocks that are there.
@@ -44,6 +45,7 @@ mod server;
 mod session;
 mod simulate;
 mod submit;
+mod time;
 mod trace;
 mod txpool;
 mod websocket;

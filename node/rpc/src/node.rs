@@ -9,12 +9,14 @@ use crate::jsonrpc::Json;
 use crate::listener::Origin;
 use crate::metrics::Metrics;
 use crate::rates::{Allowed, Rates};
+use crate::time::{Allowance, Timed};
 use crate::work::Work;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::U128;
 use corniche_api::{Reason, RpcError};
 use corniche_state::StateView;
 use corniche_types::{Height, TimestampMs};
+use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -24,7 +26,15 @@ pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
 /// Answers above this are counted against the limit of all large ones, and sent in pieces of this size.
 pub(crate) const LARGE_RESPONSE_BYTES: usize = 64 << 10;
 
+/// The node as one request sees it. Cheap to make.
 pub(crate) struct Node {
+    common: Arc<Common>,
+    /// How long the request may run; `None` where nothing runs long.
+    allowance: Option<Arc<Allowance>>,
+}
+
+/// What all requests share.
+pub(crate) struct Common {
     pub backend: Arc<dyn Backend>,
     pub config: RpcConfig,
     pub metrics: Metrics,
@@ -46,6 +56,14 @@ pub(crate) struct Node {
     reads: Work,
 }
 
+impl Deref for Node {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
 impl Node {
     pub fn new(
         config: RpcConfig,
@@ -65,7 +83,7 @@ impl Node {
             connection: config.requests_per_second_per_connection,
             spare_loopback,
         };
-        Self {
+        let common = Common {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
@@ -80,26 +98,35 @@ impl Node {
             config,
             metrics,
             clock,
-        }
+        };
+        Self { common: Arc::new(common), allowance: None }
     }
 
-    /// Runs a contract, or something as long, off the threads that serve connections.
+    /// Runs a contract, or something as long, off the threads that serve connections, and not for longer than a request may take. The time
+    /// begins when its turn has come.
     pub async fn call(
-        self: &Arc<Self>,
+        &self,
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        let node = Arc::clone(self);
-        self.calls.run(client, move || node.within_limits(client, job(&node)?)).await
+        let common = Arc::clone(&self.common);
+        let job = move || {
+            let allowance = Allowance::from_now(common.config.max_call_time);
+            let node = Self { common, allowance: Some(Arc::clone(&allowance)) };
+            let answer = job(&node);
+            allowance.check()?;
+            node.within_limits(client, answer?)
+        };
+        self.calls.run(client, job).await
     }
 
     /// Reads blocks, likewise. Calls cannot use up its room.
     pub async fn read(
-        self: &Arc<Self>,
+        &self,
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        let node = Arc::clone(self);
+        let node = Self { common: Arc::clone(&self.common), allowance: None };
         self.reads.run(client, move || node.within_limits(client, job(&node)?)).await
     }
 
@@ -144,6 +171,10 @@ impl Node {
         let state = state.ok_or_else(|| {
             Reason::StateNotAvailable.with(format!("this node does not keep the state of block {height} any more"))
         })?;
+        let state = match &self.allowance {
+            Some(allowance) => Arc::new(Timed { view: state, allowance: Arc::clone(allowance) }),
+            None => state,
+        };
         Ok((height, state))
     }
 }

@@ -96,6 +96,10 @@ impl StateView for Overridden {
     fn code(&self, hash: &B256) -> Option<Bytes> {
         self.code.get(hash).cloned().or_else(|| self.base.code(hash))
     }
+
+    fn interrupted(&self) -> bool {
+        self.base.interrupted()
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl<'n> Replay<'n> {
         let executed = match self.node.backend.vm().replay(&now, &self.env, &transaction, self.tip_to(position), trace) {
             Ok(executed) => executed,
             Err(NotExecuted::Skipped(reason)) => return Err(fault(&format!("it would be skipped: {reason:?}"))),
-            Err(NotExecuted::Interrupted) => return Err(fault("it was interrupted")),
+            // Its time is over, which whoever is told knows already.
+            Err(NotExecuted::Interrupted) => return Err(Reason::ExecutionAborted.error()),
             Err(NotExecuted::Fault(error)) => return Err(fault(&error.0)),
         };
         let again = &executed.receipt;

@@ -301,6 +301,10 @@ impl StateView for After {
     fn code(&self, hash: &B256) -> Option<Bytes> {
         self.overlay().code(hash)
     }
+
+    fn interrupted(&self) -> bool {
+        self.base.interrupted()
+    }
 }
 
 /// Why a call cannot be a transaction, by the number that the method's description gives it.

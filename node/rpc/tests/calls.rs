@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{ECHO, FUNDED, Fixture, transfer};
+use alloy_primitives::{Address, Bytes};
+use common::{ECHO, FUNDED, Fixture, call, transfer};
+use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const ERROR_STRING: &str = "0x08c379a0\
     0000000000000000000000000000000000000000000000000000000000000020\
@@ -199,4 +202,89 @@ async fn gas_is_capped() {
     let call = json!([{"from": FUNDED, "to": ECHO}]);
     let (code, message) = fixture.client.error("eth_estimateGas", call).await;
     assert_eq!((code, message.as_str()), (-32000, "gas required exceeds allowance (21000)"));
+}
+
+/// Whatever runs contracts; what only reads is bounded otherwise.
+#[tokio::test]
+async fn a_request_that_runs_contracts_has_so_much_time() {
+    let config = RpcConfig { namespaces: Namespaces::all(), max_call_time: Duration::ZERO, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let block = fixture.chain.execute(&[transfer(0), call(1, ECHO, Bytes::from_static(b"x"))]);
+    let hash = block.receipts[1].transaction_hash;
+    let request = json!({"to": ECHO, "data": "0x01"});
+    let supposed = json!({FUNDED.to_string(): {"balance": "0x1"}});
+    let tracer = json!({"tracer": "callTracer"});
+    for (method, params) in [
+        ("eth_call", json!([request, "latest"])),
+        ("eth_call", json!([request, "latest", supposed])),
+        ("eth_estimateGas", json!([request])),
+        ("eth_estimateGas", json!([{"from": FUNDED, "to": FUNDED, "value": "0x1"}])),
+        ("eth_createAccessList", json!([request])),
+        (
+            "eth_simulateV1",
+            json!([{"blockStateCalls": [{"calls": [request]}, {"stateOverrides": supposed, "calls": [request]}]}]),
+        ),
+        ("debug_traceCall", json!([request, "latest", tracer])),
+        ("debug_traceTransaction", json!([hash, tracer])),
+        ("debug_traceBlockByNumber", json!(["latest", tracer])),
+    ] {
+        let error = fixture.client.error(method, params.clone()).await;
+        assert_eq!(error, (-32000, "execution aborted (timeout = 0ns)".into()), "{method}({params})");
+    }
+    assert_eq!(fixture.client.result("eth_getBalance", json!([Address::repeat_byte(0x22), "latest"])).await, "0x1");
+}
+
+/// What the gas of one call can take, for people to read: processor time of the whole process, little else running.
+/// `cargo test --workspace --test calls -- --ignored --nocapture figures`
+#[tokio::test]
+#[ignore = "prints figures"]
+async fn figures_of_the_gas_cap() {
+    let fixture = Fixture::start().await;
+    let module = |imports: &str, body: &str| {
+        wat::parse_str(format!(
+            r#"(module {imports} (memory (export "memory") 2 2)
+              (func (export "user_entrypoint") (param $n i32) (result i32) (local $i i64) (local $j i32)
+                (loop $again {body} (br $again)) (i32.const 0)))"#
+        ))
+        .unwrap()
+    };
+    let load = r#"(import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))"#;
+    let keccak = r#"(import "vm_hooks" "native_keccak256" (func $keccak (param i32 i32 i32)))"#;
+    for (name, code) in [
+        ("nothing", module("", "")),
+        ("additions", module("", "(local.set $i (i64.add (local.get $i) (i64.const 7)))")),
+        ("divisions", module("", "(local.set $i (i64.div_u (i64.const -1) (i64.or (local.get $i) (i64.const 3))))")),
+        (
+            "stores far apart",
+            module(
+                "",
+                "(i64.store (i32.and (local.tee $j (i32.add (local.get $j) (i32.const 4160))) (i32.const 0xfff8)) (i64.const 1))",
+            ),
+        ),
+        ("fills of 64 KiB", module("", "(memory.fill (i32.const 0) (i32.const 7) (i32.const 65536))")),
+        ("keccak of 32 KiB", module(keccak, "(call $keccak (i32.const 0) (i32.const 32768) (i32.const 65536))")),
+        ("one warm slot", module(load, "(call $load (i32.const 0) (i32.const 32))")),
+        (
+            "cold slots",
+            module(
+                load,
+                "(i64.store (i32.const 0) (local.tee $i (i64.add (local.get $i) (i64.const 1)))) (call $load (i32.const 0) (i32.const 32))",
+            ),
+        ),
+    ] {
+        let supposed = json!({ECHO.to_string(): {"code": Bytes::from(code)}});
+        let request = json!({"to": ECHO, "gas": "0x2faf080"});
+        // Compiles it.
+        fixture.client.call("eth_call", json!([{"to": ECHO, "gas": "0x30d40"}, "latest", supposed])).await;
+        let before = processor_time();
+        let answer = fixture.client.call("eth_call", json!([request, "latest", supposed])).await;
+        println!("{name}: {:?} of processor time, {}", processor_time() - before, answer["error"]["message"]);
+    }
+}
+
+/// Of this process, in steps of 10 ms.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    Duration::from_millis(10 * fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
 }

@@ -120,4 +120,8 @@ impl StateView for Overlay<'_> {
     fn code(&self, hash: &B256) -> Option<Bytes> {
         self.changes.code.get(hash).cloned().or_else(|| self.base.code(hash))
     }
+
+    fn interrupted(&self) -> bool {
+        self.base.interrupted()
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     host::BlockEnv,
     journal::Journal,
     machine::Machine,
-    outcome::{Call, CallOutcome, End},
+    outcome::{Call, CallOutcome, End, Fault},
     precompile, price,
     trace::Trace,
     transact::Run,
@@ -84,6 +84,9 @@ pub(crate) fn simulate<'a>(
     trace: Option<&'a mut Trace>,
 ) -> (CallOutcome, Changes) {
     let refused = |reason| (CallOutcome::before_running(End::Invalid(reason)), Changes::default());
+    if view.interrupted() {
+        return (CallOutcome::before_running(End::Fault(Fault::interruption())), Changes::default());
+    }
     let intrinsic = intrinsic_gas(call.to.is_none(), &call.input, &call.access_list);
     if intrinsic > call.gas {
         return refused(SkipReason::IntrinsicGas);
@@ -154,10 +157,12 @@ pub(crate) fn estimate_gas(
         if guess <= too_little || guess >= enough {
             guess = too_little + (enough - too_little) / 2;
         }
-        if try_with(guess).success() {
-            enough = guess;
-        } else {
-            too_little = guess;
+        let outcome = try_with(guess);
+        match outcome.end {
+            End::Success => enough = guess,
+            // More gas would not have helped.
+            End::Fault(_) => return Err(outcome),
+            _ => too_little = guess,
         }
         // The first guess is usually right; after it, look close above what is known to be too little.
         guess = too_little.saturating_mul(2);

@@ -183,7 +183,7 @@ impl Frame<'_, '_> {
 
     /// To be asked after reading the state: a run whose reads mean nothing any more ends here, and nobody looks at its result.
     fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
-        if self.world.journal.interrupted() { Err(HostError::Fault("interrupted".into())) } else { Ok(charged) }
+        if self.world.journal.interrupted() { Err(HostError::Fault(Fault::interruption().0)) } else { Ok(charged) }
     }
 
     /// Why no further frame may open that is handed this value; none when it may.
@@ -346,7 +346,7 @@ impl Host for Frame<'_, '_> {
             _ => CallStatus::Failure,
         };
         if self.world.journal.interrupted() {
-            return Err(HostError::Fault("interrupted".into()));
+            return Err(HostError::Fault(Fault::interruption().0));
         }
         // What the callee left of its stipend is the caller's, hence the sum before the difference.
         Ok(CallReturn { status, output: ended.output, gas: (base + given).saturating_sub(ended.gas_left) })

@@ -43,6 +43,17 @@ pub enum NotExecuted {
 #[error("fault while executing: {0}")]
 pub struct Fault(pub String);
 
+impl Fault {
+    /// No fault at all: whoever lent the view wants no result ([`corniche_state::StateView::interrupted`]).
+    pub(crate) fn interruption() -> Self {
+        Self("interrupted".into())
+    }
+
+    pub fn is_interruption(&self) -> bool {
+        self.0 == "interrupted"
+    }
+}
+
 /// A call to be tried out, as `eth_call` and `eth_estimateGas` mean it. Nothing is signed, and nonce and sender are taken as given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {

@@ -133,6 +133,8 @@ reasons! {
     OutOfGas = (Refused, "out of gas"),
     GasRequiredExceedsAllowance = (Refused, "gas required exceeds allowance"),
     ExecutionFailed = (Refused, "execution failed"),
+    /// It took longer than this node gives one request. In brackets, as geth writes it, how long that is.
+    ExecutionAborted = (Refused, "execution aborted"),
     // blocks, state, logs, filters
     HeaderNotFound = (Refused, "header not found"),
     StateNotAvailable = (Refused, "state not available"),

@@ -1,9 +1,11 @@
 //! Trying calls out and estimating their gas.
 
 use super::scripts::*;
-use crate::{Call, End, host::CallKind};
-use alloy_primitives::{Address, Bytes, U256};
+use crate::{Call, End, call::estimate_gas, host::CallKind};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_state::{Account, Changes, Overlay, StateView};
 use corniche_types::SkipReason;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BOB: Address = Address::repeat_byte(0xb0);
 
@@ -107,4 +109,62 @@ fn an_estimate_stays_within_what_the_sender_can_pay() {
     for poor in [Call { value: U256::from(100_001), ..dear.clone() }, Call { gas_price: 5, ..dear }] {
         assert_eq!(chain.estimate(poor).unwrap_err().end, End::Invalid(SkipReason::Underfunded));
     }
+}
+
+/// A view that is taken back after so many questions whether it is.
+struct TakenBack<'a> {
+    inner: &'a dyn StateView,
+    left: AtomicUsize,
+}
+
+impl StateView for TakenBack<'_> {
+    fn account(&self, address: &Address) -> Option<Account> {
+        self.inner.account(address)
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.inner.storage(address, slot)
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.inner.code(hash)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+}
+
+/// A try that was interrupted says nothing about gas. Wherever it ends, there is no estimate, or it is the one that there would be.
+#[test]
+fn an_estimate_that_is_interrupted_is_none() {
+    let mut chain = Chain::new();
+    let picky = chain.contract("picky", |guest| {
+        guest.load(1)?;
+        if guest.gas > 700_000 { out(0) } else { Err(Stop::Revert(Bytes::new())) }
+    });
+    let whole = chain.estimate(request(&chain, picky)).unwrap();
+    let mut interrupted = 0;
+    for questions in 0..1_000 {
+        let view = chain.view();
+        let view = TakenBack { inner: &view, left: AtomicUsize::new(questions) };
+        let estimated = estimate_gas(
+            &chain.scripts,
+            &Overlay { base: &view, changes: &Changes::default() },
+            &chain.env,
+            &request(&chain, picky),
+        );
+        match estimated {
+            Ok(gas) => {
+                assert_eq!(gas, whole, "after {questions} questions");
+                assert!(interrupted > 4, "tries before it: {interrupted}");
+                return;
+            }
+            Err(outcome) => {
+                assert!(matches!(&outcome.end, End::Fault(fault) if fault.is_interruption()), "{questions}: {outcome:?}");
+                interrupted += 1;
+            }
+        }
+    }
+    panic!("it was never left alone");
 }

@@ -1,0 +1,72 @@
+//! How long one request may run. Gas bounds what a single run of a contract computes; a clock bounds what is asked for besides: many runs, slow
+//! reads, long scans. It is this node's alone and decides about an answer, never about a result.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_api::{ErrorCode, Reason, RpcError};
+use corniche_state::{Account, StateView};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// From a moment on, so long.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    ends: Instant,
+    most: Duration,
+    /// Somebody looked when it was over, and stopped.
+    ran_out: AtomicBool,
+}
+
+impl Allowance {
+    pub fn from_now(most: Duration) -> Arc<Self> {
+        // A limit too large for the clock is none.
+        let ends = Instant::now().checked_add(most).unwrap_or_else(|| Instant::now() + Duration::from_secs(1 << 30));
+        Arc::new(Self { ends, most, ran_out: AtomicBool::new(false) })
+    }
+
+    /// Whoever is told that it is over stops, and what came of it is not answered.
+    pub fn is_over(&self) -> bool {
+        let over = Instant::now() >= self.ends;
+        if over {
+            self.ran_out.store(true, Ordering::Relaxed);
+        }
+        over
+    }
+
+    /// Refuses, in geth's words, what was stopped.
+    pub fn check(&self) -> Result<(), RpcError> {
+        if !self.ran_out.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let message = format!("{} (timeout = {:?})", Reason::ExecutionAborted.phrase(), self.most);
+        Err(RpcError::new(ErrorCode::Refused, message))
+    }
+}
+
+/// A view that interrupts its reader when its time is over.
+pub(crate) struct Timed {
+    pub view: Arc<dyn StateView>,
+    pub allowance: Arc<Allowance>,
+}
+
+impl StateView for Timed {
+    fn account(&self, address: &Address) -> Option<Account> {
+        self.view.account(address)
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.view.storage(address, slot)
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.view.code(hash)
+    }
+
+    fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
+        self.view.storage_within(address, slot, low, high)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.allowance.is_over() || self.view.interrupted()
+    }
+}
