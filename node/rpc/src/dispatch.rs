@@ -11,6 +11,7 @@ use crate::fees;
 use crate::filters::{self, Kind};
 use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
+use crate::ots::{self, BlockName};
 use crate::raw;
 use crate::reads;
 use crate::session::Topic;
@@ -265,6 +266,53 @@ impl Caller<'_> {
                 node.read(origin, move |node| json(&dag::window(node, range)?)).await
             }
 
+            Method::OtsGetApiLevel => params.at_most(0).and_then(|_| json(&ots::API_LEVEL)),
+            Method::OtsHasCode => {
+                let (address, block) = account_at(params)?;
+                json(&ots::has_code(node, &address, block)?)
+            }
+            Method::OtsGetTransactionError => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&ots::transaction_error(node, &hash)?)).await
+            }
+            Method::OtsTraceTransaction => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                node.call(origin, move |node| ots::trace_transaction(node, &hash)).await
+            }
+            Method::OtsGetInternalOperations => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                node.call(origin, move |node| ots::internal_operations(node, &hash)).await
+            }
+            Method::OtsGetBlockDetails => {
+                let block: BlockName = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| ots::block_details(node, block.into())).await
+            }
+            Method::OtsGetBlockDetailsByHash => {
+                let block = block_by_hash(params.at_most(1)?)?;
+                node.read(origin, move |node| ots::block_details(node, block)).await
+            }
+            Method::OtsGetBlockTransactions => {
+                let block: BlockName = params.at_most(3)?.required(0)?;
+                let (page, size): (Index, Index) = (params.required(1)?, params.required(2)?);
+                node.read(origin, move |node| ots::block_transactions(node, block.into(), page.0, size.0)).await
+            }
+            Method::OtsSearchTransactionsBefore => {
+                let (address, block, size) = ots_page(params)?;
+                node.read(origin, move |node| ots::before(node, address, block, size)).await
+            }
+            Method::OtsSearchTransactionsAfter => {
+                let (address, block, size) = ots_page(params)?;
+                node.read(origin, move |node| ots::after(node, address, block, size)).await
+            }
+            Method::OtsGetTransactionBySenderAndNonce => {
+                let (sender, nonce): (Address, Index) = (params.at_most(2)?.required(0)?, params.required(1)?);
+                node.read(origin, move |node| json(&ots::by_sender_and_nonce(node, sender, nonce.0 as u64)?)).await
+            }
+            Method::OtsGetContractCreator => {
+                let address: Address = params.at_most(1)?.required(0)?;
+                node.call(origin, move |node| json(&ots::creator(node, address)?)).await
+            }
+
             Method::DebugTraceTransaction => {
                 let (hash, request): (B256, TraceRequest) = (params.at_most(2)?.required(0)?, trace_request(params, 1)?);
                 node.call(origin, move |node| trace::transaction(node, &hash, &request)).await
@@ -335,6 +383,12 @@ fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
         overrides: params.optional(2)?,
         block_overrides: params.optional(3)?,
     })
+}
+
+/// Whose transactions, from which block on, and how many.
+fn ots_page(params: &Params<'_>) -> Result<(Address, u64, usize), RpcError> {
+    let (address, block, size): (_, Index, Index) = (params.at_most(3)?.required(0)?, params.required(1)?, params.required(2)?);
+    Ok((address, block.0 as u64, size.0))
 }
 
 fn trace_request(params: &Params<'_>, position: usize) -> Result<TraceRequest, RpcError> {

@@ -14,7 +14,7 @@
 //! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
 //! - [`simulate`]: blocks of calls on blocks that are there.
-//! - [`reads`], [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`convert`]: the handlers that
+//! - [`reads`], [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: the handlers that
 //!   need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
@@ -36,6 +36,7 @@ mod listener;
 mod logs;
 mod metrics;
 mod node;
+mod ots;
 mod overrides;
 mod rates;
 mod raw;

@@ -6,6 +6,8 @@
 mod calls;
 mod prestate;
 
+pub(crate) use calls::name;
+
 use crate::call::{self, Prepared, Trial};
 use crate::jsonrpc::{Json, json};
 use crate::node::Node;

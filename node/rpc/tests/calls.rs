@@ -227,6 +227,8 @@ async fn a_request_that_runs_contracts_has_so_much_time() {
         ("debug_traceCall", json!([request, "latest", tracer])),
         ("debug_traceTransaction", json!([hash, tracer])),
         ("debug_traceBlockByNumber", json!(["latest", tracer])),
+        ("ots_traceTransaction", json!([hash])),
+        ("ots_getInternalOperations", json!([hash])),
     ] {
         let error = fixture.client.error(method, params.clone()).await;
         assert_eq!(error, (-32000, "execution aborted (timeout = 0ns)".into()), "{method}({params})");

@@ -178,6 +178,31 @@ methods! {
     DebugTraceBlockByHash = "debug_traceBlockByHash" "(block: Hash, tracer?: Tracer) -> TracedTransaction[]",
     /// What a call would do on its way.
     DebugTraceCall = "debug_traceCall" "(call: Call, block?: BlockId, tracer?: Tracer) -> Trace",
+    // ots: of Otterscan, in Erigon's shapes
+    /// Which of Erigon's methods for Otterscan there are: 8.
+    OtsGetApiLevel = "ots_getApiLevel" "() -> PlainNumber",
+    /// Whether an account has code.
+    OtsHasCode = "ots_hasCode" "(account: Address, block?: BlockId) -> Boolean",
+    /// What a failed transaction returned; empty if it did not fail.
+    OtsGetTransactionError = "ots_getTransactionError" "(hash: Hash) -> Bytes",
+    /// The calls of a transaction in the order in which they were made, found by running its block again.
+    OtsTraceTransaction = "ots_traceTransaction" "(hash: Hash) -> OtsCall[]",
+    /// Wei that moved and contracts that were made inside a transaction.
+    OtsGetInternalOperations = "ots_getInternalOperations" "(hash: Hash) -> OtsOperation[]",
+    /// A block without its transactions, and the fees they paid.
+    OtsGetBlockDetails = "ots_getBlockDetails" "(block: BlockName | PlainNumber) -> OtsBlockDetails | null",
+    /// A block without its transactions, and the fees they paid.
+    OtsGetBlockDetailsByHash = "ots_getBlockDetailsByHash" "(block: Hash) -> OtsBlockDetails | null",
+    /// A page of a block's transactions, counted from the block's end, with the first bytes of their input; receipts come without logs.
+    OtsGetBlockTransactions = "ots_getBlockTransactions" "(block: BlockName | PlainNumber, page: Count, size: Count) -> OtsBlockTransactions | null",
+    /// Transactions before a block (0: all) that an account sent, was sent, was made by or logged in. Blocks are searched for five seconds.
+    OtsSearchTransactionsBefore = "ots_searchTransactionsBefore" "(account: Address, block: Count, size: Count) -> OtsPage",
+    /// The same after a block.
+    OtsSearchTransactionsAfter = "ots_searchTransactionsAfter" "(account: Address, block: Count, size: Count) -> OtsPage",
+    /// An account's transaction with this nonce. Where states are not kept any more, blocks are searched for five seconds.
+    OtsGetTransactionBySenderAndNonce = "ots_getTransactionBySenderAndNonce" "(sender: Address, nonce: Count) -> Hash | null",
+    /// Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept.
+    OtsGetContractCreator = "ots_getContractCreator" "(account: Address) -> OtsCreator | null",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
@@ -207,7 +232,15 @@ mod tests {
         for &method in Method::ALL {
             assert_eq!(Method::from_name(method.name()), Some(method));
         }
-        for probe in ["eth_fillTransaction", "anvil_nodeInfo", "eth_getAccountInfo", "eth_mining", "", "ETH_CHAINID"] {
+        for probe in [
+            "eth_fillTransaction",
+            "anvil_nodeInfo",
+            "eth_getAccountInfo",
+            "eth_mining",
+            "erigon_getHeaderByNumber",
+            "",
+            "ETH_CHAINID",
+        ] {
             assert_eq!(Method::from_name(probe), None, "{probe}");
         }
     }

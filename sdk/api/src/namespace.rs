@@ -95,7 +95,8 @@ mod tests {
         assert!(strangers.serves(Method::EthCall) && strangers.serves(Method::CornicheGetOrdering));
         assert!(Method::ALL.iter().all(|method| Namespaces::all().serves(*method)));
         for method in Method::ALL {
-            let may_be_served = !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin"].contains(&method.namespace());
+            let may_be_served =
+                !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin", "ots"].contains(&method.namespace());
             assert_eq!(strangers.serves(*method), may_be_served, "{}", method.name());
         }
     }

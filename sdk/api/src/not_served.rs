@@ -26,4 +26,12 @@ pub const NOT_SERVED: &[(&[&str], &str)] = &[
         &["debug_getBadBlocks"],
         "There are none: a block is what a committee agreed on and every node executed. A node that comes to another result halts.",
     ),
+    (
+        &["erigon_getHeaderByNumber", "erigon_getLatestLogs", "erigon_getBlockByTimestamp"],
+        "They are Erigon's alone. Otterscan finds a node by `ots_getApiLevel` and needs none of them.",
+    ),
+    (
+        &["trace_transaction", "trace_block", "trace_call", "trace_filter", "trace_replayTransaction"],
+        "`debug_traceTransaction` and its siblings tell the same calls with the `callTracer`.",
+    ),
 ];

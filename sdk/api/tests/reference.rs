@@ -36,7 +36,7 @@ fn page() -> String {
             writeln!(page, "| `{}` | {params} | `{result}` | {} |", method.name(), method.summary()).unwrap();
         }
     }
-    page += "\n## What Ethereum's execution API has and a node here does not serve\n\n| methods | why |\n|---|---|\n";
+    page += "\n## What nodes of Ethereum have and a node here does not serve\n\n| methods | why |\n|---|---|\n";
     for (methods, why) in NOT_SERVED {
         let methods: Vec<String> = methods.iter().map(|method| format!("`{method}`")).collect();
         writeln!(page, "| {} | {why} |", methods.join(", ")).unwrap();

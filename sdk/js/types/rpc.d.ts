@@ -57,6 +57,10 @@ export type Text = string;
 export type Count = Quantity | number;
 export type FirstRound = Quantity | 'latest';
 export type Numbers = number[];
+/**
+ * A number in decimal digits, without quotes.
+ */
+export type PlainNumber = number;
 export type SimulatedBlock = Block & {
   calls: {
     error?: {
@@ -131,6 +135,15 @@ export interface Types {
   Numbers: Numbers;
   OpenRpc: OpenRpc;
   Ordering: Ordering;
+  OtsBlock: OtsBlock;
+  OtsBlockDetails: OtsBlockDetails;
+  OtsBlockTransactions: OtsBlockTransactions;
+  OtsCall: OtsCall;
+  OtsCreator: OtsCreator;
+  OtsOperation: OtsOperation;
+  OtsPage: OtsPage;
+  OtsReceipt: OtsReceipt;
+  PlainNumber: PlainNumber;
   PoolContent: PoolContent;
   PoolContentFrom: PoolContentFrom;
   PoolLines: PoolLines;
@@ -439,6 +452,105 @@ export interface Ordering {
    */
   timestampMs: `0x${string}`;
   transactionsHash: Hash;
+}
+/**
+ * A block with the number of its transactions and without its bloom; what else a block has is there too.
+ */
+export interface OtsBlock {
+  baseFeePerGas?: Quantity;
+  gasLimit: Quantity;
+  gasUsed: Quantity;
+  hash: Hash;
+  logsBloom: null;
+  miner?: Address;
+  number: Quantity;
+  parentHash: Hash;
+  size: Quantity;
+  timestamp: Quantity;
+  transactionCount: PlainNumber;
+  transactions?: Transaction[];
+}
+export interface OtsBlockDetails {
+  block: OtsBlock;
+  /**
+   * Always 0.
+   */
+  issuance: {
+    blockReward: Quantity;
+    issuance: Quantity;
+    uncleReward: Quantity;
+  };
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  totalFees: `0x${string}`;
+}
+export interface OtsBlockTransactions {
+  fullblock: OtsBlock;
+  receipts: OtsReceipt[];
+}
+/**
+ * A receipt, which comes without its logs where a whole block is told; what else a receipt has is there too.
+ */
+export interface OtsReceipt {
+  blockHash: Hash;
+  blockNumber: Quantity;
+  contractAddress?: Address | null;
+  effectiveGasPrice: Quantity;
+  from: Address;
+  gasUsed: Quantity;
+  logs: Log[] | null;
+  logsBloom: `0x${string}` | null;
+  status: '0x0' | '0x1';
+  /**
+   * A number in decimal digits, without quotes.
+   */
+  timestamp: number;
+  to: Address | null;
+  transactionHash: Hash;
+}
+export interface OtsCall {
+  /**
+   * A number in decimal digits, without quotes.
+   */
+  depth: number;
+  from: Address;
+  input: Bytes;
+  output: Bytes;
+  to: Address;
+  type: 'CALL' | 'STATICCALL' | 'DELEGATECALL' | 'CREATE' | 'CREATE2';
+  /**
+   * Null where no wei can move.
+   */
+  value: Quantity | null;
+}
+export interface OtsCreator {
+  creator: Address;
+  hash: Hash;
+}
+export interface OtsOperation {
+  from: Address;
+  to: Address;
+  /**
+   * 0: wei moved; 2 and 3: a contract was made, by create and create2.
+   */
+  type: 0 | 2 | 3;
+  value: Quantity;
+}
+/**
+ * The newest first. All that a block has is on one page, so it may be more than was asked for.
+ */
+export interface OtsPage {
+  /**
+   * Nothing is newer.
+   */
+  firstPage: boolean;
+  /**
+   * Nothing is older.
+   */
+  lastPage: boolean;
+  receipts: OtsReceipt[];
+  txs: Transaction[];
 }
 export interface PoolContent {
   pending: TransactionsByAccount;
@@ -749,6 +861,30 @@ export interface Methods {
   debug_traceBlockByHash: { parameters: [block: Hash, tracer?: Tracer]; result: TracedTransaction[] };
   /** What a call would do on its way. */
   debug_traceCall: { parameters: [call: Call, block?: BlockId, tracer?: Tracer]; result: Trace };
+  /** Which of Erigon's methods for Otterscan there are: 8. */
+  ots_getApiLevel: { parameters: []; result: PlainNumber };
+  /** Whether an account has code. */
+  ots_hasCode: { parameters: [account: Address, block?: BlockId]; result: Boolean };
+  /** What a failed transaction returned; empty if it did not fail. */
+  ots_getTransactionError: { parameters: [hash: Hash]; result: Bytes };
+  /** The calls of a transaction in the order in which they were made, found by running its block again. */
+  ots_traceTransaction: { parameters: [hash: Hash]; result: OtsCall[] };
+  /** Wei that moved and contracts that were made inside a transaction. */
+  ots_getInternalOperations: { parameters: [hash: Hash]; result: OtsOperation[] };
+  /** A block without its transactions, and the fees they paid. */
+  ots_getBlockDetails: { parameters: [block: BlockName | PlainNumber]; result: OtsBlockDetails | null };
+  /** A block without its transactions, and the fees they paid. */
+  ots_getBlockDetailsByHash: { parameters: [block: Hash]; result: OtsBlockDetails | null };
+  /** A page of a block's transactions, counted from the block's end, with the first bytes of their input; receipts come without logs. */
+  ots_getBlockTransactions: { parameters: [block: BlockName | PlainNumber, page: Count, size: Count]; result: OtsBlockTransactions | null };
+  /** Transactions before a block (0: all) that an account sent, was sent, was made by or logged in. Blocks are searched for five seconds. */
+  ots_searchTransactionsBefore: { parameters: [account: Address, block: Count, size: Count]; result: OtsPage };
+  /** The same after a block. */
+  ots_searchTransactionsAfter: { parameters: [account: Address, block: Count, size: Count]; result: OtsPage };
+  /** An account's transaction with this nonce. Where states are not kept any more, blocks are searched for five seconds. */
+  ots_getTransactionBySenderAndNonce: { parameters: [sender: Address, nonce: Count]; result: Hash | null };
+  /** Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept. */
+  ots_getContractCreator: { parameters: [account: Address]; result: OtsCreator | null };
   /** How a block was ordered, and what was skipped; null for the genesis block. */
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
   /** The certificate that proves a block final, which may be a later block's. */

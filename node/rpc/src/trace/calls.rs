@@ -79,7 +79,8 @@ impl<'t> Frame<'t> {
     }
 }
 
-fn name(kind: FrameKind) -> &'static str {
+/// The opcode that would make such a frame.
+pub fn name(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Call => "CALL",
         FrameKind::StaticCall => "STATICCALL",

@@ -1,0 +1,226 @@
+//! `ots_*`: what Otterscan, an explorer without a database of its own, asks a node for. Shapes are those of Erigon, which it was made for.
+//!
+//! There is no index by address here. What one account did is found in the states that are kept, where a search by halves leads to a block, and
+//! in older blocks one by one, for as long as a query may take.
+
+mod search;
+
+use crate::backend::ChainBlock;
+use crate::convert;
+use crate::jsonrpc::{Json, json};
+use crate::node::Node;
+use crate::replay::Replay;
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_api::{Reason, RpcError};
+use corniche_types::Receipt;
+use corniche_vm::{FrameKind, Trace, TraceFrame, TraceLimits};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as value};
+use std::sync::Arc;
+
+pub(crate) use search::{after, before, by_sender_and_nonce, creator};
+
+/// Of Erigon's, whose methods these are.
+pub(crate) const API_LEVEL: u64 = 8;
+
+/// A block as Otterscan names it: Ethereum's way or by a plain number.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum BlockName {
+    Number(u64),
+    Name(BlockNumberOrTag),
+}
+
+impl From<BlockName> for BlockId {
+    fn from(name: BlockName) -> Self {
+        match name {
+            BlockName::Number(number) => number.into(),
+            BlockName::Name(name) => name.into(),
+        }
+    }
+}
+
+/// `ots_getBlockDetails` and `ots_getBlockDetailsByHash`.
+pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcError> {
+    let Some(block) = node.block(block) else { return json(&()) };
+    let mut told = without_bloom(&block)?;
+    if let Some(members) = told.as_object_mut() {
+        members.remove("transactions");
+    }
+    let fees: U256 =
+        block.receipts.iter().map(|receipt| U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price)).sum();
+    // Nobody is paid for a block but by its fees.
+    let nothing = U256::ZERO;
+    json(&value!({
+        "block": told,
+        "issuance": {"blockReward": nothing, "uncleReward": nothing, "issuance": nothing},
+        "totalFees": fees,
+    }))
+}
+
+/// `ots_getBlockTransactions`: a page counted from the block's end, in the block's order.
+pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size: usize) -> Result<Json, RpcError> {
+    let Some(block) = node.block(block) else { return json(&()) };
+    let end = block.transactions.len().saturating_sub(page.saturating_mul(size));
+    let shown = end.saturating_sub(size)..end;
+    let mut told = without_bloom(&block)?;
+    let transactions = shown.clone().map(|index| {
+        let mut transaction = in_full(&block, index)?;
+        if let Some(Value::String(input)) = transaction.get_mut("input") {
+            // The selector of the function called.
+            input.truncate("0x".len() + 8);
+        }
+        Ok(transaction)
+    });
+    told["transactions"] = transactions.collect::<Result<Value, RpcError>>()?;
+    let receipts: Value = shown.map(|index| short_receipt(&block, index)).collect::<Result<_, _>>()?;
+    json(&value!({"fullblock": told, "receipts": receipts}))
+}
+
+/// A block with the number of its transactions, and without its bloom, which nobody looks at.
+fn without_bloom(block: &ChainBlock) -> Result<Value, RpcError> {
+    let mut told = to_value(&convert::block(block, false)?)?;
+    told["logsBloom"] = Value::Null;
+    told["transactionCount"] = block.transactions.len().into();
+    Ok(told)
+}
+
+fn in_full(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
+    to_value(&convert::transaction(block, index)?)
+}
+
+/// A receipt without its logs, and with the time.
+fn short_receipt(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
+    let mut receipt = full_receipt(block, index)?;
+    (receipt["logs"], receipt["logsBloom"]) = (Value::Null, Value::Null);
+    Ok(receipt)
+}
+
+fn full_receipt(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
+    let mut receipt = to_value(&convert::receipt(block, index)?)?;
+    receipt["timestamp"] = block.header.timestamp.into();
+    Ok(receipt)
+}
+
+fn to_value(told: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(told).map_err(|error| RpcError::internal(format!("answer cannot be written: {error}")))
+}
+
+/// `ots_hasCode`.
+pub(crate) fn has_code(node: &Node, address: &Address, block: BlockId) -> Result<bool, RpcError> {
+    Ok(node.state(block)?.1.account(address).is_some_and(|account| account.has_code()))
+}
+
+/// `ots_getTransactionError`: what a transaction that failed returned; nothing if it did not fail.
+pub(crate) fn transaction_error(node: &Node, hash: &B256) -> Result<Bytes, RpcError> {
+    let (block, index) = executed(node, hash)?;
+    let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
+    Ok(if receipt.success { Bytes::new() } else { receipt.output.clone() })
+}
+
+fn executed(node: &Node, hash: &B256) -> Result<(Arc<ChainBlock>, usize), RpcError> {
+    let (height, index) = node.backend.transaction(hash).ok_or_else(|| Reason::TransactionNotFound.error())?;
+    let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
+    Ok((block, index as usize))
+}
+
+/// Bytes that may be recorded for one answer, which is text of about twice as many.
+fn recorder(node: &Node) -> Trace {
+    Trace::new(TraceLimits { bytes: node.config.max_response_bytes / 2, top_only: false })
+}
+
+/// What the transaction did on its way; the outermost frame first.
+fn traced(node: &Node, hash: &B256) -> Result<Option<TraceFrame>, RpcError> {
+    let (block, index) = executed(node, hash)?;
+    let mut replay = Replay::new(node, block)?;
+    replay.skip_to(index)?;
+    let mut trace = recorder(node);
+    replay.run(Some(&mut trace))?;
+    if trace.overflowed() {
+        return Err(Reason::TraceTooLarge.with("its calls carry too much data"));
+    }
+    Ok(trace.into_parts().0)
+}
+
+/// `ots_traceTransaction`: every call in the order in which it was made.
+pub(crate) fn trace_transaction(node: &Node, hash: &B256) -> Result<Json, RpcError> {
+    #[derive(Serialize)]
+    struct Entry<'t> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        depth: u32,
+        from: Address,
+        to: Address,
+        /// `None` where no wei can move.
+        value: Option<U256>,
+        input: &'t Bytes,
+        output: &'t Bytes,
+    }
+
+    let root = traced(node, hash)?;
+    let mut entries = Vec::new();
+    let mut due: Vec<(u32, &TraceFrame)> = root.iter().map(|root| (0, root)).collect();
+    while let Some((depth, frame)) = due.pop() {
+        let moves = !matches!(frame.kind, FrameKind::StaticCall | FrameKind::DelegateCall);
+        entries.push(Entry {
+            kind: crate::trace::name(frame.kind),
+            depth,
+            from: frame.from,
+            to: frame.to,
+            value: moves.then_some(frame.value),
+            input: &frame.input,
+            output: &frame.output,
+        });
+        due.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
+    }
+    json(&entries)
+}
+
+/// `ots_getInternalOperations`: wei that moved and contracts that were made inside a transaction, and remained.
+pub(crate) fn internal_operations(node: &Node, hash: &B256) -> Result<Json, RpcError> {
+    #[derive(Serialize)]
+    struct Operation {
+        /// 0 a transfer, 2 a creation, 3 one whose address was chosen. Nothing destroys itself here, which would be 1.
+        #[serde(rename = "type")]
+        kind: u8,
+        from: Address,
+        to: Address,
+        value: U256,
+    }
+
+    let root = traced(node, hash)?;
+    let mut operations = Vec::new();
+    remaining(root.as_ref(), &mut |depth, frame| {
+        let kind = match frame.kind {
+            FrameKind::Call if !frame.value.is_zero() => 0,
+            FrameKind::Create => 2,
+            FrameKind::Create2 => 3,
+            FrameKind::Call | FrameKind::StaticCall | FrameKind::DelegateCall => return,
+        };
+        if depth > 0 {
+            operations.push(Operation { kind, from: frame.from, to: frame.to, value: frame.value });
+        }
+    });
+    json(&operations)
+}
+
+/// The frames that were not undone, in the order in which they began, each with its depth.
+fn remaining<'t>(root: Option<&'t TraceFrame>, look: &mut impl FnMut(u32, &'t TraceFrame)) {
+    let mut due: Vec<(u32, &TraceFrame)> = root.map(|root| (0, root)).into_iter().collect();
+    while let Some((depth, frame)) = due.pop() {
+        if frame.ending.is_success() {
+            look(depth, frame);
+            due.extend(frame.calls.iter().rev().map(|call| (depth + 1, call)));
+        }
+    }
+}
+
+/// Whether the account sent it, was sent it or was made by it, or ran in it and logged something. Calls that leave no trace in the receipt are
+/// not seen.
+fn concerns(receipt: &Receipt, address: &Address) -> bool {
+    receipt.sender == *address
+        || receipt.to == Some(*address)
+        || receipt.contract_address == Some(*address)
+        || receipt.logs.iter().any(|log| log.address == *address)
+}

@@ -1,0 +1,262 @@
+//! What an account did, without an index: by halves where states are kept, block by block where they are not.
+
+use super::{concerns, full_receipt, in_full, recorder, remaining};
+use crate::backend::ChainBlock;
+use crate::jsonrpc::{Json, json};
+use crate::node::Node;
+use crate::replay::Replay;
+use alloy_primitives::{Address, B256, Bytes};
+use corniche_api::{Reason, RpcError};
+use corniche_state::Account;
+use corniche_types::{Height, Transaction};
+use serde::Serialize;
+use serde_json::{Value, json as value};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// JSON of one transaction with its receipt, without data and logs, and of one log without its data.
+const TRANSACTION_JSON_BYTES: usize = 1_600;
+const LOG_JSON_BYTES: usize = 700;
+/// Transactions of one page, as Erigon bounds it.
+const MAX_PAGE: usize = 25;
+
+/// Blocks one after the other, for as long as a query may take.
+struct Scan<'n> {
+    node: &'n Node,
+    ends: Instant,
+}
+
+impl<'n> Scan<'n> {
+    fn new(node: &'n Node) -> Self {
+        Self { node, ends: Instant::now() + node.config.max_log_time }
+    }
+
+    /// The block, unless time is over.
+    fn block(&self, height: u64) -> Option<Arc<ChainBlock>> {
+        if Instant::now() >= self.ends {
+            return None;
+        }
+        self.node.backend.block(Height(height))
+    }
+
+    /// What one is told for whom time was over with the block `next` yet to search.
+    fn too_long(&self, next: u64, advice: &str) -> RpcError {
+        Reason::QueryTooLong.with(format!("{:?}, block {next:#x} not searched yet; {advice}", self.node.config.max_log_time))
+    }
+}
+
+/// `ots_searchTransactionsBefore`: transactions of blocks below `block`, or of all if that is 0, the newest first.
+pub(crate) fn before(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
+    let end = node.backend.head().0 + 1;
+    let from_tip = block == 0 || block >= end;
+    let page = Page::of(node, &address, size, (0..if from_tip { end } else { block }).rev(), Order::NewestFirst)?;
+    page.told(from_tip, page.searched_all)
+}
+
+/// `ots_searchTransactionsAfter`: transactions of blocks above `block`, or of all if that is 0, the newest first.
+pub(crate) fn after(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
+    let heights = block.saturating_add(1)..=node.backend.head().0;
+    let mut page = Page::of(node, &address, size, heights, Order::OldestFirst)?;
+    page.transactions.reverse();
+    page.receipts.reverse();
+    page.told(page.searched_all, block == 0)
+}
+
+/// In which a search goes through blocks and what they hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    NewestFirst,
+    OldestFirst,
+}
+
+/// Transactions that concern an account, in the order of the search.
+#[derive(Default)]
+struct Page {
+    transactions: Vec<Value>,
+    receipts: Vec<Value>,
+    /// About how much JSON they make.
+    bytes: usize,
+    /// There is nothing more in this direction.
+    searched_all: bool,
+}
+
+impl Page {
+    /// Whole blocks until there are enough, so it may be more than `size`. A page that took too long is as full as it is.
+    fn of(
+        node: &Node,
+        address: &Address,
+        size: usize,
+        mut heights: impl Iterator<Item = u64>,
+        order: Order,
+    ) -> Result<Self, RpcError> {
+        if size == 0 || size > MAX_PAGE {
+            return Err(RpcError::invalid_params(format!("page size {size}: at least 1, at most {MAX_PAGE}")));
+        }
+        let scan = Scan::new(node);
+        let mut page = Self::default();
+        while page.transactions.len() < size {
+            let Some(height) = heights.next() else {
+                page.searched_all = true;
+                return Ok(page);
+            };
+            let Some(block) = scan.block(height) else {
+                let nothing = page.transactions.is_empty();
+                return if nothing { Err(scan.too_long(height, "go on from there")) } else { Ok(page) };
+            };
+            let concerning = |index: &usize| block.receipts.get(*index).is_some_and(|receipt| concerns(receipt, address));
+            let mut found: Vec<usize> = (0..block.transactions.len()).filter(concerning).collect();
+            if order == Order::NewestFirst {
+                found.reverse();
+            }
+            for index in found {
+                page.add(node, &block, index)?;
+            }
+        }
+        page.searched_all = heights.next().is_none();
+        Ok(page)
+    }
+
+    fn add(&mut self, node: &Node, block: &ChainBlock, index: usize) -> Result<(), RpcError> {
+        let logs = block.receipts[index].logs.iter().map(|log| LOG_JSON_BYTES + 2 * log.data.len()).sum::<usize>();
+        self.bytes += TRANSACTION_JSON_BYTES + 2 * block.transactions[index].len() + logs;
+        if self.bytes > node.config.max_response_bytes {
+            return Err(Reason::ResponseTooLarge.error());
+        }
+        self.transactions.push(in_full(block, index)?);
+        self.receipts.push(full_receipt(block, index)?);
+        Ok(())
+    }
+
+    fn told(&self, first: bool, last: bool) -> Result<Json, RpcError> {
+        json(&value!({
+            "txs": self.transactions,
+            "receipts": self.receipts,
+            "firstPage": first,
+            "lastPage": last,
+        }))
+    }
+}
+
+/// The lowest height whose state is kept. Those above it are kept too.
+fn oldest_state(node: &Node) -> u64 {
+    let (mut gone, mut kept) = (None, node.backend.head().0);
+    loop {
+        let low = gone.map_or(0, |gone: u64| gone + 1);
+        if low >= kept {
+            return kept;
+        }
+        let middle = low + (kept - low) / 2;
+        if node.backend.state(Height(middle)).is_some() {
+            kept = middle;
+        } else {
+            gone = Some(middle);
+        }
+    }
+}
+
+/// The first block of `oldest..=head` after which the account is as wanted. It stays so once it is, and is so at the head.
+fn first_block(node: &Node, address: &Address, oldest: u64, wanted: impl Fn(&Account) -> bool) -> Option<u64> {
+    let is = |height: u64| {
+        let state = node.backend.state(Height(height))?;
+        Some(state.account(address).is_some_and(|account| wanted(&account)))
+    };
+    let (mut low, mut high) = (oldest, node.backend.head().0);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        // A state that was let go meanwhile is older than what is looked for, or nothing is found.
+        if is(middle).unwrap_or(false) { high = middle } else { low = middle + 1 }
+    }
+    is(low).unwrap_or(false).then_some(low)
+}
+
+/// `ots_getTransactionBySenderAndNonce`.
+pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> Result<Option<B256>, RpcError> {
+    let now = node.state(Default::default())?.1.account(&sender).unwrap_or_default();
+    // A contract counts what it made, and sends nothing.
+    if now.nonce <= nonce || now.has_code() {
+        return Ok(None);
+    }
+    let in_block = |block: &ChainBlock| {
+        let own = block.receipts.iter().zip(&block.transactions).filter(|(receipt, _)| receipt.sender == sender);
+        let with_nonce = |raw: &Bytes| Transaction::decode(raw.clone()).is_ok_and(|transaction| transaction.nonce() == nonce);
+        own.filter(|(_, raw)| with_nonce(raw)).map(|(receipt, _)| receipt.transaction_hash).next()
+    };
+    let oldest = oldest_state(node);
+    let used = |account: &Account| account.nonce > nonce;
+    let Some(height) = first_block(node, &sender, oldest, used) else { return Ok(None) };
+    if height > oldest || oldest == 0 {
+        return Ok(node.backend.block(Height(height)).and_then(|block| in_block(&block)));
+    }
+    let scan = Scan::new(node);
+    for height in (1..=oldest).rev() {
+        let advice = "states of so old blocks, which would lead to it, are not kept";
+        let block = scan.block(height).ok_or_else(|| scan.too_long(height, advice))?;
+        if let Some(hash) = in_block(&block) {
+            return Ok(Some(hash));
+        }
+    }
+    Ok(None)
+}
+
+/// Who made a contract, and by which transaction.
+#[derive(Debug, Serialize)]
+pub(crate) struct Creator {
+    hash: B256,
+    creator: Address,
+}
+
+/// `ots_getContractCreator`: nothing of an account that is no contract, or that the genesis has.
+pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, RpcError> {
+    if !super::has_code(node, &address, Default::default())? {
+        return Ok(None);
+    }
+    let deployed = |block: &ChainBlock| {
+        let made = block.receipts.iter().find(|receipt| receipt.success && receipt.contract_address == Some(address));
+        made.map(|receipt| Creator { hash: receipt.transaction_hash, creator: receipt.sender })
+    };
+    let oldest = oldest_state(node);
+    let Some(height) = first_block(node, &address, oldest, Account::has_code) else { return Ok(None) };
+    if height > oldest {
+        let block = node.backend.block(Height(height)).ok_or_else(|| Reason::HeaderNotFound.error())?;
+        return match deployed(&block) {
+            Some(creator) => Ok(Some(creator)),
+            None => made_inside(node, block, address),
+        };
+    }
+    let scan = Scan::new(node);
+    let gone = format!("states below block {oldest:#x}, which would lead to it, are not kept");
+    for height in (1..=oldest).rev() {
+        let block = scan.block(height).ok_or_else(|| scan.too_long(height, &gone))?;
+        if let Some(creator) = deployed(&block) {
+            return Ok(Some(creator));
+        }
+    }
+    if oldest == 0 {
+        return Ok(None);
+    }
+    Err(Reason::StateNotAvailable
+        .with(format!("no transaction deployed it: a contract made it, or the genesis has it; {gone}")))
+}
+
+/// By a contract, in one of the block's transactions.
+fn made_inside(node: &Node, block: Arc<ChainBlock>, address: Address) -> Result<Option<Creator>, RpcError> {
+    let hashes: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
+    let mut replay = Replay::new(node, block)?;
+    for hash in hashes {
+        let mut trace = recorder(node);
+        replay.run(Some(&mut trace))?;
+        let mut creator = None;
+        remaining(trace.root(), &mut |_, frame| {
+            if frame.kind.is_create() && frame.to == address {
+                creator = Some(frame.from);
+            }
+        });
+        if let Some(creator) = creator {
+            return Ok(Some(Creator { hash, creator }));
+        }
+        if trace.overflowed() {
+            return Err(Reason::TraceTooLarge.with(format!("transaction {hash}, which may have made it")));
+        }
+    }
+    Ok(None)
+}
