@@ -286,6 +286,7 @@ impl Server {
             heads: self.node.heads.subscribe(),
             syncing: self.node.syncing.subscribe(),
             pending: self.pending.subscribe(),
+            request_bytes: self.request_bytes.clone(),
             stopping: self.stopped.clone(),
         };
         let node = Arc::clone(&self.node);

@@ -6,7 +6,7 @@
 
 use crate::answer::{Reply, answer};
 use crate::backend::SyncProgress;
-use crate::budget::Loan;
+use crate::budget::{Budget, Loan};
 use crate::convert;
 use crate::listener::Client;
 use crate::logs;
@@ -22,7 +22,7 @@ use futures::stream::{FuturesUnordered, SplitSink};
 use futures::{SinkExt, StreamExt};
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
 
 use close_code::{AWAY as GOING_AWAY, NORMAL, POLICY, SIZE as TOO_LARGE};
@@ -40,6 +40,8 @@ pub(crate) struct News {
     pub heads: watch::Receiver<Height>,
     pub syncing: watch::Receiver<Option<SyncProgress>>,
     pub pending: broadcast::Receiver<B256>,
+    /// Of all bodies and messages that are being answered.
+    pub request_bytes: Budget,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -63,7 +65,7 @@ async fn converse(
     socket: WebSocket,
     news: News,
 ) -> Result<(), axum::Error> {
-    let News { mut heads, mut syncing, mut pending, stopping } = news;
+    let News { mut heads, mut syncing, mut pending, request_bytes, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
     let (sink, mut messages) = socket.split();
@@ -85,15 +87,21 @@ async fn converse(
             message = messages.next(), if has_room => {
                 unanswered = 0;
                 match message {
-                None => return Ok(()),
-                Some(Err(error)) => return writer.refuse(error).await,
-                Some(Ok(Message::Close(_))) => return writer.close(NORMAL, "").await,
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                // What the frame is called does not matter.
-                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
-                    let bytes = message.into_data();
-                    working.push(async move { answer(node, Some(session), client, &bytes).await });
-                }
+                    None => return Ok(()),
+                    Some(Err(error)) => return writer.refuse(error).await,
+                    Some(Ok(Message::Close(_))) => return writer.close(NORMAL, "").await,
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    // What the frame is called does not matter.
+                    Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
+                        let bytes = message.into_data();
+                        match request_bytes.lend(client.origin, bytes.len()) {
+                            Err(error) => writer.tell(node.rates.take(client, Instant::now()).err().unwrap_or(error)).await?,
+                            Ok(held) => working.push(async move {
+                                let _held = held;
+                                answer(node, Some(session), client, &bytes).await
+                            }),
+                        }
+                    }
                 }
             }
             changed = heads.changed(), if session.follows_heads() => {
@@ -237,6 +245,14 @@ impl Writer<'_> {
         sent.unwrap_or_else(|elapsed| Err(axum::Error::new(elapsed)))
     }
 
+    /// Answers what is not even looked at.
+    async fn tell(&mut self, error: RpcError) -> Result<(), axum::Error> {
+        self.node.metrics.refused(&error);
+        let mut text = String::new();
+        crate::jsonrpc::write_response(&mut text, "null", &Err(error));
+        self.send(text).await
+    }
+
     async fn ping(&mut self) -> Result<(), axum::Error> {
         self.sink.send(Message::Ping(Default::default())).await
     }
@@ -259,11 +275,7 @@ impl Writer<'_> {
     /// A message that is too large cannot be skipped; the client is told why the connection ends.
     async fn refuse(&mut self, error: axum::Error) -> Result<(), axum::Error> {
         if error.to_string().contains("too long") || error.to_string().contains("too large") {
-            let refusal: RpcError = Reason::RequestTooLarge.error();
-            self.node.metrics.refused(&refusal);
-            let mut text = String::new();
-            crate::jsonrpc::write_response(&mut text, "null", &Err(refusal));
-            self.send(text).await?;
+            self.tell(Reason::RequestTooLarge.error()).await?;
             return self.close(TOO_LARGE, "message too large").await;
         }
         Err(error)

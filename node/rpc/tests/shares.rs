@@ -69,6 +69,29 @@ async fn bodies_of_one_address_fill_a_quarter() {
 }
 
 #[tokio::test]
+async fn messages_that_are_being_answered_count_as_bodies_do() {
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let fixture = Fixture::with(config).await;
+    let held = fixture.chain.hold();
+    let mut socket = fixture.client.websocket().await;
+    let slow =
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x00000000000000000000000000000000000000ec"},"0x0"]}"#;
+    socket.send(&format!("{slow}{}", " ".repeat(990 - slow.len()))).await;
+    while fixture.chain.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    socket.send(CALL).await;
+    let refused = socket.next().await.unwrap();
+    assert_eq!(refused["error"]["message"], "server busy: 1000 bytes of requests for one address");
+    let mut other = fixture.client.at(2).websocket().await;
+    assert_eq!(other.call("eth_chainId", json!([])).await["result"], "0x1e61");
+    drop(held);
+    assert_eq!(socket.next().await.unwrap()["result"], "0x");
+    socket.send(CALL).await;
+    assert_eq!(socket.next().await.unwrap()["result"], "0x1e61");
+}
+
+#[tokio::test]
 async fn a_body_that_cannot_be_read_is_told_so() {
     let fixture = Fixture::with(strict()).await;
     let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
