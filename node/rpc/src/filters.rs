@@ -9,6 +9,7 @@ use crate::convert;
 use crate::listener::Origin;
 use crate::logs;
 use crate::node::Node;
+use crate::txpool;
 use alloy_primitives::{B256, FixedBytes, U128};
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError};
@@ -141,9 +142,10 @@ pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
             json(&hashes)
         }
         Kind::Logs(filter) => {
-            let (logs, next) = logs::follow(node, &filter, from, head);
+            let followed = logs::follow(node, &filter, from, head);
+            let next = followed.as_ref().map_or_else(|(_, next)| *next, |followed| followed.next);
             node.filters.advance(id, next);
-            json(&logs)
+            json(&followed.map_err(|(error, _)| error)?.logs)
         }
         Kind::Pending { full } => {
             let (hashes, next) = {
@@ -151,12 +153,23 @@ pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
                 let skip = usize::try_from(from.saturating_sub(pending.first)).unwrap_or(usize::MAX);
                 (pending.hashes.iter().skip(skip).copied().collect::<Vec<_>>(), pending.next())
             };
-            node.filters.advance(id, next);
             if !full {
+                node.filters.advance(id, next);
                 return json(&hashes);
             }
-            let waiting = hashes.iter().filter_map(|hash| node.backend.pool_transaction(hash));
-            json(&waiting.map(|tx| convert::pending_transaction(tx.transaction(), tx.sender())).collect::<Vec<_>>())
+            let (mut told, mut bytes) = (Vec::new(), 0);
+            for (number, hash) in (next - hashes.len() as u64..).zip(&hashes) {
+                let Some(waiting) = node.backend.pool_transaction(hash) else { continue };
+                bytes += txpool::json_bytes(&waiting);
+                if bytes > node.config.max_response_bytes && !told.is_empty() {
+                    // The rest is for the next time.
+                    node.filters.advance(id, number);
+                    return json(&told);
+                }
+                told.push(convert::pending_transaction(waiting.transaction(), waiting.sender()));
+            }
+            node.filters.advance(id, next);
+            json(&told)
         }
     }
 }

@@ -91,21 +91,46 @@ fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
         .with(format!("{most} seconds from the first block to the last; this range would do: {range}")))
 }
 
-/// Logs of the blocks `from..=to` for someone who follows the chain. Ends early, after a whole block, when there are many;
-/// answers with the height to go on from.
-pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> (Vec<Log>, u64) {
+/// What someone who follows the chain is told at once.
+pub(crate) struct Followed {
+    pub logs: Vec<Log>,
+    /// The height to go on from.
+    pub next: u64,
+}
+
+/// Logs of the blocks `from..=to` for someone who follows the chain. Ends early, after a whole block, when there are many, when they would not
+/// fit into an answer, or when it takes long. The logs of one block that do not fit are an error; the height to go on from is the one after it.
+pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<Followed, (RpcError, u64)> {
     let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
     let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
-    let mut logs = Vec::new();
+    let deadline = Instant::now() + node.config.max_log_time;
+    let most = node.config.max_response_bytes;
+    let (mut logs, mut bytes) = (Vec::new(), 0);
     let mut next = from;
     while next <= to && next - from < node.config.max_log_blocks && logs.len() < node.config.max_logs {
+        if next.is_multiple_of(BLOCKS_BETWEEN_LOOKS) && next > from && Instant::now() >= deadline {
+            break;
+        }
         let wanted = first.is_none_or(|first| next >= first) && last.is_none_or(|last| next <= last);
         if let Some(block) = wanted.then(|| candidate(node, filter, Height(next))).flatten() {
+            let more: usize = matching(&block, filter).map(|log| json_bytes(&log)).sum();
+            if more > most {
+                let message = format!("logs of block {next:#x}, about {more} bytes of at most {most}, are passed over");
+                return if logs.is_empty() {
+                    Err((Reason::ResponseTooLarge.with(message), next + 1))
+                } else {
+                    Ok(Followed { logs, next })
+                };
+            }
+            if bytes + more > most {
+                break;
+            }
+            bytes += more;
             logs.extend(matching(&block, filter));
         }
         next += 1;
     }
-    (logs, next)
+    Ok(Followed { logs, next })
 }
 
 /// The block, unless its bloom says that nothing in it matches.

@@ -168,3 +168,45 @@ async fn a_filter_that_is_far_behind_catches_up_in_pieces_and_misses_nothing() {
         (1..=7).flat_map(|block| (0..3).map(move |log| (json!(format!("{block:#x}")), json!(format!("{log:#x}"))))).collect();
     assert_eq!(seen, expected);
 }
+
+#[tokio::test]
+async fn what_is_new_comes_in_pieces_that_fit_into_an_answer() {
+    let config = RpcConfig { max_response_bytes: 20_000, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let filter = fixture.client.result("eth_newFilter", json!([{}])).await;
+    let large = |bytes: usize| corniche_types::Log { data: vec![7; bytes].into(), ..log(ECHO, &[1]) };
+    for (nonce, logs) in
+        [vec![large(4_000); 2], vec![large(4_000)], vec![large(5_000); 2], vec![large(100)]].into_iter().enumerate()
+    {
+        fixture.chain.mine(&[(transfer(nonce as u64), logs)]);
+    }
+    let changes = async || fixture.client.call("eth_getFilterChanges", json!([filter])).await;
+    let blocks = |answer: Value| {
+        let logs = answer["result"].as_array().unwrap_or_else(|| panic!("{answer}")).clone();
+        logs.iter().map(|log| log["blockNumber"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks(changes().await), ["0x1", "0x1"]);
+    assert_eq!(blocks(changes().await), ["0x2"]);
+    let error = changes().await["error"].clone();
+    let message = "response too large: logs of block 0x3, about 21400 bytes of at most 20000, are passed over";
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32003), &json!(message)));
+    assert_eq!(blocks(changes().await), ["0x4"]);
+    assert_eq!(blocks(changes().await), [""; 0]);
+
+    let small = Fixture::with(RpcConfig { max_response_bytes: 3_000, ..RpcConfig::default() }).await;
+    let pending = small.client.result("eth_newPendingTransactionFilter", json!([true])).await;
+    for nonce in 0..7 {
+        small.client.result("eth_sendRawTransaction", json!([transfer(nonce)])).await;
+    }
+    let mut nonces = Vec::new();
+    loop {
+        let more = small.client.result("eth_getFilterChanges", json!([pending])).await;
+        let more = more.as_array().unwrap();
+        if more.is_empty() {
+            break;
+        }
+        assert!(more.len() < 7, "not all at once");
+        nonces.extend(more.iter().map(|transaction| transaction["nonce"].as_str().unwrap().to_string()));
+    }
+    assert_eq!(nonces, ["0x0", "0x1", "0x2", "0x3", "0x4", "0x5", "0x6"]);
+}
