@@ -51,9 +51,7 @@ pub(crate) fn history(node: &Node, count: usize, newest: BlockId, percentiles: O
     }
     let newest = node.height(newest).ok_or_else(|| Reason::RequestBeyondHead.error())?;
     let count = (count as u64).min(node.config.max_fee_history).min(newest.0 + 1);
-    if count == 0 {
-        return Ok(FeeHistory { reward: percentiles.map(|_| Vec::new()), ..FeeHistory::default() });
-    }
+    // Of no blocks, too, the next one's base fee is told: the list is one longer than blocks, and never missing.
     let oldest = newest.0 + 1 - count;
     let mut history = FeeHistory { oldest_block: oldest, reward: percentiles.map(|_| Vec::new()), ..FeeHistory::default() };
     for height in oldest..=newest.0 {

@@ -152,9 +152,21 @@ impl<'a> Params<'a> {
     /// `null` counts as absent.
     pub fn optional<T: DeserializeOwned>(&self, position: usize) -> Result<Option<T>, RpcError> {
         let Some(raw) = self.list()?.get(position) else { return Ok(None) };
-        serde_json::from_str(raw.get())
-            .map_err(|error| RpcError::invalid_params(format!("invalid argument {position}: {error}")))
+        serde_json::from_str(raw.get()).map_err(|error| {
+            RpcError::invalid_params(format!("invalid argument {position}: {}", shortened(&error.to_string())))
+        })
     }
+}
+
+/// serde's words repeat the value, which may be all of a large body; what was expected and where comes after it.
+fn shortened(words: &str) -> String {
+    const EACH_SIDE: usize = 150;
+    let count = words.chars().count();
+    if count <= 2 * EACH_SIDE {
+        return words.into();
+    }
+    let (head, tail) = (words.chars().take(EACH_SIDE), words.chars().skip(count - EACH_SIDE));
+    head.chain(['…']).chain(tail).collect()
 }
 
 /// Appends one response.
@@ -251,6 +263,10 @@ mod tests {
         assert!(params.required::<String>(1).unwrap_err().message.contains("required argument 1"));
         assert!(params.required::<String>(2).unwrap_err().message.starts_with("invalid argument 2: "));
         assert!(params.at_most(2).unwrap_err().message.contains("too many arguments, want at most 2"));
+        let long = RawValue::from_string(format!("[\"{}\"]", "ä".repeat(1_000_000))).unwrap();
+        let message = Params::new(Some(&long)).required::<u64>(0).unwrap_err().message;
+        assert!(message.starts_with("invalid argument 0: invalid type: string \"ää") && message.len() < 700, "{message}");
+        assert!(message.ends_with("expected u64 at line 1 column 2000002"), "{message}");
         let named = RawValue::from_string("{\"a\":1}".into()).unwrap();
         assert_eq!(Params::new(Some(&named)).at_most(5).unwrap_err().message, "non-array args");
     }

@@ -227,6 +227,9 @@ async fn fee_history_counts_blocks_and_rewards() {
     // More than there is: from the first block on.
     let all = fixture.client.result("eth_feeHistory", json!([1000, "latest"])).await;
     assert_eq!(all["gasUsedRatio"].as_array().unwrap().len(), 3);
+    // Of no blocks: what the next one costs.
+    let none = fixture.client.result("eth_feeHistory", json!(["0x0", "latest"])).await;
+    assert_eq!(none, json!({"oldestBlock": "0x3", "baseFeePerGas": ["0x3b9aca00"], "gasUsedRatio": []}));
     for (params, code) in [
         (json!(["0x2", "0x99"]), -32000),
         (json!(["0x2", "latest", [50, 10]]), -32602),

@@ -17,6 +17,13 @@ Namespaces are switched by `[serve] namespaces` in `node.toml` or by `--namespac
 answered with −32601 and a message that says so.
 ";
 
+/// Numbered by the method's own description, unlike everything else.
+const SIMULATION_ERRORS: &str = "\
+| -38010 to -38026 | `eth_simulateV1` only, as its description numbers them: a nonce too low (-38010) or too high (-38011), a fee below the base fee (-38012), too little \
+gas (-38013) or money (-38014), the block's gas limit (-38015), block numbers (-38020) or times (-38021) out of order, a sender with code (-38024), too \
+much init code (-38025), too many blocks or too much gas of all together (-38026) |
+";
+
 fn page() -> String {
     let mut page = HEAD.to_string();
     let served = Namespaces::default();
@@ -49,6 +56,7 @@ fn page() -> String {
         let said: Vec<&str> = general.into_iter().chain(phrases).collect();
         writeln!(page, "| {} | {} |", code.number(), said.join("; ")).unwrap();
     }
+    page += SIMULATION_ERRORS;
     page
 }
 
