@@ -6,6 +6,7 @@ mod chain;
 mod client;
 pub mod dag;
 mod examples;
+pub mod mutate;
 pub mod schema;
 
 pub use chain::{AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, call, fee_address, key, log, relayed, transfer};
