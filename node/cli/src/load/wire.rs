@@ -62,10 +62,14 @@ impl Connection {
         stream.write_all(&self.request)?;
         self.answer.clear();
         let head = read_head(&mut stream, &mut self.answer)?;
-        while self.answer.len() < head.end {
+        let end = match head.length {
+            Some(length) => head.body + length,
+            None => join_chunks(&mut stream, &mut self.answer, head.body)?,
+        };
+        while self.answer.len() < end {
             read_some(&mut stream, &mut self.answer)?;
         }
-        ensure!(self.answer.len() == head.end, "bytes after the answer");
+        ensure!(self.answer.len() == end, "bytes after the answer");
         if !head.closes {
             self.stream = Some(stream);
         }
@@ -89,11 +93,12 @@ fn was_closed(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Where an answer's body begins and ends, and whether the node closes the connection after it.
+/// Where an answer's body begins, how long it is, and whether the node closes the connection after it.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     body: usize,
-    end: usize,
+    /// None: it comes in chunks, each with its length before it.
+    length: Option<usize>,
     closes: bool,
 }
 
@@ -112,18 +117,49 @@ fn parse_head(head: &str, body: usize) -> anyhow::Result<Head> {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap_or_default();
     ensure!(status.starts_with("HTTP/1.1 "), "not an HTTP answer: {status:.60}");
-    let (mut length, mut closes) = (None, false);
+    let (mut length, mut closes, mut chunked) = (None, false, false);
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
             length = Some(value.parse::<usize>().context("the answer's length is not a number")?);
         } else if name.eq_ignore_ascii_case("connection") {
             closes |= value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            chunked |= value.eq_ignore_ascii_case("chunked");
         }
     }
     match length {
-        Some(length) if length <= MAX_ANSWER_BYTES => Ok(Head { body, end: body + length, closes }),
+        _ if chunked => Ok(Head { body, length: None, closes }),
+        Some(length) if length <= MAX_ANSWER_BYTES => Ok(Head { body, length: Some(length), closes }),
         _ => bail!("an answer of no known or of too great a length: {status:.60}"),
+    }
+}
+
+/// Takes what stands between chunks out of the answer, from `body` on, until the last of them; returns where the body ends.
+fn join_chunks(stream: &mut impl Read, answer: &mut Vec<u8>, body: usize) -> anyhow::Result<usize> {
+    let mut end = body;
+    loop {
+        let line = loop {
+            match answer[end..].windows(2).position(|window| window == b"\r\n") {
+                Some(length) => break length,
+                None => read_some(stream, answer)?,
+            }
+        };
+        let size = std::str::from_utf8(&answer[end..end + line])?.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).context("a chunk's length is not a number")?;
+        ensure!(size <= MAX_ANSWER_BYTES - (end - body), "an answer of too great a length");
+        // Its line, the chunk, and the end of line behind it.
+        let whole = end + line + 2 + size + 2;
+        while answer.len() < whole {
+            read_some(stream, answer)?;
+        }
+        ensure!(answer[whole - 2..whole] == *b"\r\n", "a chunk is not of its length");
+        answer.copy_within(end + line + 2..whole - 2, end);
+        answer.drain(end + size..whole);
+        end += size;
+        if size == 0 {
+            return Ok(end);
+        }
     }
 }
 
@@ -203,11 +239,40 @@ mod tests {
         assert!(connection.post(b"nobody").is_err());
     }
 
+    /// A stream that gives a byte at a time.
+    struct Drops<'a>(&'a [u8]);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let (drop, rest) = self.0.split_at(self.0.len().min(1));
+            into[..drop.len()].copy_from_slice(drop);
+            self.0 = rest;
+            Ok(drop.len())
+        }
+    }
+
+    #[test]
+    fn chunks_are_joined_however_they_arrive() {
+        let joined = |text: &[u8], arrived: usize| {
+            let mut answer = [b"head", &text[..arrived]].concat();
+            let end = join_chunks(&mut Drops(&text[arrived..]), &mut answer, 4)?;
+            anyhow::Ok((String::from_utf8(answer[4..end].to_vec())?, answer.len() - end))
+        };
+        let text = b"5\r\nhello\r\n00B; name=value\r\n, \r\nworld!!\r\n0\r\n\r\n";
+        for arrived in 0..=text.len() {
+            assert_eq!(joined(text, arrived).unwrap(), ("hello, \r\nworld!!".into(), 0), "{arrived}");
+        }
+        assert_eq!(joined(b"0\r\n\r\nmore", 9).unwrap().1, 4, "what follows is left for the caller to object to");
+        for wrong in [&b"5\r\nhell\r\n0\r\n\r\n"[..], b"x\r\n", b"5\r\nhel", b"-1\r\n", b"ffffffffff\r\n"] {
+            assert!(joined(wrong, 0).is_err(), "{}", String::from_utf8_lossy(wrong));
+        }
+    }
+
     #[test]
     fn what_is_no_answer_is_refused() {
         assert_eq!(
             parse_head("HTTP/1.1 200 OK\r\nCONTENT-length: 7\r\nconnection: Close", 10).unwrap(),
-            Head { body: 10, end: 17, closes: true }
+            Head { body: 10, length: Some(7), closes: true }
         );
         for head in [
             "SMTP",

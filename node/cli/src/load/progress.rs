@@ -1,0 +1,60 @@
+//! One line that is written over, every second, for who watches.
+
+use std::{
+    io::{IsTerminal, Write, stderr},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Numbers that a run counts up while it goes on.
+#[derive(Default)]
+pub struct Progress {
+    pub sent: AtomicUsize,
+    pub done: AtomicUsize,
+}
+
+/// The line, while it stands. Nothing is written where nobody would see it change.
+pub struct Line<'a> {
+    progress: &'a Progress,
+    /// What is done, such as "executed".
+    word: &'static str,
+    started: Instant,
+    shown: bool,
+}
+
+impl<'a> Line<'a> {
+    pub fn new(progress: &'a Progress, word: &'static str) -> Self {
+        Self { progress, word, started: Instant::now(), shown: stderr().is_terminal() }
+    }
+
+    /// Writes it every second until `ended` says so; on a thread of its own.
+    pub fn show_until(&self, ended: impl Fn() -> bool) {
+        let (mut seconds, mut before) = (0, 0);
+        while self.shown && !ended() {
+            // Short steps, so that an end is noticed.
+            thread::sleep(Duration::from_millis(50));
+            if self.started.elapsed() >= Duration::from_secs(seconds + 1) {
+                let done = self.progress.done.load(Ordering::Relaxed);
+                let text = text(seconds + 1, self.progress.sent.load(Ordering::Relaxed), done, done - before, self.word);
+                let _ = write!(stderr(), "\r{text:<78}");
+                (seconds, before) = (seconds + 1, done);
+            }
+        }
+        if seconds > 0 {
+            let _ = write!(stderr(), "\r{:<78}\r", "");
+        }
+    }
+}
+
+fn text(seconds: u64, sent: usize, done: usize, lately: usize, word: &str) -> String {
+    format!("{seconds} s: {sent} sent, {done} {word}, {lately} in the last second")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_line_says_how_far_it_is_and_how_fast_it_goes() {
+        assert_eq!(super::text(3, 900, 850, 300, "executed"), "3 s: 900 sent, 850 executed, 300 in the last second");
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads: requests that change nothing, sent over and over.
+//!
+//! At a rate, a request has its time before the run begins, and its latency counts from then, whether or not a connection was free: a
+//! node that stands still for a second is not spared by a generator that stands still with it ("coordinated omission"). Without
+//! a rate every connection asks again as soon as it was answered, and latency is from request to answer.
+
+use super::{Report, latency::Latencies, progress::Line, progress::Progress, wire::Connection};
+use crate::processor::process_cpu;
+use anyhow::{Context, anyhow, ensure};
+use corniche_client::Refusal;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A method, and behind a space its parameters as a JSON array, as `--read` has them.
+pub fn request(read: &str) -> anyhow::Result<String> {
+    let (method, params) = read.trim().split_once(' ').unwrap_or((read.trim(), "[]"));
+    let params: Value = serde_json::from_str(params).with_context(|| format!("the parameters of {method} are no JSON"))?;
+    ensure!(params.is_array(), "the parameters of {method} are not an array");
+    ensure!(!method.is_empty(), "a read without a method");
+    Ok(format!(r#"{{"jsonrpc":"2.0","id":1,"method":{},"params":{params}}}"#, Value::from(method)))
+}
+
+pub struct Plan<'a> {
+    pub urls: &'a [String],
+    pub connections: usize,
+    /// Dealt in turn.
+    pub requests: &'a [String],
+    pub duration: Duration,
+    /// Requests per second over all connections.
+    pub rate: Option<f64>,
+}
+
+/// What the connections share.
+struct Run<'a> {
+    plan: &'a Plan<'a>,
+    started: Instant,
+    /// The number of the next request.
+    next: AtomicUsize,
+    progress: Progress,
+    failure: Mutex<Option<anyhow::Error>>,
+    ended: AtomicBool,
+}
+
+pub fn measure(plan: &Plan) -> anyhow::Result<Report> {
+    let count = plan.connections;
+    let mut connections =
+        plan.urls.iter().cycle().take(count).map(|url| Connection::new(url)).collect::<Result<Vec<_>, _>>()?;
+    // Connecting is not part of it, nor is what a node finds out once.
+    for (connection, request) in connections.iter_mut().zip(plan.requests.iter().cycle()) {
+        ask(connection, request)?;
+    }
+    let used = process_cpu();
+    let run = &Run {
+        plan,
+        started: Instant::now(),
+        next: AtomicUsize::new(0),
+        progress: Progress::default(),
+        failure: Mutex::new(None),
+        ended: AtomicBool::new(false),
+    };
+    let latencies = thread::scope(|scope| {
+        let line = Line::new(&run.progress, "answered");
+        scope.spawn(move || line.show_until(|| run.ended.load(Ordering::Relaxed)));
+        let threads: Vec<_> = connections.iter_mut().map(|connection| scope.spawn(move || run.work(connection))).collect();
+        let latencies = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
+        run.ended.store(true, Ordering::Relaxed);
+        latencies
+    });
+    let (seconds, processor) = (run.started.elapsed().as_secs_f64(), process_cpu().saturating_sub(used));
+    if let Some(error) = run.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(error);
+    }
+    let latencies = Latencies::new(latencies);
+    Ok(Report { noun: "request", planned: latencies.count(), latencies, seconds, processor, pushed_back: None })
+}
+
+impl Run<'_> {
+    /// Requests until the time is over; how long each took, in microseconds.
+    fn work(&self, connection: &mut Connection) -> Vec<u64> {
+        let mut latencies = Vec::new();
+        while !self.ended.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let from = match self.plan.rate {
+                Some(rate) => Duration::from_secs_f64(number as f64 / rate),
+                None => self.started.elapsed(),
+            };
+            if from >= self.plan.duration {
+                break;
+            }
+            thread::sleep(from.saturating_sub(self.started.elapsed()));
+            self.progress.sent.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = ask(connection, &self.plan.requests[number % self.plan.requests.len()]) {
+                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                self.ended.store(true, Ordering::Relaxed);
+                break;
+            }
+            latencies.push(u64::try_from((self.started.elapsed() - from).as_micros()).unwrap_or(u64::MAX));
+            self.progress.done.fetch_add(1, Ordering::Relaxed);
+        }
+        latencies
+    }
+}
+
+/// A request that is not answered with a result is a failure of the run: errors are cheap, and would look like speed.
+fn ask(connection: &mut Connection, request: &str) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        error: Option<Refusal>,
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+    }
+    let answer: Answer = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
+    match answer {
+        Answer { error: Some(refusal), .. } => Err(anyhow!("{request:.200} is refused: {refusal}")),
+        Answer { result: None, .. } => Err(anyhow!("{request:.200} is answered with nothing")),
+        Answer { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
+    const OK: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#;
+
+    /// A node with one connection, which answers a request after so long with that.
+    fn node(answers: Vec<(Duration, &'static str)>) -> (String, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serve = move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            for (after, body) in answers {
+                if stream.read(&mut request).unwrap_or_default() == 0 {
+                    break;
+                }
+                thread::sleep(after);
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+            }
+        };
+        (url, thread::spawn(serve))
+    }
+
+    fn plan<'a>(urls: &'a [String], requests: &'a [String], rate: Option<f64>) -> Plan<'a> {
+        Plan { urls, connections: 1, requests, duration: Duration::from_millis(100), rate }
+    }
+
+    #[test]
+    fn a_read_is_a_method_and_its_parameters() {
+        assert_eq!(request("eth_blockNumber").unwrap(), r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#);
+        assert_eq!(
+            request(r#"eth_getBalance ["0x12", "latest"]"#).unwrap(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x12","latest"]}"#
+        );
+        for wrong in ["", "eth_call {}", "eth_call [", "eth_call x"] {
+            assert!(request(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_stands_still_is_charged_with_all_that_waited() {
+        // Twenty requests are due within a tenth of a second, for all of which the first of them is held.
+        let mut answers = vec![(Duration::ZERO, OK); 21];
+        answers[1].0 = Duration::from_millis(100);
+        let (url, server) = node(answers);
+        let requests = [request("eth_chainId").unwrap()];
+        let report = measure(&plan(&[url], &requests, Some(200.0))).unwrap();
+        assert_eq!(report.latencies.count(), 20, "none is left out");
+        // Their turns came while the connection was taken, half of them in the first half of that time.
+        assert!(report.latencies.per_mille(500) >= 50.0, "{}", report.latencies.text());
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn refusals_and_nothing_end_the_run() {
+        for (body, word) in [
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no no"}}"#, "no no"),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "nothing"),
+            ("busy", "no sense"),
+        ] {
+            let (url, server) = node(vec![(Duration::ZERO, OK), (Duration::ZERO, body)]);
+            let requests = [request("eth_chainId").unwrap()];
+            let error = measure(&plan(&[url], &requests, None)).err().map(|error| format!("{error:#}"));
+            assert!(error.as_ref().is_some_and(|error| error.contains(word)), "{error:?}");
+            server.join().unwrap();
+        }
+    }
+}
