@@ -59,6 +59,10 @@ pub struct Serve {
     pub requests_per_second: u32,
     /// Requests per second of one connection, likewise.
     pub requests_per_second_per_connection: u32,
+    /// Open connections, WebSockets included. Each takes a file descriptor, of which the system gives a process a number.
+    pub connections: usize,
+    /// Open WebSockets.
+    pub websockets: usize,
     /// Open connections from one address.
     pub connections_per_address: usize,
     /// Seconds between the first and the last block of one query for logs.
@@ -73,6 +77,8 @@ impl Default for Serve {
             origins: vec!["*".into()],
             requests_per_second: 2_000,
             requests_per_second_per_connection: 1_000,
+            connections: RpcConfig::default().max_connections,
+            websockets: RpcConfig::default().max_websockets,
             connections_per_address: 512,
             log_span_seconds: RpcConfig::default().max_log_span.as_secs(),
         }
@@ -89,6 +95,8 @@ impl Serve {
             requests_per_second: (self.requests_per_second > 0).then_some(self.requests_per_second),
             requests_per_second_per_connection: (self.requests_per_second_per_connection > 0)
                 .then_some(self.requests_per_second_per_connection),
+            max_connections: self.connections,
+            max_websockets: self.websockets,
             max_connections_per_address: self.connections_per_address,
             max_log_span: Duration::from_secs(self.log_span_seconds),
             ..RpcConfig::default()
@@ -194,11 +202,12 @@ mod tests {
     #[test]
     fn what_is_served_to_whom_reaches_the_server() {
         let text = "genesis = 'g.json'\n[serve]\nhosts = ['rpc.example']\norigins = ['https://app.example']\n\
-                    requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections_per_address = 7\nlog_span_seconds = 60";
+                    requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections = 9\nwebsockets = 8\nconnections_per_address = 7\nlog_span_seconds = 60";
         let rpc = toml::from_str::<NodeConfig>(text).unwrap().serve.rpc();
         assert_eq!(rpc.hosts, Some(vec!["rpc.example".to_string()]));
         assert_eq!(rpc.allowed_origins, Some(vec!["https://app.example".to_string()]));
-        assert_eq!((rpc.requests_per_second, rpc.max_connections_per_address), (None, 7));
+        assert_eq!(rpc.requests_per_second, None);
+        assert_eq!((rpc.max_connections, rpc.max_websockets, rpc.max_connections_per_address), (9, 8, 7));
         assert_eq!(rpc.requests_per_second_per_connection, Some(3));
         assert_eq!(rpc.max_log_span, Duration::from_secs(60));
         let rpc = Serve { hosts: vec!["*".into()], ..Serve::default() }.rpc();

@@ -1,0 +1,247 @@
+// Many subscribers on one node: 10,000 to whom nothing is told, then 100 to whom every block and every transfer of a token is told, then
+// one that does not read. What must hold: the 100 are told everything, in order, whoever else there is; the one that does not read is dropped,
+// and the node's memory does not grow meanwhile. What it costs is printed (docs/performance.md).
+//
+// IDLE (10,000) connections with a subscription each; needs as many file descriptors here and in the node (ulimit -n).
+
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { createHash, randomBytes } from 'node:crypto';
+import { encodeFunctionData, parseEther } from 'viem';
+import { abi, bytecode } from '../lib/contracts.js';
+import { story, underEveryEngine } from '../lib/network.js';
+import { until } from '../lib/until.js';
+
+const idle = Number(process.env.IDLE ?? 10_000);
+const busy = Number(process.env.BUSY ?? 100);
+const transfers = Number(process.env.TRANSFERS ?? 2_000);
+/** Ticks of a processor's clock in a second, as /proc counts. */
+const HERTZ = 100;
+
+underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000 }, async (t, engine) => {
+  const { network, step } = await story(t, { validators: 1, engine });
+  const [node] = network.nodes;
+  const [owner, friend] = network.accounts;
+  const wallet = node.wallet(owner);
+  const sockets = [];
+  t.after(() => sockets.forEach((socket) => socket.close()));
+  const open = async (...subscription) => {
+    const socket = await Subscriber.open(node.rpc, subscription);
+    sockets.push(socket);
+    return socket;
+  };
+  let token;
+
+  await step('a node that has room for them', async () => {
+    const room = idle + busy + 100;
+    const serve = `[serve]\nconnections = ${room}\nwebsockets = ${room}\nconnections_per_address = ${room}\n`;
+    const text = readFileSync(node.config, 'utf8');
+    assert.match(text, /^\[serve\]\n/m);
+    const keys = /^(connections|websockets|connections_per_address) = .*\n/gm;
+    writeFileSync(node.config, text.replace(keys, '').replace('[serve]\n', serve));
+    node.kill();
+    await node.gone();
+    await node.restart();
+    const hash = await wallet.deployContract({ abi: abi('erc20'), bytecode: bytecode('erc20'), args: ['Cornice', 'CRN', parseEther('1000000')] });
+    ({ contractAddress: token } = await node.receipt(hash));
+  });
+
+  /** Half of them wait for logs that nobody writes, half for heads of a chain that stands still. */
+  await step(`${idle} idle ones`, async () => {
+    const before = resident(node.pid);
+    const used = ticks(node.pid);
+    const nobody = ['logs', { address: `0x${'12'.repeat(20)}` }];
+    // So many at a time: who connects waits in the listener's queue, which is short.
+    for (let opened = 0; opened < idle; opened += 100) {
+      await Promise.all(Array.from({ length: Math.min(100, idle - opened) }, (_, index) => open(...((opened + index) % 2 === 0 ? nobody : ['newHeads']))));
+    }
+    const after = resident(node.pid);
+    t.diagnostic(`opening: ${(((ticks(node.pid) - used) * 1e6) / HERTZ / idle).toFixed(0)} us of processor time each; memory ${before} to ${after} MiB, ${(((after - before) * 1024) / idle).toFixed(1)} KiB each`);
+    assert.equal(await metric(node, 'corniche_rpc_subscriptions'), idle);
+    const seconds = 30;
+    const share = await shareOfCore(node.pid, seconds);
+    t.diagnostic(`idle: ${share.toFixed(2)} % of a core over ${seconds} s, ${resident(node.pid)} MiB`);
+  });
+
+  /** Transfers by so many requests at once; each subscriber to the token's logs hears each of them. */
+  const load = async (listeners) => {
+    const first = await node.client.getTransactionCount({ address: owner.address });
+    const fees = { maxFeePerGas: 10n ** 12n, maxPriorityFeePerGas: 1n };
+    const raw = [];
+    for (let index = 0; index < transfers; index += 1) {
+      const data = encodeFunctionData({ abi: abi('erc20'), functionName: 'transfer', args: [friend.address, BigInt(index + 1)] });
+      raw.push(await owner.signTransaction({ type: 'eip1559', chainId: network.chain.id, nonce: first + index, gas: 100_000n, to: token, data, ...fees }));
+    }
+    for (const listener of listeners) listener.clear();
+    const [used, started] = [ticks(node.pid), Date.now()];
+    const sendings = [];
+    for (let at = 0; at < raw.length; at += 100) {
+      const batch = raw.slice(at, at + 100).map((transaction, id) => ({ jsonrpc: '2.0', id, method: 'eth_sendRawTransaction', params: [transaction] }));
+      sendings.push(await node.post(batch));
+    }
+    const receipt = await node.receipt(sendings.at(-1).answer.at(-1).result);
+    assert.equal(receipt.status, 'success');
+    const logs = listeners.filter(({ topic }) => topic === 'logs');
+    await until(`all ${logs.length} to have heard all`, () => logs.every(({ messages }) => messages.length >= transfers), { deadlineMs: 120_000 });
+    const cpu = ((ticks(node.pid) - used) * 1e6) / HERTZ;
+    const took = Date.now() - started;
+    const messages = listeners.reduce((sum, listener) => sum + listener.messages.length, 0);
+    // Everything, once, in order.
+    for (const { messages } of logs) {
+      assert.deepEqual(messages.map(({ data }) => Number(data)), Array.from({ length: transfers }, (_, index) => index + 1));
+    }
+    const heads = listeners.filter(({ topic }) => topic === 'newHeads');
+    await until('all heads to be told', () => heads.every(({ messages }) => Number(messages.at(-1)?.number) >= Number(receipt.blockNumber)));
+    for (const { messages } of heads) {
+      const numbers = messages.map(({ number }) => Number(number));
+      assert.deepEqual(numbers, Array.from(numbers, (_, index) => numbers[0] + index));
+    }
+    return `${transfers} transfers in ${took} ms, ${messages} messages told; ${(cpu / transfers).toFixed(0)} us of processor time a transfer; ${resident(node.pid)} MiB`;
+  };
+
+  const listeners = [];
+  await step(`${busy} busy ones beside them`, async () => {
+    t.diagnostic(`nobody busy: ${await load([])}`);
+    for (let index = 0; index < busy; index += 1) {
+      listeners.push(index % 2 === 0 ? await open('logs', { address: token }) : await open('newHeads'));
+    }
+    for (let round = 0; round < 3; round += 1) t.diagnostic(`${busy} busy: ${await load(listeners)}`);
+  });
+
+  await step('one that does not read harms nobody, and is dropped', async () => {
+    const dropped = await metric(node, 'corniche_rpc_slow_subscribers_total');
+    const slow = await open('newPendingTransactions', true);
+    const before = resident(node.pid);
+    slow.stopReading();
+    const stopped = Date.now();
+    t.diagnostic(`beside one that does not read: ${await load(listeners)}`);
+    let rounds = 1;
+    await until(
+      'the slow one to be dropped',
+      async () => {
+        // It is given up when the pool has gone on too far without it, or when it has taken nothing for long enough.
+        await load(listeners);
+        rounds += 1;
+        return (await metric(node, 'corniche_rpc_slow_subscribers_total')) > dropped;
+      },
+      { deadlineMs: 240_000 },
+    );
+    t.diagnostic(`it was dropped ${Math.round((Date.now() - stopped) / 1000)} s after it read for the last time; all others heard all of ${rounds * transfers} transfers`);
+    const after = resident(node.pid);
+    t.diagnostic(`memory ${before} MiB before, ${after} MiB after`);
+    assert.ok(after < before + 200, `memory grew from ${before} to ${after} MiB`);
+    assert.equal(await metric(node, 'corniche_rpc_subscriptions'), idle + busy);
+  });
+
+  await step('nothing is left of those who go', async () => {
+    for (const socket of sockets) socket.close();
+    await until('all to be gone', async () => (await metric(node, 'corniche_rpc_subscriptions')) === 0);
+    assert.equal(await metric(node, 'corniche_rpc_websockets'), 0);
+    t.diagnostic(`at the end: ${resident(node.pid)} MiB`);
+  });
+});
+
+/** A WebSocket with one subscription, as little of it as costs little: ten thousand of them run beside the node that is measured. */
+class Subscriber {
+  static open(rpc, subscription) {
+    const { hostname, port } = new URL(rpc);
+    const socket = connect(Number(port), hostname);
+    const subscriber = new Subscriber(socket, subscription[0]);
+    const key = randomBytes(16).toString('base64');
+    const head = `GET / HTTP/1.1\r\nhost: ${hostname}:${port}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`;
+    socket.setNoDelay(true);
+    return new Promise((resolve, reject) => {
+      subscriber.opened = resolve;
+      socket.on('error', reject);
+      socket.on('close', () => reject(new Error('the node closed the connection')));
+      socket.on('data', (data) => subscriber.take(data, key));
+      socket.write(head);
+      subscriber.request = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: subscription });
+    });
+  }
+
+  constructor(socket, topic) {
+    Object.assign(this, { socket, topic, messages: [], buffer: Buffer.alloc(0), upgraded: false });
+  }
+
+  /** What was told so far is forgotten. */
+  clear() {
+    this.messages = [];
+  }
+
+  take(data, key) {
+    this.buffer = this.buffer.length === 0 ? data : Buffer.concat([this.buffer, data]);
+    if (!this.upgraded) {
+      const end = this.buffer.indexOf('\r\n\r\n');
+      if (end < 0) return;
+      const accepted = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
+      assert.ok(this.buffer.subarray(0, end).includes(accepted), String(this.buffer));
+      this.buffer = this.buffer.subarray(end + 4);
+      this.upgraded = true;
+      this.send(1, Buffer.from(this.request));
+    }
+    for (let frame = this.frame(); frame !== undefined; frame = this.frame()) this.hear(frame);
+    // What is kept must not keep the whole of what arrived.
+    if (this.buffer.length === 0) this.buffer = Buffer.alloc(0);
+  }
+
+  /** The next whole frame; the node's are not masked. */
+  frame() {
+    const { buffer } = this;
+    if (buffer.length < 2) return undefined;
+    const short = buffer[1] & 0x7f;
+    const head = short < 126 ? 2 : short === 126 ? 4 : 10;
+    if (buffer.length < head) return undefined;
+    const length = short < 126 ? short : short === 126 ? buffer.readUInt16BE(2) : Number(buffer.readBigUInt64BE(2));
+    if (buffer.length < head + length) return undefined;
+    this.buffer = buffer.subarray(head + length);
+    return { opcode: buffer[0] & 0x0f, payload: buffer.subarray(head, head + length) };
+  }
+
+  hear({ opcode, payload }) {
+    if (opcode === 9) return this.send(10, payload);
+    if (opcode !== 1) return undefined;
+    const message = JSON.parse(payload);
+    if (message.method === 'eth_subscription') return void this.messages.push(message.params.result);
+    if (message.error) return void this.socket.destroy(new Error(message.error.message));
+    this.socket.removeAllListeners('close').removeAllListeners('error').on('error', () => {});
+    return this.opened(this);
+  }
+
+  /** A client's frames are masked; with zeros, which change nothing. */
+  send(opcode, payload) {
+    const head = payload.length < 126 ? Buffer.from([0x80 | opcode, 0x80 | payload.length]) : Buffer.from([0x80 | opcode, 0xfe, payload.length >> 8, payload.length & 0xff]);
+    this.socket.write(Buffer.concat([head, Buffer.alloc(4), payload]));
+  }
+
+  stopReading() {
+    this.socket.removeAllListeners('data').pause();
+  }
+
+  close() {
+    this.socket.destroy();
+  }
+}
+
+function resident(pid) {
+  return Math.round(Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]) / 1024);
+}
+
+/** Processor time of all threads of a process so far. */
+function ticks(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return Number(fields[11]) + Number(fields[12]);
+}
+
+async function shareOfCore(pid, seconds) {
+  const before = ticks(pid);
+  const started = process.hrtime.bigint();
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  return ((ticks(pid) - before) * 100 * 1e9) / HERTZ / Number(process.hrtime.bigint() - started);
+}
+
+async function metric(node, name) {
+  const text = await (await fetch(new URL('/metrics', node.rpc))).text();
+  return Number(text.match(new RegExp(`^${name} (\\d+)`, 'm'))?.[1] ?? assert.fail(`no metric ${name}`));
+}
