@@ -1,0 +1,2 @@
+// What 'hardhat node' needs to find.
+module.exports = {};

@@ -1,0 +1,86 @@
+// The nodes that are compared: how each is started, and what its process uses.
+
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const repository = join(here, '../../..');
+const { resolve } = createRequire(import.meta.url);
+const HERTZ = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+
+export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
+const geth = process.env.GETH;
+
+/** By name: the command that serves JSON-RPC on a port of this machine, in the mode in which a transaction is executed at once. */
+export const COMMANDS = {
+  corniche: (port) => [corniche, 'dev', '--port', port],
+  anvil: (port) => [resolve('@foundry-rs/anvil-linux-amd64/bin/anvil'), '--port', port, '--silent'],
+  hardhat: (port) => [process.execPath, resolve('hardhat/internal/cli/bootstrap'), 'node', '--port', port],
+  // Its data lies in memory, as that of the others does.
+  geth: (port) => [geth, '--dev', '--http', '--http.port', port, '--ipcdisable', '--verbosity', '0'],
+};
+
+/** Those that can be had here. */
+export const available = Object.keys(COMMANDS).filter((name) => name !== 'geth' || (geth && existsSync(geth)));
+
+export class Peer {
+  /** Starts one and waits until it answers; `startMs` is how long that took. */
+  static async start(name) {
+    const port = await freePort();
+    const [command, ...flags] = COMMANDS[name](port).map(String);
+    const begun = process.hrtime.bigint();
+    const env = { ...process.env, HARDHAT_DISABLE_TELEMETRY_PROMPT: 'true' };
+    const child = spawn(command, flags, { cwd: here, env, stdio: ['ignore', 'ignore', 'ignore'] });
+    const peer = new Peer(name, child, `http://127.0.0.1:${port}`);
+    for (;;) {
+      if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
+      if (await peer.call('eth_chainId').then(Boolean, () => false)) break;
+      await new Promise((settle) => setTimeout(settle, 5));
+    }
+    peer.startMs = Number(process.hrtime.bigint() - begun) / 1e6;
+    return peer;
+  }
+
+  constructor(name, child, url) {
+    Object.assign(this, { name, child, url });
+  }
+
+  async call(method, ...params) {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const response = await fetch(this.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    const { result, error } = await response.json();
+    if (error) throw new Error(`${this.name}: ${method}: ${error.message}`);
+    return result;
+  }
+
+  /** Seconds of processor time of all its threads so far. */
+  processor() {
+    const fields = readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1].split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / HERTZ;
+  }
+
+  /** MiB: now, or with 'VmHWM' the most it ever had. */
+  memory(which = 'VmRSS') {
+    return Number(readFileSync(`/proc/${this.child.pid}/status`, 'utf8').match(new RegExp(`^${which}:\\s+(\\d+)`, 'm'))[1]) / 1024;
+  }
+
+  async stop() {
+    const ended = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+function freePort() {
+  return new Promise((settle) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => settle(port));
+    });
+  });
+}
