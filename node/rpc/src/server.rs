@@ -36,6 +36,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// How often a node that gets no blocks looks whether it is behind.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes that a WebSocket reads at once; most requests are smaller.
+const WEBSOCKET_BUFFER: usize = 4 << 10;
 
 /// Everything a server is made of.
 pub struct ServerParts {
@@ -290,6 +292,8 @@ impl Server {
             stopping: self.stopped.clone(),
         };
         let node = Arc::clone(&self.node);
+        // What is read into stays with the connection. The library's own choice, 128 KiB, makes a gigabyte of ten thousand who wait.
+        let upgrade = upgrade.read_buffer_size(WEBSOCKET_BUFFER).write_buffer_size(WEBSOCKET_BUFFER);
         upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
             move |socket| async move {
                 let _place = place;
