@@ -120,7 +120,7 @@ soak: build contracts node-tools ## The long runs: property cases, schedules, cr
 		$(CARGO) test --locked -p corniche-executor --test generated -- --nocapture
 	$(CARGO) test --locked -p corniche-executor --lib -- --ignored
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
-	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-300000} \
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
 		$(CARGO) test --locked -p corniche-rpc --test fuzz -- --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 	cd sdk/js && npm ci --no-audit --no-fund && ENGINE=mahi-mahi SEED=$${SEED:-$$(date +%s)} RUN_SECONDS=$${RUN_SECONDS:-600} \
