@@ -15,7 +15,7 @@ type Reached = BTreeMap<Address, BTreeSet<B256>>;
 const MAX_TRIES: usize = 8;
 
 pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcError> {
-    let Prepared { view, env, mut call } = call::prepare(node, trial)?;
+    let Prepared { vm, view, env, mut call } = call::prepare(node, trial)?;
     // Sender, receiver and precompiles are warm anyway; declaring them costs gas for nothing.
     let contract = || call.from.create(view.account(&call.from).unwrap_or_default().nonce);
     let warm = [call.from, call.to.unwrap_or_else(contract)];
@@ -31,7 +31,7 @@ pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcE
         call.access_list = list.iter().map(|(address, slots)| (*address, slots.iter().copied().collect())).collect();
         // No frame is looked at.
         let mut trace = Trace::new(TraceLimits { bytes: 0, top_only: true });
-        let outcome = node.backend.vm().trace_call(&*view, &env, &call, &mut trace);
+        let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
         if matches!(outcome.end, End::Invalid(_) | End::Fault(_)) {
             return Err(call::failure(outcome, call.gas, false));
         }

@@ -9,7 +9,7 @@ use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_state::StateView;
-use corniche_vm::{BlockEnv, Call, CallOutcome, End};
+use corniche_vm::{BlockEnv, Call, CallOutcome, End, Vm};
 use std::sync::Arc;
 
 /// What a client asks to try out.
@@ -23,7 +23,7 @@ pub(crate) struct Trial {
 /// `eth_call`: what the call returns.
 pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
     let prepared = prepare(node, trial)?;
-    let outcome = node.backend.vm().call(&*prepared.view, &prepared.env, &prepared.call);
+    let outcome = prepared.vm.call(&*prepared.view, &prepared.env, &prepared.call);
     match outcome.end {
         End::Success => Ok(outcome.output),
         _ => Err(failure(outcome, prepared.call.gas, false)),
@@ -33,12 +33,14 @@ pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
 /// `eth_estimateGas`: a gas limit with which the call succeeds.
 pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
-    let estimated = node.backend.vm().estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
+    let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
     estimated.map_err(|outcome| failure(outcome, prepared.call.gas.min(prepared.env.gas_limit), true))
 }
 
 /// What the virtual machine runs.
 pub(crate) struct Prepared {
+    /// Knows the code that is supposed.
+    pub vm: Vm,
     pub view: Arc<dyn StateView>,
     pub env: BlockEnv,
     pub call: Call,
@@ -55,12 +57,14 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     if let Some(supposed) = &trial.block_overrides {
         suppose_block(&mut env, supposed)?;
     }
-    let call = to_call(node, trial.request, env.base_fee)?;
+    let mut call = to_call(node, trial.request, env.base_fee)?;
+    let (mut vm, mut gas) = (node.backend.vm().clone(), node.config.call_gas_cap);
     let view: Arc<dyn StateView> = match trial.overrides {
-        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides)?),
+        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides, &mut vm, &mut gas)?),
         _ => state,
     };
-    Ok(Prepared { view, env, call })
+    call.gas = call.gas.min(gas);
+    Ok(Prepared { vm, view, env, call })
 }
 
 /// The block as its transactions saw it.

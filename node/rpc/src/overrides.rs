@@ -3,9 +3,10 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rpc_types_eth::BlockOverrides;
 use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
-use corniche_api::RpcError;
+use corniche_api::{Reason, RpcError};
 use corniche_state::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY, StateView};
-use corniche_vm::BlockEnv;
+use corniche_vm::wasm::CompileError;
+use corniche_vm::{BlockEnv, Vm, is_precompile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,12 +47,38 @@ struct Supposed {
 }
 
 impl Overridden {
-    pub fn new(base: Arc<dyn StateView>, overrides: StateOverride) -> Result<Self, RpcError> {
+    /// `vm` will know the code that is supposed, and `gas`, which is what the request may still use, pays for making it ready.
+    pub fn new(base: Arc<dyn StateView>, overrides: StateOverride, vm: &mut Vm, gas: &mut u64) -> Result<Self, RpcError> {
         let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new() };
         for (address, supposed) in overrides {
+            if let Some(code) = supposed.code.as_ref().filter(|code| !code.is_empty()) {
+                overridden.make_ready(&address, code, vm, gas)?;
+            }
             overridden.suppose(address, supposed)?;
         }
         Ok(overridden)
+    }
+
+    /// The same code in several places is paid for once.
+    fn make_ready(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
+        if is_precompile(address) {
+            return Err(RpcError::invalid_params(format!("state override: {address} is a precompile and cannot have other code")));
+        }
+        if self.code.contains_key(&keccak256(code)) {
+            return Ok(());
+        }
+        *gas -= vm.suppose(code, *gas).map_err(|error| match error {
+            CompileError::OutOfGas { needed } => Reason::OutOfGas
+                .with(format!("checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap")),
+            CompileError::Fault(fault) => {
+                tracing::error!(%fault, "supposed code could not be made ready");
+                RpcError::internal("internal error")
+            }
+            CompileError::Invalid(_) | CompileError::Unpack(_) => {
+                RpcError::invalid_params(format!("state override: the code supposed at {address} cannot run here: {error}"))
+            }
+        })?;
+        Ok(())
     }
 
     fn suppose(&mut self, address: Address, supposed: AccountOverride) -> Result<(), RpcError> {
@@ -107,6 +134,8 @@ mod tests {
     use super::*;
     use corniche_state::{Changes, State};
     use corniche_types::Height;
+    use corniche_vm::VmConfig;
+    use corniche_vm::wasm::NoCache;
 
     #[test]
     fn overrides_replace_what_they_name_and_nothing_else() {
@@ -117,16 +146,19 @@ mod tests {
         changes.storage.insert((address, slot(1)), slot(7));
         changes.storage.insert((address, slot(2)), slot(8));
         state.apply(Height(0), &changes);
-        let supposing = |supposed| {
+        let mut vm = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
+        let mut supposing = |supposed| {
             let overrides = [(address, supposed)].into_iter().collect();
-            Overridden::new(Arc::new(state.latest()), overrides).unwrap()
+            Overridden::new(Arc::new(state.latest()), overrides, &mut vm, &mut 1_000_000).unwrap()
         };
-        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(Bytes::from_static(b"\0asm"));
+        let module = r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;
+        let code = Bytes::from(wat::parse_str(module).unwrap());
+        let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(code.clone());
         let view = supposing(supposed.clone());
         let account = view.account(&address).unwrap();
         assert_eq!((account.nonce, account.balance), (0, U256::from(5)));
-        assert_eq!(view.code(&account.code_hash).unwrap(), Bytes::from_static(b"\0asm"));
-        assert_eq!(account.code_hash, keccak256(b"\0asm"));
+        assert_eq!(view.code(&account.code_hash).unwrap(), code);
+        assert_eq!(account.code_hash, keccak256(&code));
         assert_eq!(view.account(&Address::repeat_byte(2)), None);
         let slots = |view: &Overridden| [1, 2].map(|byte| view.storage(&address, &slot(byte)));
         assert_eq!(slots(&view), [slot(7), slot(8)]);

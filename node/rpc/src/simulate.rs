@@ -19,7 +19,7 @@ use alloy_rpc_types_eth::{Block, BlockOverrides, BlockTransactions, Transaction,
 use corniche_api::{Reason, RpcError};
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{Header, Log, Receipt, SkipReason, header_hash};
-use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits};
+use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits, Vm};
 use std::sync::Arc;
 
 /// Blocks of one request, those between the named ones included.
@@ -41,6 +41,7 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
     let planned = plan(&parent, payload.block_state_calls)?;
     let mut simulation = Simulation {
         node,
+        vm: node.backend.vm().clone(),
         validation: payload.validation,
         trace_transfers: payload.trace_transfers,
         full: payload.return_full_transactions,
@@ -90,6 +91,8 @@ fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcE
 
 struct Simulation<'n> {
     node: &'n Node,
+    /// Knows the code that was supposed so far.
+    vm: Vm,
     validation: bool,
     trace_transfers: bool,
     full: bool,
@@ -128,7 +131,7 @@ impl Simulation<'_> {
         };
         suppose_block(&mut env, &overrides)?;
         if let Some(supposed) = block.state_overrides.filter(|supposed| !supposed.is_empty()) {
-            self.view = Arc::new(Overridden::new(self.view.clone(), supposed)?);
+            self.view = Arc::new(Overridden::new(self.view.clone(), supposed, &mut self.vm, &mut self.gas)?);
         }
         let mut under = Under {
             env,
@@ -171,7 +174,7 @@ impl Simulation<'_> {
             return Err(invalid(SkipReason::Underpriced, format!("maxFeePerGas: {price}, baseFee: {base_fee}")));
         }
         let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.room, top_only: false }));
-        let (outcome, changes) = self.node.backend.vm().simulate(&now, &under.env, &call, trace.as_mut());
+        let (outcome, changes) = self.vm.simulate(&now, &under.env, &call, trace.as_mut());
         match outcome.end {
             End::Invalid(reason) => return Err(invalid(reason, format!("address {from}"))),
             End::Fault(_) => return Err(failure(outcome, gas, false)),

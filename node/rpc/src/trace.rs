@@ -139,9 +139,9 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
         return Err(RpcError::invalid_params("txIndex is not supported: a call is traced after the whole block"));
     }
     let (overrides, block_overrides) = (request.state_overrides, request.block_overrides);
-    let Prepared { view, env, call } = call::prepare(node, Trial { request: call, block, overrides, block_overrides })?;
+    let Prepared { vm, view, env, call } = call::prepare(node, Trial { request: call, block, overrides, block_overrides })?;
     let mut trace = tracer.trace(room(node));
-    let outcome = node.backend.vm().trace_call(&*view, &env, &call, &mut trace);
+    let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
     match outcome.end {
         End::Invalid(_) | End::Fault(_) => Err(call::failure(outcome, call.gas, false)),
         _ => tracer.result(&trace, &*view),

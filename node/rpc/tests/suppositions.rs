@@ -7,6 +7,7 @@ use alloy_consensus::TxEip1559;
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
+use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 
 /// Returns number, time, gas limit, base fee and coinbase of the block, a word each.
@@ -78,6 +79,55 @@ async fn a_supposed_block_is_what_the_contract_sees() {
     for bad in [json!({"number": "nine"}), json!({"beaconRoot": B256::ZERO}), json!({"number": U256::MAX}), json!(7)] {
         assert_eq!(fixture.client.error("eth_call", json!([call, "latest", state, bad])).await.0, -32602, "{bad}");
     }
+}
+
+/// A node compiles what it is sent, so what is sent pays; what cannot run is the client's mistake.
+#[tokio::test]
+async fn supposed_code_is_checked_and_paid_for() {
+    let fixture = Fixture::start().await;
+    let there = Address::repeat_byte(0xb1);
+    let code = Bytes::from(wat::parse_str(BLOCK).unwrap());
+    let supposing = |address: Address, code: &[u8]| json!({address.to_string(): {"code": Bytes::copy_from_slice(code)}});
+    let call = json!({"to": there});
+    for (bad, why) in [
+        (supposing(there, &[0x60, 0x80, 0x60, 0x40]), "this chain runs WebAssembly"),
+        (supposing(there, b"\0asm\x01\0\0\0"), "the code supposed at 0xb1"),
+        (supposing(there, &code[..code.len() - 1]), "the code supposed at 0xb1"),
+        (supposing(there, &[0xef, 0xf0, 0, 0, 1]), "damaged"),
+        (supposing(Address::with_last_byte(4), &code), "is a precompile"),
+        (supposing(Address::with_last_byte(4), &[1]), "is a precompile"),
+    ] {
+        let simulated = json!([{"blockStateCalls": [{"stateOverrides": bad, "calls": [call]}]}, "latest"]);
+        for (method, params) in [
+            ("eth_call", json!([call, "latest", bad])),
+            ("eth_estimateGas", json!([call, "latest", bad])),
+            ("eth_createAccessList", json!([call, "latest", bad])),
+            ("debug_traceCall", json!([call, "latest", {"tracer": "callTracer", "stateOverrides": bad}])),
+            ("eth_simulateV1", simulated),
+        ] {
+            let (code, message) = fixture.client.error(method, params).await;
+            assert!(code == -32602 && message.contains(why), "{method}: {code} {message}");
+        }
+    }
+    // Sixteen KiB take two thirds of the cap: one of it is within, several are not, and the same code in several places is one.
+    let config = RpcConfig { call_gas_cap: 1_000_000, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let filler = |byte: u8| {
+        let section = [&[0, 0x80, 0x80, 0x01, 1][..], &[byte; 0x4000 - 1]].concat();
+        [&code[..], &section].concat()
+    };
+    let mut many = serde_json::Map::new();
+    for number in 1..=4 {
+        let address = Address::repeat_byte(0xb0 + number);
+        many.extend(supposing(address, &filler(0)).as_object().unwrap().clone());
+    }
+    assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", many])).await).len(), 5);
+    for number in 2..=3 {
+        let address = Address::repeat_byte(0xb0 + number);
+        many.extend(supposing(address, &filler(number)).as_object().unwrap().clone());
+    }
+    let (code, message) = fixture.client.error("eth_call", json!([call, "latest", many])).await;
+    assert!(code == -32000 && message.starts_with("out of gas: checking and compiling"), "{code} {message}");
 }
 
 #[tokio::test]

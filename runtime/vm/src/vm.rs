@@ -13,7 +13,7 @@ pub type VmConfig = EngineConfig;
 pub struct Vm {
     machine: Arc<dyn Machine>,
     /// The same, with what it keeps kept apart.
-    for_calls: Arc<dyn Machine>,
+    for_calls: WasmEngine,
     table_secret: u64,
 }
 
@@ -27,13 +27,19 @@ impl Vm {
     #[doc(hidden)]
     pub fn with_backend(config: &VmConfig, backend: Backend, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
         let engine = WasmEngine::with_backend(config, backend, artefacts)?;
-        let for_calls = Arc::new(engine.for_calls());
+        let for_calls = engine.for_calls();
         Ok(Self { machine: Arc::new(engine), for_calls, table_secret: config.table_secret })
     }
 
     /// What tables whose keys others choose are to be spread by ([`VmConfig::table_secret`]).
     pub fn table_secret(&self) -> u64 {
         self.table_secret
+    }
+
+    /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed. It pays what its deployment
+    /// would for being checked and compiled: answers the gas, at most `gas`.
+    pub fn suppose(&mut self, code: &[u8], gas: u64) -> Result<u64, CompileError> {
+        self.for_calls.suppose(code, gas)
     }
 
     /// For work beside blocks. `Err`: busy.
@@ -47,6 +53,6 @@ impl Vm {
 
     /// For work beside blocks.
     pub(crate) fn machine_for_calls(&self) -> &dyn Machine {
-        &*self.for_calls
+        &self.for_calls
     }
 }

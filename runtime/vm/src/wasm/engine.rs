@@ -12,6 +12,7 @@ use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
 use super::instance::{Counters, Instance, Shelf};
 use super::instrument::{self, InstrumentError};
+use super::supposed::Supposed;
 use super::validate::{self, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
@@ -69,6 +70,8 @@ pub(super) enum Purpose {
 pub struct WasmEngine {
     inner: Arc<Inner>,
     purpose: Purpose,
+    /// Known to this handle alone.
+    pub(super) supposed: Supposed,
 }
 
 /// What is kept for one purpose.
@@ -107,6 +110,17 @@ impl From<InstrumentError> for CompileError {
     fn from(error: InstrumentError) -> Self {
         Self::Fault(error.to_string())
     }
+}
+
+/// A module made ready.
+pub(super) struct Built {
+    pub contract: CompiledContract,
+    /// To be stored for other days; `None` when it was.
+    artefact: Option<Vec<u8>>,
+}
+
+fn affordable(needed: u64, gas: u64) -> Result<(), CompileError> {
+    if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) }
 }
 
 /// What a frame starts with.
@@ -152,6 +166,7 @@ impl WasmEngine {
         };
         Ok(Self {
             purpose: Purpose::Blocks,
+            supposed: Supposed::default(),
             inner: Arc::new(Inner {
                 environment: environment(&engine),
                 engine,
@@ -176,7 +191,7 @@ impl WasmEngine {
     /// The same engine for calls that are not part of a block: what they keep is kept apart.
     #[must_use]
     pub fn for_calls(&self) -> Self {
-        Self { inner: self.inner.clone(), purpose: Purpose::Calls }
+        Self { inner: self.inner.clone(), purpose: Purpose::Calls, supposed: Supposed::default() }
     }
 
     /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it.
@@ -194,14 +209,20 @@ impl WasmEngine {
             return Ok(contract);
         }
         if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
-            return self.keep(code_hash, &module, facts);
+            return Ok(self.keep(self.link(code_hash, &module, facts)?));
         }
         let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
-        self.compile(code_hash, &unpack(&stored_code)?)
+        let built = self.build(code_hash, &unpack(&stored_code)?, u64::MAX)?;
+        // It is the chain's, whoever asked for it.
+        self.store(&built);
+        Ok(self.keep(built.contract))
     }
 
     /// A contract in memory, of either kind: one that calls made ready serves blocks too, and the other way round.
-    fn recent(&self, code_hash: &B256) -> Option<CompiledContract> {
+    pub(super) fn recent(&self, code_hash: &B256) -> Option<CompiledContract> {
+        if let Some(contract) = self.supposed.get(code_hash) {
+            return Some(contract.clone());
+        }
         let Inner { blocks, calls, .. } = &*self.inner;
         match self.purpose {
             Purpose::Calls => calls.recent.get(code_hash).or_else(|| blocks.recent.peek(code_hash)),
@@ -228,24 +249,36 @@ impl WasmEngine {
     /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. An artefact is no
     /// proof that today's rules accept the module, so it is validated again; it has paid for that.
     pub fn compile_within(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<CompiledContract, CompileError> {
-        let affordable = |needed| if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) };
         if let Some(contract) = self.recent(code_hash) {
-            affordable(contract.compile_gas())?;
+            affordable(contract.compile_gas(), gas)?;
             return Ok(contract);
         }
+        let built = self.build(code_hash, wasm, gas)?;
+        // What calls try to deploy costs nobody anything, and is not kept for other days.
+        if self.purpose == Purpose::Blocks {
+            self.store(&built);
+        }
+        Ok(self.keep(built.contract))
+    }
+
+    /// Makes a module ready, from its artefact where there is one, and keeps nothing.
+    pub(super) fn build(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
         let checked = validate::check(wasm)?;
-        affordable(checked.compile_gas())?;
-        let key = self.key(code_hash);
-        let (module, facts) = match self.artefact(&key) {
-            Some(known) => known,
-            None => {
-                let facts = Facts::of(&checked)?;
-                let code = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
-                self.inner.artefacts.put(&key, &seal(&facts.with(&code)?));
-                (self.load(&code)?, facts)
-            }
-        };
-        self.keep(code_hash, &module, facts)
+        affordable(checked.compile_gas(), gas)?;
+        if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
+            return Ok(Built { contract: self.link(code_hash, &module, facts)?, artefact: None });
+        }
+        let facts = Facts::of(&checked)?;
+        let code = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
+        let artefact = Some(seal(&facts.with(&code)?));
+        Ok(Built { contract: self.link(code_hash, &self.load(&code)?, facts)?, artefact })
+    }
+
+    /// For other days.
+    fn store(&self, built: &Built) {
+        if let Some(artefact) = &built.artefact {
+            self.inner.artefacts.put(&self.key(built.contract.code_hash()), artefact);
+        }
     }
 
     /// Of the artefact of this code.
@@ -260,11 +293,14 @@ impl WasmEngine {
         Some((self.load(code).ok()?, facts))
     }
 
-    fn keep(&self, code_hash: &B256, module: &Module, facts: Facts) -> Result<CompiledContract, CompileError> {
-        let contract = CompiledContract::link(&self.inner.linker, code_hash, module, facts)?;
-        self.inner.starts.insert(*code_hash, contract.start());
-        self.kept().recent.insert(*code_hash, contract.clone());
-        Ok(contract)
+    fn link(&self, code_hash: &B256, module: &Module, facts: Facts) -> Result<CompiledContract, CompileError> {
+        CompiledContract::link(&self.inner.linker, code_hash, module, facts)
+    }
+
+    fn keep(&self, contract: CompiledContract) -> CompiledContract {
+        self.inner.starts.insert(*contract.code_hash(), contract.start());
+        self.kept().recent.insert(*contract.code_hash(), contract.clone());
+        contract
     }
 
     /// Runs machine code that this node made.
@@ -378,9 +414,9 @@ impl WasmEngine {
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
         // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
-        if !matches!(status, ExitStatus::Fault(_)) && instance.renew() {
+        let code_hash = *instance.contract().code_hash();
+        if !matches!(status, ExitStatus::Fault(_)) && !self.supposed.contains_key(&code_hash) && instance.renew() {
             instance.contract().sign_of_use();
-            let code_hash = *instance.contract().code_hash();
             self.kept().shelf.put(code_hash, instance);
         }
         match status {

@@ -1,10 +1,12 @@
 //! What is loaded, kept and let go.
 
 use super::cache::{ModuleCache, NoCache, seal};
-use super::engine::{EngineConfig, Entry, WasmEngine};
+use super::engine::{CompileError, EngineConfig, Entry, WasmEngine};
 use super::instance::Instance;
 use super::instance_tests::{GAS, Quiet, program};
 use crate::host::{Exit, ExitStatus, Limits};
+use crate::machine::Machine;
+use crate::price;
 use alloy_primitives::{B256, Bytes, keccak256};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,6 +98,52 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
     engine.run_code(&hash, &nobody, &mut host, entry(least + 1_000));
     assert_eq!(gets(), before + 1);
+}
+
+/// What a request supposes an account to hold costs what a deployment of it does, and is gone with the request.
+#[test]
+fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
+    let artefacts = Arc::new(Artefacts::default());
+    let engine = engine(&artefacts, 1 << 20);
+    let wasm = module(7);
+    let hash = keccak256(&wasm);
+    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30).gas;
+    assert_eq!(artefacts.puts.swap(0, Ordering::Relaxed), 1, "a deployment's is kept");
+    artefacts.kept.lock().unwrap().clear();
+
+    let engine = self::engine(&artefacts, 1 << 20);
+    let mut supposing = engine.for_calls();
+    for gas in [0, price::CREATE, price - 1] {
+        let refused = supposing.suppose(&wasm, gas).unwrap_err();
+        assert!(matches!(refused, CompileError::OutOfGas { needed } if gas < needed && needed <= price), "{refused}");
+    }
+    assert!(matches!(supposing.suppose(b"\0asm\x01\0\0\0", 1 << 30), Err(CompileError::Invalid(_))));
+    assert!(matches!(supposing.suppose(b"\x60\x80", 1 << 30), Err(CompileError::Unpack(_))));
+    assert_eq!(supposing.suppose(&wasm, price), Ok(price));
+    assert_eq!(supposing.suppose(&wasm, price), Ok(price), "whether or not it is known");
+
+    let nobody = || panic!("the code is known");
+    let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
+    let exit = supposing.run_code(&hash, &nobody, &mut Quiet::new(), entry.clone());
+    assert_eq!(exit.status, ExitStatus::Revert);
+    assert_eq!(supposing.clone().run_code(&hash, &nobody, &mut Quiet::new(), entry.clone()), exit, "clones know it too");
+    for other in [&engine, &engine.for_calls()] {
+        let exit = other.run_code(&hash, &|| None, &mut Quiet::new(), entry.clone());
+        assert!(matches!(exit.status, ExitStatus::Fault(_)), "nobody else does: {exit:?}");
+        assert_eq!((other.recent_len(), other.shelf().len()), (0, 0));
+    }
+    assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
+}
+
+/// A deployment that is only tried out is not kept for other days; the chain's code is, whoever asks for it first.
+#[test]
+fn calls_store_artefacts_of_the_chain_alone() {
+    let artefacts = Arc::new(Artefacts::default());
+    let calls = engine(&artefacts, 1 << 20).for_calls();
+    assert!(calls.prepare(&module(1).into(), 1 << 30).contract.is_ok());
+    assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
+    calls.contract(&keccak256(module(2)), &module(2)).unwrap();
+    assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
 }
 
 #[test]
