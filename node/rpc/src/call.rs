@@ -34,7 +34,7 @@ pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
 pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
-    estimated.map_err(|outcome| failure(outcome, prepared.call.gas.min(prepared.env.gas_limit), true))
+    estimated.map_err(|none| failure(none.outcome, none.allowance, true))
 }
 
 /// What the virtual machine runs.
@@ -97,8 +97,10 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
     if let Some(named) = request.chain_id.filter(|named| *named != chain_id) {
         return Err(RpcError::invalid_params(format!("chainId does not match node's (have={named}, want={chain_id})")));
     }
+    let (gas_price, max_gas_price) = gas_prices(&request, base_fee)?;
     Ok(Call {
-        gas_price: gas_price(&request, base_fee)?,
+        gas_price,
+        max_gas_price,
         from: request.from.unwrap_or_default(),
         to: match request.to {
             Some(TxKind::Call(to)) => Some(to),
@@ -117,23 +119,24 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
     })
 }
 
-/// Wei per gas the sender names; 0, which needs no balance, when it names none.
-fn gas_price(request: &TransactionRequest, base_fee: u64) -> Result<u128, RpcError> {
+/// Wei that a gas costs the sender, and the most that it names; 0, which needs no balance, when it names nothing.
+fn gas_prices(request: &TransactionRequest, base_fee: u64) -> Result<(u128, u128), RpcError> {
     let (max_fee, tip) = (request.max_fee_per_gas, request.max_priority_fee_per_gas);
     if let Some(price) = request.gas_price {
         if max_fee.is_some() || tip.is_some() {
             return Err(RpcError::invalid_params("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
         }
-        return Ok(price);
+        return Ok((price, price));
     }
-    let Some(max_fee) = max_fee.filter(|fee| *fee > 0) else { return Ok(0) };
-    if tip.is_some_and(|tip| tip > max_fee) {
+    let Some(max_fee) = max_fee.filter(|fee| *fee > 0) else { return Ok((0, 0)) };
+    let tip = tip.unwrap_or_default();
+    if tip > max_fee {
         return Err(Reason::TipAboveFeeCap.error());
     }
     if max_fee < u128::from(base_fee) {
         return Err(Reason::FeeCapBelowBaseFee.with(format!("maxFeePerGas: {max_fee}, baseFee: {base_fee}")));
     }
-    Ok(max_fee)
+    Ok((tip.saturating_add(base_fee.into()).min(max_fee), max_fee))
 }
 
 /// How a failed run is told. Only a revert by the contract itself has code 3 and data.

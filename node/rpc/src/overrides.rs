@@ -62,14 +62,17 @@ impl Overridden {
     /// The same code in several places is paid for once.
     fn make_ready(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
         if is_precompile(address) {
-            return Err(RpcError::invalid_params(format!("state override: {address} is a precompile and cannot have other code")));
+            return Err(RpcError::invalid_params(format!(
+                "state override: {address} is a precompile and cannot have other code"
+            )));
         }
         if self.code.contains_key(&keccak256(code)) {
             return Ok(());
         }
         *gas -= vm.suppose(code, *gas).map_err(|error| match error {
-            CompileError::OutOfGas { needed } => Reason::OutOfGas
-                .with(format!("checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap")),
+            CompileError::OutOfGas { needed } => Reason::OutOfGas.with(format!(
+                "checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap"
+            )),
             CompileError::Fault(fault) => {
                 tracing::error!(%fault, "supposed code could not be made ready");
                 RpcError::internal("internal error")
@@ -151,7 +154,8 @@ mod tests {
             let overrides = [(address, supposed)].into_iter().collect();
             Overridden::new(Arc::new(state.latest()), overrides, &mut vm, &mut 1_000_000).unwrap()
         };
-        let module = r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;
+        let module =
+            r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;
         let code = Bytes::from(wat::parse_str(module).unwrap());
         let supposed = AccountOverride::default().with_balance(U256::from(5)).with_code(code.clone());
         let view = supposing(supposed.clone());

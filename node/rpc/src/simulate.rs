@@ -169,8 +169,8 @@ impl Simulation<'_> {
             return Err(invalid(reason, format!("address {from}, tx: {nonce} state: {}", account.nonce)));
         }
         let call = to_call(self.node, request.clone(), under.env.base_fee).map_err(underpriced)?;
-        if self.validation && call.gas_price < u128::from(under.env.base_fee) {
-            let (price, base_fee) = (call.gas_price, under.env.base_fee);
+        if self.validation && call.max_gas_price < u128::from(under.env.base_fee) {
+            let (price, base_fee) = (call.max_gas_price, under.env.base_fee);
             return Err(invalid(SkipReason::Underpriced, format!("maxFeePerGas: {price}, baseFee: {base_fee}")));
         }
         let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.room, top_only: false }));
@@ -181,7 +181,7 @@ impl Simulation<'_> {
             _ => {}
         }
         let logs = match &trace {
-            Some(trace) if trace.overflowed() => return Err(Reason::TraceTooLarge.error()),
+            Some(trace) if trace.overflowed() => return Err(crate::trace::too_large(self.node)),
             Some(trace) => trace.root().map(with_transfers).unwrap_or_default(),
             None => outcome.logs.clone(),
         };

@@ -65,15 +65,26 @@ impl Tracer {
     }
 
     /// The view knows the code of all accounts that the run met.
-    fn result(self, trace: &Trace, view: &dyn StateView) -> Result<Json, RpcError> {
+    /// Also answers what of the room it took. What does not fit is refused before it is text.
+    fn result(self, node: &Node, trace: &Trace, view: &dyn StateView, room: usize) -> Result<(Json, usize), RpcError> {
         match self {
-            Self::Calls(_) if trace.overflowed() => {
-                Err(Reason::TraceTooLarge.with("its calls carry too much data; ask with \"onlyTopCall\""))
+            Self::Calls(_) if trace.overflowed() => Err(too_large(node)),
+            Self::Calls(wanted) => {
+                let result = json(&trace.root().map(|root| calls::Frame::new(root, wanted.with_log)))?;
+                Ok((result, trace.bytes()))
             }
-            Self::Calls(wanted) => json(&trace.root().map(|root| calls::Frame::new(root, wanted.with_log))),
-            Self::Prestate(wanted) => prestate::result(trace.touched(), view, wanted),
+            Self::Prestate(wanted) => {
+                prestate::result(trace.touched(), view, wanted, room).unwrap_or_else(|| Err(too_large(node)))
+            }
         }
     }
+}
+
+/// What is to be told is more than an answer may hold.
+pub(crate) fn too_large(node: &Node) -> RpcError {
+    let bytes = room(node);
+    let ask = "ask with \"onlyTopCall\", \"disableCode\" or \"disableStorage\", or for less at once";
+    Reason::TraceTooLarge.with(format!("an answer records at most {bytes} bytes; {ask}"))
 }
 
 fn wanted<'r, T: Deserialize<'r> + Default>(request: &'r TraceRequest) -> Result<T, RpcError> {
@@ -95,15 +106,14 @@ pub(crate) fn transaction(node: &Node, hash: &B256, request: &TraceRequest) -> R
     let block = node.backend.block(height).ok_or_else(|| Reason::HeaderNotFound.error())?;
     let mut replay = Replay::new(node, block)?;
     replay.skip_to(position as usize)?;
-    one(tracer, &mut replay, room(node)).map(|(result, _)| result)
+    one(node, tracer, &mut replay, room(node)).map(|(result, _)| result)
 }
 
 /// The next transaction, and the bytes it took.
-fn one(tracer: Tracer, replay: &mut Replay<'_>, room: usize) -> Result<(Json, usize), RpcError> {
+fn one(node: &Node, tracer: Tracer, replay: &mut Replay<'_>, room: usize) -> Result<(Json, usize), RpcError> {
     let mut trace = tracer.trace(room);
     replay.run(Some(&mut trace))?;
-    let result = tracer.result(&trace, &replay.view())?;
-    Ok((result, trace.bytes()))
+    tracer.result(node, &trace, &replay.view(), room)
 }
 
 /// `debug_traceBlockByNumber` and `debug_traceBlockByHash`: one after the other, all in one answer.
@@ -121,7 +131,7 @@ pub(crate) fn block(node: &Node, block: BlockId, request: &TraceRequest) -> Resu
     let (mut room, mut written) = (room(node), 0);
     let mut all = Vec::with_capacity(block.receipts.len());
     for receipt in &block.receipts {
-        let (result, bytes) = one(tracer, &mut replay, room)?;
+        let (result, bytes) = one(node, tracer, &mut replay, room)?;
         room = room.saturating_sub(bytes);
         written += result.text.get().len();
         if written > node.config.max_response_bytes {
@@ -144,6 +154,6 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
     let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
     match outcome.end {
         End::Invalid(_) | End::Fault(_) => Err(call::failure(outcome, call.gas, false)),
-        _ => tracer.result(&trace, &*view),
+        _ => tracer.result(node, &trace, &*view, room(node)).map(|(result, _)| result),
     }
 }

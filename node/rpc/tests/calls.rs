@@ -290,3 +290,19 @@ fn processor_time() -> Duration {
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     Duration::from_millis(10 * fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
 }
+
+/// geth's number there is what the sender can pay for, when that is the least.
+#[tokio::test]
+async fn an_estimate_says_how_much_gas_the_sender_can_pay() {
+    let fixture = Fixture::start().await;
+    let sender = "0x0000000000000000000000000000000000005e4d";
+    let estimate = |gas: u64| {
+        let call =
+            json!({"from": sender, "to": ECHO, "data": "0x01", "maxFeePerGas": "0x77359400", "maxPriorityFeePerGas": "0x1"});
+        let balance = json!(alloy_primitives::U256::from(gas * 2_000_000_000));
+        fixture.client.call("eth_estimateGas", json!([call, "latest", {sender: {"balance": balance}}]))
+    };
+    let answer = estimate(21_248).await;
+    assert_eq!(answer["error"]["message"], "gas required exceeds allowance (21248)");
+    assert!(estimate(100_000).await["result"].is_string());
+}

@@ -91,8 +91,8 @@ async fn supposed_code_is_checked_and_paid_for() {
     let call = json!({"to": there});
     for (bad, why) in [
         (supposing(there, &[0x60, 0x80, 0x60, 0x40]), "this chain runs WebAssembly"),
-        (supposing(there, b"\0asm\x01\0\0\0"), "the code supposed at 0xb1"),
-        (supposing(there, &code[..code.len() - 1]), "the code supposed at 0xb1"),
+        (supposing(there, b"\0asm\x01\0\0\0"), "cannot run here"),
+        (supposing(there, &code[..code.len() - 1]), "cannot run here"),
         (supposing(there, &[0xef, 0xf0, 0, 0, 1]), "damaged"),
         (supposing(Address::with_last_byte(4), &code), "is a precompile"),
         (supposing(Address::with_last_byte(4), &[1]), "is a precompile"),

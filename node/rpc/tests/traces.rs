@@ -186,7 +186,10 @@ async fn prestate_is_what_the_transactions_before_left() {
     let bare = trace(1, json!({"disableCode": true, "disableStorage": true})).await;
     assert_eq!(bare[RELAY.to_string().to_lowercase()], json!({"balance": "0x3e7", "nonce": 1}));
 
+    let tip = |position: usize| U256::from(block.receipts[position].gas_used * 5_000_000);
+    let tips = tip(0) + tip(1);
     let changed = trace(1, json!({"diffMode": true})).await;
+    assert_eq!(changed["pre"][tip_to.to_string().to_lowercase()], json!({"balance": tip(0)}));
     let slot = B256::ZERO.to_string();
     assert_eq!(changed["pre"][RELAY.to_string().to_lowercase()]["storage"], json!({&slot: word(1)}));
     assert_eq!(
@@ -195,12 +198,13 @@ async fn prestate_is_what_the_transactions_before_left() {
             FUNDED.to_string().to_lowercase(): {"balance": rich - cost(1), "nonce": 2},
             ECHO.to_string().to_lowercase(): {"balance": "0x3"},
             RELAY.to_string().to_lowercase(): {"balance": "0x3e5", "storage": {&slot: word(2)}},
+            // Added without being read.
+            tip_to.to_string().to_lowercase(): {"balance": tips},
         })
     );
     // Tips went where they went then.
-    let tips = (block.receipts[0].gas_used + block.receipts[1].gas_used) * 5_000_000;
     let paid = trace(2, json!({})).await;
-    assert_eq!(paid[tip_to.to_string().to_lowercase()], json!({"balance": U256::from(tips)}));
+    assert_eq!(paid[tip_to.to_string().to_lowercase()], json!({"balance": tips}));
 }
 
 #[tokio::test]
@@ -279,13 +283,28 @@ async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
     let error = trace(json!({})).await["error"].clone();
     assert_eq!(
         error,
-        json!({"code": -32005, "message": "trace too large: its calls carry too much data; ask with \"onlyTopCall\""})
+        json!({"code": -32005, "message": "trace too large: an answer records at most 15000 bytes; ask with \"onlyTopCall\", \"disableCode\" or \"disableStorage\", or for less at once"})
     );
     let tops = trace(json!({"onlyTopCall": true})).await["result"].clone();
     assert_eq!(tops.as_array().unwrap().len(), block.receipts.len());
     // What the tree is made of is not asked for here.
     let state = fixture.client.result("debug_traceBlockByNumber", json!(["0x1", {"tracer": "prestateTracer"}])).await;
     assert!(state[1]["result"].is_object());
+}
+
+#[tokio::test]
+async fn a_state_that_is_too_much_is_refused_and_without_code_it_is_not() {
+    let fixture =
+        Fixture::with(RpcConfig { max_response_bytes: 2_000, namespaces: Namespaces::all(), ..RpcConfig::default() }).await;
+    let block = fixture.chain.execute(&[call(0, RELAY, relayed('c', 0, ECHO, b""))]);
+    let hash = block.receipts[0].transaction_hash;
+    for config in [json!({}), json!({"diffMode": true})] {
+        let tracer = json!({"tracer": "prestateTracer", "tracerConfig": config});
+        let (code, message) = fixture.client.error("debug_traceTransaction", json!([hash, tracer])).await;
+        assert!(code == -32005 && message.starts_with("trace too large: an answer records at most 1000 bytes"), "{message}");
+    }
+    let bare = json!({"tracer": "prestateTracer", "tracerConfig": {"disableCode": true}});
+    assert!(fixture.client.result("debug_traceTransaction", json!([hash, bare])).await.is_object());
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::{
     host::BlockEnv,
     journal::Journal,
     machine::Machine,
-    outcome::{Call, CallOutcome, End, Fault},
+    outcome::{Call, CallOutcome, End, Fault, NoEstimate},
     precompile, price,
     trace::Trace,
     transact::Run,
@@ -54,10 +54,11 @@ impl Vm {
         }
     }
 
-    /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all of that, otherwise. Exact for a
+    /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all there could be, otherwise. Exact for a
     /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
-    pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, CallOutcome> {
-        let _permit = self.call_permit().map_err(CallOutcome::before_running)?;
+    pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, NoEstimate> {
+        let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end), allowance: 0 };
+        let _permit = self.call_permit().map_err(busy)?;
         estimate_gas(self.machine_for_calls(), view, env, call)
     }
 }
@@ -97,7 +98,9 @@ pub(crate) fn simulate<'a>(
     let mut world = World::new(machine, Journal::new(view), env, call.from, call.gas_price, trace);
     let nonce = world.journal.account(&call.from).nonce;
     let wei = |gas: u64, price: u128| U256::from(gas) * U256::from(price);
-    if !world.journal.debit(&call.from, wei(call.gas, call.gas_price)) || world.journal.account(&call.from).balance < call.value
+    let most = wei(call.gas, call.named_price()).checked_add(call.value);
+    if most.is_none_or(|most| world.journal.account(&call.from).balance < most)
+        || !world.journal.debit(&call.from, wei(call.gas, call.gas_price))
     {
         return refused(SkipReason::Underfunded);
     }
@@ -130,24 +133,25 @@ pub(crate) fn estimate_gas(
     view: &dyn StateView,
     env: &BlockEnv,
     request: &Call,
-) -> Result<u64, CallOutcome> {
+) -> Result<u64, NoEstimate> {
     let try_with = |gas| call(machine, view, env, &Call { gas, ..request.clone() });
     let affordable = affordable_gas(view, request);
+    let most = request.gas.min(env.gas_limit).min(affordable);
+    let no_estimate = |outcome| NoEstimate { outcome, allowance: most };
     if affordable < intrinsic_gas(request.to.is_none(), &request.input, &request.access_list) {
         // Not for want of gas: nothing that the sender could name would do.
-        return Err(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded)));
+        return Err(no_estimate(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded))));
     }
-    let most = request.gas.min(env.gas_limit).min(affordable);
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
         && request.to.is_some_and(|to| precompile::at(&to).is_none() && !view.account(&to).unwrap_or_default().has_code());
     if plain && most >= TRANSACTION_GAS {
         let outcome = try_with(TRANSACTION_GAS);
-        return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(outcome) };
+        return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(no_estimate(outcome)) };
     }
     let outcome = try_with(most);
     if !outcome.success() {
-        return Err(outcome);
+        return Err(no_estimate(outcome));
     }
     // Less than what was used cannot be enough. More may be needed: refunds come at the end, and callers keep a 64th back.
     let mut too_little = outcome.gas_used.saturating_sub(1);
@@ -161,7 +165,7 @@ pub(crate) fn estimate_gas(
         match outcome.end {
             End::Success => enough = guess,
             // More gas would not have helped.
-            End::Fault(_) => return Err(outcome),
+            End::Fault(_) => return Err(no_estimate(outcome)),
             _ => too_little = guess,
         }
         // The first guess is usually right; after it, look close above what is known to be too little.
@@ -173,12 +177,12 @@ pub(crate) fn estimate_gas(
     Ok(enough)
 }
 
-/// Gas that the sender can pay for at the price it names.
+/// Gas that the sender can pay for at the most it would pay.
 fn affordable_gas(view: &dyn StateView, call: &Call) -> u64 {
-    if call.gas_price == 0 {
+    if call.named_price() == 0 {
         return u64::MAX;
     }
     let balance = view.account(&call.from).unwrap_or_default().balance;
-    let gas = balance.saturating_sub(call.value) / U256::from(call.gas_price);
+    let gas = balance.saturating_sub(call.value) / U256::from(call.named_price());
     u64::try_from(gas).unwrap_or(u64::MAX)
 }

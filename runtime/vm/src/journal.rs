@@ -286,12 +286,22 @@ impl<'a> Journal<'a> {
         let slot = |(key, touched): (&SlotKey, &Touched<Slot>)| {
             (*key, touched.loaded.as_ref().map(|slot| (slot.original, slot.current)))
         };
-        trace::Touched {
+        let mut touched = trace::Touched {
             accounts: self.accounts.entries().filter_map(account).collect(),
             slots: self.storage.entries().map(slot).collect(),
             reached: Default::default(),
             code: self.code.clone(),
+        };
+        // Whoever looks afterwards may read what the run did not have to.
+        for (address, wei) in &self.additions.balances {
+            let before = self.view.account(address).unwrap_or_default();
+            touched.accounts.insert(*address, (before.clone(), before.credited(*wei)));
         }
+        for (key, sum) in &self.additions.counters {
+            let before = self.view.storage(&key.0, &key.1);
+            touched.slots.insert(*key, Some((before, counters::add(before, *sum))));
+        }
+        touched
     }
 
     /// Everything that differs from the view, what is added to it unread, and the logs.

@@ -29,7 +29,7 @@ pub mod wasm;
 
 pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
-pub use outcome::{Call, CallOutcome, End, Executed, Fault, NotExecuted};
+pub use outcome::{Call, CallOutcome, End, Executed, Fault, NoEstimate, NotExecuted};
 pub use precompile::{PrecompileError, is_precompile, precompiles};
 pub use trace::{Ending, FrameKind, OWN_BYTES, Touched, Trace, TraceFrame, TraceLimits, TraceLog};
 pub use vm::{Vm, VmConfig};

@@ -64,9 +64,20 @@ pub struct Call {
     pub input: Bytes,
     /// The most gas it may use.
     pub gas: u64,
-    /// What contracts see as gas price. When not zero, `from` must be able to pay for `gas` at it.
+    /// What gas costs `from`, and what contracts see as gas price.
     pub gas_price: u128,
+    /// The most that `from` would pay for gas. It must be able to, though it pays `gas_price`; nothing below that counts.
+    pub max_gas_price: u128,
     pub access_list: Vec<(Address, Vec<B256>)>,
+}
+
+/// No gas limit would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoEstimate {
+    /// How the call ended with all the gas there could be.
+    pub outcome: CallOutcome,
+    /// So much it was: the least of what was asked for, what a block may use and what the sender can pay.
+    pub allowance: u64,
 }
 
 /// How a call went.
@@ -79,6 +90,13 @@ pub struct CallOutcome {
     pub logs: Vec<Log>,
     /// Of a creation.
     pub contract_address: Option<Address>,
+}
+
+impl Call {
+    /// What the sender's balance has to cover for each gas.
+    pub(crate) fn named_price(&self) -> u128 {
+        self.gas_price.max(self.max_gas_price)
+    }
 }
 
 impl CallOutcome {

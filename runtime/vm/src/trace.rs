@@ -100,9 +100,9 @@ pub struct TraceLog {
 /// Accounts and slots a run had to do with, also in frames that were undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Accounts that were read: before and after. One that does not exist is the default one.
+    /// Accounts that were read, or added to unread: before and after. One that does not exist is the default one.
     pub accounts: BTreeMap<Address, (Account, Account)>,
-    /// Slots: before and after, or `None` when one was declared or counted in, and never read.
+    /// Slots: before and after, or `None` when one was declared, or counted in to no end, and never read.
     pub slots: BTreeMap<(Address, B256), Option<(B256, B256)>>,
     /// Accounts whose touch cost what a cold account costs.
     pub reached: BTreeSet<Address>,

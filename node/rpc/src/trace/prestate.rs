@@ -32,8 +32,27 @@ struct Part {
 
 type Parts = BTreeMap<Address, Part>;
 
-/// The view knows the code of all accounts that the run met.
-pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted) -> Result<Json, RpcError> {
+/// About what an account takes besides its code, and a slot: half as text.
+const ACCOUNT_BYTES: usize = 128;
+const SLOT_BYTES: usize = 80;
+
+impl Part {
+    fn bytes(&self) -> usize {
+        ACCOUNT_BYTES + self.code.as_ref().map_or(0, |code| code.len()) + SLOT_BYTES * self.storage.len()
+    }
+}
+
+/// The parts as text, and the bytes they take.
+type Told = Result<(Json, usize), RpcError>;
+
+/// `None`: there is no room for them.
+fn within(room: usize, parts: &[&Parts], answer: &impl Serialize) -> Option<Told> {
+    let bytes = parts.iter().flat_map(|parts| parts.values()).map(Part::bytes).sum();
+    (bytes <= room).then(|| json(answer).map(|text| (text, bytes)))
+}
+
+/// The view knows the code of all accounts that the run met. `None`: it does not fit into the room.
+pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted, room: usize) -> Option<Told> {
     #[derive(Serialize)]
     struct Difference {
         pre: Parts,
@@ -63,7 +82,7 @@ pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted) -> Result
                 part.storage.insert(*slot, before);
             }
         }
-        return json(&pre);
+        return within(room, &[&pre], &pre);
     }
     let mut post = Parts::new();
     for (address, (before, after)) in touched.accounts.iter().filter(|(_, (before, after))| before != after) {
@@ -88,5 +107,6 @@ pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted) -> Result
         }
     }
     pre.retain(|address, _| post.contains_key(address));
-    json(&Difference { pre, post })
+    let difference = Difference { pre, post };
+    within(room, &[&difference.pre, &difference.post], &difference)
 }

@@ -94,6 +94,6 @@ impl Journal<'_> {
     }
 }
 
-fn add(word: B256, sum: Sum) -> B256 {
+pub(super) fn add(word: B256, sum: Sum) -> B256 {
     sum.add_to(U256::from_be_bytes(word.0)).into()
 }

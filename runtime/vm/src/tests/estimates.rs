@@ -55,7 +55,7 @@ fn a_plain_transfer_is_estimated_exactly() {
     assert_eq!(chain.estimate(Call { value: U256::from(1), ..request(&chain, BOB) }), Ok(21_000));
     assert!(chain.estimate(Call { value: U256::MAX, ..request(&chain, BOB) }).is_err());
     assert_eq!(
-        chain.estimate(Call { gas: 20_000, ..request(&chain, BOB) }).unwrap_err().end,
+        chain.estimate(Call { gas: 20_000, ..request(&chain, BOB) }).unwrap_err().outcome.end,
         End::Invalid(SkipReason::IntrinsicGas)
     );
 }
@@ -93,7 +93,7 @@ fn estimates_suffice_and_are_close() {
 fn an_estimate_reports_why_nothing_suffices() {
     let mut chain = Chain::new();
     let reverts = chain.contract("reverts", |_| Err(Stop::Revert(Bytes::from_static(b"no"))));
-    let outcome = chain.estimate(request(&chain, reverts)).unwrap_err();
+    let outcome = chain.estimate(request(&chain, reverts)).unwrap_err().outcome;
     assert_eq!((outcome.end, outcome.output), (End::Revert, Bytes::from_static(b"no")));
 }
 
@@ -105,9 +105,26 @@ fn an_estimate_stays_within_what_the_sender_can_pay() {
     let affordable = Call { from: BOB, gas_price: 1, ..request(&chain, works) };
     assert!(chain.estimate(affordable.clone()).is_ok());
     let dear = Call { gas_price: 2, ..affordable };
-    assert_eq!(chain.estimate(dear.clone()).unwrap_err().end, End::OutOfGas);
+    let no_estimate = chain.estimate(dear.clone()).unwrap_err();
+    assert_eq!((no_estimate.outcome.end, no_estimate.allowance), (End::OutOfGas, 50_000));
+    let dear_at_most = Call { gas_price: 1, max_gas_price: 2, ..dear.clone() };
+    assert_eq!(chain.estimate(dear_at_most).unwrap_err().allowance, 50_000);
     for poor in [Call { value: U256::from(100_001), ..dear.clone() }, Call { gas_price: 5, ..dear }] {
-        assert_eq!(chain.estimate(poor).unwrap_err().end, End::Invalid(SkipReason::Underfunded));
+        assert_eq!(chain.estimate(poor).unwrap_err().outcome.end, End::Invalid(SkipReason::Underfunded));
+    }
+}
+
+/// A sender must be able to pay the most it names, and pays what the gas costs.
+#[test]
+fn a_call_pays_the_price_and_not_the_most_it_would() {
+    let mut chain = Chain::new();
+    let balance = chain.contract("balance", |guest| out(guest.balance(BOB)?));
+    chain.set_balance(BOB, 1_000_000);
+    let call = Call { from: BOB, gas: 100_000, gas_price: 2, max_gas_price: 10, ..request(&chain, balance) };
+    let outcome = chain.call(call.clone());
+    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 800_000));
+    for dear in [Call { max_gas_price: 11, ..call.clone() }, Call { value: U256::from(1), ..call }] {
+        assert_eq!(chain.call(dear).end, End::Invalid(SkipReason::Underfunded));
     }
 }
 

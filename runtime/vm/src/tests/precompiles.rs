@@ -241,7 +241,7 @@ fn calls_and_estimates_reach_them() {
     assert_eq!(chain.call(request(IDENTITY, b"hello")).output, b"hello"[..]);
     let estimate = chain.estimate(request(SHA256, b"")).unwrap();
     assert!((21_060..21_060 + 21_060 / 64 + 1).contains(&estimate), "no plain transfer: {estimate}");
-    assert_eq!(chain.estimate(request(BLAKE2, b"x")).unwrap_err().end, End::Precompile(PrecompileError::Length));
+    assert_eq!(chain.estimate(request(BLAKE2, b"x")).unwrap_err().outcome.end, End::Precompile(PrecompileError::Length));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A machine whose contracts are closures, and a small chain to run them on.
 
 use crate::{
-    Call, CallOutcome, Executed, NotExecuted,
+    Call, CallOutcome, Executed, NoEstimate, NotExecuted,
     call::{call, estimate_gas},
     host::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, CreateRequest, CreateReturn, Exit, ExitStatus, Host,
@@ -344,7 +344,7 @@ impl Chain {
         call(&self.scripts, &self.view(), &self.env, &request)
     }
 
-    pub fn estimate(&self, request: Call) -> Result<u64, CallOutcome> {
+    pub fn estimate(&self, request: Call) -> Result<u64, NoEstimate> {
         estimate_gas(&self.scripts, &self.view(), &self.env, &request)
     }
 }

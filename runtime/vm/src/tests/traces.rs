@@ -19,15 +19,27 @@ pub fn check(trace: &Trace, executed: &Executed) {
     assert_eq!(logs, receipt.logs);
     sums(root, true);
     let touched = trace.touched();
+    let added = &executed.additions;
     for (address, (before, after)) in &touched.accounts {
+        if let Some(wei) = added.balances.get(address) {
+            assert_eq!(*after, before.clone().credited(*wei), "{address} was not read");
+            continue;
+        }
         let changed = executed.changes.accounts.get(address).map(|account| account.clone().unwrap_or_default());
         assert_eq!(changed, (before != after).then(|| after.clone()), "{address}");
     }
     assert!(executed.changes.accounts.keys().all(|address| touched.accounts.contains_key(address)));
+    assert!(added.balances.keys().all(|address| touched.accounts.contains_key(address)));
     for (slot, values) in &touched.slots {
+        if let Some(sum) = added.counters.get(slot) {
+            let (before, after) = values.expect("it was counted in");
+            assert_eq!(U256::from_be_bytes(after.0), sum.add_to(U256::from_be_bytes(before.0)), "{slot:?} was not read");
+            continue;
+        }
         let changed = executed.changes.storage.get(slot).copied();
         assert_eq!(changed, values.filter(|(before, after)| before != after).map(|(_, after)| after), "{slot:?}");
     }
+    assert!(added.counters.keys().all(|slot| touched.slots.contains_key(slot)));
     assert!(executed.changes.storage.keys().all(|slot| touched.slots.contains_key(slot)));
     assert!(executed.changes.code.iter().all(|(hash, code)| touched.code.get(hash) == Some(code)));
 }

@@ -25,11 +25,14 @@ impl WasmEngine {
         let code_hash = keccak256(code);
         let contract = match self.recent(&code_hash) {
             Some(contract) => contract,
-            None => self.build(&code_hash, &wasm, gas - unpacking).map_err(|error| match error {
-                CompileError::OutOfGas { needed } => CompileError::OutOfGas { needed: unpacking + needed },
-                other => other,
-            })?
-            .contract,
+            None => {
+                self.build(&code_hash, &wasm, gas - unpacking)
+                    .map_err(|error| match error {
+                        CompileError::OutOfGas { needed } => CompileError::OutOfGas { needed: unpacking + needed },
+                        other => other,
+                    })?
+                    .contract
+            }
         };
         let needed = paid_so_far(unpacking + contract.compile_gas())?;
         Arc::make_mut(&mut self.supposed).insert(code_hash, contract);
