@@ -16,7 +16,7 @@
 //! - storage key: `blake3_keyed(STORAGE, address ‖ slot)`; value: the 32 bytes of the slot
 //! - value hash: `blake3_keyed(VALUE, value)`
 //!
-//! The keys that separate these uses of blake3 are five constants, here and in `tree/hash.rs`. A key of its own for each use makes it
+//! The keys that separate these uses of blake3 are five constants, in `corniche_types::proof`, where a proof is checked. A key of its own for each use makes it
 //! impossible to pass a leaf off as a branch and costs nothing, where a tag in front of 64 bytes would cost a second
 //! compression. Code is not in the tree: an account names its hash. All of it is frozen by fixtures in `tests/tree.rs`;
 //! a change is a change of the protocol, which is why the version stands in the constants.
@@ -30,35 +30,12 @@
 mod hash;
 mod nodes;
 
-use crate::{Changes, MAX_DEPTH, Proof};
-use corniche_types::{Address, B256};
-use hash::{account_hash, hash_short};
+use crate::{Changes, MAX_DEPTH, Proof, TreeKey};
+use corniche_types::proof::value_hash;
+use corniche_types::{B256, Height};
+use hash::account_hash;
 use nodes::Nodes;
-
-pub use hash::account_value;
-pub(crate) use hash::{branch_hash, leaf_hash, value_hash};
-
-const ACCOUNT: &[u8; 32] = b"corniche state tree v1 account  ";
-const STORAGE: &[u8; 32] = b"corniche state tree v1 storage  ";
-
-/// Where a value lies in the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TreeKey(pub B256);
-
-impl TreeKey {
-    pub fn account(address: &Address) -> Self {
-        Self(hash_short(ACCOUNT, &[address.as_slice()]))
-    }
-
-    pub fn storage(address: &Address, slot: &B256) -> Self {
-        Self(hash_short(STORAGE, &[address.as_slice(), slot.as_slice()]))
-    }
-
-    /// The side to take at a branch `depth` levels below the root.
-    pub(crate) fn side(&self, depth: usize) -> bool {
-        side(&self.0, depth)
-    }
-}
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 fn side(key: &B256, depth: usize) -> bool {
     debug_assert!(depth < MAX_DEPTH, "different keys differ in one of their 256 bits");
@@ -115,4 +92,32 @@ impl Tree {
 /// The first bytes of the key as a number: nearly always enough to compare.
 fn leading(update: &Update) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|index| update.key.0[index]))
+}
+
+/// The tree of whoever seals blocks, of which others may take a copy.
+#[derive(Clone, Debug)]
+pub struct SharedTree(Arc<Mutex<(Height, Tree)>>);
+
+impl SharedTree {
+    /// A tree that stands at a height.
+    pub fn new(height: Height, tree: Tree) -> Self {
+        Self(Arc::new(Mutex::new((height, tree))))
+    }
+
+    /// [`Tree::apply`] with the changes of the block at a height.
+    pub fn apply(&self, height: Height, changes: &Changes) -> B256 {
+        let mut held = self.lock();
+        held.0 = height;
+        held.1.apply(changes)
+    }
+
+    /// The tree as it is, and its height. Who seals waits meanwhile: copying moves all bytes of the tree.
+    pub fn copy(&self) -> (Height, Tree) {
+        self.lock().clone()
+    }
+
+    // A panic while the tree changed stops the node.
+    fn lock(&self) -> MutexGuard<'_, (Height, Tree)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

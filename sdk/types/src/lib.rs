@@ -1,19 +1,22 @@
 //! The words everything in Corniche shares: transactions, blocks, receipts, certificates, the genesis, and their
-//! canonical bytes. Nothing here performs I/O, checks a signature or knows a protocol.
+//! canonical bytes; and how what the state holds is shown ([`proof`]). Nothing here performs I/O, checks a signature or knows a protocol.
 //!
 //! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and travel as RLP; everything of our own travels
 //! as borsh with a version byte first, read strictly ([`wire`]).
 
+mod account;
 mod block;
 mod certificate;
 mod genesis;
 mod ids;
 pub mod intrinsic;
 mod ordering;
+pub mod proof;
 mod receipt;
 mod transaction;
 pub mod wire;
 
+pub use account::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY};
 pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, keccak256};
 pub use block::{Block, OrderedTransaction, header_hash};
@@ -22,5 +25,6 @@ pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError,
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};
 pub use intrinsic::intrinsic_gas;
 pub use ordering::{BatchRef, OrderingRecord, Resume, SkipReason, Skipped};
+pub use proof::{Proof, ProofError};
 pub use receipt::{Log, Receipt};
 pub use transaction::{DecodeError, MAX_TRANSACTION_BYTES, Transaction};

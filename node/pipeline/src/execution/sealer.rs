@@ -2,7 +2,7 @@
 
 use super::{Executed, ExecutionStart, Ran};
 use corniche_executor::BlockOutput;
-use corniche_state::{CommittedBlock, Tree};
+use corniche_state::{CommittedBlock, SharedTree};
 use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, Skipped, U256, header_hash};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Sealer {
     engine: String,
     committee_hash: B256,
-    tree: Tree,
+    tree: SharedTree,
     parent: Height,
     parent_hash: B256,
 }
@@ -20,10 +20,15 @@ impl Sealer {
         Self {
             engine: genesis.engine.name.clone(),
             committee_hash: genesis.committee_hash(),
-            tree: start.tree,
+            tree: SharedTree::new(Height(start.head.number), start.tree),
             parent: Height(start.head.number),
             parent_hash: header_hash(&start.head),
         }
+    }
+
+    /// The tree over the state after the last block sealed here, for whoever makes proofs.
+    pub fn tree(&self) -> SharedTree {
+        self.tree.clone()
     }
 
     /// Seals the block that was run after the last one sealed here.
@@ -31,7 +36,7 @@ impl Sealer {
         assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
         let Ran { plan, env, output, returned } = ran;
         let BlockOutput { receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
-        let state_root = self.tree.apply(&changes);
+        let state_root = self.tree.apply(Height(env.number), &changes);
         let ordering = self.ordering_record(&plan, skipped);
         let header = Header {
             parent_hash: self.parent_hash,

@@ -8,10 +8,7 @@
 use crate::Account;
 use blake3::{IncrementCounter, platform::Platform};
 use corniche_types::B256;
-
-const VALUE: &[u8; 32] = b"corniche state tree v1 value    ";
-const LEAF: &[u8; 32] = b"corniche state tree v1 leaf     ";
-const BRANCH: &[u8; 32] = b"corniche state tree v1 branch   ";
+use corniche_types::proof::{BRANCH, LEAF, value_hash};
 
 /// blake3's domain flags: a whole input that is one block under a key is its first chunk, its last one, and the root.
 const CHUNK_START: u8 = 1 << 0;
@@ -45,30 +42,8 @@ pub(super) fn hash_pairs(kind: Kind, pairs: &[&Pair]) -> [[u8; 32]; LANES] {
     hashes
 }
 
-/// The hash of the parts, together at most one block of 64 bytes.
-pub(super) fn hash_short(key: &[u8; 32], parts: &[&[u8]]) -> B256 {
-    let (mut block, mut length) = ([0; 64], 0);
-    for part in parts {
-        block[length..length + part.len()].copy_from_slice(part);
-        length += part.len();
-    }
-    let mut state = words(key);
-    let flags = KEYED_HASH | CHUNK_START | CHUNK_END | ROOT;
-    Platform::detect().compress_in_place(&mut state, &block, length as u8, 0, flags);
-    let mut hash = B256::ZERO;
-    for (bytes, word) in hash.0.chunks_exact_mut(4).zip(state) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
-    hash
-}
-
 fn words(key: &[u8; 32]) -> [u32; 8] {
     std::array::from_fn(|index| u32::from_le_bytes(std::array::from_fn(|byte| key[4 * index + byte])))
-}
-
-/// The bytes an account stands for in the tree.
-pub fn account_value(account: &Account) -> Vec<u8> {
-    borsh::to_vec(account).expect("writing into memory cannot fail")
 }
 
 /// `value_hash(&account_value(account))`.
@@ -80,30 +55,14 @@ pub(super) fn account_hash(account: &Account) -> B256 {
     value_hash(&bytes[..bytes.len() - unused])
 }
 
-pub(crate) fn value_hash(value: &[u8]) -> B256 {
-    if value.len() <= 64 { hash_short(VALUE, &[value]) } else { B256::from(*blake3::keyed_hash(VALUE, value).as_bytes()) }
-}
-
-pub(crate) fn leaf_hash(key: &B256, value_hash: &B256) -> B256 {
-    hash_short(LEAF, &[key.as_slice(), value_hash.as_slice()])
-}
-
-pub(crate) fn branch_hash(zero: &B256, one: &B256) -> B256 {
-    hash_short(BRANCH, &[zero.as_slice(), one.as_slice()])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_types::proof::account_value;
 
     #[test]
     fn every_way_of_hashing_is_blake3() {
         let bytes: Vec<u8> = (0..64 * LANES).map(|number| (number * 7 % 251) as u8).collect();
-        for length in 0..=64 {
-            let expected = B256::from(*blake3::keyed_hash(VALUE, &bytes[..length]).as_bytes());
-            let (left, right) = bytes[..length].split_at(length / 3);
-            assert_eq!(hash_short(VALUE, &[left, right]), expected, "{length}");
-        }
         let pairs: Vec<&Pair> = bytes.as_chunks().0.iter().collect();
         for count in 0..=LANES {
             for (kind, key) in [(Kind::Leaf, LEAF), (Kind::Branch, BRANCH)] {
@@ -114,6 +73,6 @@ mod tests {
             }
         }
         let account = Account { nonce: 7, code_hash: B256::repeat_byte(3), abi_version: 1, ..Account::default() };
-        assert_eq!(account_hash(&account), B256::from(*blake3::keyed_hash(VALUE, &account_value(&account)).as_bytes()));
+        assert_eq!(account_hash(&account), value_hash(&account_value(&account)));
     }
 }

@@ -1,0 +1,289 @@
+//! Proofs of the state: what an account or a slot holds, or that it holds nothing, checkable with the state root of a header alone.
+//!
+//! All accounts and slots of a chain lie in one binary tree over the bits of 32-byte keys, most significant bit of byte 0 first:
+//!
+//! ```text
+//!  keys under a prefix
+//!  none      32 zero bytes
+//!  one       blake3_keyed(LEAF,   key ‖ value hash)        at the top of that subtree, whatever its depth
+//!  more      blake3_keyed(BRANCH, hash of the 0 side ‖ hash of the 1 side)
+//! ```
+//!
+//! - account key: `blake3_keyed(ACCOUNT, address)`; value: nonce (8 bytes), balance (32), code hash (32), versions of host interface and
+//!   gas table (1 each), numbers little-endian
+//! - storage key: `blake3_keyed(STORAGE, address ‖ slot)`; value: the 32 bytes of the slot, never all zero
+//! - value hash: `blake3_keyed(VALUE, value)`
+//!
+//! `eth_getProof` answers each proof as a list of byte strings: the siblings along the path of the key, from the root down, of 32 bytes
+//! each, and last what the path ends at:
+//!
+//! ```text
+//!  00                          nothing: no key has this prefix
+//!  01 ‖ value                  the key asked for, and its value
+//!  02 ‖ key ‖ value hash       another key, the only one with this prefix, so that the one asked for is not there
+//! ```
+//!
+//! ```
+//! # use corniche_types::{Address, B256, Bytes, ProofError, proof};
+//! # fn wallet(state_root: B256, account_proof: &[Bytes], slot_proof: &[Bytes]) -> Result<(), ProofError> {
+//! let holder = Address::repeat_byte(1);
+//! let account = proof::verify_account(&state_root, &holder, account_proof)?; // `None`: there is no such account
+//! let value = proof::verify_storage(&state_root, &holder, &B256::ZERO, slot_proof)?; // zero: nothing is there
+//! # let _ = (account, value);
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::{Account, Address, B256, Bytes};
+use blake3::platform::Platform;
+use borsh::{BorshDeserialize, BorshSerialize};
+
+const ACCOUNT: &[u8; 32] = b"corniche state tree v1 account  ";
+const STORAGE: &[u8; 32] = b"corniche state tree v1 storage  ";
+const VALUE: &[u8; 32] = b"corniche state tree v1 value    ";
+#[doc(hidden)] // For the tree, which hashes many at once.
+pub const LEAF: &[u8; 32] = b"corniche state tree v1 leaf     ";
+#[doc(hidden)]
+pub const BRANCH: &[u8; 32] = b"corniche state tree v1 branch   ";
+
+/// A path has one branch per bit of a key at most.
+pub const MAX_DEPTH: usize = 256;
+
+/// First byte of what a path ends at.
+const NOTHING: u8 = 0;
+const FOUND: u8 = 1;
+const ANOTHER: u8 = 2;
+
+/// Where a value lies in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TreeKey(pub B256);
+
+impl TreeKey {
+    pub fn account(address: &Address) -> Self {
+        Self(hash_short(ACCOUNT, &[address.as_slice()]))
+    }
+
+    pub fn storage(address: &Address, slot: &B256) -> Self {
+        Self(hash_short(STORAGE, &[address.as_slice(), slot.as_slice()]))
+    }
+
+    /// The side to take at a branch `depth` levels below the root.
+    pub fn side(&self, depth: usize) -> bool {
+        debug_assert!(depth < MAX_DEPTH, "different keys differ in one of their 256 bits");
+        self.0[depth / 8] & (0x80 >> (depth % 8)) != 0
+    }
+}
+
+/// The siblings along the path of a key, from the root down, and what the path ends at.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Proof {
+    pub siblings: Vec<B256>,
+    pub terminal: Terminal,
+}
+
+/// What lies at the end of a path.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Terminal {
+    /// Nothing: no key has this prefix.
+    Empty,
+    /// The only leaf under this prefix: of the key asked for, or of another one, which then shows that the key asked for
+    /// is absent.
+    Leaf { key: B256, value_hash: B256 },
+}
+
+/// Why a proof shows nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProofError {
+    #[error("a proof has at most {MAX_DEPTH} siblings of 32 bytes each, and then what its path ends at")]
+    Malformed,
+    #[error("the proof leads to root {found}, the header has {expected}")]
+    OtherRoot { expected: B256, found: B256 },
+    #[error("the path ends at a key of another prefix")]
+    OtherPrefix,
+    #[error("the value is no account")]
+    NoAccount,
+}
+
+/// The account that the state with this root holds at `address`; `None`: there is none.
+pub fn verify_account(root: &B256, address: &Address, proof: &[Bytes]) -> Result<Option<Account>, ProofError> {
+    let value = verify(root, &TreeKey::account(address), proof)?;
+    value.map(|value| Account::try_from_slice(value).map_err(|_| ProofError::NoAccount)).transpose()
+}
+
+/// The word that the state with this root holds in a slot; zero: nothing was written there.
+pub fn verify_storage(root: &B256, address: &Address, slot: &B256, proof: &[Bytes]) -> Result<B256, ProofError> {
+    match verify(root, &TreeKey::storage(address, slot), proof)? {
+        Some(value) => B256::try_from(value).map_err(|_| ProofError::Malformed),
+        None => Ok(B256::ZERO),
+    }
+}
+
+fn verify<'p>(root: &B256, key: &TreeKey, proof: &'p [Bytes]) -> Result<Option<&'p [u8]>, ProofError> {
+    let (proof, value) = Proof::from_parts(key, proof)?;
+    let found = proof.root(key);
+    if found != *root {
+        return Err(ProofError::OtherRoot { expected: *root, found });
+    }
+    if !proof.answers(key, value) {
+        return Err(ProofError::OtherPrefix);
+    }
+    Ok(value)
+}
+
+impl Proof {
+    /// Whether the tree with this root holds exactly `value` at `key`; `None` asks whether it holds nothing there.
+    #[must_use]
+    pub fn verify(&self, root: &B256, key: &TreeKey, value: Option<&[u8]>) -> bool {
+        self.siblings.len() <= MAX_DEPTH && self.answers(key, value) && self.root(key) == *root
+    }
+
+    /// As `eth_getProof` answers it; `value` is what lies at `key`.
+    pub fn to_parts(&self, key: &TreeKey, value: &[u8]) -> Vec<Bytes> {
+        let end = match &self.terminal {
+            Terminal::Empty => vec![NOTHING],
+            Terminal::Leaf { key: found, .. } if *found == key.0 => [&[FOUND], value].concat(),
+            Terminal::Leaf { key: found, value_hash } => [&[ANOTHER], found.as_slice(), value_hash.as_slice()].concat(),
+        };
+        let siblings = self.siblings.iter().map(|sibling| Bytes::copy_from_slice(sibling.as_slice()));
+        siblings.chain([end.into()]).collect()
+    }
+
+    /// The reverse, and the value; nothing of it is checked against a root.
+    fn from_parts<'p>(key: &TreeKey, parts: &'p [Bytes]) -> Result<(Self, Option<&'p [u8]>), ProofError> {
+        let (end, siblings) = parts.split_last().ok_or(ProofError::Malformed)?;
+        if siblings.len() > MAX_DEPTH {
+            return Err(ProofError::Malformed);
+        }
+        let hash = |bytes: &[u8]| B256::try_from(bytes).map_err(|_| ProofError::Malformed);
+        let siblings = siblings.iter().map(|sibling| hash(sibling)).collect::<Result<_, _>>()?;
+        let (terminal, value) = match end.split_first() {
+            Some((&NOTHING, [])) => (Terminal::Empty, None),
+            Some((&FOUND, value)) => (Terminal::Leaf { key: key.0, value_hash: value_hash(value) }, Some(value)),
+            Some((&ANOTHER, leaf)) => {
+                let (key, value_hash) = leaf.split_at_checked(32).ok_or(ProofError::Malformed)?;
+                (Terminal::Leaf { key: hash(key)?, value_hash: hash(value_hash)? }, None)
+            }
+            _ => return Err(ProofError::Malformed),
+        };
+        Ok((Self { siblings, terminal }, value))
+    }
+
+    /// Whether the end of the path says what is claimed about `key`.
+    fn answers(&self, key: &TreeKey, value: Option<&[u8]>) -> bool {
+        match (&self.terminal, value) {
+            (Terminal::Empty, None) => true,
+            (Terminal::Empty, Some(_)) => false,
+            (Terminal::Leaf { key: found, value_hash: hash }, Some(value)) => *found == key.0 && *hash == value_hash(value),
+            (Terminal::Leaf { key: found, .. }, None) => {
+                let found = TreeKey(*found);
+                found != *key && (0..self.siblings.len()).all(|depth| found.side(depth) == key.side(depth))
+            }
+        }
+    }
+
+    /// The root that this path leads to.
+    fn root(&self, key: &TreeKey) -> B256 {
+        let end = match &self.terminal {
+            Terminal::Empty => B256::ZERO,
+            Terminal::Leaf { key, value_hash } => leaf_hash(key, value_hash),
+        };
+        self.siblings.iter().enumerate().rev().fold(end, |node, (depth, sibling)| match key.side(depth) {
+            false => branch_hash(&node, sibling),
+            true => branch_hash(sibling, &node),
+        })
+    }
+}
+
+/// The bytes an account stands for in the tree.
+pub fn account_value(account: &Account) -> Vec<u8> {
+    borsh::to_vec(account).expect("writing into memory cannot fail")
+}
+
+/// What a value is hashed to.
+pub fn value_hash(value: &[u8]) -> B256 {
+    if value.len() <= 64 { hash_short(VALUE, &[value]) } else { B256::from(*blake3::keyed_hash(VALUE, value).as_bytes()) }
+}
+
+fn leaf_hash(key: &B256, value_hash: &B256) -> B256 {
+    hash_short(LEAF, &[key.as_slice(), value_hash.as_slice()])
+}
+
+fn branch_hash(zero: &B256, one: &B256) -> B256 {
+    hash_short(BRANCH, &[zero.as_slice(), one.as_slice()])
+}
+
+/// blake3's domain flags: a whole input that is one block under a key is its first chunk, its last one, and the root.
+const ONE_BLOCK: u8 = KEYED_HASH | 1 | 1 << 1 | 1 << 3;
+const KEYED_HASH: u8 = 1 << 4;
+
+/// The plain keyed hash of the parts, together at most one block of 64 bytes. blake3's `platform` module is public but not documented: it
+/// spares the half of the work that a general input needs. A test holds it to what it should be.
+fn hash_short(key: &[u8; 32], parts: &[&[u8]]) -> B256 {
+    let (mut block, mut length) = ([0; 64], 0);
+    for part in parts {
+        block[length..length + part.len()].copy_from_slice(part);
+        length += part.len();
+    }
+    let mut state: [u32; 8] = std::array::from_fn(|word| u32::from_le_bytes(std::array::from_fn(|byte| key[4 * word + byte])));
+    Platform::detect().compress_in_place(&mut state, &block, length as u8, 0, ONE_BLOCK);
+    let mut hash = B256::ZERO;
+    for (bytes, word) in hash.0.chunks_exact_mut(4).zip(state) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_of_hashing_is_blake3() {
+        let bytes: Vec<u8> = (0..64).map(|number| number * 7 % 251).collect();
+        for length in 0..=64 {
+            let expected = B256::from(*blake3::keyed_hash(VALUE, &bytes[..length]).as_bytes());
+            let (left, right) = bytes[..length].split_at(length / 3);
+            assert_eq!(hash_short(VALUE, &[left, right]), expected, "{length}");
+        }
+    }
+
+    /// A tree of two leaves by hand: what is there is shown, what is not is shown not to be, and no byte of it may change.
+    #[test]
+    fn what_is_and_what_is_not() {
+        let (rich, poor) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let account = Account { nonce: 7, ..Account::default() };
+        let (slot, word) = (B256::repeat_byte(9), B256::repeat_byte(0x77));
+        let keys = [TreeKey::account(&rich), TreeKey::storage(&rich, &slot)];
+        let values = [account_value(&account), word.to_vec()];
+        let leaves = [0, 1].map(|index| leaf_hash(&keys[index].0, &value_hash(&values[index])));
+        // Down to where they part.
+        let depth = (0..).find(|depth| keys[0].side(*depth) != keys[1].side(*depth)).unwrap();
+        let proof = |index: usize| Proof {
+            siblings: [vec![B256::ZERO; depth], vec![leaves[1 - index]]].concat(),
+            terminal: Terminal::Leaf { key: keys[index].0, value_hash: value_hash(&values[index]) },
+        };
+        let root = proof(0).root(&keys[0]);
+        let [shown, stored] = [0, 1].map(|index| proof(index).to_parts(&keys[index], &values[index]));
+        assert_eq!(verify_account(&root, &rich, &shown), Ok(Some(account)));
+        assert_eq!(verify_storage(&root, &rich, &slot, &stored), Ok(word));
+        for (proof, check) in [
+            (&shown, &(|parts: &[Bytes]| verify_account(&root, &rich, parts).is_ok()) as &dyn Fn(&[Bytes]) -> bool),
+            (&stored, &|parts: &[Bytes]| verify_storage(&root, &rich, &slot, parts).is_ok()),
+        ] {
+            for part in 0..proof.len() {
+                for byte in 0..proof[part].len() {
+                    let mut tampered = proof.clone();
+                    let mut bytes = tampered[part].to_vec();
+                    bytes[byte] ^= 1;
+                    tampered[part] = bytes.into();
+                    assert!(!check(&tampered), "part {part}, byte {byte}");
+                }
+                assert!(!check(&[&proof[..part], &proof[part + 1..]].concat()), "without part {part}");
+            }
+        }
+        assert_eq!(verify_account(&root, &rich, &[]), Err(ProofError::Malformed));
+        assert_eq!(verify_account(&root, &rich, &vec![Bytes::from(vec![0; 32]); 258]), Err(ProofError::Malformed));
+        assert!(matches!(verify_account(&root, &rich, &[Bytes::from(vec![0])]), Err(ProofError::OtherRoot { .. })));
+        assert!(verify_account(&root, &poor, &shown).is_err(), "it is another one's");
+    }
+}
