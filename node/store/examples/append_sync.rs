@@ -5,17 +5,17 @@
 //! time included; the index's is that of the whole process while the checkpoint is brought to the head afterwards.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
+#[path = "support/chain.rs"]
+mod chain;
 mod support;
 
+use chain::{KEYS_PER_TRANSACTION, chain};
 use corniche_engine::Ticket;
-use corniche_state::{Account, Changes, CommittedBlock, Tree};
-use corniche_store::{Backend, Options, Store, genesis_block};
+use corniche_state::CommittedBlock;
+use corniche_store::{Backend, Options, Store};
 use corniche_types::*;
 use std::time::{Duration, Instant};
-use support::{genesis, process_cpu, receipt, thread_cpu_ns};
-
-const KEYS_PER_TRANSACTION: u64 = 3;
-const ACCOUNTS: u64 = 100_000;
+use support::{genesis, process_cpu, thread_cpu_ns};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted: Option<u64> = std::env::args().nth(1).and_then(|text| text.parse().ok());
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in(".")?;
     let genesis = genesis(Default::default());
-    let blocks = chain(&genesis, transactions, count);
+    let blocks = chain(transactions, count);
     let name = format!("{}_transactions_{transactions}_keys_{KEYS_PER_TRANSACTION}", backend.name());
     let options = Options { backend, checkpoint_interval: None, ..Options::default() };
     let (mut store, _) = Store::open(directory.path(), &genesis, options.clone())?;
@@ -71,42 +71,6 @@ fn measure(backend: Backend, transactions: u64, count: u64) -> Result<(), Box<dy
         drop(store);
     }
     Ok(())
-}
-
-fn chain(genesis: &Genesis, transactions: u64, count: u64) -> Vec<CommittedBlock> {
-    let start = genesis_block(genesis);
-    let mut tree = Tree::default();
-    tree.apply(&start.changes);
-    let (mut parent, mut blocks, mut seed) = (start.block, Vec::new(), 1u64);
-    let mut random = move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    };
-    for height in 1..=count {
-        let mut changes = Changes::default();
-        let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
-        for index in 0..transactions {
-            for key in 0..KEYS_PER_TRANSACTION {
-                let number = random() % ACCOUNTS;
-                let address = Address::from_word(B256::from(U256::from(number)));
-                if key == 2 {
-                    changes.storage.insert((Address::ZERO, B256::from(U256::from(number))), B256::from(U256::from(height)));
-                } else {
-                    changes.accounts.insert(address, Some(Account { nonce: height, ..Default::default() }));
-                }
-            }
-            let raw = Bytes::from([height.to_be_bytes(), index.to_be_bytes()].concat().repeat(11));
-            receipts.push(receipt(keccak256(&raw), index));
-            ordered.push(OrderedTransaction { author: ValidatorIndex(0), raw });
-        }
-        let header =
-            Header { parent_hash: parent.hash(), number: height, state_root: tree.apply(&changes), ..parent.header.clone() };
-        let block = Block { header, ordering: parent.ordering.clone(), ordered };
-        parent = block.clone();
-        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
-        blocks.push(CommittedBlock { block, receipts, changes, resume });
-    }
-    blocks
 }
 
 fn certificate(committed: &CommittedBlock) -> Certificate {

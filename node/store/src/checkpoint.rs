@@ -11,6 +11,8 @@
 //! | `t` transaction hash | height, index among the receipts |
 //! | `f` height | where the record of a certificate for it begins |
 //!
+//! Old states lie beside them; see `history`.
+//!
 //! One batch brings all of them from one height to another, `m` included. Heights are big-endian, so keys are in order.
 
 use crate::Identity;
@@ -93,17 +95,35 @@ pub(crate) fn batch(
 }
 
 fn put_state(batch: &mut Batch, changes: &Changes) {
-    for (address, account) in &changes.accounts {
-        let value = account.as_ref().filter(|account| !account.is_empty()).map(encode);
-        batch.insert(key(ACCOUNT, &[address.as_slice()]), value);
-    }
-    for ((address, slot), value) in &changes.storage {
-        let stored = (!value.is_zero()).then(|| value.to_vec());
-        batch.insert(key(STORAGE, &[address.as_slice(), slot.as_slice()]), stored);
-    }
+    batch.extend(entries(changes));
     for (hash, code) in &changes.code {
-        batch.insert(key(CODE, &[hash.as_slice()]), Some(code.to_vec()));
+        batch.insert(code_key(hash), Some(code.to_vec()));
     }
+}
+
+/// Accounts and slots as they are stored; what does not exist has no value.
+pub(crate) fn entries(changes: &Changes) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
+    let accounts = changes
+        .accounts
+        .iter()
+        .map(|(address, account)| (account_key(address), account.as_ref().filter(|account| !account.is_empty()).map(encode)));
+    let slots = changes
+        .storage
+        .iter()
+        .map(|((address, slot), value)| (storage_key(address, slot), (!value.is_zero()).then(|| value.to_vec())));
+    accounts.chain(slots)
+}
+
+pub(crate) fn account_key(address: &Address) -> Vec<u8> {
+    key(ACCOUNT, &[address.as_slice()])
+}
+
+pub(crate) fn storage_key(address: &Address, slot: &B256) -> Vec<u8> {
+    key(STORAGE, &[address.as_slice(), slot.as_slice()])
+}
+
+pub(crate) fn code_key(hash: &B256) -> Vec<u8> {
+    key(CODE, &[hash.as_slice()])
 }
 
 fn put_hash(batch: &mut Batch, hash: B256, height: Height) {
@@ -181,11 +201,11 @@ fn height_key(prefix: u8, height: Height) -> Vec<u8> {
     key(prefix, &[&height.0.to_be_bytes()])
 }
 
-fn encode<T: BorshSerialize>(value: &T) -> Vec<u8> {
+pub(crate) fn encode<T: BorshSerialize>(value: &T) -> Vec<u8> {
     wire::encode(value)
 }
 
-fn decode<T: BorshDeserialize>(bytes: &[u8]) -> Result<T, KvError> {
+pub(crate) fn decode<T: BorshDeserialize>(bytes: &[u8]) -> Result<T, KvError> {
     wire::decode(bytes).map_err(|error| KvError(error.to_string()))
 }
 

@@ -27,6 +27,7 @@
 //! | `segment`, `log`, `record` | the bytes of a segment file; a list of them; what is in a record |
 //! | `safety` | the safety log: tickets and their release |
 //! | `kv`, `checkpoint` | the key-value trait with its two backends; keys, batches and loading of the checkpoint |
+//! | `history` | states of old blocks, on disk |
 //! | `recovery` | opening: from a directory to a state at the head |
 //! | `store`, `reader`, `indexer` | the one writer; any number of readers; the background thread |
 //! | `code_cache` | compiled contract code by key |
@@ -40,6 +41,7 @@ mod checkpoint;
 mod code_cache;
 mod directory;
 mod error;
+mod history;
 mod indexer;
 pub mod kv;
 mod log;
@@ -56,6 +58,7 @@ mod trace;
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};
 pub use error::StoreError;
+pub use history::History;
 pub use options::{Backend, Options};
 pub use reader::{Reader, StoredBlock};
 pub use recovery::{Recovered, genesis_block};

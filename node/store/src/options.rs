@@ -1,5 +1,6 @@
 //! Local settings of a store; nothing here affects results.
 
+use crate::History;
 use crate::probe::Probe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct Options {
     pub checkpoint_blocks: u64,
     /// ...or this much time has passed; `None` leaves it to [`crate::Store::checkpoint`].
     pub checkpoint_interval: Option<Duration>,
+    /// How many states behind the checkpoint can be read, from disk.
+    pub history: History,
     /// Memory the key-value store may use for its own cache.
     pub kv_cache_bytes: u64,
     /// Free bytes below which admission should stop.
@@ -84,6 +87,7 @@ impl Default for Options {
             checkpoint_lag: 256,
             checkpoint_blocks: 256,
             checkpoint_interval: Some(Duration::from_secs(10)),
+            history: History::Off,
             kv_cache_bytes: 8 << 20,
             low_space_bytes: 1 << 30,
             exhausted_space_bytes: 256 << 20,

@@ -5,11 +5,12 @@
 
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Lock, Space};
-use crate::kv::{Guarded, KvError};
+use crate::history::{Keeper, OldState};
+use crate::kv::{Guarded, Kv, KvError};
 use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
 use crate::{Identity, Options, StoreError};
-use corniche_state::CommittedBlock;
+use corniche_state::{CommittedBlock, StateView};
 use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, header_hash, wire};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -154,7 +155,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     genesis: Arc<StoredBlock>,
     log: LogReader,
-    kv: Guarded,
+    pub(crate) kv: Guarded,
+    pub(crate) keeper: Keeper,
     /// The key-value store failed; it is built again at the next start.
     kv_failed: AtomicBool,
     window: RwLock<Window>,
@@ -176,6 +178,7 @@ impl Shared {
         genesis: Arc<StoredBlock>,
         log: LogReader,
         kv: Guarded,
+        keeper: Keeper,
         window: Window,
     ) -> Self {
         Self {
@@ -185,6 +188,7 @@ impl Shared {
             genesis,
             log,
             kv,
+            keeper,
             kv_failed: AtomicBool::new(false),
             window: RwLock::new(window),
             remembered: Mutex::default(),
@@ -225,9 +229,11 @@ impl Shared {
     pub(crate) fn checkpoint(&self, to_head: bool) {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.kv_failed.load(Ordering::Relaxed) {
-            let (blocks, certificates, certified) = self.next_batch(to_head);
-            let Some((batch, meta)) = checkpoint::batch(self.identity, &blocks, &certificates, certified) else { return };
-            if let Err(error) = crate::kv::Kv::apply(&self.kv, &batch) {
+            let (blocks, certificates, before) = self.next_batch(to_head);
+            let made = checkpoint::batch(self.identity, &blocks, &certificates, before.certified);
+            let Some((mut batch, meta)) = made else { return };
+            let extended = self.keeper.extend(&self.kv, &self.log, &mut batch, &blocks, before.height);
+            if let Err(error) = extended.and_then(|()| self.kv.apply(&batch)) {
                 self.give_up_kv(&error);
                 return;
             }
@@ -238,7 +244,8 @@ impl Shared {
         }
     }
 
-    fn next_batch(&self, to_head: bool) -> (Vec<Recent>, Vec<CertificateAt>, Option<Height>) {
+    /// What enters the checkpoint next, and what it stands for until then.
+    fn next_batch(&self, to_head: bool) -> (Vec<Recent>, Vec<CertificateAt>, Meta) {
         let window = self.window();
         let target = if to_head { window.head.height() } else { window.checkpoint_target(&self.options) };
         let mut bytes = 0;
@@ -253,7 +260,15 @@ impl Shared {
         let end = blocks.last().map(|recent| recent.after).unwrap_or_default();
         let reached = window.certificates.iter().filter(|(_, (at, _))| *at < end);
         let certificates = reached.map(|(&height, &(at, _))| CertificateAt { height, at }).collect();
-        (blocks, certificates, window.meta.certified)
+        (blocks, certificates, window.meta.clone())
+    }
+
+    pub(crate) fn checkpoint_height(&self) -> Height {
+        self.window().meta.height
+    }
+
+    pub(crate) fn kv_has_failed(&self) -> bool {
+        self.kv_failed.load(Ordering::Relaxed)
     }
 
     /// From here on the node runs without the checkpoint; the next start builds it again.
@@ -487,7 +502,14 @@ impl Reader {
 
     /// Height the checkpoint has reached.
     pub fn checkpoint_height(&self) -> Height {
-        self.shared.window().meta.height
+        self.shared.checkpoint_height()
+    }
+
+    /// The state after the block at `height`, where [`Options::history`] has it kept and the checkpoint has passed it: those of newer
+    /// blocks are in memory. Reads from disk; an answer that could not be had, also because the state was forgotten meanwhile, makes it
+    /// [`interrupted`](StateView::interrupted).
+    pub fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        OldState::new(self.shared.clone(), height).map(|state| Arc::new(state) as Arc<dyn StateView>)
     }
 
     /// Free bytes on the disk of the data directory.

@@ -7,6 +7,7 @@
 
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Identity};
+use crate::history::{self, Keeper};
 use crate::kv::{self, Guarded, Kv, KvError};
 use crate::log::{BLOCKS_ADVICE, Log, LogReader, LogRecord, Position, Settings};
 use crate::reader::{Recent, Shared, StoredBlock, Window};
@@ -119,7 +120,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
 
     let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
-    let (rebuilt, replayed, kv) = chain.replay()?;
+    let (rebuilt, replayed, kv, keeper) = chain.replay()?;
     let Replayed { state, tree, window, head, resume, divergence, certificate } = replayed;
     let recovered = Recovered {
         state,
@@ -134,7 +135,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         cut_bytes: blocks_found.cut_bytes + remembered.found.cut_bytes,
     };
     let genesis = Arc::new(StoredBlock::new(Arc::new(genesis_block(genesis))));
-    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, window);
+    let shared = Shared::new(directory, lock, identity, options, genesis, blocks.reader(), kv, keeper, window);
     Ok(Opened { shared: Arc::new(shared), safety, blocks, recovered })
 }
 
@@ -208,11 +209,11 @@ struct Replayed {
 }
 
 impl Chain<'_> {
-    fn replay(&self) -> Result<(Option<String>, Replayed, Guarded), StoreError> {
+    fn replay(&self) -> Result<(Option<String>, Replayed, Guarded, Keeper), StoreError> {
         let reason = match self.doubt() {
             Some(reason) => reason,
             None => match self.attempt() {
-                Ok((replayed, kv)) => return Ok((None, replayed, kv)),
+                Ok((replayed, kv, keeper)) => return Ok((None, replayed, kv, keeper)),
                 Err(Failure::Checkpoint(reason)) => reason,
                 Err(Failure::Log(error)) => return Err(error),
             },
@@ -220,7 +221,7 @@ impl Chain<'_> {
         tracing::warn!(%reason, "the state is built again from the block log");
         self.discard()?;
         match self.attempt() {
-            Ok((replayed, kv)) => Ok((Some(reason), replayed, kv)),
+            Ok((replayed, kv, keeper)) => Ok((Some(reason), replayed, kv, keeper)),
             Err(Failure::Checkpoint(problem)) => Err(StoreError::State { path: self.directory.state(), problem }),
             Err(Failure::Log(error)) => Err(error),
         }
@@ -258,14 +259,24 @@ impl Chain<'_> {
         Ok(())
     }
 
-    fn attempt(&self) -> Result<(Replayed, Guarded), Failure> {
+    fn attempt(&self) -> Result<(Replayed, Guarded, Keeper), Failure> {
         let marker = opening_marker(self.directory, self.options.backend);
         fs::write(&marker, "").map_err(StoreError::io("write", &marker))?;
         let opened = kv::open(self.options.backend, &self.files(), self.options.kv_cache_bytes);
         let loaded = opened.map_err(Failure::from).and_then(|kv| Ok((self.load(&kv)?, kv)));
         fs::remove_file(&marker).map_err(StoreError::io("remove", &marker))?;
         let (base, kv) = loaded?;
-        Ok((self.follow(base, &kv)?, kv))
+        let keeper = self.keeper(&kv, base.meta.height)?;
+        Ok((self.follow(base, &kv, &keeper)?, kv, keeper))
+    }
+
+    fn keeper(&self, kv: &Guarded, height: Height) -> Result<Keeper, Failure> {
+        let history = self.options.history;
+        match history::open(kv, history, height) {
+            Ok(first) => Ok(Keeper::new(history, first)),
+            Err(Some(error)) => Err(error.into()),
+            Err(None) => Err(Failure::Checkpoint("all states are to be kept, and it has not kept them".into())),
+        }
     }
 
     /// The checkpoint, checked against the log; genesis if there is none.
@@ -352,10 +363,12 @@ impl Chain<'_> {
     }
 
     /// Replays the log above `base`; what is further behind the head than the lag enters the checkpoint on the way.
-    fn follow(&self, base: Base, kv: &Guarded) -> Result<Replayed, Failure> {
+    fn follow(&self, base: Base, kv: &Guarded, keeper: &Keeper) -> Result<Replayed, Failure> {
         let mut replay = Replay {
             identity: self.identity,
             kv,
+            keeper,
+            log: &self.log,
             trusted_checkpoint: base.meta.height > Height(0),
             resume: base.head.committed.resume.clone(),
             newest: base.head.clone(),
@@ -384,6 +397,8 @@ impl Chain<'_> {
 struct Replay<'a> {
     identity: Identity,
     kv: &'a Guarded,
+    keeper: &'a Keeper,
+    log: &'a LogReader,
     /// The replay began at a checkpoint, which is then the first to be doubted.
     trusted_checkpoint: bool,
     base: Base,
@@ -465,7 +480,8 @@ impl Replay<'_> {
         let (known, above): (Vec<_>, Vec<_>) = self.certificates.drain(..).partition(|(at, _)| *at < last.after);
         self.certificates = above;
         let entries: Vec<_> = known.iter().map(|(at, known)| CertificateAt { height: known.height, at: *at }).collect();
-        if let Some((batch, meta)) = checkpoint::batch(self.identity, &blocks, &entries, self.base.meta.certified) {
+        if let Some((mut batch, meta)) = checkpoint::batch(self.identity, &blocks, &entries, self.base.meta.certified) {
+            self.keeper.extend(self.kv, self.log, &mut batch, &blocks, self.base.meta.height)?;
             self.kv.apply(&batch)?;
             self.base.meta = meta;
         }

@@ -4,6 +4,7 @@
 mod crash;
 mod directory;
 mod group_commit;
+mod history;
 mod model;
 mod power;
 mod restart;

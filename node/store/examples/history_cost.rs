@@ -1,0 +1,85 @@
+//! What old states cost: `cargo run -p corniche-store --example history_cost`.
+//!
+//! The same blocks go into stores that keep none, some and all, in turns; CPU is the whole process' while the checkpoint moves over 64 blocks, so the
+//! lines of one backend compare. Bytes are those of `state/` at the end. Reads are of accounts anywhere, at heights anywhere.
+#![allow(clippy::print_stdout)] // The figures are the result.
+
+#[path = "support/chain.rs"]
+mod chain;
+mod support;
+
+use chain::{ACCOUNTS, KEYS_PER_TRANSACTION, chain};
+use corniche_store::{Backend, History, Options, Store};
+use corniche_types::*;
+use std::{path::Path, time::Duration};
+use support::{genesis, process_cpu, thread_cpu_ns};
+
+const TRANSACTIONS: u64 = 200;
+const BLOCKS: u64 = 1_024;
+const STEP: u64 = 64;
+const READS: u64 = 20_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let blocks = chain(TRANSACTIONS, BLOCKS);
+    let genesis = genesis(Default::default());
+    for backend in [Backend::Sled, Backend::Redb] {
+        let mut runs = Vec::new();
+        for (name, history) in [("none", History::Off), ("256_blocks", History::Blocks(256)), ("archive", History::Archive)] {
+            let directory = tempfile::tempdir_in(".")?;
+            let options = Options { backend, history, checkpoint_interval: None, ..Options::default() };
+            let (store, _) = Store::open(directory.path(), &genesis, options)?;
+            runs.push((name, directory, store, Duration::ZERO));
+        }
+        for step in blocks.chunks(STEP as usize) {
+            for (_, _, store, spent) in &mut runs {
+                step.iter().try_for_each(|block| store.append_block(block.clone()))?;
+                store.sync()?;
+                let before = process_cpu();
+                store.checkpoint();
+                *spent += process_cpu() - before;
+            }
+        }
+        let transactions = (TRANSACTIONS * BLOCKS) as f64;
+        let none = runs[0].3.as_micros() as f64;
+        for (name, directory, store, spent) in runs {
+            let (cpu, reads) = (spent.as_micros() as f64, reads(&store));
+            drop(store);
+            let bytes = bytes(&directory.path().join("state"))? as f64 / transactions;
+            println!(
+                "{}_history_{name}_transactions_{TRANSACTIONS}_keys_{KEYS_PER_TRANSACTION}: CPU {:.1} us a transaction, {:.2} of none; {bytes:.0} bytes a \
+                 transaction; a read {reads}",
+                backend.name(),
+                cpu / transactions,
+                cpu / none,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// CPU of this thread for each, of what can be read.
+fn reads(store: &Store) -> String {
+    let reader = store.reader();
+    let (mut seed, mut read, mut spent) = (7u64, 0u64, 0);
+    for _ in 0..READS {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (height, number) = (Height((seed >> 33) % BLOCKS), (seed >> 13) % ACCOUNTS);
+        let before = thread_cpu_ns();
+        if let Some(state) = reader.state(height) {
+            state.account(&Address::from_word(B256::from(U256::from(number))));
+            read += 1;
+            spent += thread_cpu_ns() - before;
+        }
+    }
+    if read == 0 { "-".into() } else { format!("{:.1} us", spent as f64 / 1e3 / read as f64) }
+}
+
+fn bytes(directory: &Path) -> std::io::Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        sum += if metadata.is_dir() { bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(sum)
+}

@@ -1,0 +1,45 @@
+//! Blocks of transactions that change keys anywhere in a state.
+
+use super::support::{genesis, receipt};
+use corniche_state::{Account, Changes, CommittedBlock, Tree};
+use corniche_store::genesis_block;
+use corniche_types::*;
+
+pub const KEYS_PER_TRANSACTION: u64 = 3;
+pub const ACCOUNTS: u64 = 100_000;
+
+pub fn chain(transactions: u64, count: u64) -> Vec<CommittedBlock> {
+    let start = genesis_block(&genesis(Default::default()));
+    let mut tree = Tree::default();
+    tree.apply(&start.changes);
+    let (mut parent, mut blocks, mut seed) = (start.block, Vec::new(), 1u64);
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    for height in 1..=count {
+        let mut changes = Changes::default();
+        let (mut ordered, mut receipts) = (Vec::new(), Vec::new());
+        for index in 0..transactions {
+            for key in 0..KEYS_PER_TRANSACTION {
+                let number = random() % ACCOUNTS;
+                let address = Address::from_word(B256::from(U256::from(number)));
+                if key == 2 {
+                    changes.storage.insert((Address::ZERO, B256::from(U256::from(number))), B256::from(U256::from(height)));
+                } else {
+                    changes.accounts.insert(address, Some(Account { nonce: height, ..Default::default() }));
+                }
+            }
+            let raw = Bytes::from([height.to_be_bytes(), index.to_be_bytes()].concat().repeat(11));
+            receipts.push(receipt(keccak256(&raw), index));
+            ordered.push(OrderedTransaction { author: ValidatorIndex(0), raw });
+        }
+        let header =
+            Header { parent_hash: parent.hash(), number: height, state_root: tree.apply(&changes), ..parent.header.clone() };
+        let block = Block { header, ordering: parent.ordering.clone(), ordered };
+        parent = block.clone();
+        let resume = Resume { index: CommitIndex(height), checkpoint: Bytes::from(vec![1; 200]) };
+        blocks.push(CommittedBlock { block, receipts, changes, resume });
+    }
+    blocks
+}

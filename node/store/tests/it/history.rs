@@ -1,0 +1,155 @@
+//! States of old blocks: as they were, for as long as was asked for, over restarts.
+
+use crate::support::*;
+use corniche_state::{Changes, StateView};
+use corniche_store::{History, Options, Reader};
+use corniche_types::*;
+
+/// What the chain held after a block, as one change of nothing.
+fn state_at(chain: &Chain, height: u64) -> Changes {
+    let mut state = Changes::default();
+    chain.blocks[..=height as usize].iter().for_each(|block| state.merge(block.changes.clone()));
+    state
+}
+
+/// Every key that any block wrote, at this height.
+fn assert_old(chain: &Chain, reader: &Reader, height: u64) {
+    let view = reader.state(Height(height)).unwrap_or_else(|| panic!("the state of block {height}"));
+    let (then, ever) = (state_at(chain, height), state_at(chain, chain.head().block.height().0));
+    for address in ever.accounts.keys() {
+        assert_eq!(view.account(address), then.accounts.get(address).cloned().flatten(), "{address} at {height}");
+    }
+    for (address, slot) in ever.storage.keys() {
+        let expected = then.storage.get(&(*address, *slot)).copied().unwrap_or_default();
+        assert_eq!(view.storage(address, slot), expected, "{slot} at {height}");
+    }
+    for (hash, code) in &then.code {
+        assert_eq!(view.code(hash).as_ref(), Some(code));
+    }
+    assert_eq!(view.account(&Address::repeat_byte(0xee)), None);
+    assert!(!view.interrupted());
+}
+
+/// The lowest height that can be read, all from there to the checkpoint being as they were.
+fn assert_from(chain: &Chain, reader: &Reader, first: u64) {
+    let reached = reader.checkpoint_height().0;
+    for height in 0..=reached + 2 {
+        match (first..=reached).contains(&height) {
+            true => assert_old(chain, reader, height),
+            false => assert!(reader.state(Height(height)).is_none(), "{height} of {first} to {reached}"),
+        }
+    }
+}
+
+/// Brings the checkpoint to each of these heights, with a restart after each.
+fn grow(chain: &mut Chain, directory: &std::path::Path, options: &Options, heights: &[u64], first: impl Fn(u64) -> u64) {
+    for height in heights {
+        let (mut store, recovered) = open(directory, options.clone()).unwrap();
+        assert_eq!(recovered.rebuilt, None);
+        while chain.head().block.height().0 < *height {
+            chain.extend();
+        }
+        append(&mut store, chain);
+        store.checkpoint();
+        assert_eq!(store.reader().checkpoint_height(), Height(*height));
+        assert_from(chain, &store.reader(), first(*height));
+        drop((store, recovered));
+        let (store, _) = open(directory, options.clone()).unwrap();
+        assert_from(chain, &store.reader(), first(*height));
+    }
+}
+
+#[test]
+fn an_archive_keeps_every_state_from_the_genesis_on() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { history: History::Archive, ..options(backend) };
+        grow(&mut Chain::new(), directory.path(), &options, &[1, 7, 8, 40, 61], |_| 0);
+    }
+}
+
+#[test]
+fn so_many_states_are_kept_and_those_before_are_forgotten() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { history: History::Blocks(20), ..options(backend) };
+        let mut chain = Chain::new();
+        let first = |height: u64| height.saturating_sub(20);
+        grow(&mut chain, directory.path(), &options, &[9, 20, 21, 40, 41, 60], first);
+        // A batch forgets only what was in the checkpoint before it: the next one goes on.
+        grow(&mut chain, directory.path(), &options, &[100], |_| 60);
+        grow(&mut chain, directory.path(), &options, &[101], |_| 81);
+    }
+}
+
+#[test]
+fn what_is_not_kept_cannot_be_read_and_an_archive_is_built_from_the_log() {
+    for backend in BACKENDS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut chain = Chain::new();
+        let with = |history| Options { history, ..options(backend) };
+        let open_at = |chain: &mut Chain, history, height: u64| {
+            let (mut store, recovered) = open(directory.path(), with(history)).unwrap();
+            while chain.head().block.height().0 < height {
+                chain.extend();
+            }
+            append(&mut store, chain);
+            store.checkpoint();
+            (store, recovered.rebuilt)
+        };
+        let (store, _) = open_at(&mut chain, History::Off, 20);
+        assert!((0..=20).all(|height| store.reader().state(Height(height)).is_none()));
+        drop(store);
+        // From where it was when it was asked for.
+        let (store, rebuilt) = open_at(&mut chain, History::Blocks(1_000), 30);
+        assert_eq!(rebuilt, None);
+        assert_from(&chain, &store.reader(), 20);
+        drop(store);
+        // A gap, and on again: nothing below the gap is believed.
+        let (store, _) = open_at(&mut chain, History::Off, 35);
+        assert!(store.reader().state(Height(25)).is_none());
+        drop(store);
+        let (store, _) = open_at(&mut chain, History::Blocks(1_000), 45);
+        assert_from(&chain, &store.reader(), 35);
+        drop(store);
+        let (store, rebuilt) = open_at(&mut chain, History::Archive, 50);
+        assert!(rebuilt.is_some_and(|why| why.contains("all states")));
+        assert_from(&chain, &store.reader(), 0);
+        drop(store);
+        let (store, rebuilt) = open_at(&mut chain, History::Archive, 55);
+        assert_eq!(rebuilt, None, "once is enough");
+        assert_from(&chain, &store.reader(), 0);
+        drop(store);
+        // What an archive has is enough for less.
+        let (store, _) = open_at(&mut chain, History::Blocks(10), 60);
+        assert_from(&chain, &store.reader(), 50);
+    }
+}
+
+#[test]
+fn a_state_that_is_forgotten_while_it_is_read_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { history: History::Blocks(5), ..options(BACKENDS[0]) };
+    let (mut store, _) = open(directory.path(), options).unwrap();
+    let mut chain = Chain::of(10);
+    append(&mut store, &chain);
+    store.checkpoint();
+    let view = store.reader().state(Height(6)).unwrap();
+    let address = Address::with_last_byte(2);
+    view.account(&address);
+    assert!(!view.interrupted());
+    for _ in 0..2 {
+        (0..6).for_each(|_| drop(chain.extend()));
+        append(&mut store, &chain);
+        store.checkpoint();
+    }
+    view.account(&address);
+    assert!(view.interrupted());
+    assert!(store.reader().state(Height(6)).is_none());
+}
+
+#[test]
+fn words_of_the_configuration() {
+    let parsed = ["archive", "0", "90000", "all", "-1", ""].map(|word| word.parse().ok());
+    assert_eq!(parsed, [Some(History::Archive), Some(History::Off), Some(History::Blocks(90_000)), None, None, None]);
+}
