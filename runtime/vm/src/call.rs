@@ -144,7 +144,7 @@ pub(crate) fn estimate_gas(
     }
     let plain = request.input.is_empty()
         && request.access_list.is_empty()
-        && request.to.is_some_and(|to| precompile::at(&to).is_none() && !view.account(&to).unwrap_or_default().has_code());
+        && request.to.is_some_and(|to| !precompile::is_precompile(&to) && !view.account(&to).unwrap_or_default().has_code());
     if plain && most >= TRANSACTION_GAS {
         let outcome = try_with(TRANSACTION_GAS);
         return if outcome.success() { Ok(TRANSACTION_GAS) } else { Err(no_estimate(outcome)) };

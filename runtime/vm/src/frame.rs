@@ -12,7 +12,7 @@ use crate::{
     journal::Journal,
     machine::Machine,
     outcome::{End, Ended, Fault},
-    precompile, price,
+    precompile, price, stylus,
     table::Table,
     trace::{Ending, FrameKind, Trace, TraceFrame},
     wasm::Entry,
@@ -68,7 +68,7 @@ impl Message {
 impl<'a> World<'a> {
     /// Price of reaching for an account, which is warm afterwards (EIP-2929). Precompiles are warm from the start.
     pub fn access_account(&mut self, address: &Address) -> u64 {
-        if precompile::at(address).is_some() {
+        if precompile::is_precompile(address) {
             return price::WARM;
         }
         let was_cold = self.journal.warm_account(address);
@@ -115,6 +115,9 @@ impl<'a> World<'a> {
         }
         if let Some(precompile) = precompile::at(&message.code_of) {
             return precompile.run(&message.input, message.gas);
+        }
+        if message.code_of == stylus::ADDRESS {
+            return self.stylus(&message);
         }
         let account = self.journal.account(&message.code_of).clone();
         if !account.has_code() {

@@ -19,6 +19,7 @@ mod machine;
 mod outcome;
 mod precompile;
 mod price;
+mod stylus;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -12,10 +12,11 @@
 //! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196, 1108) | 150, 6,000 |
 //! | 0x08 | whether a product of pairings of bn254 is one (EIP-197, 1108) | 45,000 and 34,000 a pair |
 //! | 0x09 | BLAKE2b's compression (EIP-152) | 1 a round |
+//! | 0x71 | what tools for Stylus contracts ask: see `stylus` | 200, and an account looked at |
 //! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 6,900 |
 //!
 //! A price is paid before anything is computed. An input that makes no sense, where the table's EIPs say so, fails the call and takes
-//! all the gas it was given; who runs out of gas meets the same end. None reads or writes state, and all are warm from
+//! all the gas it was given; who runs out of gas meets the same end. None writes state, all but 0x71 read none, and all are warm from
 //! the start (EIP-2929). They win over code at their addresses, which only a genesis could put there.
 
 mod blake2;
@@ -24,6 +25,7 @@ mod modexp;
 mod p256;
 
 use crate::outcome::{End, Ended};
+use crate::stylus;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use ark_ff::BigInt;
 use ripemd::{Digest, Ripemd160};
@@ -80,14 +82,14 @@ pub(crate) fn at(address: &Address) -> Option<&'static Precompile> {
     zeros.iter().all(|byte| *byte == 0).then_some(found)
 }
 
-/// The addresses of all precompiles, ascending.
+/// The addresses of all precompiles that only compute, ascending.
 pub fn precompiles() -> impl Iterator<Item = Address> {
     PRECOMPILES.iter().map(|precompile| Address::from_word(B256::from(U256::from(precompile.address))))
 }
 
 /// Whether the node itself answers calls to this address.
 pub fn is_precompile(address: &Address) -> bool {
-    at(address).is_some()
+    at(address).is_some() || *address == stylus::ADDRESS
 }
 
 impl Precompile {
@@ -156,7 +158,8 @@ mod tests {
             number += 1;
             Address::from_word(B256::from(U256::from(number - 1)))
         });
-        assert_eq!(found.take(70_000).filter(is_precompile).collect::<Vec<_>>(), all);
+        let computing = |address: &Address| is_precompile(address) && *address != stylus::ADDRESS;
+        assert_eq!(found.take(70_000).filter(computing).collect::<Vec<_>>(), all);
         for bit in 16..160 {
             for address in &all {
                 let mut other = *address;

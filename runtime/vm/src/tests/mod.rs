@@ -9,5 +9,6 @@ mod properties;
 mod scripts;
 mod skips;
 mod storage;
+mod stylus;
 mod traces;
 mod transfers;

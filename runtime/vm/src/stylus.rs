@@ -1,0 +1,94 @@
+//! What tools for Stylus contracts ask about programs, at the address where they ask it: 0x71.
+//!
+//! There, code is activated after its deployment, for a fee and for a time. Here a deployment does all of it, so this answers what is so: code
+//! that is there is active, for nothing and for ever. `cargo stylus check` supposes code at an address and has it activated by a call,
+//! which pays for the checking as for all supposed code; `cargo stylus deploy` deploys and then activates once more, which changes nothing.
+//!
+//! | function | answer |
+//! |---|---|
+//! | `activateProgram(address)` | version, and a fee of 0; wei that came along goes back. Without code there: `ProgramNotWasm()` |
+//! | `programVersion(address)`, `programTimeLeft(address)` | version; 2^64 − 1 seconds. Without code there: `ProgramNotActivated()` |
+//! | `codehashVersion(bytes32)` | `ProgramNotActivated()`: nobody finds code by its hash here, and who asks checks the code then |
+//! | `stylusVersion()`, `inkPrice()`, `pageLimit()`, `expiryDays()`, `keepaliveDays()` | 2; ink of one gas; 128; 2^16 − 1; 0 |
+//!
+//! Each costs [`PRICE`], and an account that is looked at what that costs (EIP-2929). Everything else is reverted without words, and so is wei for
+//! anything but an activation. Nothing here changes a state.
+
+use crate::{
+    frame::{Message, World},
+    host::CallKind,
+    outcome::{End, Ended},
+    wasm::gas::INK_PER_GAS,
+};
+use alloy_primitives::{Address, Bytes, U256, address};
+
+pub(crate) const ADDRESS: Address = address!("0000000000000000000000000000000000000071");
+
+/// Of an answer, in gas.
+const PRICE: u64 = 200;
+/// As tools number what has all host functions.
+const VERSION: u64 = 2;
+const PAGES: u64 = 128;
+const EXPIRY_DAYS: u64 = u16::MAX as u64;
+
+const ACTIVATE: [u8; 4] = [0x58, 0xc7, 0x80, 0xc2];
+const NOT_WASM: [u8; 4] = [0x27, 0xf3, 0x82, 0x12];
+const NOT_ACTIVATED: [u8; 4] = [0x6f, 0x80, 0x9c, 0x4e];
+
+/// What is answered, before anybody pays.
+enum Answer {
+    Words(Vec<u64>),
+    Revert(&'static [u8]),
+}
+
+impl World<'_> {
+    /// A call to [`ADDRESS`], whose value has moved there.
+    pub fn stylus(&mut self, message: &Message) -> Ended {
+        let (selector, argument) = match message.input.split_first_chunk() {
+            Some((selector, rest)) => (*selector, rest.first_chunk::<32>()),
+            None => ([0; 4], None),
+        };
+        let address =
+            argument.and_then(|word| word[..12].iter().all(|byte| *byte == 0).then(|| Address::from_slice(&word[12..])));
+        let looks = matches!(selector, ACTIVATE | [0xcc, 0x8f, 0x4e, 0x88] | [0xc7, 0x75, 0xa6, 0x2a]);
+        let mut price = PRICE;
+        let mut is_program = false;
+        if let Some(address) = address.filter(|_| looks && message.gas >= PRICE) {
+            price += self.access_account(&address);
+            is_program = message.gas >= price && self.journal.account(&address).has_code();
+        }
+        let Some(gas_left) = message.gas.checked_sub(price) else { return Ended::failed(End::OutOfGas, 0) };
+        let paid = message.kind == CallKind::Call && !message.value.is_zero();
+        let answer = match selector {
+            _ if paid && selector != ACTIVATE => Answer::Revert(&[]),
+            _ if looks && address.is_none() => Answer::Revert(&[]),
+            ACTIVATE if is_program => Answer::Words(vec![VERSION, 0]),
+            ACTIVATE => Answer::Revert(&NOT_WASM),
+            _ if looks && !is_program => Answer::Revert(&NOT_ACTIVATED),
+            // programVersion(address), stylusVersion()
+            [0xcc, 0x8f, 0x4e, 0x88] | [0xa9, 0x96, 0xe0, 0xc2] => Answer::Words(vec![VERSION]),
+            // programTimeLeft(address)
+            [0xc7, 0x75, 0xa6, 0x2a] => Answer::Words(vec![u64::MAX]),
+            // codehashVersion(bytes32)
+            [0xd7, 0x0c, 0x0c, 0xa7] if argument.is_some() => Answer::Revert(&NOT_ACTIVATED),
+            // inkPrice()
+            [0xd1, 0xc1, 0x7a, 0xbc] => Answer::Words(vec![INK_PER_GAS]),
+            // pageLimit()
+            [0x97, 0x86, 0xf9, 0x6e] => Answer::Words(vec![PAGES]),
+            // expiryDays()
+            [0x30, 0x9f, 0x65, 0x55] => Answer::Words(vec![EXPIRY_DAYS]),
+            // keepaliveDays()
+            [0x0a, 0x93, 0x64, 0x55] => Answer::Words(vec![0]),
+            _ => Answer::Revert(&[]),
+        };
+        match answer {
+            Answer::Words(words) => {
+                let returned = !paid || self.transfer(&message.address, &message.caller, message.value);
+                debug_assert!(returned, "the value came a moment ago");
+                let output: Vec<u8> = words.into_iter().flat_map(|word| U256::from(word).to_be_bytes::<32>()).collect();
+                Ended { end: End::Success, output: output.into(), gas_left }
+            }
+            Answer::Revert(data) => Ended { end: End::Revert, output: Bytes::from_static(data), gas_left },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What tools for Stylus contracts are answered.
+
+use super::scripts::*;
+use crate::{Call, CallOutcome, End, host::CallKind, host::CallStatus, stylus};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+
+const BOB: Address = Address::repeat_byte(0xb0);
+
+fn input(signature: &str, argument: impl AsRef<[u8]>) -> Bytes {
+    [&keccak256(signature)[..4], argument.as_ref()].concat().into()
+}
+
+fn of(signature: &str, address: Address) -> Bytes {
+    input(signature, address.into_word())
+}
+
+fn ask(chain: &Chain, input: Bytes) -> CallOutcome {
+    chain.call(Call { from: chain.sender(), to: Some(stylus::ADDRESS), gas: BLOCK_GAS, input, ..Call::default() })
+}
+
+fn words(numbers: &[u64]) -> Bytes {
+    numbers.iter().flat_map(|number| U256::from(*number).to_be_bytes::<32>()).collect::<Vec<_>>().into()
+}
+
+fn error(signature: &str) -> Bytes {
+    keccak256(signature)[..4].to_vec().into()
+}
+
+#[test]
+fn code_that_is_there_is_active_for_nothing_and_for_ever() {
+    let mut chain = Chain::new();
+    let program = chain.contract("program", |_| out(0));
+    for (input, output) in [
+        (of("activateProgram(address)", program), words(&[2, 0])),
+        (of("programVersion(address)", program), words(&[2])),
+        (of("programTimeLeft(address)", program), words(&[u64::MAX])),
+        (input("stylusVersion()", []), words(&[2])),
+        (input("inkPrice()", []), words(&[10_000])),
+        (input("pageLimit()", []), words(&[128])),
+        (input("expiryDays()", []), words(&[65_535])),
+        (input("keepaliveDays()", []), words(&[0])),
+    ] {
+        let outcome = ask(&chain, input.clone());
+        assert_eq!((outcome.end, outcome.output), (End::Success, output), "{input}");
+    }
+    for (input, output) in [
+        (of("activateProgram(address)", BOB), error("ProgramNotWasm()")),
+        (of("programVersion(address)", BOB), error("ProgramNotActivated()")),
+        (of("programTimeLeft(address)", BOB), error("ProgramNotActivated()")),
+        (input("codehashVersion(bytes32)", B256::ZERO), error("ProgramNotActivated()")),
+        (input("codehashVersion(bytes32)", []), Bytes::new()),
+        (input("activateProgram(address)", B256::repeat_byte(1)), Bytes::new()),
+        (input("activateProgram(address)", [0; 31]), Bytes::new()),
+        (input("somethingElse()", []), Bytes::new()),
+        (Bytes::new(), Bytes::new()),
+        (vec![1, 2, 3].into(), Bytes::new()),
+    ] {
+        let outcome = ask(&chain, input.clone());
+        assert_eq!((outcome.end, outcome.output), (End::Revert, output), "{input}");
+    }
+}
+
+#[test]
+fn wei_for_an_activation_comes_back_and_other_wei_is_refused() {
+    let mut chain = Chain::new();
+    let program = chain.contract("program", |_| out(0));
+    let caller = chain.contract("caller", move |guest| {
+        let activation = of("activateProgram(address)", program);
+        let activated = guest.call(CallKind::Call, stylus::ADDRESS, 5, u64::MAX, &activation)?;
+        assert_eq!((activated.status, &activated.output), (CallStatus::Success, &words(&[2, 0])));
+        assert_eq!((guest.balance(stylus::ADDRESS)?, guest.balance(caller_address())?), (0, 9));
+        let paid = guest.call(CallKind::Call, stylus::ADDRESS, 5, u64::MAX, &input("inkPrice()", []))?;
+        assert_eq!((paid.status, paid.output.len()), (CallStatus::Revert, 0));
+        assert_eq!(guest.balance(caller_address())?, 9);
+        // Nothing is written, so it may be asked for anywhere.
+        for kind in [CallKind::Static, CallKind::Delegate] {
+            assert_eq!(guest.call(kind, stylus::ADDRESS, 0, u64::MAX, &activation)?.status, CallStatus::Success);
+        }
+        out(7)
+    });
+    fn caller_address() -> Address {
+        contract("caller")
+    }
+    chain.set_balance(caller, 9);
+    let outcome = chain.call(Call { from: chain.sender(), to: Some(caller), gas: BLOCK_GAS, ..Call::default() });
+    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 7));
+}
+
+/// Frozen: what it costs is part of the chain's rules.
+#[test]
+fn an_answer_has_its_price() {
+    let mut chain = Chain::new();
+    let program = chain.contract("program", |_| out(0));
+    let caller = chain.contract("caller", move |guest| {
+        let mut costs = Vec::new();
+        for (input, gas) in [
+            (input("inkPrice()", []), 300),
+            (of("programVersion(address)", program), 100 + 200 + 2_600),
+            (of("programVersion(address)", program), 100 + 200 + 100),
+            (of("activateProgram(address)", Address::with_last_byte(1)), 100 + 200 + 100),
+            (input("somethingElse()", []), 300),
+        ] {
+            let returned = guest.call(CallKind::Call, stylus::ADDRESS, 0, u64::MAX, &input)?;
+            costs.push((returned.gas, gas));
+        }
+        for (gas, expected) in costs {
+            assert_eq!(gas, expected);
+        }
+        for (given, status) in [(199, CallStatus::Failure), (200, CallStatus::Success)] {
+            assert_eq!(guest.call(CallKind::Call, stylus::ADDRESS, 0, given, &input("inkPrice()", []))?.status, status);
+        }
+        for (given, status) in [(299, CallStatus::Failure), (300, CallStatus::Success)] {
+            let version = of("programVersion(address)", program);
+            assert_eq!(guest.call(CallKind::Call, stylus::ADDRESS, 0, given, &version)?.status, status);
+        }
+        out(7)
+    });
+    let outcome = chain.call(Call { from: chain.sender(), to: Some(caller), gas: BLOCK_GAS, ..Call::default() });
+    assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 7));
+}
