@@ -212,6 +212,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
             learn_addresses: true,
             index: Default::default(),
+            state: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
             serve: Serve { namespaces: up.namespaces.clone().unwrap_or_default(), ..Serve::default() },
             limits: limits.clone(),

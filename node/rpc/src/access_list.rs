@@ -1,7 +1,7 @@
 //! `eth_createAccessList`: what a call would have to declare beforehand.
 
 use crate::call::{self, Prepared, Trial};
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use alloy_eips::eip2930::{AccessList, AccessListItem, AccessListResult};
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::RpcError;
@@ -32,6 +32,7 @@ pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcE
         // No frame is looked at.
         let mut trace = Trace::new(TraceLimits { bytes: 0, top_only: true });
         let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
+        still_there(&*view)?;
         if matches!(outcome.end, End::Invalid(_) | End::Fault(_)) {
             return Err(call::failure(outcome, call.gas, false));
         }

@@ -7,13 +7,26 @@ use alloy_primitives::{Address, B256, Bloom, Bytes};
 use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::TraceEvent;
-use corniche_state::StateView;
+use corniche_state::{Changes, SharedTree, StateView};
 use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::sync::broadcast;
+
+/// Keys that a block wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    pub accounts: Vec<Address>,
+    pub slots: Vec<(Address, B256)>,
+}
+
+impl From<&Changes> for Changed {
+    fn from(changes: &Changes) -> Self {
+        Self { accounts: changes.accounts.keys().copied().collect(), slots: changes.storage.keys().copied().collect() }
+    }
+}
 
 /// A node, as far as its clients are concerned. Object-safe; the server holds it as `Arc<dyn Backend>`.
 ///
@@ -50,6 +63,22 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The state after the block at `height`; `None` when it is not kept any more. The head's is always there.
     fn state(&self, height: Height) -> Option<Arc<dyn StateView>>;
+
+    /// The same where [`Self::state`] has none, from disk: who reads it asks afterwards whether it was
+    /// [`interrupted`](StateView::interrupted).
+    fn old_state(&self, _height: Height) -> Option<Arc<dyn StateView>> {
+        None
+    }
+
+    /// The tree whose root stands in headers, for proofs; it may stand at a height above [`Self::head`]. `None`: there are no proofs.
+    fn tree(&self) -> Option<SharedTree> {
+        None
+    }
+
+    /// What the block at `height` wrote; asked for only where there is a tree.
+    fn changed(&self, _height: Height) -> Option<Changed> {
+        None
+    }
 
     /// Hands signed bytes to admission. The error is what the client is told: see [`corniche_api::Reason`].
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>>;

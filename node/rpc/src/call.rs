@@ -1,7 +1,7 @@
 //! `eth_call` and `eth_estimateGas`: from a client's request to a run of the virtual machine.
 
 use crate::backend::ChainBlock;
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use crate::overrides::{Overridden, suppose_block};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Bytes, TxKind};
@@ -24,6 +24,7 @@ pub(crate) struct Trial {
 pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
     let prepared = prepare(node, trial)?;
     let outcome = prepared.vm.call(&*prepared.view, &prepared.env, &prepared.call);
+    still_there(&*prepared.view)?;
     match outcome.end {
         End::Success => Ok(outcome.output),
         _ => Err(failure(outcome, prepared.call.gas, false)),
@@ -34,6 +35,7 @@ pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
 pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
+    still_there(&*prepared.view)?;
     estimated.map_err(|none| failure(none.outcome, none.allowance, true))
 }
 

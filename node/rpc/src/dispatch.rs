@@ -12,6 +12,7 @@ use crate::filters::{self, Kind};
 use crate::jsonrpc::{Json, Params, json};
 use crate::logs;
 use crate::ots::{self, BlockName};
+use crate::proofs;
 use crate::raw;
 use crate::reads;
 use crate::session::Topic;
@@ -23,6 +24,7 @@ use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, keccak256};
 use alloy_rpc_types_eth::{Filter, Index};
 use corniche_api::{Certificate, DagRange, Method, Ordering, Reason, RpcError, openrpc};
+use corniche_state::StateView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,22 +54,33 @@ impl Caller<'_> {
 
             Method::EthGetBalance => {
                 let (address, block) = account_at(params)?;
-                json(&node.state(block)?.1.account(&address).unwrap_or_default().balance)
+                node.look(origin, block, move |state| json(&state.account(&address).unwrap_or_default().balance)).await
             }
             Method::EthGetTransactionCount => {
                 let (address, block) = account_at(params)?;
-                json(&U64::from(reads::nonce(node, &address, block)?))
+                if block == BlockId::Number(BlockNumberOrTag::Pending) {
+                    return json(&U64::from(backend.pending_nonce(&address)));
+                }
+                node.look(origin, block, move |state| json(&U64::from(state.account(&address).unwrap_or_default().nonce))).await
             }
             Method::EthGetCode => {
                 let (address, block) = account_at(params)?;
-                let state = node.state(block)?.1;
-                let account = state.account(&address).unwrap_or_default();
-                json(&if account.has_code() { state.code(&account.code_hash).unwrap_or_default() } else { Bytes::new() })
+                let code = move |state: &dyn StateView| {
+                    let account = state.account(&address).unwrap_or_default();
+                    json(&if account.has_code() { state.code(&account.code_hash).unwrap_or_default() } else { Bytes::new() })
+                };
+                node.look(origin, block, code).await
             }
             Method::EthGetStorageAt => {
                 params.at_most(3)?;
                 let (address, slot) = (params.required(0)?, B256::from(params.required::<U256>(1)?));
-                json(&node.state(block_or_latest(params, 2)?)?.1.storage(&address, &slot))
+                let block = block_or_latest(params, 2)?;
+                node.look(origin, block, move |state| json(&state.storage(&address, &slot))).await
+            }
+            Method::EthGetProof => {
+                let (address, slots) = (params.at_most(3)?.required(0)?, params.required(1)?);
+                let block = block_or_latest(params, 2)?;
+                node.call(origin, move |node| proofs::get(node, address, slots, block)).await
             }
 
             Method::EthGetStorageValues => {

@@ -14,7 +14,7 @@
 //! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
 //! - [`simulate`]: blocks of calls on blocks that are there.
-//! - [`reads`], [`access_list`], [`call`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: the handlers that
+//! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: the handlers that
 //!   need more than a line.
 //!
 //! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
@@ -38,6 +38,7 @@ mod metrics;
 mod node;
 mod ots;
 mod overrides;
+mod proofs;
 mod rates;
 mod raw;
 mod reads;
@@ -52,7 +53,7 @@ mod txpool;
 mod websocket;
 mod work;
 
-pub use backend::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
+pub use backend::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
 pub use config::RpcConfig;
 pub use metrics::Metrics;
 pub use node::Clock;

@@ -8,6 +8,7 @@ use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
 use crate::listener::Origin;
 use crate::metrics::Metrics;
+use crate::proofs::Proofs;
 use crate::rates::{Allowed, Rates};
 use crate::time::{Allowance, Timed};
 use crate::work::Work;
@@ -40,6 +41,7 @@ pub(crate) struct Common {
     pub metrics: Metrics,
     pub filters: Filters,
     pub tip: TipMemo,
+    pub proofs: Proofs,
     pub clock: Clock,
     /// For answers above [`LARGE_RESPONSE_BYTES`], from when they are made until they are sent.
     pub response_bytes: Budget,
@@ -94,6 +96,7 @@ impl Node {
             reads: Work::new(config.max_running_reads, config.max_waiting_reads),
             response_bytes: budget(response_bytes, config.max_response_bytes_in_flight),
             tip: TipMemo::default(),
+            proofs: Proofs::default(),
             backend,
             config,
             metrics,
@@ -128,6 +131,25 @@ impl Node {
     ) -> Result<Json, RpcError> {
         let node = Self { common: Arc::clone(&self.common), allowance: None };
         self.reads.run(client, move || node.within_limits(client, job(&node)?)).await
+    }
+
+    /// Reads a few keys of a state: at once where it is in memory, and like [`Self::read`] where it is not.
+    pub async fn look(
+        &self,
+        client: Origin,
+        id: BlockId,
+        look: impl FnOnce(&dyn StateView) -> Result<Json, RpcError> + Send + 'static,
+    ) -> Result<Json, RpcError> {
+        if let Some(state) = self.height(id).and_then(|height| self.backend.state(height)) {
+            return look(&*state);
+        }
+        self.read(client, move |node| {
+            let (_, state) = node.state(id)?;
+            let answer = look(&*state)?;
+            still_there(&*state)?;
+            Ok(answer)
+        })
+        .await
     }
 
     /// Refuses an answer that is too large, now or ever, while it is still the only copy.
@@ -167,7 +189,7 @@ impl Node {
     /// State is read at a block that exists and is recent enough; anything else is an error, never zero.
     pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
         let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
-        let state = self.backend.state(height);
+        let state = self.backend.state(height).or_else(|| self.backend.old_state(height));
         let state = state.ok_or_else(|| {
             Reason::StateNotAvailable.with(format!("this node does not keep the state of block {height} any more"))
         })?;
@@ -177,4 +199,13 @@ impl Node {
         };
         Ok((height, state))
     }
+}
+
+/// To be asked after reading a state: one that lies on disk may have been forgotten meanwhile.
+pub(crate) fn still_there(state: &dyn StateView) -> Result<(), RpcError> {
+    if state.interrupted() { Err(interrupted()) } else { Ok(()) }
+}
+
+pub(crate) fn interrupted() -> RpcError {
+    Reason::StateNotAvailable.with("it was forgotten, or could not be read, while it was being read")
 }

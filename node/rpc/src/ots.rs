@@ -8,7 +8,7 @@ mod search;
 use crate::backend::ChainBlock;
 use crate::convert;
 use crate::jsonrpc::{Json, json};
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use crate::replay::Replay;
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -109,7 +109,10 @@ fn to_value(told: &impl Serialize) -> Result<Value, RpcError> {
 
 /// `ots_hasCode`.
 pub(crate) fn has_code(node: &Node, address: &Address, block: BlockId) -> Result<bool, RpcError> {
-    Ok(node.state(block)?.1.account(address).is_some_and(|account| account.has_code()))
+    let state = node.state(block)?.1;
+    let has_code = state.account(address).is_some_and(|account| account.has_code());
+    still_there(&*state)?;
+    Ok(has_code)
 }
 
 /// `ots_getTransactionError`: what a transaction that failed returned; nothing if it did not fail.

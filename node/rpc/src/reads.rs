@@ -2,8 +2,8 @@
 
 use crate::convert;
 use crate::jsonrpc::{Json, json};
-use crate::node::Node;
-use alloy_eips::{BlockId, BlockNumberOrTag};
+use crate::node::{Node, still_there};
+use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::Index;
 use corniche_api::{HeadBlock, Heads, Reason, RpcError, TransactionReport, TransactionStatus, TransactionTimes};
@@ -32,15 +32,9 @@ pub(crate) fn storage_values(
         let values = slots.into_iter().map(|slot| state.storage(&address, &B256::from(slot))).collect();
         (address, values)
     };
-    Ok(wanted.into_iter().map(values).collect())
-}
-
-/// `pending` counts what waits in the pool: the nonce to use next.
-pub(crate) fn nonce(node: &Node, address: &Address, block: BlockId) -> Result<u64, RpcError> {
-    if block == BlockId::Number(BlockNumberOrTag::Pending) {
-        return Ok(node.backend.pending_nonce(address));
-    }
-    Ok(node.state(block)?.1.account(address).unwrap_or_default().nonce)
+    let answer = wanted.into_iter().map(values).collect();
+    still_there(&*state)?;
+    Ok(answer)
 }
 
 pub(crate) fn block_json(node: &Node, block: BlockId, full: bool) -> Result<Json, RpcError> {

@@ -3,7 +3,7 @@
 
 use crate::backend::ChainBlock;
 use crate::call::environment;
-use crate::node::Node;
+use crate::node::{Node, interrupted, still_there};
 use alloy_eips::BlockId;
 use alloy_primitives::Address;
 use corniche_api::{Reason, RpcError};
@@ -57,12 +57,12 @@ impl<'n> Replay<'n> {
             .ok()
             .and_then(|transaction| VerifiedTransaction::verify(transaction, self.env.chain_id).ok())
             .ok_or_else(|| fault("it is not valid"))?;
+        still_there(&*self.base)?;
         let now = Overlay { base: &*self.base, changes: &self.changes };
         let executed = match self.node.backend.vm().replay(&now, &self.env, &transaction, self.tip_to(position), trace) {
             Ok(executed) => executed,
             Err(NotExecuted::Skipped(reason)) => return Err(fault(&format!("it would be skipped: {reason:?}"))),
-            // Its time is over, which whoever is told knows already.
-            Err(NotExecuted::Interrupted) => return Err(Reason::ExecutionAborted.error()),
+            Err(NotExecuted::Interrupted) => return Err(interrupted()),
             Err(NotExecuted::Fault(error)) => return Err(fault(&error.0)),
         };
         let again = &executed.receipt;

@@ -6,7 +6,7 @@
 use crate::backend::{ChainBlock, encoded_size};
 use crate::call::{failure, to_call};
 use crate::jsonrpc::{Json, json};
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use crate::overrides::{Overridden, suppose_block};
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_consensus::transaction::Recovered;
@@ -175,6 +175,7 @@ impl Simulation<'_> {
         }
         let mut trace = self.trace_transfers.then(|| Trace::new(TraceLimits { bytes: self.room, top_only: false }));
         let (outcome, changes) = self.vm.simulate(&now, &under.env, &call, trace.as_mut());
+        still_there(&*self.view)?;
         match outcome.end {
             End::Invalid(reason) => return Err(invalid(reason, format!("address {from}"))),
             End::Fault(_) => return Err(failure(outcome, gas, false)),

@@ -10,7 +10,7 @@ pub(crate) use calls::name;
 
 use crate::call::{self, Prepared, Trial};
 use crate::jsonrpc::{Json, json};
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use crate::replay::Replay;
 use alloy_eips::BlockId;
 use alloy_primitives::B256;
@@ -152,6 +152,7 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
     let Prepared { vm, view, env, call } = call::prepare(node, Trial { request: call, block, overrides, block_overrides })?;
     let mut trace = tracer.trace(room(node));
     let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
+    still_there(&*view)?;
     match outcome.end {
         End::Invalid(_) | End::Fault(_) => Err(call::failure(outcome, call.gas, false)),
         _ => tracer.result(node, &trace, &*view, room(node)).map(|(result, _)| result),

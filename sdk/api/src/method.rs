@@ -88,6 +88,9 @@ methods! {
     EthGetStorageAt = "eth_getStorageAt" "(account: Address, slot: Slot, block?: BlockId) -> Bytes32",
     /// Values of storage slots of several accounts at once, at most 1,024.
     EthGetStorageValues = "eth_getStorageValues" "(slots: SlotsByAccount, block?: BlockId) -> ValuesByAccount",
+    /// What an account and at most 1,024 of its slots hold, with what shows it to whoever has the block's header: paths of this chain's
+    /// own tree, checked by `corniche_types::proof`. For the newest 256 blocks.
+    EthGetProof = "eth_getProof" "(account: Address, slots: Slot[], block?: BlockId) -> AccountProof",
     /// Runs a call on a state and answers what it returns.
     EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> Bytes",
     /// A gas limit with which a transaction succeeds.

@@ -19,7 +19,6 @@ pub const NOT_SERVED: &[(&[&str], &str)] = &[
         &["eth_getBlockAccessList", "debug_getRawBlockAccessList"],
         "Blocks carry no access lists: dependencies between transactions are found while they run.",
     ),
-    (&["eth_getProof"], "Not yet. State lies in a tree of our own, whose root stands in the header."),
     (&["eth_config"], "It tells of Ethereum's forks, which this chain does not have. What holds here stands in the genesis."),
     (&["eth_capabilities"], "It is a draft that no client library asks for."),
     (

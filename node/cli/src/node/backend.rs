@@ -6,8 +6,8 @@ use corniche_api::{ErrorCode, Reason, RpcError, Statistics, TransactionStatus, T
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::NetworkHandle;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
-use corniche_state::{State, StateView};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
+use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
 use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ValidatorIndex};
 use corniche_vm::Vm;
@@ -27,6 +27,7 @@ pub struct NodeBackend {
     pub genesis_header: Header,
     pub reader: Reader,
     pub state: State,
+    pub tree: SharedTree,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
     pub dag: Dag,
@@ -102,6 +103,18 @@ impl Backend for NodeBackend {
             return None;
         }
         self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+    }
+
+    fn old_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        self.reader.state(height)
+    }
+
+    fn tree(&self) -> Option<SharedTree> {
+        Some(self.tree.clone())
+    }
+
+    fn changed(&self, height: Height) -> Option<Changed> {
+        self.reader.block(height).map(|block| Changed::from(&block.committed.changes))
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {

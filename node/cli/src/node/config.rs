@@ -3,7 +3,7 @@
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
-use corniche_store::Backend;
+use corniche_store::{Backend, History};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -40,9 +40,21 @@ pub struct NodeConfig {
     #[serde(default, with = "index_word")]
     pub index: Backend,
     #[serde(default)]
+    pub state: OldStates,
+    #[serde(default)]
     pub serve: Serve,
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Which old states are kept.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OldStates {
+    /// Blocks below the newest whose states are kept on disk, or `"archive"`: all. 0: those of `limits.recent_states` are all there are. An
+    /// archive of a chain that has blocks already is built from the block log when the node starts.
+    #[serde(with = "history_word")]
+    pub history: History,
 }
 
 /// What RPC serves.
@@ -143,6 +155,34 @@ impl Default for Limits {
     }
 }
 
+mod history_word {
+    use corniche_store::History;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Word {
+        Number(u64),
+        Text(String),
+    }
+
+    pub fn serialize<S: Serializer>(history: &History, serializer: S) -> Result<S::Ok, S::Error> {
+        match history {
+            History::Off => serializer.serialize_u64(0),
+            History::Blocks(blocks) => serializer.serialize_u64(*blocks),
+            History::Archive => serializer.serialize_str("archive"),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<History, D::Error> {
+        let word = match Word::deserialize(deserializer)? {
+            Word::Number(blocks) => blocks.to_string(),
+            Word::Text(text) => text,
+        };
+        word.parse().map_err(D::Error::custom)
+    }
+}
+
 mod index_word {
     use corniche_store::Backend;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -197,6 +237,24 @@ mod tests {
         assert_eq!(some.serve.rpc().namespaces, "eth,web3".parse().unwrap());
         let error = read("[serve]\nnamespaces = ['personal']").unwrap_err().to_string();
         assert!(error.contains("there is no namespace \"personal\""), "{error}");
+    }
+
+    #[test]
+    fn old_states_are_a_number_of_blocks_or_all() {
+        let read = |state: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{state}"));
+        for (text, history) in [
+            ("", History::Off),
+            ("[state]\nhistory = 0", History::Off),
+            ("[state]\nhistory = 90000", History::Blocks(90_000)),
+            ("[state]\nhistory = 'archive'", History::Archive),
+        ] {
+            let config = read(text).unwrap();
+            assert_eq!(config.state.history, history, "{text}");
+            let again: NodeConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+            assert_eq!(again.state.history, history, "{text}");
+        }
+        let error = read("[state]\nhistory = 'everything'").unwrap_err().to_string();
+        assert!(error.contains("neither a number of blocks nor \"archive\""), "{error}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::{
 };
 use anyhow::Context;
 use corniche_api::Namespaces;
+use corniche_store::History;
 use std::path::PathBuf;
 
 /// Run a validator or a full node
@@ -42,6 +43,9 @@ pub struct Args {
     /// Namespaces of RPC methods to serve, with commas between them, or "all"; without it those of the configuration
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
+    /// Blocks whose states are kept on disk, or "archive" for all; without it what the configuration says
+    #[arg(long, value_name = "BLOCKS")]
+    history: Option<History>,
 }
 
 /// Runs `corniche node` until it is told to stop.
@@ -49,6 +53,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut config = NodeConfig::load(&args.config)?;
     if let Some(namespaces) = args.namespaces {
         config.serve.namespaces = namespaces;
+    }
+    if let Some(history) = args.history {
+        config.state.history = history;
     }
     let genesis = genesis::load(&config.genesis)?;
     let keys = config.keys.as_deref().map(crate::keys::ValidatorKeys::load).transpose()?;
@@ -97,6 +104,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         peers: Vec::new(),
         learn_addresses: true,
         index: Default::default(),
+        state: Default::default(),
         serve: Serve {
             namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all),
             log_span_seconds: u64::MAX,

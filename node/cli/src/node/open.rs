@@ -24,7 +24,7 @@ use corniche_pipeline::{
     CertificateKeys, ExecutionStage, ExecutionStart, FollowedBlock, Input, Pipeline, Request, Setup, answer_blocks,
 };
 use corniche_rpc::{Metrics, RpcServer, ServerParts};
-use corniche_store::{CodeCache, Options, Reader, Recovered, Store};
+use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store};
 use corniche_types::{B256, Bytes, Genesis, Header, Height, ValidatorIndex, header_hash, wire};
 use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
 use prometheus_client::registry::Registry;
@@ -37,6 +37,10 @@ use tokio::net::TcpListener;
 
 /// More are not started: instances of contracts take address space for each.
 const MAX_EXECUTION_THREADS: usize = 16;
+
+/// Blocks between two checkpoints, and from the last one to the head, of a node that keeps old states on disk: those that are not there yet have
+/// to be in memory, which holds several times as many.
+const HISTORY_STEP: u64 = 32;
 
 /// Everything `run` needs.
 pub struct Job {
@@ -76,7 +80,17 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let own = own_place(&genesis, keys.as_ref())?;
     // Only a validator's engine has something to tell.
     let trace_bytes = if own.is_some() { config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
-    let options = Options { backend: config.index, rebuild, trace_bytes, ..Options::default() };
+    let (default, keeps_history) = (Options::default(), config.state.history != History::Off);
+    let least_recent = if keeps_history { default.checkpoint_lag } else { 0 };
+    let options = Options {
+        backend: config.index,
+        rebuild,
+        trace_bytes,
+        history: config.state.history,
+        checkpoint_lag: if keeps_history { HISTORY_STEP } else { default.checkpoint_lag },
+        checkpoint_blocks: if keeps_history { HISTORY_STEP } else { default.checkpoint_blocks },
+        ..default
+    };
     let (store, recovered) = Store::open(&data, &genesis, options)?;
     if let Some(keys) = &keys {
         claim(&data, keys)?;
@@ -118,6 +132,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     );
     let base_fee = stage.base_fee_at(clock::now().0 / 1000);
     let (runner, sealer) = stage.split();
+    let tree = sealer.tree();
     let runner = if config.limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
     // The execution thread is one already.
     let threads: Arc<dyn Pool> = if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(Alone) };
@@ -140,7 +155,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         resume: recovered.resume,
         certificate: recovered.certificate.as_deref().cloned(),
         uncertified: start.uncertified,
-        recent_states: config.limits.recent_states,
+        recent_states: config.limits.recent_states.max(least_recent),
         pool: PoolConfig { max_transactions: config.limits.pool_transactions, ..PoolConfig::from_genesis(&genesis) },
         rotation: Some(start.rotation),
         now: clock::now(),
@@ -170,6 +185,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         genesis_header: genesis_header(&reader),
         reader,
         state,
+        tree,
         shared: shared.clone(),
         network: handle.clone(),
         dag: match (own, trace.clone()) {

@@ -6,8 +6,8 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, DagEvents, SyncProgress};
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, State, StateView};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
+use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
     Receipt, SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
@@ -41,6 +41,10 @@ pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1")
 pub struct TestChain {
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
     state: State,
+    tree: SharedTree,
+    changes: RwLock<Vec<Changes>>,
+    /// Whether states that were forgotten are read from elsewhere, and whether that is whole.
+    pub old_states: Mutex<Option<Whole>>,
     pool: Mutex<BTreeMap<B256, VerifiedTransaction>>,
     finalized: AtomicU64,
     events: broadcast::Sender<ChainEvent>,
@@ -54,6 +58,36 @@ pub struct TestChain {
     held: Mutex<bool>,
     released: Condvar,
     waiting: Mutex<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    Yes,
+    /// What is read is forgotten meanwhile.
+    No,
+}
+
+struct OldState {
+    changes: Changes,
+    whole: Whole,
+}
+
+impl StateView for OldState {
+    fn account(&self, address: &Address) -> Option<Account> {
+        self.changes.accounts.get(address).cloned().flatten()
+    }
+
+    fn storage(&self, address: &Address, slot: &B256) -> B256 {
+        self.changes.storage.get(&(*address, *slot)).copied().unwrap_or_default()
+    }
+
+    fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.changes.code.get(hash).cloned()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.whole == Whole::No
+    }
 }
 
 /// Readers wait while this lives.
@@ -133,11 +167,21 @@ impl TestChain {
         genesis.accounts.insert(ECHO, Some(echo));
         genesis.storage.insert((ECHO, B256::with_last_byte(3)), B256::repeat_byte(0x55));
         state.apply(Height(0), &genesis);
-        let header =
-            Header { gas_limit: 30_000_000, timestamp: GENESIS_SECONDS, base_fee_per_gas: Some(BASE_FEE), ..Header::default() };
+        let tree = SharedTree::new(Height(0), Tree::default());
+        let state_root = tree.apply(Height(0), &genesis);
+        let header = Header {
+            state_root,
+            gas_limit: 30_000_000,
+            timestamp: GENESIS_SECONDS,
+            base_fee_per_gas: Some(BASE_FEE),
+            ..Header::default()
+        };
         Self {
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
+            tree,
+            changes: RwLock::new(vec![genesis]),
+            old_states: Mutex::default(),
             pool: Mutex::default(),
             finalized: AtomicU64::new(0),
             events: broadcast::channel(1024).0,
@@ -225,7 +269,7 @@ impl TestChain {
             parent_hash: parent.hash,
             number: height.0,
             beneficiary: COINBASE,
-            state_root: B256::repeat_byte(height.0 as u8),
+            state_root: self.tree.apply(height, &changes),
             transactions_root: calculate_transaction_root(&envelopes),
             receipts_root: Receipt::root(&receipts),
             logs_bloom: receipts.iter().fold(Default::default(), |bloom, receipt| bloom | receipt.logs_bloom()),
@@ -240,6 +284,7 @@ impl TestChain {
         let block = Block { header, ordering, ordered };
         let block = Arc::new(ChainBlock::new(&block, block.hash(), receipts));
         self.state.apply(height, &changes);
+        self.changes.write().unwrap().push(changes);
         let mut pool = self.pool.lock().unwrap();
         for receipt in &block.receipts {
             pool.remove(&receipt.transaction_hash);
@@ -381,6 +426,21 @@ impl Backend for TestChain {
 
     fn fee_address(&self, validator: ValidatorIndex) -> Option<Address> {
         Some(fee_address(validator))
+    }
+
+    fn tree(&self) -> Option<SharedTree> {
+        Some(self.tree.clone())
+    }
+
+    fn changed(&self, height: Height) -> Option<Changed> {
+        self.changes.read().unwrap().get(height.0 as usize).map(Changed::from)
+    }
+
+    fn old_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        let whole = (*self.old_states.lock().unwrap())?;
+        let mut changes = Changes::default();
+        self.changes.read().unwrap()[..=height.0 as usize].iter().for_each(|block| changes.merge(block.clone()));
+        Some(Arc::new(OldState { changes, whole }))
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {

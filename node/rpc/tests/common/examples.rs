@@ -25,6 +25,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::EthGetCode, json!([ECHO, "0x1"])),
         (Method::EthGetCode, json!([FUNDED, "latest"])),
         (Method::EthGetStorageAt, json!([ECHO, "0x3", "latest"])),
+        (Method::EthGetProof, json!([ECHO, ["0x3", "0x0"], "latest"])),
         (Method::EthGetStorageValues, json!([{ECHO.to_string(): ["0x3", "0x0"]}, "latest"])),
         (Method::EthCall, json!([{"to": ECHO, "data": "0x01020304"}, "latest"])),
         (Method::EthEstimateGas, json!([{"from": FUNDED, "to": unknown.to_string()[..42], "value": "0x1"}])),

@@ -9,7 +9,9 @@ mod examples;
 pub mod mutate;
 pub mod schema;
 
-pub use chain::{AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, call, fee_address, key, log, relayed, transfer};
+pub use chain::{
+    AUTHOR, CHAIN_ID, COINBASE, ECHO, FUNDED, RELAY, TestChain, Whole, call, fee_address, key, log, relayed, transfer,
+};
 pub use client::{Client, HttpAnswer, WebSocket};
 pub use examples::examples;
 

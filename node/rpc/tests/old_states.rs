@@ -1,0 +1,71 @@
+//! States of old blocks, where the node keeps them on disk: every method that reads a state reads those too.
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
+mod common;
+
+use alloy_primitives::{B256, U256};
+use common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, relayed};
+use serde_json::{Value, json};
+
+/// Three blocks that count in the relay's slot 0, of which only the newest state is in memory.
+async fn fixture() -> (Fixture, Vec<B256>) {
+    let fixture = Fixture::start().await;
+    let hashes = (0..3)
+        .map(|nonce| fixture.chain.execute(&[call(nonce, RELAY, relayed('c', 1, ECHO, b""))]).receipts[0].transaction_hash);
+    let hashes = hashes.collect();
+    fixture.chain.forget_states_below(3);
+    (fixture, hashes)
+}
+
+fn requests(block: &str, hash: B256) -> Vec<(&'static str, Value)> {
+    let relay = json!({"from": FUNDED, "to": RELAY, "input": relayed('c', 0, ECHO, b"hello")});
+    vec![
+        ("eth_getBalance", json!([ECHO, block])),
+        ("eth_getTransactionCount", json!([FUNDED, block])),
+        ("eth_getCode", json!([ECHO, block])),
+        ("eth_getStorageAt", json!([RELAY, "0x0", block])),
+        ("eth_getStorageValues", json!([{RELAY.to_string(): ["0x0"]}, block])),
+        ("eth_getProof", json!([RELAY, ["0x0"], block])),
+        ("eth_call", json!([relay, block])),
+        ("eth_call", json!([relay, block, {FUNDED.to_string(): {"balance": "0x1"}}])),
+        ("eth_estimateGas", json!([relay, block])),
+        ("eth_createAccessList", json!([relay, block])),
+        ("eth_simulateV1", json!([{"blockStateCalls": [{"calls": [relay]}]}, block])),
+        ("debug_traceCall", json!([relay, block, {"tracer": "callTracer"}])),
+        ("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}])),
+    ]
+}
+
+#[tokio::test]
+async fn they_are_as_they_were() {
+    let (fixture, hashes) = fixture().await;
+    *fixture.chain.old_states.lock().unwrap() = Some(Whole::Yes);
+    for (block, name) in [(1, "0x1"), (2, "0x2"), (3, "0x3")] {
+        let mut answers = std::collections::BTreeMap::new();
+        for (method, params) in requests(name, hashes[1]) {
+            let answer = fixture.client.call(method, params).await;
+            assert!(answer.get("error").is_none(), "{method} at {name}: {answer}");
+            answers.entry(method).or_insert(answer["result"].clone());
+        }
+        assert_eq!(answers["eth_getBalance"], json!(U256::from(block)));
+        assert_eq!(answers["eth_getTransactionCount"], json!(U256::from(block)));
+        assert_eq!(answers["eth_getStorageAt"], json!(B256::from(U256::from(block))));
+        assert_eq!(answers["eth_call"], "0x68656c6c6f");
+        assert_eq!(answers["eth_getProof"]["storageProof"][0]["value"], json!(U256::from(block)));
+    }
+}
+
+#[tokio::test]
+async fn without_them_or_when_they_go_meanwhile_the_answer_is_an_error() {
+    let (fixture, hashes) = fixture().await;
+    for (whole, message) in [
+        (None, "state not available: this node does not keep the state of block 1 any more"),
+        (Some(Whole::No), "state not available: it was forgotten"),
+    ] {
+        *fixture.chain.old_states.lock().unwrap() = whole;
+        for (method, params) in requests("0x1", hashes[1]) {
+            let error = fixture.client.error(method, params).await;
+            assert!(error.0 == -32000 && error.1.starts_with(message), "{method}: {error:?}");
+        }
+    }
+}
