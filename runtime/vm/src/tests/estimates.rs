@@ -177,8 +177,9 @@ fn an_estimate_that_is_interrupted_is_none() {
                 assert!(interrupted > 4, "tries before it: {interrupted}");
                 return;
             }
-            Err(outcome) => {
-                assert!(matches!(&outcome.end, End::Fault(fault) if fault.is_interruption()), "{questions}: {outcome:?}");
+            Err(none) => {
+                let end = &none.outcome.end;
+                assert!(matches!(end, End::Fault(fault) if fault.is_interruption()), "{questions}: {none:?}");
                 interrupted += 1;
             }
         }
