@@ -16,22 +16,30 @@ export type AccessList = {
   address: Address;
   storageKeys: Bytes32[];
 }[];
-export type Block = Header & {
-  transactions: Hash[] | Transaction[];
-  uncles: Hash[];
-};
+/**
+ * Data of any length.
+ */
+export type Bytes = `0x${string}`;
+/**
+ * Siblings along the path of a key, from the root down, 32 bytes each, and last what the path ends at: 00, nothing; 01 and the value; 02, another key and its value's hash.
+ */
+export type TreePath = Bytes[];
 /**
  * A number in hexadecimal digits, without leading zeros.
  */
 export type Quantity = `0x${string}`;
 /**
+ * Where in a contract's storage: up to 32 bytes.
+ */
+export type Slot = `0x${string}`;
+export type Block = Header & {
+  transactions: Hash[] | Transaction[];
+  uncles: Hash[];
+};
+/**
  * 32 bytes.
  */
 export type Hash = `0x${string}`;
-/**
- * Data of any length.
- */
-export type Bytes = `0x${string}`;
 /**
  * A block by its name, number or hash, also as EIP-1898 writes it. Without it: `latest`.
  */
@@ -77,10 +85,6 @@ export type SimulatedBlock = Block & {
     status: `0x${string}`;
   }[];
 };
-/**
- * Where in a contract's storage: up to 32 bytes.
- */
-export type Slot = `0x${string}`;
 export type Topic = 'newHeads' | 'logs' | 'newPendingTransactions' | 'syncing';
 export type Trace = CallFrame | PrestateDifference | Prestate;
 export type TransactionStatus = TransactionTimes &
@@ -109,6 +113,7 @@ export type TransactionStatus = TransactionTimes &
 export interface Types {
   AccessList: AccessList;
   AccessListResult: AccessListResult;
+  AccountProof: AccountProof;
   Address: Address;
   Block: Block;
   BlockId: BlockId;
@@ -155,6 +160,7 @@ export interface Types {
   SimulatedBlock: SimulatedBlock;
   Simulation: Simulation;
   Slot: Slot;
+  SlotProof: SlotProof;
   Slots: Slots;
   SlotsByAccount: SlotsByAccount;
   StateOverrides: StateOverrides;
@@ -170,6 +176,7 @@ export interface Types {
   TransactionTimes: TransactionTimes;
   TransactionsByAccount: TransactionsByAccount;
   TransactionsByNonce: TransactionsByNonce;
+  TreePath: TreePath;
   Validators: Validators;
   ValuesByAccount: ValuesByAccount;
 }
@@ -184,11 +191,31 @@ export interface AccessListResult {
    */
   gasUsed: `0x${string}`;
 }
+export interface AccountProof {
+  accountProof: TreePath;
+  address: Address;
+  balance: Quantity;
+  /**
+   * 32 bytes.
+   */
+  codeHash: `0x${string}`;
+  nonce: Quantity;
+  /**
+   * 32 bytes.
+   */
+  storageHash: `0x${string}`;
+  storageProof: SlotProof[];
+}
+export interface SlotProof {
+  key: Slot;
+  proof: TreePath;
+  value: Quantity;
+}
 export interface Header {
   baseFeePerGas: Quantity;
   difficulty: Quantity;
   /**
-   * Keccak-256 of the ordering record.
+   * Data of any length.
    */
   extraData: `0x${string}`;
   gasLimit: Quantity;
@@ -773,6 +800,8 @@ export interface Methods {
   eth_getStorageAt: { parameters: [account: Address, slot: Slot, block?: BlockId]; result: Bytes32 };
   /** Values of storage slots of several accounts at once, at most 1,024. */
   eth_getStorageValues: { parameters: [slots: SlotsByAccount, block?: BlockId]; result: ValuesByAccount };
+  /** What an account and at most 1,024 of its slots hold, with what shows it to whoever has the block's header: paths of this chain's own tree, checked by `corniche_types::proof`. For the newest 256 blocks. */
+  eth_getProof: { parameters: [account: Address, slots: Slot[], block?: BlockId]; result: AccountProof };
   /** Runs a call on a state and answers what it returns. */
   eth_call: { parameters: [call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides]; result: Bytes };
   /** A gas limit with which a transaction succeeds. */
