@@ -36,7 +36,7 @@ pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
     still_there(&*prepared.view)?;
-    estimated.map_err(|none| failure(none.outcome, none.allowance, true))
+    estimated.map_err(|none| failure(*none.outcome, none.allowance, true))
 }
 
 /// What the virtual machine runs.

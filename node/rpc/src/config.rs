@@ -81,6 +81,8 @@ pub struct RpcConfig {
     pub max_log_criteria: usize,
     /// Slots of one `eth_getStorageValues`.
     pub max_slots: usize,
+    /// Keys that blocks between the head and the one of an `eth_getProof` may have changed: well below a second.
+    pub max_proof_keys: usize,
     /// Blocks of one `eth_feeHistory`.
     pub max_fee_history: u64,
     /// Rounds of one `corniche_getDag`.
@@ -134,6 +136,7 @@ impl Default for RpcConfig {
             max_logs: 10_000,
             max_log_criteria: 1000,
             max_slots: 1024,
+            max_proof_keys: 1 << 17,
             max_fee_history: 1024,
             max_dag_rounds: 200,
             max_dag_vertices: 2000,

@@ -80,7 +80,7 @@ impl Caller<'_> {
             Method::EthGetProof => {
                 let (address, slots) = (params.at_most(3)?.required(0)?, params.required(1)?);
                 let block = block_or_latest(params, 2)?;
-                node.call(origin, move |node| proofs::get(node, address, slots, block)).await
+                node.prove(origin, move |node| proofs::get(node, address, slots, block)).await
             }
 
             Method::EthGetStorageValues => {

@@ -56,6 +56,8 @@ pub(crate) struct Common {
     pub awaited_receipts: Budget,
     calls: Work,
     reads: Work,
+    /// One at a time: they share a tree.
+    provers: Work,
 }
 
 impl Deref for Node {
@@ -94,6 +96,7 @@ impl Node {
             filters: Filters::new(budget(filters, config.max_filters), config.filter_lifetime),
             calls: Work::new(config.max_running_calls, config.max_waiting_calls),
             reads: Work::new(config.max_running_reads, config.max_waiting_reads),
+            provers: Work::new(1, config.max_waiting_calls),
             response_bytes: budget(response_bytes, config.max_response_bytes_in_flight),
             tip: TipMemo::default(),
             proofs: Proofs::default(),
@@ -112,6 +115,24 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
+        self.timed(&self.calls, client, job).await
+    }
+
+    /// Makes proofs, likewise, and beside calls: one may have to wait for the sealer.
+    pub async fn prove(
+        &self,
+        client: Origin,
+        job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
+    ) -> Result<Json, RpcError> {
+        self.timed(&self.provers, client, job).await
+    }
+
+    async fn timed(
+        &self,
+        work: &Work,
+        client: Origin,
+        job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
+    ) -> Result<Json, RpcError> {
         let common = Arc::clone(&self.common);
         let job = move || {
             let allowance = Allowance::from_now(common.config.max_call_time);
@@ -120,7 +141,7 @@ impl Node {
             allowance.check()?;
             node.within_limits(client, answer?)
         };
-        self.calls.run(client, job).await
+        work.run(client, job).await
     }
 
     /// Reads blocks, likewise. Calls cannot use up its room.

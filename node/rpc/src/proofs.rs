@@ -20,8 +20,6 @@ use std::time::Duration;
 pub(crate) const MAX_SLOTS: usize = 1_024;
 /// Blocks behind the head for which proofs are made: as far as a wallet may be behind.
 const BLOCKS: u64 = 256;
-/// Keys that may take other values on the way to a block: well below a second.
-const MAX_MOVED_KEYS: usize = 1 << 17;
 /// How often, and how long each time, to look whether what is sealed is durable.
 const NAPS: u32 = 200;
 const NAP: Duration = Duration::from_millis(10);
@@ -105,17 +103,19 @@ fn move_to<'t>(
     root: B256,
 ) -> Result<&'t Tree, RpcError> {
     let way = match held {
-        Some((from, _)) if from.0.abs_diff(height.0) <= BLOCKS => between(node, view, *from, height),
+        Some((from, _)) if from.0.abs_diff(height.0) <= BLOCKS => between(node, view, *from, height).ok(),
         _ => None,
     };
     let way = match way {
         Some(way) => way,
         None => {
+            // Copying is dear and keeps the sealer waiting, so a copy that would not lead there either is not made.
+            between(node, view, node.backend.head(), height)?;
             *held = None;
-            let copied = copy(node)?;
+            let copied = copy(node, view)?;
             let way = between(node, view, copied.0, height);
             *held = Some(copied);
-            way.ok_or_else(|| Reason::StateNotAvailable.with("too much has changed since that block to prove what it held"))?
+            way?
         }
     };
     let (mut at, mut tree) = held.take().ok_or_else(|| RpcError::internal("internal error"))?;
@@ -129,32 +129,38 @@ fn move_to<'t>(
     Ok(&held.insert((at, tree)).1)
 }
 
-/// What a tree at height `from` has to take to stand at `to`, whose values the view has. `None`: it is too much.
-fn between(node: &Node, view: &dyn StateView, from: Height, to: Height) -> Option<Changes> {
+/// What a tree at height `from` has to take to stand at `to`, whose values the view has, unless it is too much.
+fn between(node: &Node, view: &dyn StateView, from: Height, to: Height) -> Result<Changes, RpcError> {
     let mut way = Changes::default();
     for height in from.min(to).0 + 1..=from.max(to).0 {
-        let changed = node.backend.changed(Height(height))?;
+        still_there(view)?;
+        let changed = node.backend.changed(Height(height)).ok_or_else(too_far)?;
         for address in changed.accounts {
             way.accounts.entry(address).or_insert_with(|| view.account(&address));
         }
         for (address, slot) in changed.slots {
             way.storage.entry((address, slot)).or_insert_with(|| view.storage(&address, &slot));
         }
-        if way.accounts.len() + way.storage.len() > MAX_MOVED_KEYS {
-            return None;
+        if way.accounts.len() + way.storage.len() > node.config.max_proof_keys {
+            return Err(too_far());
         }
     }
-    Some(way)
+    Ok(way)
+}
+
+fn too_far() -> RpcError {
+    Reason::StateNotAvailable.with("too much has changed since that block to prove what it held")
 }
 
 /// The sealed tree, as soon as all its blocks can be read.
-fn copy(node: &Node) -> Result<(Height, Tree), RpcError> {
+fn copy(node: &Node, view: &dyn StateView) -> Result<(Height, Tree), RpcError> {
     let sealed = node.backend.tree().ok_or_else(|| Reason::StateNotAvailable.with("this node makes no proofs"))?;
     let (height, tree) = sealed.copy();
     for _ in 0..NAPS {
         if node.backend.head() >= height {
             return Ok((height, tree));
         }
+        still_there(view)?;
         std::thread::sleep(NAP);
     }
     Err(Reason::ServerBusy.error())

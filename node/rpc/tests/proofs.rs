@@ -5,8 +5,11 @@ mod common;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use common::{ECHO, FUNDED, Fixture, RELAY, call, relayed, transfer};
+use corniche_api::Namespaces;
+use corniche_rpc::RpcConfig;
 use corniche_types::proof::{verify_account, verify_storage};
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
 
 const NOBODY: Address = Address::repeat_byte(0x0b);
 
@@ -122,4 +125,24 @@ async fn what_cannot_be_proven_is_refused() {
     fixture.chain.forget_states_below(2);
     let (code, message) = fixture.client.error("eth_getProof", json!([FUNDED, [], "0x1"])).await;
     assert!(code == -32000 && message.starts_with("state not available"), "{message}");
+}
+
+#[tokio::test]
+async fn a_block_that_too_much_lies_behind_costs_no_copy_of_the_tree() {
+    let config = RpcConfig { max_proof_keys: 3, namespaces: Namespaces::all(), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    for nonce in [0, 2, 4, 6] {
+        fixture.chain.execute(&[call(nonce, RELAY, relayed('c', 1, ECHO, b""))]);
+        fixture.chain.execute(&[transfer(nonce + 1)]);
+    }
+    for _ in 0..3 {
+        let (code, message) = fixture.client.error("eth_getProof", json!([FUNDED, [], "0x0"])).await;
+        assert!(code == -32000 && message.contains("too much has changed since that block"), "{message}");
+    }
+    assert_eq!(fixture.chain.trees_given.load(Ordering::SeqCst), 0);
+    // What is near is proven, with one copy, and what is far is refused without another.
+    Wallet::at(&fixture, 7).await.ask(FUNDED, &[]).await;
+    fixture.client.error("eth_getProof", json!([FUNDED, [], "0x0"])).await;
+    Wallet::at(&fixture, 8).await.ask(FUNDED, &[]).await;
+    assert_eq!(fixture.chain.trees_given.load(Ordering::SeqCst), 1);
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `A` address height | the account as it was before the block at this height; nothing, if there was none |
 //! | `S` address slot height | the same of a slot |
-//! | `H` | the lowest height that can be read |
+//! | `H` | the lowest height that can be read, and the checkpoint's, over which there are rows |
 //!
 //! What a key held at some height is thus what the first row above that height says, and without one what the checkpoint holds: one look at
 //! either, whatever the age. Rows come with the batch that moves the checkpoint over their block, and go with the batch that
@@ -57,10 +57,12 @@ impl std::str::FromStr for History {
 /// Brings what is on disk in line with the configuration when the checkpoint at `height` was opened; answers the lowest height
 /// that can be read. `Err(None)`: it cannot be had but by building the checkpoint anew.
 pub(crate) fn open(kv: &dyn Kv, history: History, height: Height) -> Result<Option<Height>, Option<KvError>> {
-    let known: Option<Height> = kv.get(FIRST)?.map(|bytes| checkpoint::decode(&bytes)).transpose()?;
+    let found: Option<(Height, Height)> = kv.get(FIRST)?.map(|bytes| checkpoint::decode(&bytes)).transpose()?;
+    // A program that knows nothing of old states may have moved the checkpoint on since: then there is a gap.
+    let known = found.filter(|(_, reached)| *reached == height).map(|(first, _)| first);
     match (history, known) {
-        (History::Off, None) => Ok(None),
-        (History::Off, Some(_)) => {
+        (History::Off, _) if found.is_none() => Ok(None),
+        (History::Off, _) => {
             // From now on there are gaps.
             kv.apply(&Batch::from([(FIRST.to_vec(), None)]))?;
             Ok(None)
@@ -69,7 +71,7 @@ pub(crate) fn open(kv: &dyn Kv, history: History, height: Height) -> Result<Opti
         (_, Some(known)) => Ok(Some(known)),
         (_, None) => {
             // What is older is not known. Rows of another time lie below this height, where nobody looks.
-            kv.apply(&Batch::from([(FIRST.to_vec(), Some(checkpoint::encode(&height)))]))?;
+            kv.apply(&Batch::from([(FIRST.to_vec(), Some(checkpoint::encode(&(height, height))))]))?;
             Ok(Some(height))
         }
     }
@@ -102,10 +104,15 @@ impl Keeper {
     ) -> Result<(), KvError> {
         let first = self.first();
         let Some(last) = blocks.last().filter(|_| first != NONE) else { return Ok(()) };
-        batch.append(&mut rows(kv, blocks)?);
-        let History::Blocks(kept) = self.history else { return Ok(()) };
-        let wanted = last.block.height().0.saturating_sub(kept).min(reached.0);
-        let (mut first_now, full) = (first, batch.len() + FORGOTTEN_AT_ONCE);
+        let mut rows = rows(kv, blocks)?;
+        // More than comes, or the disk would fill up.
+        let forgotten_at_once = FORGOTTEN_AT_ONCE.max(2 * rows.len());
+        batch.append(&mut rows);
+        let wanted = match self.history {
+            History::Blocks(kept) => last.block.height().0.saturating_sub(kept).min(reached.0),
+            History::Off | History::Archive => first,
+        };
+        let (mut first_now, full) = (first, batch.len() + forgotten_at_once);
         while first_now < wanted && batch.len() < full {
             first_now += 1;
             let height = Height(first_now);
@@ -114,10 +121,7 @@ impl Keeper {
                 batch.insert(row_key(&key, height), None);
             }
         }
-        if first_now == first {
-            return Ok(());
-        }
-        batch.insert(FIRST.to_vec(), Some(checkpoint::encode(&Height(first_now))));
+        batch.insert(FIRST.to_vec(), Some(checkpoint::encode(&(Height(first_now), last.block.height()))));
         // Readers know before the first row is gone.
         self.first.store(first_now, Ordering::SeqCst);
         Ok(())
@@ -222,5 +226,27 @@ impl StateView for OldState {
     /// Also when the state was forgotten meanwhile.
     fn interrupted(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::kv;
+
+    #[test]
+    fn rows_with_a_gap_behind_them_are_not_believed() {
+        for backend in [Backend::Sled, Backend::Redb] {
+            let directory = tempfile::tempdir().unwrap();
+            let kv = kv::open(backend, directory.path(), 1 << 20).unwrap();
+            let open = |history, height| open(&kv, history, Height(height)).ok().flatten();
+            assert_eq!(open(History::Blocks(5), 3), Some(Height(3)));
+            assert_eq!(open(History::Blocks(5), 3), Some(Height(3)), "as it was left");
+            assert_eq!(open(History::Blocks(5), 9), Some(Height(9)), "somebody moved the checkpoint and wrote no rows");
+            assert_eq!(open(History::Archive, 9), None, "to be built anew");
+            assert_eq!(open(History::Off, 9), None);
+            assert_eq!(open(History::Blocks(5), 9), Some(Height(9)));
+        }
     }
 }

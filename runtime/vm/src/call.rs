@@ -35,7 +35,7 @@ impl Vm {
     /// The same, with everything it does on its way written down.
     pub fn trace_call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call, trace: &mut Trace) -> CallOutcome {
         match self.call_permit() {
-            Ok(_permit) => traced_call(self.machine_for_calls(), view, env, call, Some(trace)),
+            Ok(_permit) => simulate(self.machine_for_calls(), view, env, call, Some(trace)).0,
             Err(busy) => CallOutcome::before_running(busy),
         }
     }
@@ -57,24 +57,14 @@ impl Vm {
     /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all there could be, otherwise. Exact for a
     /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, NoEstimate> {
-        let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end), allowance: 0 };
+        let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end).into(), allowance: 0 };
         let _permit = self.call_permit().map_err(busy)?;
         estimate_gas(self.machine_for_calls(), view, env, call)
     }
 }
 
 pub(crate) fn call(machine: &dyn Machine, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
-    traced_call(machine, view, env, call, None)
-}
-
-pub(crate) fn traced_call<'a>(
-    machine: &'a dyn Machine,
-    view: &'a dyn StateView,
-    env: &'a BlockEnv,
-    call: &Call,
-    trace: Option<&'a mut Trace>,
-) -> CallOutcome {
-    simulate(machine, view, env, call, trace).0
+    simulate(machine, view, env, call, None).0
 }
 
 pub(crate) fn simulate<'a>(
@@ -137,7 +127,7 @@ pub(crate) fn estimate_gas(
     let try_with = |gas| call(machine, view, env, &Call { gas, ..request.clone() });
     let affordable = affordable_gas(view, request);
     let most = request.gas.min(env.gas_limit).min(affordable);
-    let no_estimate = |outcome| NoEstimate { outcome, allowance: most };
+    let no_estimate = |outcome| NoEstimate { outcome: Box::new(outcome), allowance: most };
     if affordable < intrinsic_gas(request.to.is_none(), &request.input, &request.access_list) {
         // Not for want of gas: nothing that the sender could name would do.
         return Err(no_estimate(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded))));

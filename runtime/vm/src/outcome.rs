@@ -75,7 +75,7 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoEstimate {
     /// How the call ended with all the gas there could be.
-    pub outcome: CallOutcome,
+    pub outcome: Box<CallOutcome>,
     /// So much it was: the least of what was asked for, what a block may use and what the sender can pay.
     pub allowance: u64,
 }

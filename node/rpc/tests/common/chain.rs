@@ -17,7 +17,7 @@ use corniche_vm::{BlockEnv, Vm, VmConfig};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use tokio::sync::broadcast;
 
@@ -42,6 +42,8 @@ pub struct TestChain {
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
     state: State,
     tree: SharedTree,
+    /// How often the tree was asked for.
+    pub trees_given: AtomicUsize,
     changes: RwLock<Vec<Changes>>,
     /// Whether states that were forgotten are read from elsewhere, and whether that is whole.
     pub old_states: Mutex<Option<Whole>>,
@@ -180,6 +182,7 @@ impl TestChain {
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
             tree,
+            trees_given: AtomicUsize::new(0),
             changes: RwLock::new(vec![genesis]),
             old_states: Mutex::default(),
             pool: Mutex::default(),
@@ -429,6 +432,7 @@ impl Backend for TestChain {
     }
 
     fn tree(&self) -> Option<SharedTree> {
+        self.trees_given.fetch_add(1, Ordering::SeqCst);
         Some(self.tree.clone())
     }
 

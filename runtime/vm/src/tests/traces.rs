@@ -3,7 +3,7 @@
 use super::scripts::*;
 use crate::host::{CallKind, CallStatus, MAX_CALL_DEPTH, Trap};
 use crate::{Call, Ending, Executed, FrameKind, OWN_BYTES, Trace, TraceFrame, TraceLimits};
-use crate::{call::traced_call, outcome::End};
+use crate::{call::simulate, outcome::End};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_types::Log;
@@ -322,7 +322,7 @@ fn what_a_run_touched_also_where_it_was_undone() {
         ..Call::default()
     };
     let mut trace = Trace::new(EVERYTHING);
-    let outcome = traced_call(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));
+    let (outcome, _) = simulate(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));
     assert!(outcome.success());
     assert_eq!(outcome, chain.call(request));
     let (root, touched) = trace.into_parts();
@@ -344,7 +344,7 @@ fn what_a_run_touched_also_where_it_was_undone() {
     // What cannot begin leaves no trace.
     let mut trace = Trace::new(EVERYTHING);
     let request = Call { to: Some(main), gas: 20_999, ..Call::default() };
-    let outcome = traced_call(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));
+    let (outcome, _) = simulate(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));
     assert!(matches!(outcome.end, End::Invalid(_)));
     assert!(trace.root().is_none() && !trace.overflowed() && trace.touched().accounts.is_empty());
 }
