@@ -81,6 +81,7 @@ fn gas_of(vm: &Vm, calls: &[(u32, Address)]) -> u64 {
         to: Some(CALLER),
         gas: 10_000_000,
         gas_price: 0,
+        max_gas_price: 0,
         value: U256::ZERO,
         input,
         access_list: Vec::new(),

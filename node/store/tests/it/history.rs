@@ -1,7 +1,7 @@
 //! States of old blocks: as they were, for as long as was asked for, over restarts.
 
 use crate::support::*;
-use corniche_state::{Changes, StateView};
+use corniche_state::Changes;
 use corniche_store::{History, Options, Reader};
 use corniche_types::*;
 
