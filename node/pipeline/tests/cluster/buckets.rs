@@ -120,9 +120,10 @@ pub fn what_an_owner_is_given_survives_it(engine: EngineKind) {
     let mut cluster = started(engine);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
+    let before = cluster.forwarded;
     cluster.give(order[0], &transaction);
-    // Its proposal does not get far.
     cluster.run_for(3);
+    assert_eq!(cluster.forwarded - before, 1, "the next has it, whatever becomes of the proposal");
     cluster.kill(order[0]);
     cluster.run_until(10_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
 }
