@@ -11,6 +11,10 @@ pub enum Refusal {
     Decode(#[from] DecodeError),
     #[error(transparent)]
     Signature(#[from] SignatureError),
+    /// Nobody signs by chance what is so short, but anybody can make it: `r` and `s` are chosen, and the sender follows. In a batch it
+    /// would not be told from damage, and take all others in it along.
+    #[error("transaction too short: {bytes} bytes, at least {least}")]
+    TooShort { bytes: usize, least: usize },
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas { gas: u64, needed: u64 },
     /// More gas than a proposer's batch may declare, which is at most a block's.

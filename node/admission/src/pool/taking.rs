@@ -2,7 +2,7 @@
 
 use super::{Pool, entry_bytes};
 use crate::{
-    DropReason, Event, Refusal, Standing,
+    DropReason, Event, Refusal, Standing, batch,
     order::Worth,
     sender::{Entry, SenderQueue, tip},
 };
@@ -18,6 +18,10 @@ const REPLACEMENT_PART: u128 = 10;
 impl Pool {
     /// What can be said without state: never valid on this chain.
     pub(super) fn check_itself(&self, transaction: &VerifiedTransaction) -> Result<(), Refusal> {
+        let (bytes, least) = (transaction.transaction().raw().len(), batch::MIN_TRANSACTION_BYTES);
+        if bytes < least {
+            return Err(Refusal::TooShort { bytes, least });
+        }
         let (gas, limit) = (transaction.gas_limit(), self.config.gas_limit);
         if gas > limit {
             return Err(Refusal::GasLimit { gas, limit });

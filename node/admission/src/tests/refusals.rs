@@ -1,8 +1,8 @@
 //! Every refusal, with the words that wallets match.
 
 use super::world::*;
-use crate::{Refusal, check};
-use corniche_types::{Bytes, U256};
+use crate::{Refusal, batch, check};
+use corniche_types::{Address, Bytes, U256};
 
 /// The phrases that viem, ethers, cast and MetaMask look for.
 #[track_caller]
@@ -137,4 +137,35 @@ fn a_full_pool() {
     let refusal = says(world.admit(&draft(3, 0).tip(50)), "txpool is full");
     assert!(refusal.may_become_valid());
     assert!(world.events().is_empty(), "a refusal evicts nobody");
+}
+
+/// With small numbers in the place of a signature: some sender follows from them, and anybody can give it money.
+#[test]
+fn a_transaction_that_would_break_its_batch() {
+    use alloy_consensus::{SignableTransaction, TxEnvelope, TxLegacy};
+    use alloy_eips::eip2718::Encodable2718;
+    use alloy_primitives::{Signature, TxKind};
+    let mut world = World::new();
+    let short = |nonce| {
+        let transaction = TxLegacy {
+            chain_id: Some(CHAIN_ID),
+            nonce,
+            gas_price: 1_000,
+            gas_limit: 21_000,
+            to: TxKind::Call(Address::ZERO),
+            ..TxLegacy::default()
+        };
+        let signature = Signature::new(U256::ONE, U256::ONE, false);
+        let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
+        crate::check(raw.into(), CHAIN_ID).unwrap()
+    };
+    let made = short(0);
+    world.accounts.0.entry(made.sender()).or_default().balance = U256::from(ETHER);
+    let bytes = made.transaction().raw().len();
+    let result = world.pool.admit(made, &world.accounts, BASE_FEE, world.now);
+    assert_eq!(result, Err(Refusal::TooShort { bytes, least: batch::MIN_TRANSACTION_BYTES }));
+    // What it would have done.
+    let honest = draft(1, 0).raw();
+    let together = batch::encode(&[honest.clone(), short(0).transaction().raw().clone()]);
+    assert_ne!(batch::decode(&together).first(), Some(&honest));
 }
