@@ -8,7 +8,7 @@ use crate::{
     exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
-    node::{Limits, NodeConfig, Serve},
+    node::{Faucet, Limits, NodeConfig, Serve},
 };
 use anyhow::{Context, bail, ensure};
 use corniche_api::Namespaces;
@@ -157,6 +157,9 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     for member in &testnet.nodes {
         exit::result(format_args!("  {:<12} {}   {}", member.name, member.rpc, member.role));
     }
+    if let Some(first) = testnet.nodes.first() {
+        exit::result(format_args!("\nFaucet  POST {}/faucet  {{\"address\": \"0x…\"}}", first.rpc));
+    }
     exit::result("\nFunded accounts (their keys are public: for development only)");
     for account in &accounts {
         exit::result(format_args!("  {}  {}", account.address, account.secret));
@@ -204,8 +207,14 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             Some(keys) => keys.save(&folder.join("keys"))?,
             None => keys::write_secret(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
         }
+        // One node gives to whoever asks, from the last of the funded accounts.
+        let faucet = genesis::dev_accounts().pop().filter(|_| index == 0);
+        if let Some(account) = &faucet {
+            keys::write_secret(&folder.join("faucet.key"), account.secret)?;
+        }
         let config = NodeConfig {
             genesis: "../genesis.json".into(),
+            faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: validator.map(|_| "keys".into()),
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],

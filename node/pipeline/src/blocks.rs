@@ -6,6 +6,7 @@
 //! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
 //! function of the sequence of commits, so every validator closes the same blocks.
 
+use crate::dev::Word;
 use corniche_admission::batch;
 use corniche_engine::{Ordered, Resume};
 use corniche_types::{
@@ -53,6 +54,8 @@ impl BlockPlan {
 
 /// Turns commits into block plans.
 pub struct BlockBuilder {
+    /// A development chain: [`Word`]s say when blocks end and what time it is, and an idle chain makes no blocks.
+    obeys_words: bool,
     block_ms: u64,
     block_gas_limit: u64,
     last_block_time: TimestampMs,
@@ -92,6 +95,7 @@ impl BlockBuilder {
         let partial = head.filter(|ordering| ordering.last_commit > resume.index);
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
+            obeys_words: false,
             block_ms: genesis.block_ms,
             block_gas_limit: genesis.block_gas_limit,
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
@@ -100,6 +104,11 @@ impl BlockBuilder {
             open: None,
             closed: VecDeque::new(),
         }
+    }
+
+    #[must_use]
+    pub fn obeying_words(self, obeys_words: bool) -> Self {
+        Self { obeys_words, ..self }
     }
 
     /// The next closed block.
@@ -118,15 +127,28 @@ impl BlockBuilder {
     }
 
     /// Takes the next commit. Its index must follow the last one's.
-    pub fn push(&mut self, commit: Ordered) {
+    pub fn push(&mut self, mut commit: Ordered) {
         assert_eq!(commit.index, self.complete.index.next(), "invariant: an engine delivers commits without gaps");
+        if self.obeys_words {
+            // Its clock may be ahead of the engine's.
+            commit.time = commit.time.max(self.last_block_time);
+        }
         let mut position = 0u32;
+        let mut ended = false;
         let skip = std::mem::take(&mut self.skip);
-        for (author, ordered_batch) in &commit.batches {
+        for (author, ordered_batch) in &std::mem::take(&mut commit.batches) {
             let digest = corniche_crypto::digest(&ordered_batch.bytes);
             for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
                 position += 1;
                 if position > skip {
+                    if std::mem::take(&mut ended) {
+                        self.close();
+                    }
+                    match self.obeys_words.then(|| Word::decode(&raw)).flatten() {
+                        Some(Word::Time(time)) => commit.time = time.max(self.last_block_time),
+                        Some(Word::End(_)) => ended = true,
+                        _ => {}
+                    }
                     self.push_transaction(
                         &commit,
                         position,
@@ -154,7 +176,7 @@ impl BlockBuilder {
     }
 
     fn idle_block_is_due(&self, now: TimestampMs) -> bool {
-        self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
+        !self.obeys_words && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
     }
 
     fn push_transaction(&mut self, commit: &Ordered, position: u32, source: BatchRef, raw: Bytes) {

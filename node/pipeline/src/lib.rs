@@ -21,6 +21,7 @@
 //!   has caught up, then builds its engine anew at the resume point that the last block's certificate covers.
 
 mod blocks;
+pub mod dev;
 mod execution;
 mod follow;
 mod message;

@@ -2,6 +2,7 @@
 //! here is what they share and the one loop over them.
 
 mod catch_up;
+mod development;
 mod forwarding;
 mod ordering;
 mod peers;
@@ -9,6 +10,7 @@ mod results;
 mod users;
 
 use crate::blocks::BlockBuilder;
+use crate::dev::Dev;
 use crate::execution::VerifiedTransaction;
 use crate::follow::Follower;
 use crate::words::{EngineFactory, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
@@ -20,7 +22,7 @@ use corniche_types::{
     Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex,
 };
 use forwarding::Forwarding;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Execution runs at most this many blocks ahead of the newest certificate (design §3).
@@ -73,6 +75,10 @@ pub struct Pipeline {
     stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
     forwarding: Forwarding,
+    /// `None`: not a development chain.
+    dev: Option<Dev>,
+    /// Who waits for a block that was asked for.
+    obeying: BTreeSet<u64>,
     out: VecDeque<Output>,
     halted: bool,
 }
@@ -101,7 +107,9 @@ impl Pipeline {
         }
         let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
         let engine = setup.engine_factory.as_ref().map(|build| build(setup.records, setup.resume.clone(), setup.now));
-        let builder = BlockBuilder::new(&setup.genesis, setup.head.as_ref().map(|block| &block.ordering), setup.resume.clone());
+        let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
+        let dev = setup.dev.then(|| Dev::new(head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time), setup.now));
+        let builder = BlockBuilder::new(&setup.genesis, head_ordering, setup.resume.clone()).obeying_words(setup.dev);
         let mut pipeline = Self {
             builder,
             own,
@@ -135,6 +143,8 @@ impl Pipeline {
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
+            dev,
+            obeying: BTreeSet::new(),
             forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
@@ -151,6 +161,7 @@ impl Pipeline {
         }
         match input {
             Input::Submit { transaction, from, reply } => self.submit(now, transaction, from, reply),
+            Input::Dev { order, reply } => self.obey(now, order, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
             Input::Engine { from, message } => self.engine_input(now, EngineInput::Message { from, message }),
@@ -178,7 +189,8 @@ impl Pipeline {
         // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
         let following = self.mode == Mode::Following && self.is_idle() && self.follower.target() > self.planned;
         let follow = following.then(|| self.follower.deadline(self.planned.next())).flatten();
-        [engine, patience, follow, self.announce_at, self.forwarding_deadline()].into_iter().flatten().min()
+        let dev = self.dev.as_ref().and_then(Dev::deadline);
+        [engine, patience, follow, self.announce_at, self.forwarding_deadline(), dev].into_iter().flatten().min()
     }
 
     /// The pool, for what RPC answers of pending transactions.
@@ -209,6 +221,9 @@ impl Pipeline {
     /// Runs every stage until nothing moves.
     fn settle(&mut self, now: TimestampMs) {
         self.pool.tick(now);
+        if let Some(dev) = &mut self.dev {
+            dev.tick(now);
+        }
         while self.drain_engine(now) {}
         self.plan_blocks();
         self.drain_certifier(now);

@@ -1,6 +1,7 @@
 //! What goes into a pipeline and what comes out of it.
 
 use crate::blocks::BlockPlan;
+use crate::dev::DevOrder;
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::message::{PeerMessage, Request, Response};
 use corniche_admission::{PoolConfig, Refusal, Rotation};
@@ -24,6 +25,11 @@ pub enum Input {
         transaction: VerifiedTransaction,
         from: Option<NodeKey>,
         reply: Option<u64>,
+    },
+    /// What a development chain is told; `reply` is echoed in [`Output::Obeyed`].
+    Dev {
+        order: DevOrder,
+        reply: u64,
     },
     PeerUp {
         peer: NodeKey,
@@ -66,6 +72,12 @@ pub enum Output {
     Submitted {
         reply: u64,
         result: Result<B256, Refusal>,
+    },
+    /// The last block that [`Input::Dev`] asked for is appended: its hash; none where none was to be made. Or why nothing
+    /// was done.
+    Obeyed {
+        reply: u64,
+        result: Result<Option<B256>, &'static str>,
     },
     Send {
         to: NodeKey,
@@ -164,5 +176,7 @@ pub struct Setup {
     pub recent_states: u64,
     /// Whose transactions this validator proposes, as of the head; `None`: whatever it is given.
     pub rotation: Option<Rotation>,
+    /// Whether this is a development chain: see [`crate::dev`].
+    pub dev: bool,
     pub now: TimestampMs,
 }

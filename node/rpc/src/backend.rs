@@ -3,9 +3,9 @@
 //! The server owns nothing: every answer is read through [`Backend`] at the moment it is asked for. Implementations answer
 //! from memory or from local disk, never wait for the network, and may be called from many threads at once.
 
-use alloy_primitives::{Address, B256, Bloom, Bytes};
+use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
-use corniche_crypto::VerifiedTransaction;
+use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
 use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
@@ -30,7 +30,8 @@ impl From<&Changes> for Changed {
 
 /// A node, as far as its clients are concerned. Object-safe; the server holds it as `Arc<dyn Backend>`.
 ///
-/// Heights 0 to [`Self::head`] exist, without gaps, and nothing about a block ever changes: there are no reorganisations.
+/// Heights 0 to [`Self::head`] exist, without gaps, and nothing about a block ever changes: there are no reorganisations. A
+/// development chain may go back ([`ChainEvent::Reverted`]), and then on with other blocks.
 pub trait Backend: Send + Sync + 'static {
     fn chain_id(&self) -> u64;
 
@@ -127,6 +128,11 @@ pub trait Backend: Send + Sync + 'static {
     /// What execution did since the node started.
     fn statistics(&self) -> Statistics;
 
+    /// What only a development chain takes; `None` elsewhere.
+    fn dev(&self) -> Option<&dyn DevChain> {
+        None
+    }
+
     /// The newest round of which [`Self::dag_events`] knows something. The error is what the client is told: a node that
     /// orders nothing has no DAG.
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
@@ -137,6 +143,41 @@ pub trait Backend: Send + Sync + 'static {
     fn dag_events(&self, _rounds: RangeInclusive<u64>, _max: usize) -> Result<DagEvents, RpcError> {
         Err(Reason::DagNotAvailable.error())
     }
+}
+
+/// A development chain: it is told more than transactions, and holds keys.
+pub trait DevChain: Send + Sync {
+    /// Of the accounts whose transactions it signs.
+    fn keys(&self) -> Vec<EthereumKey>;
+
+    /// Whether transactions make blocks by themselves.
+    fn automine(&self) -> bool;
+
+    /// Does it, and answers when what it comes to can be read. The number is a snapshot's name, seconds, a time, or whether (1)
+    /// there was such a snapshot; otherwise 0.
+    fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>>;
+}
+
+/// What a development chain is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DevOrder {
+    Mine { blocks: u64, apart_seconds: Option<u64> },
+    Set(Vec<AccountChange>),
+    Skip { seconds: u64 },
+    Next { timestamp: u64 },
+    Automine(bool),
+    Interval { ms: u64 },
+    Snapshot,
+    Revert { id: u64 },
+}
+
+/// How an account should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccountChange {
+    Balance(Address, U256),
+    Nonce(Address, u64),
+    Code(Address, Bytes),
+    Storage(Address, B256, B256),
 }
 
 /// Part of an engine's trace.
@@ -160,6 +201,17 @@ pub enum ChainEvent {
     Pending(B256),
     /// A block, and with it all before it, is certified.
     Finalized(Height),
+    /// A development chain went back.
+    Reverted(Arc<Reverted>),
+}
+
+/// Blocks that are not part of the chain any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reverted {
+    /// The newest block that is left.
+    pub to: Height,
+    /// Ascending.
+    pub removed: Vec<Arc<ChainBlock>>,
 }
 
 /// Where catching up began, is, and leads.

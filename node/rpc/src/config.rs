@@ -1,5 +1,6 @@
 //! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
 
+use crate::faucet::FaucetConfig;
 use corniche_api::Namespaces;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use std::time::Duration;
 pub struct RpcConfig {
     /// Methods of others are answered as unknown ones are, and with how to switch them on.
     pub namespaces: Namespaces,
+    /// What `/faucet` gives; `None`: there is none.
+    pub faucet: Option<FaucetConfig>,
     /// Open connections, WebSockets included; further ones are closed at once.
     pub max_connections: usize,
     /// Open connections from one address, which behind a proxy is everyone's.
@@ -100,6 +103,7 @@ impl Default for RpcConfig {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             namespaces: Namespaces::default(),
+            faucet: None,
             max_connections: 1024,
             max_connections_per_address: 1024,
             requests_per_second: None,

@@ -7,6 +7,7 @@ use crate::access_list;
 use crate::answer::Caller;
 use crate::call::{self, Trial};
 use crate::dag;
+use crate::dev;
 use crate::fees;
 use crate::filters::{self, Kind};
 use crate::jsonrpc::{Json, Params, json};
@@ -49,7 +50,7 @@ impl Caller<'_> {
                 .and_then(|_| json(&node.config.namespaces.names().map(|name| (name, "1.0")).collect::<BTreeMap<_, _>>())),
             Method::EthChainId => params.at_most(0).and_then(|_| json(&U64::from(backend.chain_id()))),
             Method::EthSyncing => params.at_most(0).and_then(|_| reads::syncing(node)),
-            Method::EthAccounts => params.at_most(0).and_then(|_| json::<[Address; 0]>(&[])),
+            Method::EthAccounts => params.at_most(0).and_then(|_| json(&dev::accounts(node))),
             Method::EthBlockNumber => params.at_most(0).and_then(|_| json(&U64::from(backend.head().0))),
 
             Method::EthGetBalance => {
@@ -124,6 +125,30 @@ impl Caller<'_> {
                 node.read(origin, move |node| json(&fees::history(node, count.0, newest, percentiles.as_deref())?)).await
             }
 
+            Method::EthSendTransaction
+            | Method::EvmMine
+            | Method::EvmIncreaseTime
+            | Method::EvmSetNextBlockTimestamp
+            | Method::EvmSnapshot
+            | Method::EvmRevert
+            | Method::EvmSetAutomine
+            | Method::EvmSetIntervalMining
+            | Method::HardhatGetAutomine
+            | Method::HardhatMine
+            | Method::HardhatSetBalance
+            | Method::HardhatSetNonce
+            | Method::HardhatSetCode
+            | Method::HardhatSetStorageAt
+            | Method::HardhatImpersonateAccount
+            | Method::HardhatStopImpersonatingAccount
+            | Method::AnvilGetAutomine
+            | Method::AnvilMine
+            | Method::AnvilSetBalance
+            | Method::AnvilSetNonce
+            | Method::AnvilSetCode
+            | Method::AnvilSetStorageAt
+            | Method::AnvilImpersonateAccount
+            | Method::AnvilStopImpersonatingAccount => dev::answer(node, origin, method, params).await,
             Method::EthSendRawTransaction => submit(node, params).await,
             Method::EthSendRawTransactionSync => submit_and_wait(node, origin, params).await,
             Method::EthGetTransactionByHash => {

@@ -16,6 +16,13 @@ const TIP_PERCENTILE: usize = 60;
 #[derive(Debug, Default)]
 pub(crate) struct TipMemo(Mutex<Option<(Height, u64)>>);
 
+impl TipMemo {
+    /// There may be another block at this height.
+    pub fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// Wei per gas that recent blocks paid to their makers, but at least the configured minimum.
 pub(crate) fn suggested_tip(node: &Node) -> u64 {
     let head = node.backend.head();

@@ -4,6 +4,7 @@
 //! client that does not come back, nothing is lost to one that does (pending transactions excepted, of which only the
 //! newest are kept), and a filter that nobody asks for is dropped.
 
+use crate::backend::Reverted;
 use crate::budget::{Budget, Loan};
 use crate::convert;
 use crate::listener::Origin;
@@ -11,7 +12,7 @@ use crate::logs;
 use crate::node::Node;
 use crate::txpool;
 use alloy_primitives::{B256, FixedBytes, U128};
-use alloy_rpc_types_eth::Filter;
+use alloy_rpc_types_eth::{Filter, Log};
 use corniche_api::{Reason, RpcError};
 use corniche_types::{Height, TimestampMs};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,8 @@ use crate::jsonrpc::{Json, json};
 const PENDING_KEPT: usize = 8192;
 /// Block hashes answered at once.
 const MAX_BLOCK_HASHES: u64 = 1024;
+/// Logs of blocks that were taken back, kept for one filter; a development chain is not asked for more.
+const MAX_REMOVED_LOGS: usize = 10_000;
 
 /// Random, so that no client can guess another's.
 pub(crate) fn random_id() -> U128 {
@@ -42,6 +45,8 @@ struct Entry {
     /// Height or number of the pending transaction to go on from.
     next: u64,
     used: TimestampMs,
+    /// Logs that it was told of and that a development chain took back.
+    removed: Vec<Log>,
     _place: Loan,
 }
 
@@ -90,7 +95,7 @@ impl Filters {
         self.expire(&mut entries, now);
         let place = self.places.lend(client, 1)?;
         let id = random_id();
-        entries.insert(id, Entry { kind, next, used: now, _place: place });
+        entries.insert(id, Entry { kind, next, used: now, removed: Vec::new(), _place: place });
         Ok(id)
     }
 
@@ -106,6 +111,26 @@ impl Filters {
         let entry = entries.get_mut(&id).ok_or_else(|| Reason::FilterNotFound.error())?;
         entry.used = now;
         Ok((entry.kind.clone(), entry.next))
+    }
+
+    /// Blocks are not part of the chain any more.
+    pub fn revert(&self, reverted: &Reverted) {
+        let left = reverted.to.0;
+        for entry in self.lock().values_mut().filter(|entry| entry.next > left + 1) {
+            match &entry.kind {
+                Kind::Blocks => entry.next = left + 1,
+                Kind::Logs(filter) => {
+                    let room = MAX_REMOVED_LOGS.saturating_sub(entry.removed.len());
+                    entry.removed.extend(logs::removed(reverted, filter, entry.next).take(room));
+                    entry.next = left + 1;
+                }
+                Kind::Pending { .. } => {}
+            }
+        }
+    }
+
+    fn take_removed(&self, id: U128) -> Vec<Log> {
+        self.lock().get_mut(&id).map(|entry| std::mem::take(&mut entry.removed)).unwrap_or_default()
     }
 
     fn advance(&self, id: U128, next: u64) {
@@ -145,7 +170,8 @@ pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
             let followed = logs::follow(node, &filter, from, head);
             let next = followed.as_ref().map_or_else(|(_, next)| *next, |followed| followed.next);
             node.filters.advance(id, next);
-            json(&followed.map_err(|(error, _)| error)?.logs)
+            let logs = followed.map_err(|(error, _)| error)?.logs;
+            json(&[node.filters.take_removed(id), logs].concat())
         }
         Kind::Pending { full } => {
             let (hashes, next) = {

@@ -28,7 +28,9 @@ mod call;
 mod config;
 mod convert;
 mod dag;
+mod dev;
 mod dispatch;
+mod faucet;
 mod fees;
 mod filters;
 mod jsonrpc;
@@ -53,8 +55,11 @@ mod txpool;
 mod websocket;
 mod work;
 
-pub use backend::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
+pub use backend::{
+    AccountChange, Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, Reverted, SyncProgress,
+};
 pub use config::RpcConfig;
+pub use faucet::FaucetConfig;
 pub use metrics::Metrics;
 pub use node::Clock;
 pub use server::{RpcServer, ServerParts};

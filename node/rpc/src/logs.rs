@@ -1,6 +1,7 @@
 //! Searching logs, within bounds.
 
 use crate::backend::ChainBlock;
+use crate::backend::Reverted;
 use crate::convert;
 use crate::node::Node;
 use alloy_eips::BlockId;
@@ -141,6 +142,12 @@ fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::
         return None;
     }
     node.backend.block(height)
+}
+
+/// Logs that somebody who was told of everything below `told` heard of, and that are gone.
+pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, told: u64) -> impl Iterator<Item = Log> + 'r {
+    let known = reverted.removed.iter().filter(move |block| block.height().0 < told);
+    known.flat_map(move |block| matching(block, filter)).map(|log| Log { removed: true, ..log })
 }
 
 /// Logs of one block that match by address and topics.

@@ -1,8 +1,9 @@
 //! What all method handlers share: the backend, the limits, and how a block is named.
 
-use crate::backend::{Backend, ChainBlock, SyncProgress};
+use crate::backend::{Backend, ChainBlock, Reverted, SyncProgress};
 use crate::budget::{self, Budget};
 use crate::config::RpcConfig;
+use crate::faucet::Faucet;
 use crate::fees::TipMemo;
 use crate::filters::{self, Filters};
 use crate::jsonrpc::Json;
@@ -13,13 +14,14 @@ use crate::rates::{Allowed, Rates};
 use crate::time::{Allowance, Timed};
 use crate::work::Work;
 use alloy_eips::{BlockId, BlockNumberOrTag};
-use alloy_primitives::U128;
+use alloy_primitives::{Address, U128};
 use corniche_api::{Reason, RpcError};
 use corniche_state::StateView;
 use corniche_types::{Height, TimestampMs};
+use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::Arc;
-use tokio::sync::watch;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{broadcast, watch};
 
 /// Tells the time of day; only the age of filters depends on it.
 pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
@@ -52,6 +54,13 @@ pub(crate) struct Common {
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
     pub rates: Rates,
+    /// The node's own transactions are made one after the other.
+    pub sending: tokio::sync::Mutex<()>,
+    pub faucet: Option<Faucet>,
+    /// Blocks that a development chain took back.
+    pub reverts: broadcast::Sender<Arc<Reverted>>,
+    /// Accounts whose transactions a development chain takes unsigned.
+    pub impersonated: Mutex<BTreeSet<Address>>,
     /// Places for requests that wait for a receipt.
     pub awaited_receipts: Budget,
     calls: Work,
@@ -91,6 +100,10 @@ impl Node {
             heads: watch::Sender::new(backend.head()),
             syncing: watch::Sender::new(backend.syncing()),
             stopped,
+            faucet: config.faucet.clone().map(Faucet::new),
+            reverts: broadcast::Sender::new(64),
+            impersonated: Mutex::default(),
+            sending: tokio::sync::Mutex::default(),
             rates: Rates::new(allowed),
             awaited_receipts: budget(awaited_receipts, config.max_awaited_receipts),
             filters: Filters::new(budget(filters, config.max_filters), config.filter_lifetime),

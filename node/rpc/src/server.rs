@@ -142,6 +142,13 @@ async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch:
                 let _ = pending.send(hash);
             }
             Ok(ChainEvent::Finalized(_)) => {}
+            Ok(ChainEvent::Reverted(reverted)) => {
+                node.filters.revert(&reverted);
+                node.tip.forget();
+                // Before the head: whoever sees that one knows of this.
+                let _ = node.reverts.send(reverted);
+                tell_head(&node);
+            }
             Err(broadcast::error::RecvError::Closed) => return stopped.await,
         }
     }
@@ -184,6 +191,7 @@ fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/", any(root))
         .route("/health", get(health))
+        .route("/faucet", get(faucet).post(ask_faucet))
         .route("/metrics", get(metrics))
         .layer(cors)
         .with_state(server)
@@ -286,6 +294,7 @@ impl Server {
         let config = &self.node.config;
         let news = News {
             heads: self.node.heads.subscribe(),
+            reverts: self.node.reverts.subscribe(),
             syncing: self.node.syncing.subscribe(),
             pending: self.pending.subscribe(),
             request_bytes: self.request_bytes.clone(),
@@ -348,6 +357,38 @@ fn is_json(headers: &HeaderMap) -> bool {
     ["application/json", "application/json-rpc", "application/jsonrequest"]
         .iter()
         .any(|accepted| media_type.eq_ignore_ascii_case(accepted))
+}
+
+const NO_FAUCET: (StatusCode, &str) = (StatusCode::NOT_FOUND, "this node has no faucet\n");
+/// More than an address takes.
+const FAUCET_BODY_BYTES: usize = 4 << 10;
+
+async fn faucet(State(server): State<Arc<Server>>) -> Response {
+    match &server.node.faucet {
+        Some(faucet) => axum::Json(faucet.describe(&server.node)).into_response(),
+        None => NO_FAUCET.into_response(),
+    }
+}
+
+async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, request: Request) -> Response {
+    let Some(faucet) = &server.node.faucet else { return NO_FAUCET.into_response() };
+    if let Err(error) = server.node.rates.take(&client, Instant::now()) {
+        return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
+    }
+    // A page elsewhere must not spend its readers' share: what is not JSON needs nobody's leave to be sent.
+    if !server.admits_host(&request) || !is_json(request.headers()) {
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n")
+            .into_response();
+    }
+    let body = axum::body::to_bytes(request.into_body(), FAUCET_BODY_BYTES);
+    match tokio::time::timeout(server.node.config.body_timeout, body).await {
+        Ok(Ok(body)) => {
+            let (status, answer) = faucet.give(&server.node, client.origin, &body).await;
+            (status, axum::Json(answer)).into_response()
+        }
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+    }
 }
 
 /// 200 when the node answers from the head of the chain, 503 while it catches up.

@@ -3,9 +3,10 @@
 //! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due, one
 //! subscription after the other; a client that reads slowly gets everything later, and nothing queues for it meanwhile.
 
-use crate::backend::SyncProgress;
+use crate::backend::{Reverted, SyncProgress};
 use crate::convert;
 use crate::filters::random_id;
+use crate::logs;
 use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
 use corniche_api::{Reason, RpcError, SUBSCRIPTION};
@@ -133,6 +134,27 @@ impl Session {
             Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } => None,
         });
         of_pending.collect()
+    }
+
+    /// Messages about blocks that are not part of the chain any more, to those that were told of them: their logs again, as
+    /// removed. The newest header that is left, and what comes after it, follows like any other.
+    pub fn tell_reverted(&self, reverted: &Reverted) -> Vec<String> {
+        let mut messages = Vec::new();
+        for (id, subscription) in self.lock().iter_mut().filter(|(_, subscription)| subscription.started) {
+            let (told, left) = (subscription.next, reverted.to.0);
+            if told <= left + 1 {
+                continue;
+            }
+            match &subscription.topic {
+                Topic::NewHeads => subscription.next = left,
+                Topic::Logs(filter) => {
+                    messages.extend(logs::removed(reverted, filter, told).map(|log| notification(*id, &log)));
+                    subscription.next = left + 1;
+                }
+                Topic::Pending { .. } | Topic::Syncing { .. } => {}
+            }
+        }
+        messages
     }
 
     /// Messages to those who have not heard whether this node catches up, or heard otherwise. The first comes at once: who subscribes

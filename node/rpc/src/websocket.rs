@@ -5,7 +5,7 @@
 //! notification is lent from the same budget as that of large answers.
 
 use crate::answer::{Reply, answer};
-use crate::backend::SyncProgress;
+use crate::backend::{Reverted, SyncProgress};
 use crate::budget::{Budget, Loan};
 use crate::convert;
 use crate::listener::Client;
@@ -38,6 +38,7 @@ const PINGS_UNANSWERED: u32 = 2;
 /// What a connection listens to.
 pub(crate) struct News {
     pub heads: watch::Receiver<Height>,
+    pub reverts: broadcast::Receiver<Arc<Reverted>>,
     pub syncing: watch::Receiver<Option<SyncProgress>>,
     pub pending: broadcast::Receiver<B256>,
     /// Of all bodies and messages that are being answered.
@@ -65,7 +66,7 @@ async fn converse(
     socket: WebSocket,
     news: News,
 ) -> Result<(), axum::Error> {
-    let News { mut heads, mut syncing, mut pending, request_bytes, stopping } = news;
+    let News { mut heads, mut reverts, mut syncing, mut pending, request_bytes, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
     let (sink, mut messages) = socket.split();
@@ -139,6 +140,11 @@ async fn converse(
         let progress = *syncing.borrow_and_update();
         for message in session.tell_syncing(progress) {
             writer.send(message).await?;
+        }
+        while let Ok(reverted) = reverts.try_recv() {
+            for message in session.tell_reverted(&reverted) {
+                writer.send(message).await?;
+            }
         }
         let head = heads.borrow().0;
         let behind = session.next().map_or(0, |next| (head + 1).saturating_sub(next));

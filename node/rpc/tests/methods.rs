@@ -4,7 +4,7 @@
 mod common;
 
 use common::schema::{conforms, matches_pattern};
-use common::{ECHO, FUNDED, Fixture, examples, log, transfer};
+use common::{ECHO, FUNDED, Fixture, examples, key, log, transfer};
 use corniche_api::{Method, NOT_SERVED};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ async fn plain_answers_are_what_they_should_be() {
         ("net_peerCount", json!([]), json!("0x3")),
         ("eth_chainId", json!([]), json!("0x1e61")),
         ("eth_syncing", json!([]), json!(false)),
-        ("eth_accounts", json!([]), json!([])),
+        ("eth_accounts", json!([]), json!([key().address()])),
         ("eth_blockNumber", json!([]), json!("0x2")),
         ("eth_getBalance", json!([FUNDED]), json!("0x56bc75e2d63100000")),
         ("eth_getBalance", json!(["0x00000000000000000000000000000000000000aa", "latest"]), json!("0x0")),

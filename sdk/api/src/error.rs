@@ -160,6 +160,12 @@ reasons! {
     DagNotAvailable = (Refused, "this node has no DAG to show"),
     InvalidRoundRange = (InvalidParams, "invalid round range"),
     RoundRangeTooLarge = (InvalidParams, "exceed maximum round range"),
+    // development chains
+    /// `eth_sendTransaction` from an account whose key the node does not have and that nobody impersonates.
+    UnknownAccount = (Refused, "unknown account"),
+    NotDevelopment = (Refused, "not a development chain"),
+    /// What a development chain was told cannot be done.
+    NotObeyed = (Refused, "cannot do that"),
     // limits of the server
     ServerBusy = (LimitExceeded, "server busy"),
     RateLimited = (LimitExceeded, "rate limit exceeded"),
@@ -251,7 +257,7 @@ impl RpcError {
     /// methods take for a no.
     pub fn not_served(method: Method) -> Self {
         let mut error = Self::method_not_found(method.name());
-        let namespace = method.namespace();
+        let namespace = method.switch();
         error.message += &format!(
             ": this node does not serve the namespace \"{namespace}\"; who runs it can switch it on in node.toml \
              ([serve] namespaces) or with --namespaces"

@@ -39,6 +39,14 @@ macro_rules! methods {
                 self.name().split_once('_').map_or("", |(namespace, _)| namespace)
             }
 
+            /// The namespace that has to be served for it: what changes the chain at a word is switched on with `evm`.
+            pub fn switch(self) -> &'static str {
+                match self {
+                    Self::EthSendTransaction => Self::EvmMine.namespace(),
+                    method => method.namespace(),
+                }
+            }
+
             /// `None`: answered with [`crate::ErrorCode::MethodNotFound`], which clients that probe for optional methods
             /// rely on.
             pub fn from_name(name: &str) -> Option<Self> {
@@ -74,7 +82,7 @@ methods! {
     EthChainId = "eth_chainId" "() -> Quantity",
     /// How far catching up has come; false at the head of the chain.
     EthSyncing = "eth_syncing" "() -> SyncProgress | Boolean",
-    /// Always empty: the node holds no keys.
+    /// Whose transactions the node signs: the funded ones of a development chain, elsewhere none.
     EthAccounts = "eth_accounts" "() -> Address[]",
     /// Number of the newest block.
     EthBlockNumber = "eth_blockNumber" "() -> Quantity",
@@ -107,6 +115,8 @@ methods! {
     EthMaxPriorityFeePerGas = "eth_maxPriorityFeePerGas" "() -> Quantity",
     /// Base fees, fullness and tips of recent blocks.
     EthFeeHistory = "eth_feeHistory" "(count: Count, newest?: BlockId, percentiles?: Numbers) -> FeeHistory",
+    /// Signs a transaction of one of the accounts, or takes one of an impersonated account, and hands it to the pool. What is left out is filled in. Development chains only.
+    EthSendTransaction = "eth_sendTransaction" "(transaction: Call) -> Hash",
     /// Hands a signed transaction to the pool.
     EthSendRawTransaction = "eth_sendRawTransaction" "(transaction: Bytes) -> Hash",
     /// The same, answered with the receipt. It waits for so many milliseconds: 2,000 unless said otherwise, 20,000 at most (EIP-7966).
@@ -206,6 +216,55 @@ methods! {
     OtsGetTransactionBySenderAndNonce = "ots_getTransactionBySenderAndNonce" "(sender: Address, nonce: Count) -> Hash | null",
     /// Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept.
     OtsGetContractCreator = "ots_getContractCreator" "(account: Address) -> OtsCreator | null",
+    // evm
+    /// Makes a block, or so many, at this time if one is named. The answer is always 0.
+    EvmMine = "evm_mine" "(how?: Count | MineOptions) -> Quantity",
+    /// Sets the clock ahead by so many seconds, from the next block on. The answer is by how many it was set ahead so far.
+    EvmIncreaseTime = "evm_increaseTime" "(seconds: Count) -> Count",
+    /// The next block has this time, and the clock goes on from there.
+    EvmSetNextBlockTimestamp = "evm_setNextBlockTimestamp" "(timestamp: Count) -> Count",
+    /// Remembers the newest block, for evm_revert.
+    EvmSnapshot = "evm_snapshot" "() -> Quantity",
+    /// Goes back to a snapshot: later blocks, and what waits in the pool, are gone. It is used up, and so are later ones; false when there was none.
+    EvmRevert = "evm_revert" "(snapshot: Quantity) -> Boolean",
+    /// Whether transactions make blocks by themselves.
+    EvmSetAutomine = "evm_setAutomine" "(automine: Boolean) -> Boolean",
+    /// Makes a block every so many milliseconds; 0: none.
+    EvmSetIntervalMining = "evm_setIntervalMining" "(ms: Count) -> Boolean",
+    // hardhat
+    /// Whether transactions make blocks by themselves.
+    HardhatGetAutomine = "hardhat_getAutomine" "() -> Boolean",
+    /// Makes so many blocks, so many seconds apart (one where nothing is said).
+    HardhatMine = "hardhat_mine" "(blocks?: Count, apart?: Count) -> Boolean",
+    /// Sets what an account owns, in a block of its own.
+    HardhatSetBalance = "hardhat_setBalance" "(account: Address, wei: Quantity) -> Boolean",
+    /// Sets an account's next nonce, in a block of its own.
+    HardhatSetNonce = "hardhat_setNonce" "(account: Address, nonce: Quantity) -> Boolean",
+    /// Sets an account's code, which is WebAssembly or empty, in a block of its own.
+    HardhatSetCode = "hardhat_setCode" "(account: Address, code: Bytes) -> Boolean",
+    /// Sets 32 bytes of a contract's storage, in a block of its own.
+    HardhatSetStorageAt = "hardhat_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> Boolean",
+    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts.
+    HardhatImpersonateAccount = "hardhat_impersonateAccount" "(account: Address) -> Boolean",
+    /// Ends that.
+    HardhatStopImpersonatingAccount = "hardhat_stopImpersonatingAccount" "(account: Address) -> Boolean",
+    // anvil
+    /// Whether transactions make blocks by themselves.
+    AnvilGetAutomine = "anvil_getAutomine" "() -> Boolean",
+    /// Makes so many blocks, so many seconds apart (one where nothing is said).
+    AnvilMine = "anvil_mine" "(blocks?: Count, apart?: Count) -> null",
+    /// Sets what an account owns, in a block of its own.
+    AnvilSetBalance = "anvil_setBalance" "(account: Address, wei: Quantity) -> null",
+    /// Sets an account's next nonce, in a block of its own.
+    AnvilSetNonce = "anvil_setNonce" "(account: Address, nonce: Quantity) -> null",
+    /// Sets an account's code, which is WebAssembly or empty, in a block of its own.
+    AnvilSetCode = "anvil_setCode" "(account: Address, code: Bytes) -> null",
+    /// Sets 32 bytes of a contract's storage, in a block of its own.
+    AnvilSetStorageAt = "anvil_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> null",
+    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts.
+    AnvilImpersonateAccount = "anvil_impersonateAccount" "(account: Address) -> null",
+    /// Ends that.
+    AnvilStopImpersonatingAccount = "anvil_stopImpersonatingAccount" "(account: Address) -> null",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",

@@ -54,7 +54,7 @@ impl Namespaces {
     }
 
     pub fn serves(&self, method: Method) -> bool {
-        self.0.contains(method.namespace())
+        self.0.contains(method.switch())
     }
 
     /// Ascending.
@@ -96,7 +96,7 @@ mod tests {
         assert!(Method::ALL.iter().all(|method| Namespaces::all().serves(*method)));
         for method in Method::ALL {
             let may_be_served =
-                !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin", "ots"].contains(&method.namespace());
+                !["debug", "txpool", "dev", "evm", "hardhat", "anvil", "admin", "ots"].contains(&method.switch());
             assert_eq!(strangers.serves(*method), may_be_served, "{}", method.name());
         }
     }

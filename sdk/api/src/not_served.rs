@@ -3,8 +3,8 @@
 /// Names of methods, and why they are not served.
 pub const NOT_SERVED: &[(&[&str], &str)] = &[
     (
-        &["eth_sign", "eth_signTransaction", "eth_sendTransaction"],
-        "A node holds no keys. Sign in the wallet and send with `eth_sendRawTransaction`.",
+        &["eth_sign", "eth_signTransaction"],
+        "A node holds no keys (but `corniche dev`, which takes `eth_sendTransaction`). Sign in the wallet and send with `eth_sendRawTransaction`.",
     ),
     (
         &["eth_fillTransaction"],

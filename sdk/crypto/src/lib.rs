@@ -31,7 +31,7 @@ pub use coin::{CoinDeal, CoinPublicKeys, CoinSecretShare, CoinShare, deal_coin};
 pub use genesis::{GenesisKeyError, verify_genesis};
 pub use secret::SecretError;
 pub use signed::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed, Verified};
-pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, recover};
+pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
 
 use corniche_types::B256;
 

@@ -9,7 +9,10 @@ use secp256k1::{
     Message, PublicKey, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// Half the order of secp256k1, rounded down: the largest `s` a transaction may carry (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0_U256);
@@ -54,6 +57,7 @@ impl VerifiedTransaction {
             return Err(SignatureError::HighS);
         }
         let sender = recover(transaction.signature_hash(), signature.r(), signature.s(), signature.v())
+            .or_else(|| impersonated(signature.r(), signature.s()))
             .ok_or(SignatureError::Invalid)?;
         Ok(Self(Arc::new(Inner { transaction, sender })))
     }
@@ -94,6 +98,40 @@ impl std::ops::Deref for VerifiedTransaction {
     fn deref(&self) -> &Transaction {
         self.transaction()
     }
+}
+
+// ---- impersonation on development chains -------------------------------------------------------------------------------
+
+/// What stands in the place of a signature before the sender's address: `r` and the start of `s`. No point of the curve has
+/// this `r` as its first coordinate, so no signature looks like that; and it is as long as one.
+const IMPERSONATED: u8 = 0x55;
+/// Whether this process runs a development chain. For the whole process, because everybody who reads a transaction, from
+/// admission to a trace, has to come to the same sender; a process runs one chain.
+static IMPERSONATION_ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process takes transactions that [`impersonate`] made. For development chains only: anybody can make them.
+pub fn allow_impersonation() {
+    IMPERSONATION_ALLOWED.store(true, Ordering::Relaxed);
+}
+
+/// A transaction without a signature that names its sender in the place of one. Everywhere but on a development chain its
+/// signature is invalid.
+pub fn impersonate<T>(transaction: T, sender: Address) -> Bytes
+where
+    T: SignableTransaction<Signature>,
+    TxEnvelope: From<AlloySigned<T>>,
+{
+    let mut s = [IMPERSONATED; 32];
+    s[12..].copy_from_slice(sender.as_slice());
+    let signature = Signature::new(U256::from_be_bytes([IMPERSONATED; 32]), U256::from_be_bytes(s), false);
+    TxEnvelope::from(transaction.into_signed(signature)).encoded_2718().into()
+}
+
+fn impersonated(r: U256, s: U256) -> Option<Address> {
+    let (r, s) = (r.to_be_bytes::<32>(), s.to_be_bytes::<32>());
+    let (mark, address) = s.split_at(12);
+    let is_mark = r.iter().chain(mark).all(|byte| *byte == IMPERSONATED);
+    (is_mark && IMPERSONATION_ALLOWED.load(Ordering::Relaxed)).then(|| Address::from_slice(address))
 }
 
 impl PartialEq for VerifiedTransaction {

@@ -5,6 +5,6 @@ const { RPC, KEYS, PROJECT } = process.env;
 
 module.exports = {
   defaultNetwork: 'corniche',
-  networks: { corniche: { url: RPC, accounts: KEYS.split(',') } },
+  networks: { corniche: { url: RPC, accounts: KEYS === 'remote' ? KEYS : KEYS.split(',') } },
   paths: { artifacts: `${PROJECT}/artifacts`, cache: `${PROJECT}/cache`, ignition: `${PROJECT}/ignition` },
 };

@@ -36,7 +36,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
   return {
     async accounts() {
       assert.equal(await cast.run('chain-id'), String(network.chain.id));
-      assert.deepEqual(await cast.rpc('eth_accounts'), [], 'a node holds no keys');
+      assert.deepEqual(await cast.rpc('eth_accounts'), network.accounts.map(({ address }) => address.toLowerCase()));
       assert.ok((await funded(owner)) > 0n);
       for (const tag of ['latest', 'safe', 'finalized', 'pending', 'earliest']) {
         assert.equal(await cast.run('nonce', owner.address, '--block', tag), '0');

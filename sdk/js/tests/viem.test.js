@@ -28,7 +28,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
   return {
     async accounts() {
       assert.equal(await client.getChainId(), network.chain.id);
-      assert.deepEqual(await node.wallet().getAddresses(), [], 'a node holds no keys');
+      assert.deepEqual(await node.wallet().getAddresses(), network.accounts.map(({ address }) => address));
       assert.ok((await client.getBalance({ address: owner.address })) > parseEther('1000'));
       for (const blockTag of ['latest', 'safe', 'finalized', 'pending', 'earliest']) {
         assert.equal(await client.getTransactionCount({ address: owner.address, blockTag }), 0);

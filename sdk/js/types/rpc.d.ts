@@ -136,6 +136,7 @@ export interface Types {
   LinesByAccount: LinesByAccount;
   Log: Log;
   LogFilter: LogFilter;
+  MineOptions: MineOptions;
   Modules: Modules;
   Numbers: Numbers;
   OpenRpc: OpenRpc;
@@ -431,6 +432,13 @@ export interface LogFilter {
   fromBlock?: BlockName;
   toBlock?: BlockName;
   topics?: (Bytes32 | Bytes32[] | null)[];
+}
+/**
+ * When, and how many.
+ */
+export interface MineOptions {
+  blocks?: Count;
+  timestamp?: Count;
 }
 /**
  * Version by namespace.
@@ -786,7 +794,7 @@ export interface Methods {
   eth_chainId: { parameters: []; result: Quantity };
   /** How far catching up has come; false at the head of the chain. */
   eth_syncing: { parameters: []; result: SyncProgress | Boolean };
-  /** Always empty: the node holds no keys. */
+  /** Whose transactions the node signs: the funded ones of a development chain, elsewhere none. */
   eth_accounts: { parameters: []; result: Address[] };
   /** Number of the newest block. */
   eth_blockNumber: { parameters: []; result: Quantity };
@@ -818,6 +826,8 @@ export interface Methods {
   eth_maxPriorityFeePerGas: { parameters: []; result: Quantity };
   /** Base fees, fullness and tips of recent blocks. */
   eth_feeHistory: { parameters: [count: Count, newest?: BlockId, percentiles?: Numbers]; result: FeeHistory };
+  /** Signs a transaction of one of the accounts, or takes one of an impersonated account, and hands it to the pool. What is left out is filled in. Development chains only. */
+  eth_sendTransaction: { parameters: [transaction: Call]; result: Hash };
   /** Hands a signed transaction to the pool. */
   eth_sendRawTransaction: { parameters: [transaction: Bytes]; result: Hash };
   /** The same, answered with the receipt. It waits for so many milliseconds: 2,000 unless said otherwise, 20,000 at most (EIP-7966). */
@@ -914,6 +924,52 @@ export interface Methods {
   ots_getTransactionBySenderAndNonce: { parameters: [sender: Address, nonce: Count]; result: Hash | null };
   /** Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept. */
   ots_getContractCreator: { parameters: [account: Address]; result: OtsCreator | null };
+  /** Makes a block, or so many, at this time if one is named. The answer is always 0. */
+  evm_mine: { parameters: [how?: Count | MineOptions]; result: Quantity };
+  /** Sets the clock ahead by so many seconds, from the next block on. The answer is by how many it was set ahead so far. */
+  evm_increaseTime: { parameters: [seconds: Count]; result: Count };
+  /** The next block has this time, and the clock goes on from there. */
+  evm_setNextBlockTimestamp: { parameters: [timestamp: Count]; result: Count };
+  /** Remembers the newest block, for evm_revert. */
+  evm_snapshot: { parameters: []; result: Quantity };
+  /** Goes back to a snapshot: later blocks, and what waits in the pool, are gone. It is used up, and so are later ones; false when there was none. */
+  evm_revert: { parameters: [snapshot: Quantity]; result: Boolean };
+  /** Whether transactions make blocks by themselves. */
+  evm_setAutomine: { parameters: [automine: Boolean]; result: Boolean };
+  /** Makes a block every so many milliseconds; 0: none. */
+  evm_setIntervalMining: { parameters: [ms: Count]; result: Boolean };
+  /** Whether transactions make blocks by themselves. */
+  hardhat_getAutomine: { parameters: []; result: Boolean };
+  /** Makes so many blocks, so many seconds apart (one where nothing is said). */
+  hardhat_mine: { parameters: [blocks?: Count, apart?: Count]; result: Boolean };
+  /** Sets what an account owns, in a block of its own. */
+  hardhat_setBalance: { parameters: [account: Address, wei: Quantity]; result: Boolean };
+  /** Sets an account's next nonce, in a block of its own. */
+  hardhat_setNonce: { parameters: [account: Address, nonce: Quantity]; result: Boolean };
+  /** Sets an account's code, which is WebAssembly or empty, in a block of its own. */
+  hardhat_setCode: { parameters: [account: Address, code: Bytes]; result: Boolean };
+  /** Sets 32 bytes of a contract's storage, in a block of its own. */
+  hardhat_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: Boolean };
+  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts. */
+  hardhat_impersonateAccount: { parameters: [account: Address]; result: Boolean };
+  /** Ends that. */
+  hardhat_stopImpersonatingAccount: { parameters: [account: Address]; result: Boolean };
+  /** Whether transactions make blocks by themselves. */
+  anvil_getAutomine: { parameters: []; result: Boolean };
+  /** Makes so many blocks, so many seconds apart (one where nothing is said). */
+  anvil_mine: { parameters: [blocks?: Count, apart?: Count]; result: null };
+  /** Sets what an account owns, in a block of its own. */
+  anvil_setBalance: { parameters: [account: Address, wei: Quantity]; result: null };
+  /** Sets an account's next nonce, in a block of its own. */
+  anvil_setNonce: { parameters: [account: Address, nonce: Quantity]; result: null };
+  /** Sets an account's code, which is WebAssembly or empty, in a block of its own. */
+  anvil_setCode: { parameters: [account: Address, code: Bytes]; result: null };
+  /** Sets 32 bytes of a contract's storage, in a block of its own. */
+  anvil_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: null };
+  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts. */
+  anvil_impersonateAccount: { parameters: [account: Address]; result: null };
+  /** Ends that. */
+  anvil_stopImpersonatingAccount: { parameters: [account: Address]; result: null };
   /** How a block was ordered, and what was skipped; null for the genesis block. */
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
   /** The certificate that proves a block final, which may be a later block's. */

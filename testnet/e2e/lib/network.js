@@ -50,12 +50,12 @@ export class Network {
   }
 
   /** `corniche dev`: one process that serves every namespace, what clients are mostly written against. */
-  static async dev({ engine = 'mahi-mahi' } = {}) {
+  static async dev({ engine = 'mahi-mahi', flags = [] } = {}) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-dev-'));
     const log = join(directory, 'dev.log');
     const errors = openSync(log, 'a');
-    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json'], { stdio: ['ignore', 'pipe', errors] });
+    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json', ...flags], { stdio: ['ignore', 'pipe', errors] });
     closeSync(errors);
     const lines = createInterface({ input: child.stdout });
     const { done, value: line } = await lines[Symbol.asyncIterator]().next();

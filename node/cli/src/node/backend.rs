@@ -1,12 +1,12 @@
 //! What the RPC server reads: the store, the state and the copy of the pool.
 
-use super::shared::Shared;
+use super::{development::Told, shared::Shared};
 use corniche_admission::Refusal;
 use corniche_api::{ErrorCode, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::NetworkHandle;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
 use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ValidatorIndex};
@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use std::{
     ops::RangeInclusive,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -25,14 +25,46 @@ use tokio::sync::broadcast;
 pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
     pub genesis_header: Header,
+    pub view: Arc<Views>,
+    pub shared: Arc<Shared>,
+    pub network: Option<NetworkHandle>,
+    pub vm: Vm,
+    pub starting: Height,
+    /// What the node calls itself.
+    pub version: String,
+    /// Of a development chain.
+    pub dev: Option<Told>,
+}
+
+/// What is read of a chain that is open.
+pub struct View {
     pub reader: Reader,
     pub state: State,
     pub tree: SharedTree,
-    pub shared: Arc<Shared>,
-    pub network: Option<NetworkHandle>,
     pub dag: Dag,
-    pub vm: Vm,
-    pub starting: Height,
+}
+
+/// What a node calls itself where nobody named it otherwise.
+pub fn own_version() -> String {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    format!("corniche/v{}/{os}-{arch}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The view there is now: a development chain that goes back to an earlier block is opened anew.
+pub struct Views(RwLock<Arc<View>>);
+
+impl Views {
+    pub fn new(view: View) -> Self {
+        Self(RwLock::new(Arc::new(view)))
+    }
+
+    pub fn now(&self) -> Arc<View> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn replace(&self, view: View) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+    }
 }
 
 /// Where `corniche_getDag` reads.
@@ -59,62 +91,61 @@ impl Backend for NodeBackend {
     }
 
     fn client_version(&self) -> String {
-        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-        format!("corniche/v{}/{os}-{arch}", env!("CARGO_PKG_VERSION"))
+        self.version.clone()
     }
 
     fn head(&self) -> Height {
-        self.reader.head().height()
+        self.view.now().reader.head().height()
     }
 
     fn finalized(&self) -> Height {
-        self.reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
+        self.view.now().reader.last_certificate().map_or(Height(0), |certificate| certificate.height).min(self.head())
     }
 
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>> {
         if height == Height(0) {
             return Some(Arc::new(ChainBlock::genesis(self.genesis_header.clone())));
         }
-        let stored = self.reader.block(height)?;
+        let stored = self.view.now().reader.block(height)?;
         Some(Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec())))
     }
 
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
-        self.reader.header(height).map(|header| header.logs_bloom)
+        self.view.now().reader.header(height).map(|header| header.logs_bloom)
     }
 
     fn timestamp(&self, height: Height) -> Option<u64> {
         if height == Height(0) {
             return Some(self.genesis_header.timestamp);
         }
-        self.reader.header(height).map(|header| header.timestamp)
+        self.view.now().reader.header(height).map(|header| header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height> {
-        self.reader.height_of(block_hash)
+        self.view.now().reader.height_of(block_hash)
     }
 
     fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
-        self.reader.transaction(hash)
+        self.view.now().reader.transaction(hash)
     }
 
     fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         if height > self.head() {
             return None;
         }
-        self.state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
+        self.view.now().state.at(height).map(|snapshot| Arc::new(snapshot) as Arc<dyn StateView>)
     }
 
     fn old_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
-        self.reader.state(height)
+        self.view.now().reader.state(height)
     }
 
     fn tree(&self) -> Option<SharedTree> {
-        Some(self.tree.clone())
+        Some(self.view.now().tree.clone())
     }
 
     fn changed(&self, height: Height) -> Option<Changed> {
-        self.reader.block(height).map(|block| Changed::from(&block.committed.changes))
+        self.view.now().reader.block(height).map(|block| Changed::from(&block.committed.changes))
     }
 
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
@@ -178,12 +209,12 @@ impl Backend for NodeBackend {
     }
 
     fn certificate(&self, height: Height) -> Option<Certificate> {
-        self.reader.certificate(height).as_deref().cloned()
+        self.view.now().reader.certificate(height).as_deref().cloned()
     }
 
     fn status(&self, hash: &B256) -> Option<TransactionStatus> {
-        let Some((height, _)) = self.reader.transaction(hash) else { return self.shared.mirror.status(hash) };
-        let block_hash = self.reader.block(height)?.hash;
+        let Some((height, _)) = self.view.now().reader.transaction(hash) else { return self.shared.mirror.status(hash) };
+        let block_hash = self.view.now().reader.block(height)?.hash;
         let block_number = height.0;
         Some(if height <= self.finalized() {
             TransactionStatus::Certified { block_hash, block_number }
@@ -217,12 +248,17 @@ impl Backend for NodeBackend {
         }
     }
 
+    fn dev(&self) -> Option<&dyn DevChain> {
+        self.dev.as_ref().map(|told| told as &dyn DevChain)
+    }
+
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
-        Ok(self.dag.trace()?.newest_round().unwrap_or(0))
+        Ok(self.view.now().dag.trace()?.newest_round().unwrap_or(0))
     }
 
     fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {
-        let trace = self.dag.trace()?;
+        let view = self.view.now();
+        let trace = view.dag.trace()?;
         let window = trace.read(rounds, max);
         let events = window.records.into_iter().map(|record| (record.time, record.event)).collect();
         Ok(DagEvents { events, more: window.more, dropped: trace.dropped() })

@@ -2,13 +2,15 @@
 
 use anyhow::Context;
 use corniche_api::Namespaces;
-use corniche_rpc::RpcConfig;
+use corniche_crypto::EthereumKey;
+use corniche_rpc::{FaucetConfig, RpcConfig};
 use corniche_store::{Backend, History};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -43,6 +45,9 @@ pub struct NodeConfig {
     pub state: OldStates,
     #[serde(default)]
     pub serve: Serve,
+    /// Gives a little to whoever asks, on a network where that is worth nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faucet: Option<Faucet>,
     #[serde(default)]
     pub limits: Limits,
 }
@@ -113,6 +118,47 @@ impl Serve {
             max_log_span: Duration::from_secs(self.log_span_seconds),
             ..RpcConfig::default()
         }
+    }
+}
+
+/// What `POST /faucet` gives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Faucet {
+    /// File with the secret key, in hexadecimal digits, of the account that gives.
+    pub key: PathBuf,
+    /// Wei at a time, in decimal digits.
+    #[serde(default = "one_unit")]
+    pub wei: String,
+    /// Times a day for one account, and for one client address.
+    #[serde(default = "once")]
+    pub per_account: u32,
+    #[serde(default = "ten_times")]
+    pub per_client: u32,
+}
+
+fn one_unit() -> String {
+    "1000000000000000000".into()
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn ten_times() -> u32 {
+    10
+}
+
+impl Faucet {
+    /// What a network for tests gives.
+    pub fn with_key(key: PathBuf) -> Self {
+        Self { key, wei: one_unit(), per_account: once(), per_client: 100 }
+    }
+
+    pub fn rpc(&self) -> anyhow::Result<FaucetConfig> {
+        let key = crate::keys::read_secret(&self.key, EthereumKey::from_hex)?;
+        let wei = self.wei.parse().with_context(|| format!("[faucet] wei: {:?} is no number", self.wei))?;
+        Ok(FaucetConfig { key: Arc::new(key), wei, per_account: self.per_account, per_client: self.per_client })
     }
 }
 
@@ -213,6 +259,9 @@ impl NodeConfig {
         config.genesis = folder.join(&config.genesis);
         config.network_key = config.network_key.map(|key| folder.join(key));
         config.keys = config.keys.map(|keys| folder.join(keys));
+        if let Some(faucet) = &mut config.faucet {
+            faucet.key = folder.join(&faucet.key);
+        }
         Ok(config)
     }
 }

@@ -157,6 +157,10 @@ impl Ports {
                 count(&shared.counters.refused, usize::from(result.is_err()));
                 shared.answer(reply, result.map_err(super::backend::refusal_error));
             }
+            Output::Obeyed { reply, result } => {
+                let result = result.map(|block| block.unwrap_or_default());
+                shared.answer(reply, result.map_err(|why| corniche_api::Reason::NotObeyed.with(why)));
+            }
             Output::Send { to, message } => self.send(to, &message),
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {

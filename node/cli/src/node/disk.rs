@@ -46,6 +46,9 @@ pub fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Sha
             }
         }
     }
+    if shared.keep_store.load(Ordering::Relaxed) {
+        *shared.left.lock().expect("invariant: nobody panics while holding the store") = Some(store);
+    }
 }
 
 /// A nearly full disk stops admission, then the node, cleanly (design §6).
@@ -83,13 +86,17 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
             Write::ReadSafetyLog => read_safety_log = true,
             Write::Block(block) => {
                 store.append_block(block.clone())?;
+                shared.resumes_at(block.resume.clone());
                 appended.push(block);
             }
             Write::Certificate(certificate) => {
                 finalized = Some(certificate.height);
                 store.append_certificate(&certificate)?;
             }
-            Write::Progress(resume) => store.append_progress(&resume)?,
+            Write::Progress(resume) => {
+                store.append_progress(&resume)?;
+                shared.resumes_at(resume);
+            }
             Write::Divergence { reason, certificate } => {
                 store.append_divergence(&certificate)?;
                 diverged = Some(reason);

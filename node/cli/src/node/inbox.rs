@@ -96,6 +96,15 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// Empty and open again, for another receiver.
+    pub fn reopen(&self) {
+        let mut queues = self.lock();
+        queues.answers.clear();
+        queues.messages.clear();
+        queues.transactions.clear();
+        (queues.closed, queues.waits) = (false, false);
+    }
+
     /// Wakes the receiver for the last time.
     pub fn close(&self) {
         self.lock().closed = true;

@@ -50,6 +50,11 @@ impl Mirror {
         self.inner.lock().expect("invariant: nobody panics while holding the mirror")
     }
 
+    /// Forgets everything.
+    pub fn clear(&self) {
+        *self.lock() = Inner::default();
+    }
+
     /// A transaction entered the pool.
     pub fn pending(&self, transaction: VerifiedTransaction, received: TimestampMs) {
         let mut inner = self.lock();

@@ -1,9 +1,11 @@
 //! `corniche node` and `corniche dev`: one node, wired: store, state, virtual machine, pipeline, network, RPC.
 
 mod backend;
+mod chain;
 mod clock;
 mod config;
 mod core;
+mod development;
 mod disk;
 mod fair;
 mod inbox;
@@ -16,7 +18,7 @@ mod shared;
 mod testing;
 mod verify;
 
-pub use config::{Limits, NodeConfig, Serve};
+pub use config::{Faucet, Limits, NodeConfig, Serve};
 
 use crate::{
     engines,
@@ -59,20 +61,30 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let genesis = genesis::load(&config.genesis)?;
     let keys = config.keys.as_deref().map(crate::keys::ValidatorKeys::load).transpose()?;
-    open::run(open::Job { config, genesis, keys, data: args.data, rebuild: args.rebuild, ready: Box::new(|_| {}) })
+    open::run(open::Job {
+        config,
+        genesis,
+        keys,
+        data: args.data,
+        rebuild: args.rebuild,
+        dev: false,
+        version: None,
+        ready: Box::new(|_| {}),
+    })
 }
 
 /// Run a chain of one validator for development
 ///
-/// The chain id and the accounts stay the same from start to start; the chain starts anew each time unless --data keeps it.
+/// The accounts stay the same from start to start; the chain, and with it its id, is a new one each time unless --data keeps it. It
+/// takes what tools for tests ask of such a node: time, blocks, snapshots, accounts as they should be (docs/develop.md).
 #[derive(clap::Args, Debug)]
 pub struct DevArgs {
     /// RPC port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 8545)]
     port: u16,
-    /// Chain id
-    #[arg(long, default_value_t = 7_777_777)]
-    chain_id: u64,
+    /// Chain id; without it one that follows from the genesis, so that wallets tell one chain from the next
+    #[arg(long, value_name = "NUMBER")]
+    chain_id: Option<u64>,
     /// Keep the chain in this directory; without it the chain is gone when the node stops
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -82,6 +94,9 @@ pub struct DevArgs {
     /// Namespaces of RPC methods to serve, with commas between them; without it all
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
+    /// What the node calls itself (`web3_clientVersion`): some tools for tests ask for a name they know
+    #[arg(long, value_name = "TEXT")]
+    client_version: Option<String>,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -89,12 +104,14 @@ pub struct DevArgs {
 
 /// Runs `corniche dev` until it is told to stop.
 pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
+    corniche_crypto::allow_impersonation();
     let temporary = match &args.data {
         Some(_) => None,
         None => Some(tempfile::Builder::new().prefix("corniche-dev-").tempdir().context("cannot make a temporary directory")?),
     };
     let place = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
     let (genesis, keys) = dev_chain(&args, &place)?;
+    development::put_back(&place.join("data"))?;
     let config = NodeConfig {
         genesis: place.join("genesis.json"),
         keys: None,
@@ -111,11 +128,21 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
             ..Serve::default()
         },
         // What a developer does to a chain fits into memory.
+        faucet: None,
         limits: Limits { recent_states: u64::MAX, ..Limits::default() },
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
     let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, &engine, rpc));
-    open::run(open::Job { config, genesis, keys: Some(keys), data: place.join("data"), rebuild: false, ready })
+    open::run(open::Job {
+        config,
+        genesis,
+        keys: Some(keys),
+        data: place.join("data"),
+        rebuild: false,
+        dev: true,
+        version: args.client_version,
+        ready,
+    })
 }
 
 /// The genesis and keys kept in `place`, or fresh ones.
@@ -123,8 +150,8 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     let (genesis_path, keys_path) = (place.join("genesis.json"), place.join("keys"));
     if genesis_path.exists() {
         let genesis = genesis::load(&genesis_path)?;
-        if genesis.chain_id != args.chain_id {
-            let message = format!("{} holds chain {}, not {}", place.display(), genesis.chain_id, args.chain_id);
+        if let Some(wanted) = args.chain_id.filter(|wanted| *wanted != genesis.chain_id) {
+            let message = format!("{} holds chain {}, not {wanted}", place.display(), genesis.chain_id);
             return Err(Failed::new(Exit::Failure, message).into());
         }
         engines::expect(&genesis, args.engine.as_deref(), place)?;
@@ -132,7 +159,7 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     }
     let spec = NetworkSpec {
         validators: 1,
-        chain_id: Some(args.chain_id),
+        chain_id: args.chain_id,
         block_ms: 0,
         engine: engines::alone(args.engine.as_deref().unwrap_or(engines::DEFAULT))?,
         ..NetworkSpec::default()

@@ -3,9 +3,10 @@
 use super::{inbox::Inbox, mirror::Mirror};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
-use corniche_pipeline::Input;
+use corniche_pipeline::{Input, dev::DevOrder};
 use corniche_rpc::ChainEvent;
-use corniche_types::B256;
+use corniche_store::Store;
+use corniche_types::{B256, Height, Resume};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -60,6 +61,11 @@ pub struct Shared {
     /// Why the node stopped by itself, if it did.
     halt_reason: Mutex<Option<String>>,
     halt_signal: Notify,
+    /// Where ordering resumes after everything that was given to the disk.
+    pub resume: Mutex<Resume>,
+    /// The writer's store, once its thread has ended; wanted by a development chain that goes back.
+    pub left: Mutex<Option<Store>>,
+    pub keep_store: std::sync::atomic::AtomicBool,
     /// Set when the disk is nearly full: no transactions are taken any more.
     pub refusing: std::sync::atomic::AtomicBool,
 }
@@ -78,6 +84,9 @@ impl Shared {
             target: AtomicU64::new(0),
             halt_reason: Mutex::default(),
             halt_signal: Notify::new(),
+            resume: Mutex::default(),
+            left: Mutex::default(),
+            keep_store: false.into(),
             refusing: false.into(),
         }
     }
@@ -95,6 +104,40 @@ impl Shared {
             self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
         }
         receiver
+    }
+
+    /// Tells a development chain what to do; the answer is the hash of the last block that it made for that, if any.
+    pub fn order(&self, order: DevOrder) -> oneshot::Receiver<Submitted> {
+        let (sender, receiver) = oneshot::channel();
+        let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
+        self.waiting().insert(reply, sender);
+        // Behind the transactions that came before it.
+        if self.inbox.transaction(Input::Dev { order, reply }).is_err() {
+            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+        }
+        receiver
+    }
+
+    /// What is known of a chain that was just opened.
+    pub fn starts_at(&self, height: Height, certified: Height, base_fee: u64, resume: Resume) {
+        self.resumes_at(resume);
+        self.counters.head.store(height.0, Ordering::Relaxed);
+        self.counters.finalized.store(certified.0, Ordering::Relaxed);
+        self.next_base_fee.store(base_fee, Ordering::Relaxed);
+    }
+
+    pub fn resumes_at(&self, resume: Resume) {
+        *self.resume.lock().expect("invariant: nobody panics while holding the resume point") = resume;
+    }
+
+    /// After the threads ended: everything but the numbers as it was at the start. Who waits for an answer is told that there will
+    /// be none.
+    pub fn start_over(&self) {
+        self.inbox.reopen();
+        self.mirror.clear();
+        self.waiting().clear();
+        self.early.store(0, Ordering::Relaxed);
+        self.target.store(0, Ordering::Relaxed);
     }
 
     pub fn answer(&self, reply: u64, answer: Submitted) {

@@ -1,11 +1,11 @@
 //! The first half: running a block's transactions and writing what they changed.
 
 use super::{ExecutionStart, VerifiedTransaction};
-use crate::BlockPlan;
+use crate::{BlockPlan, dev};
 use corniche_executor::{
     Alone, BlockOutput, Candidate, Pool, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
 };
-use corniche_state::{State, StateView};
+use corniche_state::{Overlay, State, StateView};
 use corniche_types::{Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct Runner {
     state: State,
     parent: Parent,
     pool: Arc<dyn Pool>,
+    /// A development chain: words among the transactions set accounts.
+    obeys_words: bool,
     /// `None`: nothing is run before it is ordered.
     speculator: Option<Speculator>,
     statistics: Statistics,
@@ -69,6 +71,7 @@ impl Runner {
             state: start.state.clone(),
             parent: Parent::of_header(&start.head, start.gas_in_second),
             pool: Arc::new(Alone),
+            obeys_words: false,
             speculator: None,
             statistics: Statistics::default(),
         }
@@ -84,6 +87,12 @@ impl Runner {
     #[must_use]
     pub fn speculating(self, limits: SpeculationLimits) -> Self {
         Self { speculator: Some(Speculator::new(limits)), ..self }
+    }
+
+    /// On a development chain; see [`crate::dev`].
+    #[must_use]
+    pub fn obeying_words(self, obeys_words: bool) -> Self {
+        Self { obeys_words, ..self }
     }
 
     /// What running blocks took so far.
@@ -195,7 +204,11 @@ impl Runner {
         plan.ordered.iter().zip(verified).map(candidate).collect()
     }
 
-    fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], output: BlockOutput) -> Ran {
+    fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], mut output: BlockOutput) -> Ran {
+        if self.obeys_words {
+            let said = dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes });
+            output.changes.merge(said);
+        }
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);
         let returned = returned_transactions(&output.skipped, candidates);

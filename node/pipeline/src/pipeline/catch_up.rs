@@ -95,7 +95,8 @@ impl Pipeline {
     pub(super) fn rejoin(&mut self, now: TimestampMs, records: Vec<(Ticket, Bytes)>) {
         let Some(build) = self.engine_factory.as_ref().filter(|_| self.mode == Mode::Rejoining) else { return };
         let resume = self.appended_resume.clone();
-        self.builder = BlockBuilder::new(&self.genesis, self.appended_ordering.as_ref(), resume.clone());
+        self.builder =
+            BlockBuilder::new(&self.genesis, self.appended_ordering.as_ref(), resume.clone()).obeying_words(self.dev.is_some());
         self.engine = Some(build(records, resume, now));
         self.mode = Mode::Ordering;
         self.stuck_since = None;

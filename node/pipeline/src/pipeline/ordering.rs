@@ -54,7 +54,7 @@ impl Pipeline {
     pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
         let Some((bytes, gas)) = self.wanted else { return false };
         let overloaded = self.plans.len() >= PLANS_WAITING;
-        let batch = if overloaded { None } else { self.pool.cut(bytes, gas, &self.view(), self.base_fee) };
+        let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
         // An open block needs later commits to close, so rounds go on with empty proposals.
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };

@@ -64,7 +64,9 @@ impl Pipeline {
             let own = self.own;
             let returned: Vec<_> =
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
+            let executed = self.with_accounts_set(executed, &committed.block.ordered);
             self.pool.on_block(&self.view(), self.base_fee, &executed, &returned);
+            self.answer_obeyed(&committed.block.ordered, hash);
             self.certifier.executed(height, hash);
             if let Some(certificate) = self.followed_certificates.remove(&height) {
                 self.certifier.certificate(certificate);

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, SyncProgress};
 use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
@@ -39,6 +39,8 @@ pub const AUTHOR: ValidatorIndex = ValidatorIndex(2);
 pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1");
 
 pub struct TestChain {
+    /// What it was told as a development chain.
+    pub told: Mutex<Vec<DevOrder>>,
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
     state: State,
     tree: SharedTree,
@@ -179,6 +181,7 @@ impl TestChain {
             ..Header::default()
         };
         Self {
+            told: Mutex::default(),
             blocks: RwLock::new(vec![Arc::new(ChainBlock::genesis(header))]),
             state,
             tree,
@@ -447,6 +450,10 @@ impl Backend for TestChain {
         Some(Arc::new(OldState { changes, whole }))
     }
 
+    fn dev(&self) -> Option<&dyn DevChain> {
+        Some(self)
+    }
+
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
         if let Some(refusal) = self.refusal.lock().unwrap().take() {
             return Box::pin(async { Err(refusal) });
@@ -634,3 +641,25 @@ const RELAY_MODULE: &str = r#"(module
     (drop (call $returned (i32.const 65536) (i32.const 0) (i32.load (i32.const 128))))
     (call $result (i32.const 65536) (i32.load (i32.const 128)))
     (select (local.get $status) (i32.const 0) (i32.eq (local.get $how) (i32.load8_u (i32.const 1024))))))"#;
+
+/// It obeys, and remembers what it was told.
+impl DevChain for TestChain {
+    fn keys(&self) -> Vec<EthereumKey> {
+        vec![key()]
+    }
+
+    fn automine(&self) -> bool {
+        true
+    }
+
+    fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
+        let number = match &order {
+            DevOrder::Skip { seconds } => *seconds,
+            DevOrder::Next { timestamp } => *timestamp,
+            DevOrder::Snapshot | DevOrder::Revert { .. } => 1,
+            _ => 0,
+        };
+        self.told.lock().unwrap().push(order);
+        Box::pin(async move { Ok(number) })
+    }
+}

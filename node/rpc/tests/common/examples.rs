@@ -103,6 +103,31 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::OtsGetContractCreator, json!([ECHO])),
         (Method::Web3Sha3, json!(["0x68656c6c6f20776f726c64"])),
     ];
+    let word = alloy_primitives::B256::with_last_byte(7);
+    for (methods, params) in [
+        ([Method::HardhatMine, Method::AnvilMine], json!(["0x2", 60])),
+        ([Method::HardhatSetBalance, Method::AnvilSetBalance], json!([FUNDED, "0x7"])),
+        ([Method::HardhatSetNonce, Method::AnvilSetNonce], json!([FUNDED, "0x7"])),
+        ([Method::HardhatSetCode, Method::AnvilSetCode], json!([ECHO, "0x"])),
+        ([Method::HardhatSetStorageAt, Method::AnvilSetStorageAt], json!([ECHO, "0x3", word])),
+        ([Method::HardhatImpersonateAccount, Method::AnvilImpersonateAccount], json!([ECHO])),
+        ([Method::HardhatStopImpersonatingAccount, Method::AnvilStopImpersonatingAccount], json!([ECHO])),
+        ([Method::HardhatGetAutomine, Method::AnvilGetAutomine], json!([])),
+    ] {
+        methods.iter().for_each(|method| all.push((*method, params.clone())));
+    }
+    all.extend([
+        (Method::EvmMine, json!([])),
+        (Method::EvmMine, json!([1_700_000_000])),
+        (Method::EvmMine, json!([{"blocks": 3, "timestamp": "0x655"}])),
+        (Method::EvmIncreaseTime, json!([60])),
+        (Method::EvmSetNextBlockTimestamp, json!(["0x7fffffff"])),
+        (Method::EvmSnapshot, json!([])),
+        (Method::EvmRevert, json!(["0x1"])),
+        (Method::EvmSetAutomine, json!([true])),
+        (Method::EvmSetIntervalMining, json!([0])),
+        (Method::EthSendTransaction, json!([{"from": FUNDED, "to": ECHO, "value": "0x1", "nonce": "0x9"}])),
+    ]);
     for block in ["0x0", "0x1", "0x2", "0xffff", "earliest", "latest", "pending", "safe", "finalized"] {
         all.push((Method::EthGetBlockByNumber, json!([block, false])));
         all.push((Method::EthGetBlockByNumber, json!([block, true])));

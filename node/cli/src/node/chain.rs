@@ -1,0 +1,291 @@
+//! A chain as its data directory has it, made ready to run: store, state, virtual machine, engine and pipeline.
+
+use super::{
+    NodeConfig,
+    backend::{Dag, View},
+    clock,
+};
+use crate::{
+    engines,
+    exit::{Exit, Failed},
+    keys::ValidatorKeys,
+    threads::Threads,
+};
+use anyhow::{Context, bail};
+use corniche_admission::{PoolConfig, Rotation};
+use corniche_engine::{Committee, Verifier};
+use corniche_executor::{Alone, Pool, SpeculationLimits};
+use corniche_pipeline::{CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup};
+use corniche_state::{SharedTree, State};
+use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
+use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
+use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// More are not started: instances of contracts take address space for each.
+const MAX_EXECUTION_THREADS: usize = 16;
+
+/// Blocks between two checkpoints, and from the last one to the head, of a node that keeps old states on disk: those that are not there yet have
+/// to be in memory, which holds several times as many.
+const HISTORY_STEP: u64 = 32;
+
+/// Whose chain it is and where it lies.
+pub struct Site {
+    pub config: NodeConfig,
+    pub genesis: Arc<Genesis>,
+    /// A validator's keys, and its place in the genesis; `None`: a full node.
+    pub keys: Option<ValidatorKeys>,
+    pub own: Option<ValidatorIndex>,
+    pub data: PathBuf,
+    /// A development chain, which is told more than transactions.
+    pub dev: bool,
+}
+
+/// Taken up where it ended.
+pub struct Chain {
+    pub store: Store,
+    pub state: State,
+    pub tree: SharedTree,
+    pub vm: Vm,
+    pub verifier: Option<Arc<dyn Verifier>>,
+    pub pipeline: Pipeline,
+    pub runner: Runner,
+    pub sealer: Sealer,
+    pub threads: Arc<dyn Pool>,
+    pub height: Height,
+    pub certified: Height,
+    pub resume: Resume,
+    /// Of the next block, were it made now.
+    pub base_fee: u64,
+}
+
+impl Site {
+    pub fn new(
+        config: NodeConfig,
+        genesis: Genesis,
+        keys: Option<ValidatorKeys>,
+        data: PathBuf,
+        dev: bool,
+    ) -> anyhow::Result<Self> {
+        let own = own_place(&genesis, keys.as_ref())?;
+        Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev })
+    }
+
+    /// What the store of this chain is opened with.
+    pub fn options(&self) -> Options {
+        // Only a validator's engine has something to tell.
+        let trace_bytes = if self.own.is_some() { self.config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
+        let (default, history) = (Options::default(), self.config.state.history);
+        Options {
+            backend: self.config.index,
+            trace_bytes,
+            history,
+            checkpoint_lag: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_lag },
+            checkpoint_blocks: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_blocks },
+            ..default
+        }
+    }
+
+    fn keeps_history(&self) -> bool {
+        self.config.state.history != History::Off
+    }
+
+    /// Opens it; with the virtual machine of an earlier opening, or one of its own.
+    pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
+        let (genesis, limits) = (&self.genesis, &self.config.limits);
+        let (store, recovered) = Store::open(&self.data, genesis, Options { rebuild, ..self.options() })?;
+        if let Some(keys) = &self.keys {
+            claim(&self.data, keys)?;
+        }
+        report(&recovered)?;
+        let reader = store.reader();
+        let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
+        let vm = match vm {
+            Some(vm) => vm,
+            None => Vm::new(&vm_config(threads), Arc::new(CodeOnDisk(store.code_cache())))?,
+        };
+        let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
+        let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
+        let start = Start::new(&reader, &recovered, certified);
+        let state = recovered.state.clone();
+        let stage = ExecutionStage::new(
+            genesis.clone(),
+            vm.clone(),
+            ExecutionStart {
+                state: state.clone(),
+                tree: recovered.tree,
+                head: start.head.clone(),
+                gas_in_second: start.gas_in_second,
+            },
+        );
+        let base_fee = stage.base_fee_at(clock::now().0 / 1000);
+        let (runner, sealer) = stage.split();
+        let tree = sealer.tree();
+        let runner = if limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
+        // The execution thread is one already.
+        let threads: Arc<dyn Pool> = if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(Alone) };
+        let runner = runner.on(threads.clone()).obeying_words(self.dev);
+        let resume = recovered.resume.clone();
+        let least_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
+        let own_key = self.own.zip(self.keys.as_ref().map(|keys| keys.bls.clone()));
+        let pipeline = Pipeline::new(Setup {
+            genesis: genesis.clone(),
+            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
+            engine_factory,
+            records: recovered.safety,
+            state: state.clone(),
+            head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
+            head_hash: header_hash(&start.head),
+            base_fee,
+            resume: recovered.resume,
+            certificate: recovered.certificate.as_deref().cloned(),
+            uncertified: start.uncertified,
+            recent_states: limits.recent_states.max(least_recent),
+            pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
+            rotation: Some(start.rotation),
+            dev: self.dev,
+            now: clock::now(),
+        });
+        let height = start.height;
+        Ok(Chain { resume, store, state, tree, vm, verifier, pipeline, runner, sealer, threads, height, certified, base_fee })
+    }
+
+    pub fn is_validator(&self) -> bool {
+        self.own.is_some()
+    }
+}
+
+impl Chain {
+    /// What RPC reads of it.
+    pub fn view(&self, is_validator: bool) -> View {
+        let dag = match (is_validator, self.trace()) {
+            (false, _) => Dag::FullNode,
+            (true, None) => Dag::NotTraced,
+            (true, Some(trace)) => Dag::Traced(trace),
+        };
+        View { reader: self.store.reader(), state: self.state.clone(), tree: self.tree.clone(), dag }
+    }
+
+    pub fn trace(&self) -> Option<Trace> {
+        self.store.trace()
+    }
+}
+
+/// Tells the operator what was found; an error when the node must not go on.
+fn report(recovered: &Recovered) -> anyhow::Result<()> {
+    if recovered.safety_lost {
+        tracing::warn!("the safety log is gone: this validator asks a quorum what it signed before it votes");
+    }
+    if let Some(why) = &recovered.rebuilt {
+        tracing::warn!(why, "state and indices were built again from the log");
+    }
+    if let Some(certificate) = &recovered.divergence {
+        let message = format!("this node executed block {} differently than a quorum; see docs/operate.md", certificate.height);
+        return Err(Failed::new(Exit::Halted, message).into());
+    }
+    Ok(())
+}
+
+fn vm_config(executors: usize) -> VmConfig {
+    let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
+    let executors = u32::try_from(executors).expect("clamped by the caller");
+    VmConfig { executors, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
+}
+
+/// Which validator of the genesis the keys belong to.
+fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
+    let Some(keys) = keys else { return Ok(None) };
+    let index = keys.index_in(genesis)?;
+    let index = index.context("these keys are of no validator in this genesis; without keys the node is a full node")?;
+    Ok(Some(index))
+}
+
+/// A data directory belongs to one validator: on another's, it would not find what it signed itself.
+pub fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+    let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
+    match std::fs::read_to_string(&path) {
+        Ok(owner) if owner.trim() == own => Ok(()),
+        Ok(owner) => bail!(
+            "{} belongs to the validator with the consensus key {}, these keys are of {own}; start each on its own directory",
+            data.display(),
+            owner.trim()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::write(&path, own + "\n").with_context(|| format!("cannot write {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Where execution and certification continue.
+struct Start {
+    height: Height,
+    head: Header,
+    gas_in_second: u64,
+    uncertified: Vec<(Height, B256)>,
+    rotation: Rotation,
+}
+
+impl Start {
+    fn new(reader: &Reader, recovered: &Recovered, certified: Height) -> Self {
+        let height = recovered.head.height();
+        let head = header_at(reader, height);
+        let mut gas_in_second = 0;
+        let mut below = height;
+        while below > Height(0) {
+            let header = header_at(reader, below);
+            if header.timestamp != head.timestamp {
+                break;
+            }
+            gas_in_second += header.gas_used;
+            below = Height(below.0 - 1);
+        }
+        let uncertified = (certified.0 + 1..=height.0)
+            .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
+            .collect();
+        // As many as a rotation has, which are thousands where blocks come fast.
+        let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
+        Self { height, head, gas_in_second, uncertified, rotation: Rotation::of_chain(down) }
+    }
+}
+
+pub fn header_at(reader: &Reader, height: Height) -> Header {
+    reader.header(height).expect("invariant: every height up to the head is stored")
+}
+
+/// Compiled contracts in the data directory.
+struct CodeOnDisk(CodeCache);
+
+impl ModuleCache for CodeOnDisk {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.get(&key.0)
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.put(&key.0, artefact);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_of_another_validator_is_refused_naming_both() {
+        let directory = tempfile::tempdir().unwrap();
+        let [owner, other] = [1, 2].map(|seed| ValidatorKeys::from_seed([seed; 32]));
+        claim(directory.path(), &owner).unwrap();
+        claim(directory.path(), &owner).unwrap();
+        let refusal = claim(directory.path(), &other).unwrap_err().to_string();
+        for key in [&owner, &other] {
+            assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
+        }
+        claim(directory.path(), &owner).unwrap();
+        // What is not text at all is nobody's.
+        std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
+        assert!(claim(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
+    }
+}

@@ -1,0 +1,290 @@
+//! What tools for tests ask of a development chain, over a real socket: blocks and time on demand, snapshots, accounts as they
+//! should be, transactions that nobody signed.
+
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// A development chain as a process of its own.
+struct Node {
+    process: Child,
+    rpc: String,
+    chain_id: u64,
+}
+
+impl Node {
+    fn start(arguments: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_corniche"))
+            .args(["dev", "--port", "0", "--json"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let says: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no chain: {line}"));
+        let rpc = says["rpc"].as_str().unwrap().trim_start_matches("http://").to_owned();
+        Self { process, rpc, chain_id: says["chainId"].as_u64().unwrap() }
+    }
+
+    fn on(data: &Path) -> Self {
+        Self::start(&["--data", data.to_str().unwrap()])
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let mut stream = TcpStream::connect(&self.rpc).unwrap();
+        let (host, length) = (&self.rpc, body.len());
+        let head = "Content-Type: application/json\r\nConnection: close";
+        write!(stream, "POST / HTTP/1.1\r\nHost: {host}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let json = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+        serde_json::from_str(json).unwrap_or_else(|_| panic!("{method}: {answer}"))
+    }
+
+    fn call(&self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, &params);
+        assert!(answer.get("error").is_none(), "{method} {params}: {answer}");
+        answer["result"].clone()
+    }
+
+    fn error(&self, method: &str, params: Value) -> (i64, String) {
+        let error = self.answer(method, &params)["error"].clone();
+        (error["code"].as_i64().unwrap_or_default(), error["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn number(&self, method: &str, params: Value) -> u64 {
+        quantity(&self.call(method, params))
+    }
+
+    fn height(&self) -> u64 {
+        self.number("eth_blockNumber", json!([]))
+    }
+
+    fn time(&self, height: u64) -> u64 {
+        quantity(&self.call("eth_getBlockByNumber", json!([format!("{height:#x}"), false]))["timestamp"])
+    }
+
+    fn accounts(&self) -> Vec<String> {
+        let accounts = self.call("eth_accounts", json!([]));
+        accounts.as_array().unwrap().iter().map(|account| account.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Sends one wei, and waits for the receipt.
+    fn pay(&self, from: &str, to: &str) -> Value {
+        let hash = self.call("eth_sendTransaction", json!([{"from": from, "to": to, "value": "0x1"}]));
+        self.receipt(&hash)
+    }
+
+    fn receipt(&self, hash: &Value) -> Value {
+        // Each look is a request, so this waits without a clock; a chain that makes no block would run out of them.
+        let look = || Some(self.call("eth_getTransactionReceipt", json!([hash]))).filter(Value::is_object);
+        (0..20_000).find_map(|_| look()).expect("a receipt")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn quantity(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_else(|| panic!("{value}"));
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap()
+}
+
+const NOBODY: &str = "0x00000000000000000000000000000000000000aa";
+const STRANGER: &str = "0x1111111111111111111111111111111111111111";
+
+#[test]
+fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
+    let node = Node::start(&[]);
+    let before = node.height();
+    assert_eq!(node.call("evm_mine", json!([])), json!("0x0"));
+    assert_eq!(node.height(), before + 1);
+    assert_eq!(node.call("hardhat_mine", json!(["0x5", "0x3c"])), json!(true));
+    assert_eq!(node.height(), before + 6);
+    let times: Vec<u64> = (before + 2..=before + 6).map(|height| node.time(height)).collect();
+    assert!(times.windows(2).all(|pair| pair[1] == pair[0] + 60), "{times:?}");
+    assert_eq!(node.call("anvil_mine", json!([3])), Value::Null);
+    assert_eq!(node.height(), before + 9);
+    node.call("evm_mine", json!([{"blocks": 2}]));
+    assert_eq!(node.height(), before + 11);
+    // More than one batch holds.
+    node.call("hardhat_mine", json!(["0x4e2"]));
+    assert_eq!(node.height(), before + 11 + 1_250);
+    let (code, message) = node.error("hardhat_mine", json!(["0x2711"]));
+    assert_eq!((code, message.as_str()), (-32000, "cannot do that: at most 10000 blocks at once, not 10001"));
+
+    let time = node.time(node.height());
+    node.call("evm_setNextBlockTimestamp", json!([time + 1_000]));
+    let payer = &node.accounts()[0];
+    let height = quantity(&node.pay(payer, NOBODY)["blockNumber"]);
+    assert_eq!(node.time(height), time + 1_000, "of a transaction's block, too");
+    assert_eq!(node.call("evm_increaseTime", json!(["0xe10"])), json!(3_600));
+    node.call("evm_mine", json!([]));
+    assert!((time + 4_600..time + 4_700).contains(&node.time(node.height())));
+    node.call("evm_mine", json!([time + 9_000]));
+    assert_eq!(node.time(node.height()), time + 9_000);
+    let (code, message) = node.error("evm_setNextBlockTimestamp", json!([time]));
+    assert_eq!(code, -32000);
+    assert!(message.ends_with("a block cannot be earlier than the one before"), "{message}");
+}
+
+#[test]
+fn without_automine_transactions_wait_for_a_block() {
+    let node = Node::start(&[]);
+    node.call("evm_setAutomine", json!([false]));
+    assert_eq!(node.call("hardhat_getAutomine", json!([])), json!(false));
+    let accounts = node.accounts();
+    let sent: Vec<Value> = (0..3)
+        .map(|_| node.call("eth_sendTransaction", json!([{"from": accounts[0], "to": NOBODY, "gas": "0x5208"}])))
+        .collect();
+    let snapshot = node.height();
+    // A setter makes its own block and takes none of them.
+    node.call("hardhat_setBalance", json!([NOBODY, "0x7"]));
+    assert!(sent.iter().all(|hash| node.call("eth_getTransactionReceipt", json!([hash])).is_null()));
+    node.call("evm_mine", json!([]));
+    let heights: Vec<u64> = sent.iter().map(|hash| quantity(&node.receipt(hash)["blockNumber"])).collect();
+    assert_eq!(heights, vec![snapshot + 2; 3], "all in one block");
+    // A block by itself every few milliseconds takes what there is.
+    node.call("evm_setIntervalMining", json!([20]));
+    node.pay(&accounts[1], NOBODY);
+}
+
+#[test]
+fn accounts_are_as_they_were_set_also_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let slot = format!("0x{:064x}", 5);
+    let value = format!("0x{:064x}", 9);
+    // Anything that is a module will do.
+    let code = "0x0061736d01000000";
+    for prefix in ["hardhat", "anvil"] {
+        let done = |result: Value| assert_eq!(result, if prefix == "hardhat" { json!(true) } else { Value::Null });
+        done(node.call(&format!("{prefix}_setBalance"), json!([STRANGER, "0xde0b6b3a7640000"])));
+        done(node.call(&format!("{prefix}_setNonce"), json!([STRANGER, "0x5"])));
+        done(node.call(&format!("{prefix}_setStorageAt"), json!([NOBODY, "0x5", value])));
+    }
+    let refused = node.error("hardhat_setCode", json!([NOBODY, "0x6001600255"]));
+    assert!(refused.0 == -32602 && refused.1.contains("no WebAssembly"), "EVM code: {refused:?}");
+    let with_code = node.answer("hardhat_setCode", &json!([NOBODY, code]));
+    let is_set = with_code.get("error").is_none();
+    node.call("evm_increaseTime", json!([86_400]));
+    node.call("evm_mine", json!([]));
+    let (height, time) = (node.height(), node.time(node.height()));
+    let look = |node: &Node| {
+        assert_eq!(node.number("eth_getBalance", json!([STRANGER, "latest"])), 1_000_000_000_000_000_000);
+        assert_eq!(node.number("eth_getTransactionCount", json!([STRANGER, "latest"])), 5);
+        assert_eq!(node.call("eth_getStorageAt", json!([NOBODY, slot, "latest"])), json!(value));
+        if is_set {
+            assert_eq!(node.call("eth_getCode", json!([NOBODY, "latest"])), json!(code));
+        }
+    };
+    look(&node);
+    let chain_id = node.chain_id;
+    drop(node);
+    let node = Node::on(directory.path());
+    look(&node);
+    assert_eq!((node.height(), node.chain_id), (height, chain_id));
+    node.call("evm_mine", json!([]));
+    let next = node.time(node.height());
+    assert!((time..time + 600).contains(&next), "its clock is still ahead: {next}, before {time}");
+    assert_ne!(Node::start(&[]).chain_id, chain_id, "another chain has another id");
+}
+
+#[test]
+fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let accounts = node.accounts();
+    node.pay(&accounts[0], NOBODY);
+    let (snapshot, height) = (node.call("evm_snapshot", json!([])), node.height());
+    let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let filter = node.call("eth_newBlockFilter", json!([]));
+    let later = node.call("evm_snapshot", json!([]));
+    let gone: Vec<Value> = (0..3).map(|_| node.pay(&accounts[0], NOBODY)).collect();
+    node.call("hardhat_setBalance", json!([STRANGER, "0x5"]));
+    node.call("evm_increaseTime", json!([1_000_000]));
+    node.call("evm_mine", json!([]));
+    // One that waits behind a gap goes, too.
+    let waiting = json!([{"from": accounts[1], "to": NOBODY, "nonce": "0x9", "gas": "0x5208"}]);
+    let waiting = node.call("eth_sendTransaction", waiting);
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+
+    let look = |node: &Node| {
+        assert_eq!(node.height(), height);
+        assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])), newest);
+        assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 1);
+        assert_eq!(node.number("eth_getBalance", json!([STRANGER, "latest"])), 0);
+        assert_eq!(node.number("eth_getTransactionCount", json!([accounts[0], "pending"])), 1);
+        let hashes = gone.iter().map(|receipt| &receipt["transactionHash"]).chain([&waiting]);
+        assert!(hashes.into_iter().all(|hash| node.call("eth_getTransactionByHash", json!([hash])).is_null()));
+        assert!(node.call("eth_getBlockByHash", json!([gone[0]["blockHash"], false])).is_null());
+    };
+    look(&node);
+    let old = node.call("eth_getFilterChanges", json!([filter]));
+    assert_eq!(old, json!([]), "what it was not told of and is gone");
+    assert_eq!(node.call("evm_revert", json!([later])), json!(false), "it came after");
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(false), "it was used");
+
+    // A restart finds the shorter chain.
+    drop(node);
+    let node = Node::on(directory.path());
+    look(&node);
+    for round in 0..3 {
+        let snapshot = node.call("evm_snapshot", json!([]));
+        let receipt = node.pay(&accounts[0], STRANGER);
+        assert_eq!(quantity(&receipt["blockNumber"]), height + 1, "round {round}");
+        let mined = node.call("evm_mine", json!([]));
+        assert_eq!(mined, json!("0x0"));
+        assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+        assert_eq!(node.height(), height);
+    }
+    let receipt = node.pay(&accounts[0], STRANGER);
+    assert_eq!(receipt["status"], json!("0x1"));
+    let finalized = || quantity(&node.call("eth_getBlockByNumber", json!(["finalized", false]))["number"]);
+    assert!((0..20_000).any(|_| finalized() == height + 1), "blocks are certified again");
+}
+
+#[test]
+fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    assert_eq!(accounts.len(), 10);
+    let (code, message) = node.error("eth_sendTransaction", json!([{"from": STRANGER, "to": NOBODY}]));
+    assert_eq!((code, message.to_lowercase()), (-32000, format!("unknown account: {STRANGER}")));
+    node.call("hardhat_setBalance", json!([STRANGER, "0xde0b6b3a7640000"]));
+    node.call("hardhat_impersonateAccount", json!([STRANGER]));
+    for more in [json!({}), json!({"gasPrice": "0x2540be400"}), json!({"maxFeePerGas": "0x2540be400"})] {
+        let mut request = json!({"from": STRANGER, "to": NOBODY, "value": "0x3"});
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let receipt = node.receipt(&node.call("eth_sendTransaction", json!([request])));
+        assert_eq!((&receipt["status"], &receipt["from"]), (&json!("0x1"), &json!(STRANGER)));
+        let transaction = node.call("eth_getTransactionByHash", json!([receipt["transactionHash"]]));
+        assert_eq!((&transaction["from"], &transaction["value"]), (&json!(STRANGER), &json!("0x3")));
+        let trace = node.call("debug_traceTransaction", json!([receipt["transactionHash"], {"tracer": "callTracer"}]));
+        assert_eq!(trace["from"], json!(STRANGER));
+    }
+    assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 9);
+    node.call("anvil_stopImpersonatingAccount", json!([STRANGER]));
+    assert_eq!(node.error("eth_sendTransaction", json!([{"from": STRANGER, "to": NOBODY}])).0, -32000);
+}
+
+#[test]
+fn a_chain_that_serves_them_not_says_how_to_switch_them_on() {
+    let node = Node::start(&["--namespaces", "eth,net,web3"]);
+    for method in ["evm_mine", "hardhat_setBalance", "anvil_mine", "eth_sendTransaction"] {
+        let (code, message) = node.error(method, json!([]));
+        assert_eq!(code, -32601, "{method}");
+        assert!(message.contains("--namespaces"), "{message}");
+    }
+}

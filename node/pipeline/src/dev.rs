@@ -1,0 +1,381 @@
+//! What a development chain can be told beside transactions: time, blocks without transactions, accounts as they should be.
+//!
+//! Each [`Word`] stands in the order like a transaction, in a form that is none (no transaction has the type [`TAG`]), so it
+//! goes the way of everything else: engine, block, state, log. A chain that is started again, or executed again from its
+//! ordered bytes, comes to the same blocks. Every other chain skips a word as what it is there, undecodable; only a pipeline
+//! that was told so ([`crate::Setup::dev`]) makes or follows them.
+//!
+//! ```text
+//! Set… ─╮                                     ╭─▶ BlockBuilder: Time, End
+//! Mine ─┼─▶ Dev (waits for the engine) ─▶ batch of words and transactions ─┤
+//! Time ─╯                                     ╰─▶ Runner: Set…
+//! ```
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_admission::batch::{self, MIN_TRANSACTION_BYTES};
+use corniche_engine::Batch;
+use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};
+use corniche_types::{Address, B256, Bytes, OrderedTransaction, TimestampMs, U256, keccak256};
+use std::collections::VecDeque;
+
+/// First byte of a word: a type that no transaction has.
+const TAG: u8 = 0x7f;
+/// Jobs that wait for the engine; more are refused.
+const MOST_WAITING: usize = 4_096;
+/// Blocks of one order that go into one batch.
+const BLOCKS_TOGETHER: u64 = 1_000;
+/// Room that a batch has for words beside what is cut from the pool.
+pub(crate) const WORDS_BYTES: u32 = 256 << 10;
+/// Most blocks that one order may ask for.
+pub const MOST_BLOCKS: u64 = 10_000;
+
+/// See the module documentation.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Word {
+    /// The block that goes on has this time.
+    Time(TimestampMs),
+    /// The block ends here, with transactions or without. The number names it to who asked for it; 0: nobody.
+    End(u64),
+    SetBalance(Address, U256),
+    SetNonce(Address, u64),
+    SetCode(Address, Bytes),
+    SetStorage(Address, B256, B256),
+}
+
+impl Word {
+    /// As long as a batch's entry has to be.
+    pub fn encode(&self) -> Bytes {
+        let body = borsh::to_vec(self).expect("writing into memory cannot fail");
+        let mut raw = [&[TAG][..], &body].concat();
+        raw.resize(raw.len().max(MIN_TRANSACTION_BYTES), 0);
+        raw.into()
+    }
+
+    /// `None` for transactions and everything else.
+    pub fn decode(raw: &[u8]) -> Option<Self> {
+        let mut body = raw.strip_prefix(&[TAG])?;
+        let word = Self::deserialize(&mut body).ok()?;
+        body.iter().all(|byte| *byte == 0).then_some(word)
+    }
+
+    /// Whose account it changes.
+    pub fn account(&self) -> Option<Address> {
+        match self {
+            Self::Time(_) | Self::End(_) => None,
+            Self::SetBalance(address, _)
+            | Self::SetNonce(address, _)
+            | Self::SetCode(address, _)
+            | Self::SetStorage(address, ..) => Some(*address),
+        }
+    }
+}
+
+/// What the words of a block come to, on top of `view`.
+pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView) -> Changes {
+    let mut changes = Changes::default();
+    for word in ordered.iter().filter_map(|ordered| Word::decode(&ordered.raw)) {
+        let Some(address) = word.account() else { continue };
+        let mut account = (Overlay { base: view, changes: &changes }).account(&address).unwrap_or_default();
+        match word {
+            Word::SetBalance(_, balance) => account.balance = balance,
+            Word::SetNonce(_, nonce) => account.nonce = nonce,
+            Word::SetCode(_, code) => set_code(&mut account, code, &mut changes),
+            Word::SetStorage(_, slot, value) => {
+                changes.storage.insert((address, slot), value);
+                // An account that does not exist has no storage.
+                account.nonce = account.nonce.max(u64::from(account.is_empty()));
+            }
+            Word::Time(_) | Word::End(_) => {}
+        }
+        changes.accounts.insert(address, (!account.is_empty()).then_some(account));
+    }
+    changes
+}
+
+fn set_code(account: &mut Account, code: Bytes, changes: &mut Changes) {
+    if code.is_empty() {
+        (account.code_hash, account.abi_version, account.gas_version) = (KECCAK_EMPTY, 0, 0);
+    } else {
+        account.code_hash = keccak256(&code);
+        (account.abi_version, account.gas_version) = (ABI_VERSION, GAS_VERSION);
+        changes.code.insert(account.code_hash, code);
+    }
+}
+
+/// What somebody asks of a development chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DevOrder {
+    /// So many blocks, `apart` seconds from each other (`None`: as the clock says); what is in the pool goes into the first.
+    Mine { blocks: u64, apart: Option<u64> },
+    /// A block of its own in which these accounts are as said. Words other than setters do nothing.
+    Set(Vec<Word>),
+    /// The clock goes on from there, later or earlier, with the next block; never before the newest block.
+    Skip { ms: i64 },
+    /// The next block has this time, and the clock goes on from there.
+    Next { time: TimestampMs },
+    /// Whether transactions make blocks by themselves.
+    Automine(bool),
+    /// A block every so many milliseconds; 0: none.
+    Interval { ms: u64 },
+}
+
+/// The development side of a pipeline.
+#[derive(Debug)]
+pub(crate) struct Dev {
+    /// What the clock of the chain is ahead of the node's, in milliseconds.
+    ahead: i64,
+    /// The next block's time, once.
+    next: Option<TimestampMs>,
+    /// The time of the newest block that was asked for.
+    newest: TimestampMs,
+    pub automine: bool,
+    interval: u64,
+    interval_ends: Option<TimestampMs>,
+    jobs: VecDeque<(DevOrder, u64)>,
+}
+
+impl Dev {
+    /// Goes on after a block of this time.
+    pub fn new(newest: TimestampMs, now: TimestampMs) -> Self {
+        // A clock that was set ahead is ahead after a restart as well: blocks never go back.
+        let ahead = difference(newest, now).max(0);
+        Self { ahead, next: None, newest, automine: true, interval: 0, interval_ends: None, jobs: VecDeque::new() }
+    }
+
+    /// The chain's clock.
+    pub fn time(&self, now: TimestampMs) -> TimestampMs {
+        TimestampMs(now.0.saturating_add_signed(self.ahead)).max(self.newest)
+    }
+
+    /// True when the answer comes with a block; false when there is none to wait for.
+    pub fn take(&mut self, now: TimestampMs, order: DevOrder, id: u64) -> Result<bool, &'static str> {
+        match order {
+            DevOrder::Skip { ms } => self.ahead = self.ahead.saturating_add(ms),
+            DevOrder::Next { time } if time < self.newest => return Err("a block cannot be earlier than the one before"),
+            DevOrder::Next { time } => self.next = Some(time),
+            DevOrder::Automine(automine) => self.automine = automine,
+            DevOrder::Interval { ms } => {
+                self.interval = ms;
+                self.interval_ends = (ms > 0).then(|| TimestampMs(now.0.saturating_add(ms)));
+            }
+            DevOrder::Mine { blocks: 0, .. } => {}
+            DevOrder::Mine { .. } | DevOrder::Set(_) => {
+                if self.jobs.len() >= MOST_WAITING {
+                    return Err("too many blocks are waited for");
+                }
+                self.push(order, id);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A batch has no room for the words of very many blocks.
+    fn push(&mut self, order: DevOrder, id: u64) {
+        let (mut left, apart) = match order {
+            DevOrder::Mine { blocks, apart } => (blocks, apart),
+            other => return self.jobs.push_back((other, id)),
+        };
+        while left > 0 {
+            let blocks = left.min(BLOCKS_TOGETHER);
+            left -= blocks;
+            self.jobs.push_back((DevOrder::Mine { blocks, apart }, if left == 0 { id } else { 0 }));
+        }
+    }
+
+    /// When a block is due by itself.
+    pub fn deadline(&self) -> Option<TimestampMs> {
+        self.interval_ends
+    }
+
+    pub fn tick(&mut self, now: TimestampMs) {
+        if self.interval_ends.is_some_and(|ends| ends <= now) {
+            self.interval_ends = Some(TimestampMs(now.0.saturating_add(self.interval)));
+            if self.jobs.is_empty() {
+                self.jobs.push_back((DevOrder::Mine { blocks: 1, apart: None }, 0));
+            }
+        }
+    }
+
+    /// Whether the next batch is the pool's.
+    pub fn wants_pool(&self) -> bool {
+        match self.jobs.front() {
+            Some((DevOrder::Mine { .. }, _)) => true,
+            Some(_) => false,
+            None => self.automine,
+        }
+    }
+
+    /// The next batch, with what was cut from the pool if that was wanted.
+    pub fn batch(&mut self, now: TimestampMs, cut: Option<Batch>) -> Option<Batch> {
+        let job = self.jobs.pop_front();
+        if job.is_none() && cut.is_none() {
+            return None;
+        }
+        let mut raw = Vec::new();
+        let first = self.next.take();
+        if let Some(first) = first {
+            self.ahead = difference(first, now);
+        }
+        let mut time = first.unwrap_or_else(|| self.time(now));
+        // A clock that nobody touched is the engine's.
+        if first.is_some() || self.ahead != 0 || job.is_some() {
+            raw.push(Word::Time(time).encode());
+        }
+        raw.extend(cut.iter().flat_map(|cut| batch::decode(&cut.bytes)));
+        match job {
+            None => {}
+            Some((DevOrder::Mine { blocks, apart }, id)) => {
+                for _ in 1..blocks {
+                    raw.push(Word::End(0).encode());
+                    time.0 = time.0.saturating_add(apart.unwrap_or(1).saturating_mul(1_000));
+                    raw.push(Word::Time(time).encode());
+                }
+                raw.push(Word::End(id).encode());
+                // The clock goes on from the last of them.
+                self.ahead = self.ahead.max(difference(time, now));
+                if blocks == BLOCKS_TOGETHER && id == 0 {
+                    self.next = Some(TimestampMs(time.0.saturating_add(apart.unwrap_or(1).saturating_mul(1_000))));
+                }
+            }
+            Some((DevOrder::Set(words), id)) => {
+                raw.extend(words.iter().filter(|word| word.account().is_some()).map(Word::encode));
+                raw.push(Word::End(id).encode());
+            }
+            // Those take effect when they come.
+            Some((_, id)) => raw.push(Word::End(id).encode()),
+        }
+        self.newest = self.newest.max(time);
+        Some(Batch { bytes: batch::encode(&raw) })
+    }
+}
+
+fn difference(time: TimestampMs, now: TimestampMs) -> i64 {
+    i64::try_from(i128::from(time.0) - i128::from(now.0)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::EmptyState;
+
+    fn words(batch: Option<Batch>) -> Vec<Word> {
+        batch::decode(&batch.unwrap().bytes).iter().map(|raw| Word::decode(raw).unwrap()).collect()
+    }
+
+    const NOW: TimestampMs = TimestampMs(50_000);
+
+    fn dev() -> Dev {
+        Dev::new(TimestampMs(10_000), NOW)
+    }
+
+    #[test]
+    fn a_word_is_no_transaction_and_a_transaction_no_word() {
+        let all = [
+            Word::Time(TimestampMs(u64::MAX)),
+            Word::End(0),
+            Word::SetBalance(Address::repeat_byte(1), U256::MAX),
+            Word::SetNonce(Address::ZERO, 7),
+            Word::SetCode(Address::ZERO, vec![0; 300].into()),
+            Word::SetStorage(Address::ZERO, B256::ZERO, B256::ZERO),
+        ];
+        for word in all {
+            let raw = word.encode();
+            assert_eq!(Word::decode(&raw), Some(word));
+            assert!(corniche_types::Transaction::decode(raw.clone()).is_err());
+            let mut longer = raw.to_vec();
+            longer.push(1);
+            assert_eq!(Word::decode(&longer), None);
+        }
+        assert_eq!(Word::decode(&[2; 64]), None);
+        assert_eq!(Word::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_clock_that_nobody_touched_is_the_engines() {
+        let mut dev = dev();
+        assert_eq!(dev.batch(NOW, None), None);
+        let cut = Batch { bytes: batch::encode(&[vec![2; 100].into()]) };
+        assert_eq!(dev.batch(NOW, Some(cut.clone())), Some(cut));
+    }
+
+    #[test]
+    fn time_is_skipped_set_once_and_never_goes_back() {
+        let mut dev = dev();
+        dev.take(NOW, DevOrder::Skip { ms: 5_000 }, 0).unwrap();
+        let mine = DevOrder::Mine { blocks: 1, apart: None };
+        let mut mined = |dev: &mut Dev, now: u64| {
+            assert_eq!(dev.take(NOW, mine.clone(), 9), Ok(true));
+            match words(dev.batch(TimestampMs(now), None))[..] {
+                [Word::Time(time), Word::End(9)] => time.0,
+                ref other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(mined(&mut dev, 50_000), 55_000);
+        dev.take(NOW, DevOrder::Next { time: TimestampMs(90_000) }, 0).unwrap();
+        assert_eq!([mined(&mut dev, 51_000), mined(&mut dev, 51_500), mined(&mut dev, 52_000)], [90_000, 90_500, 91_000]);
+        dev.take(NOW, DevOrder::Skip { ms: -60_000 }, 0).unwrap();
+        assert_eq!(mined(&mut dev, 53_000), 91_000);
+        assert!(dev.take(NOW, DevOrder::Next { time: TimestampMs(90_999) }, 0).is_err());
+        assert_eq!(Dev::new(TimestampMs(91_000), NOW).time(TimestampMs(50_001)), TimestampMs(91_001), "after a restart");
+    }
+
+    #[test]
+    fn many_blocks_go_in_batches_that_the_engine_takes() {
+        let mut dev = dev();
+        dev.take(NOW, DevOrder::Mine { blocks: 2_500, apart: Some(12) }, 3).unwrap();
+        let mut times = Vec::new();
+        for last in [0, 0, 3] {
+            let batch = dev.batch(NOW, None);
+            assert!(batch.as_ref().unwrap().bytes.len() < WORDS_BYTES as usize);
+            let words = words(batch);
+            assert_eq!(words.last(), Some(&Word::End(last)));
+            times.extend(words.iter().filter_map(|word| if let Word::Time(time) = word { Some(time.0) } else { None }));
+        }
+        assert_eq!(times.len(), 2_500);
+        let steps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.iter().all(|step| *step == 12_000));
+    }
+
+    #[test]
+    fn without_automine_the_pool_waits_for_a_word() {
+        let mut dev = dev();
+        dev.take(NOW, DevOrder::Automine(false), 0).unwrap();
+        assert!(!dev.wants_pool());
+        dev.take(NOW, DevOrder::Set(vec![Word::SetNonce(Address::ZERO, 1)]), 4).unwrap();
+        dev.take(NOW, DevOrder::Mine { blocks: 1, apart: None }, 5).unwrap();
+        assert!(!dev.wants_pool(), "a setter has a block of its own");
+        assert!(matches!(words(dev.batch(NOW, None))[..], [Word::Time(_), Word::SetNonce(..), Word::End(4)]));
+        assert!(dev.wants_pool());
+        dev.batch(NOW, None).unwrap();
+        dev.take(NOW, DevOrder::Interval { ms: 100 }, 0).unwrap();
+        dev.tick(TimestampMs(NOW.0 + 99));
+        assert!(!dev.wants_pool());
+        dev.tick(TimestampMs(NOW.0 + 100));
+        assert!(dev.wants_pool() && dev.deadline() == Some(TimestampMs(NOW.0 + 200)));
+    }
+
+    #[test]
+    fn setters_change_what_they_name() {
+        let [rich, code, slots] = [1, 2, 3].map(Address::repeat_byte);
+        let (slot, value) = (B256::repeat_byte(5), B256::repeat_byte(6));
+        let said = [
+            Word::SetBalance(rich, U256::from(7)),
+            Word::SetNonce(rich, 3),
+            Word::SetBalance(rich, U256::from(8)),
+            Word::SetCode(code, Bytes::from_static(b"code")),
+            Word::SetStorage(slots, slot, value),
+            Word::SetBalance(Address::repeat_byte(4), U256::ZERO),
+        ];
+        let author = corniche_types::ValidatorIndex(0);
+        let ordered: Vec<_> = said.iter().map(|word| OrderedTransaction { author, raw: word.encode() }).collect();
+        let changes = changes(&ordered, &EmptyState);
+        let view = Overlay { base: &EmptyState, changes: &changes };
+        let account = view.account(&rich).unwrap();
+        assert_eq!((account.balance, account.nonce), (U256::from(8), 3));
+        let account = view.account(&code).unwrap();
+        assert_eq!(view.code(&account.code_hash), Some(Bytes::from_static(b"code")));
+        assert!(view.account(&slots).is_some() && view.storage(&slots, &slot) == value);
+        assert_eq!(changes.accounts[&Address::repeat_byte(4)], None);
+    }
+}

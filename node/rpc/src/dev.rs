@@ -1,0 +1,213 @@
+//! What only a development chain takes: blocks and time on demand, snapshots, accounts as they should be, and transactions
+//! that the node signs, or that nobody signed.
+
+use crate::backend::{AccountChange, DevChain, DevOrder};
+use crate::call::{self, Trial};
+use crate::fees;
+use crate::jsonrpc::{Json, Params, json};
+use crate::listener::Origin;
+use crate::node::Node;
+use alloy_consensus::{TxEip1559, TxLegacy};
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_rpc_types_eth::TransactionRequest;
+use corniche_api::{Method, Reason, RpcError};
+use corniche_crypto::impersonate;
+use corniche_vm::wasm;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// More are refused.
+const MAX_IMPERSONATED: usize = 10_000;
+
+/// Answers a method of this module's.
+pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
+    let Some(dev) = node.backend.dev() else { return Err(Reason::NotDevelopment.with("see `corniche dev`")) };
+    if method == Method::EthSendTransaction {
+        return send(node, origin, params).await;
+    }
+    // Hardhat's are answered as hardhat answers them, anvil's as anvil does.
+    let done = || if method.namespace() == "anvil" { json(&()) } else { json(&true) };
+    let order = match method {
+        Method::EvmMine => return mine(dev, params).await,
+        Method::HardhatMine | Method::AnvilMine => {
+            let (blocks, apart) = (params.at_most(2)?.optional::<Count>(0)?, params.optional::<Count>(1)?);
+            DevOrder::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), apart_seconds: apart.map(|apart| apart.0) }
+        }
+        Method::EvmIncreaseTime => {
+            let seconds = params.at_most(1)?.required::<Count>(0)?.0;
+            return json(&dev.order(DevOrder::Skip { seconds }).await?);
+        }
+        Method::EvmSetNextBlockTimestamp => {
+            let timestamp = params.at_most(1)?.required::<Count>(0)?.0;
+            return json(&dev.order(DevOrder::Next { timestamp }).await?);
+        }
+        Method::EvmSnapshot => {
+            params.at_most(0)?;
+            return json(&U64::from(dev.order(DevOrder::Snapshot).await?));
+        }
+        Method::EvmRevert => {
+            let id = params.at_most(1)?.required::<Count>(0)?.0;
+            return json(&(dev.order(DevOrder::Revert { id }).await? == 1));
+        }
+        Method::EvmSetAutomine => DevOrder::Automine(params.at_most(1)?.required(0)?),
+        Method::EvmSetIntervalMining => DevOrder::Interval { ms: params.at_most(1)?.required::<Count>(0)?.0 },
+        Method::HardhatGetAutomine | Method::AnvilGetAutomine => return params.at_most(0).and_then(|_| json(&dev.automine())),
+        Method::HardhatImpersonateAccount | Method::AnvilImpersonateAccount => {
+            let account = params.at_most(1)?.required(0)?;
+            let mut impersonated = impersonated(node);
+            if impersonated.len() >= MAX_IMPERSONATED {
+                return Err(Reason::NotObeyed.with(format!("{MAX_IMPERSONATED} accounts are impersonated already")));
+            }
+            impersonated.insert(account);
+            return done();
+        }
+        Method::HardhatStopImpersonatingAccount | Method::AnvilStopImpersonatingAccount => {
+            impersonated(node).remove(&params.at_most(1)?.required::<Address>(0)?);
+            return done();
+        }
+        setter => DevOrder::Set(vec![change(setter, params)?]),
+    };
+    dev.order(order).await?;
+    done()
+}
+
+fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError> {
+    let account: Address = params.required(0)?;
+    Ok(match method {
+        Method::HardhatSetBalance | Method::AnvilSetBalance => AccountChange::Balance(account, params.at_most(2)?.required(1)?),
+        Method::HardhatSetNonce | Method::AnvilSetNonce => {
+            AccountChange::Nonce(account, params.at_most(2)?.required::<U64>(1)?.to())
+        }
+        Method::HardhatSetCode | Method::AnvilSetCode => {
+            let code: Bytes = params.at_most(2)?.required(1)?;
+            check_code(&code)?;
+            AccountChange::Code(account, code)
+        }
+        Method::HardhatSetStorageAt | Method::AnvilSetStorageAt => {
+            let (slot, value): (U256, U256) = (params.at_most(3)?.required(1)?, params.required(2)?);
+            AccountChange::Storage(account, slot.into(), value.into())
+        }
+        other => return Err(RpcError::internal(format!("{} sets nothing", other.name()))),
+    })
+}
+
+/// What is stored is never checked again, so it is as if it had been deployed.
+fn check_code(code: &Bytes) -> Result<(), RpcError> {
+    if code.is_empty() {
+        return Ok(());
+    }
+    let refused = |why: &dyn std::fmt::Display| RpcError::invalid_params(format!("invalid argument 1: no WebAssembly: {why}"));
+    let wasm = wasm::unpack(code).map_err(|error| refused(&error))?;
+    wasm::validate::check(&wasm).map_err(|error| refused(&error)).map(|_| ())
+}
+
+/// A number in hexadecimal or decimal digits, or as it is.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "Digits")]
+struct Count(u64);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Digits {
+    Number(u64),
+    Text(String),
+}
+
+impl TryFrom<Digits> for Count {
+    type Error = String;
+
+    fn try_from(digits: Digits) -> Result<Self, String> {
+        let text = match digits {
+            Digits::Number(number) => return Ok(Self(number)),
+            Digits::Text(text) => text,
+        };
+        let parsed = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        parsed.map(Self).map_err(|_| format!("{text:?} is no number of 64 bits"))
+    }
+}
+
+/// `evm_mine`: hardhat names a time, anvil a time or both it and a number of blocks.
+async fn mine(dev: &dyn DevChain, params: &Params<'_>) -> Result<Json, RpcError> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum How {
+        At(Count),
+        Options { timestamp: Option<Count>, blocks: Option<Count> },
+    }
+    let (timestamp, blocks) = match params.at_most(1)?.optional(0)? {
+        None => (None, None),
+        Some(How::At(timestamp)) => (Some(timestamp), None),
+        Some(How::Options { timestamp, blocks }) => (timestamp, blocks),
+    };
+    if let Some(Count(timestamp)) = timestamp {
+        dev.order(DevOrder::Next { timestamp }).await?;
+    }
+    dev.order(DevOrder::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), apart_seconds: None }).await?;
+    json(&U64::ZERO)
+}
+
+fn impersonated(node: &Node) -> MutexGuard<'_, BTreeSet<Address>> {
+    // Every critical section leaves the set whole.
+    node.impersonated.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `eth_sendTransaction`.
+async fn send(node: &Arc<Node>, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
+    let request: TransactionRequest = params.at_most(1)?.required(0)?;
+    // One after the other, so that no two take the nonce that is free.
+    let _turn = node.sending.lock().await;
+    let raw = node.call(origin, move |node| json(&fill_and_sign(node, request)?)).await?;
+    let raw: Bytes = serde_json::from_str(raw.text.get()).map_err(|_| RpcError::internal("bytes are written as text"))?;
+    let hash = node.backend.submit(raw).await?;
+    json::<B256>(&hash)
+}
+
+fn fill_and_sign(node: &Node, mut request: TransactionRequest) -> Result<Bytes, RpcError> {
+    let from = request.from.ok_or_else(|| RpcError::invalid_params("missing value for \"from\""))?;
+    let key = node.backend.dev().and_then(|dev| dev.keys().into_iter().find(|key| key.address() == from));
+    if key.is_none() && !impersonated(node).contains(&from) {
+        return Err(Reason::UnknownAccount.with(from));
+    }
+    let nonce = request.nonce.unwrap_or_else(|| node.backend.pending_nonce(&from));
+    let gas_limit = match request.gas {
+        Some(gas) => gas,
+        None => estimate(node, request.clone())?,
+    };
+    let chain_id = node.backend.chain_id();
+    let (to, value) = (request.to.unwrap_or_default(), request.value.unwrap_or_default());
+    let input = request.input.input.take().or(request.input.data.take()).unwrap_or_default();
+    if let Some(gas_price) = request.gas_price {
+        let transaction = TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input };
+        return Ok(key.map_or_else(|| impersonate(transaction.clone(), from), |key| key.sign(transaction.clone())));
+    }
+    let base_fee = u128::from(node.backend.next_base_fee());
+    let tip = request.max_priority_fee_per_gas;
+    let tip = tip.unwrap_or_else(|| request.max_fee_per_gas.unwrap_or(u128::MAX).min(fees::suggested_tip(node).into()));
+    let transaction = TxEip1559 {
+        chain_id,
+        nonce,
+        gas_limit,
+        max_fee_per_gas: request.max_fee_per_gas.unwrap_or(base_fee * 2 + tip),
+        max_priority_fee_per_gas: tip,
+        to,
+        value,
+        access_list: request.access_list.unwrap_or_default(),
+        input,
+    };
+    Ok(key.map_or_else(|| impersonate(transaction.clone(), from), |key| key.sign(transaction.clone())))
+}
+
+fn estimate(node: &Node, request: TransactionRequest) -> Result<u64, RpcError> {
+    let block = BlockId::Number(BlockNumberOrTag::Pending);
+    call::estimate(node, Trial { request, block, overrides: None, block_overrides: None })
+}
+
+/// `eth_accounts`.
+pub(crate) fn accounts(node: &Node) -> Vec<Address> {
+    node.backend.dev().map(|dev| dev.keys().iter().map(|key| key.address()).collect()).unwrap_or_default()
+}

@@ -1,0 +1,55 @@
+//! The faucet: what it gives, to whom, and how often.
+
+mod common;
+
+use alloy_primitives::U256;
+use common::{FUNDED, Fixture, key};
+use corniche_rpc::{FaucetConfig, RpcConfig};
+use serde_json::{Value, json};
+use std::sync::{Arc, atomic::Ordering};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const DAY_MS: u64 = 86_400_000;
+
+async fn ask(fixture: &Fixture, body: &str) -> (u16, Value) {
+    let answer = fixture.client.http("POST", "/faucet", &[JSON], body.as_bytes()).await;
+    (answer.status, serde_json::from_str(&answer.body).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
+    let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 2 };
+    let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
+    let account = |byte: u8| json!({"address": format!("0x{}", format!("{byte:02x}").repeat(20))}).to_string();
+    let (status, given) = ask(&fixture, &account(1)).await;
+    assert_eq!((status, &given["wei"]), (200, &json!("5")));
+    let sent = fixture.client.result("eth_getTransactionByHash", json!([given["transaction"]])).await;
+    assert_eq!((&sent["from"], &sent["value"]), (&json!(FUNDED.to_string().to_lowercase()), &json!("0x5")));
+    let (status, refused) = ask(&fixture, &account(1)).await;
+    assert_eq!(status, 429);
+    assert!(refused["error"].as_str().unwrap().starts_with("this account had its 1 for today"), "{refused}");
+
+    // What is refused is not counted.
+    *fixture.chain.refusal.lock().unwrap() = Some(corniche_api::Reason::PoolFull.error());
+    assert_eq!(ask(&fixture, &account(2)).await, (503, json!({"error": "txpool is full"})));
+    assert_eq!(ask(&fixture, &account(2)).await.0, 200);
+    let (status, refused) = ask(&fixture, &account(3)).await;
+    assert_eq!((status, refused), (429, json!({"error": "2 a day for one client; come back tomorrow"})));
+    fixture.now.store(DAY_MS, Ordering::Relaxed);
+    assert_eq!(ask(&fixture, &account(3)).await.0, 200, "tomorrow");
+
+    for bad in ["", "{}", "[]", "{\"address\": \"0x12\"}", "{\"address\": 7}"] {
+        assert_eq!(ask(&fixture, bad).await.0, 400, "{bad}");
+    }
+    let plain = fixture.client.http("POST", "/faucet", &[("content-type", "text/plain")], account(4).as_bytes()).await;
+    assert_eq!(plain.status, 415);
+    let told = fixture.client.http("GET", "/faucet", &[], b"").await;
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!((&told["wei"], &told["perAccountADay"], &told["perClientADay"]), (&json!("5"), &json!(1), &json!(2)));
+}
+
+#[tokio::test]
+async fn a_node_has_none_unless_told_so() {
+    let fixture = Fixture::start().await;
+    assert_eq!(ask(&fixture, "{}").await.0, 404);
+}

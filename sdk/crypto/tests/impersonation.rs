@@ -1,0 +1,26 @@
+//! Who is impersonated where. A process of its own, because it is allowed for a process.
+
+use alloy_consensus::TxEip1559;
+use corniche_crypto::{SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
+use corniche_types::{Address, B256, Transaction, U256};
+
+#[test]
+fn nobody_is_impersonated_where_nobody_allowed_it() {
+    let transaction = TxEip1559 { chain_id: 7, gas_limit: 21_000, ..TxEip1559::default() };
+    let verify = |sender| {
+        let raw = impersonate(transaction.clone(), sender);
+        VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), 7)
+    };
+    let sender = Address::repeat_byte(0x11);
+    assert_eq!(verify(sender).unwrap_err(), SignatureError::Invalid);
+    allow_impersonation();
+    for sender in [sender, Address::ZERO, Address::repeat_byte(0xff)] {
+        assert_eq!(verify(sender).unwrap().sender(), sender);
+    }
+    assert!(impersonate(transaction.clone(), Address::ZERO).len() >= 64, "the pool's batches take nothing shorter");
+    assert_ne!(verify(sender).unwrap().hash(), verify(Address::ZERO).unwrap().hash());
+    let on_curve = [false, true]
+        .into_iter()
+        .any(|odd| recover(B256::repeat_byte(3), U256::from_be_bytes([0x55; 32]), U256::ONE, odd).is_some());
+    assert!(!on_curve, "no signature looks like that");
+}

@@ -1,0 +1,108 @@
+// What tools for tests ask of a development chain, in viem's words and in those of hardhat's network-helpers.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import test from 'node:test';
+import { promisify } from 'node:util';
+import { createPublicClient, createTestClient, http, parseEther, publicActions, walletActions, webSocket } from 'viem';
+import { Network } from '../../../testnet/e2e/lib/network.js';
+import { supply, token, until } from '../lib/tour.js';
+
+const run = promisify(execFile);
+const here = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+const nobody = '0x00000000000000000000000000000000000000aa';
+const stranger = '0x1111111111111111111111111111111111111111';
+
+for (const mode of ['hardhat', 'anvil']) {
+  test(`viem's test actions, as of ${mode}`, async (t) => {
+    const network = await Network.dev();
+    t.after(() => network.down());
+    const { chain } = network;
+    const transport = http(network.nodes[0].rpc);
+    const client = createTestClient({ chain, mode, transport, pollingInterval: 20 }).extend(publicActions).extend(walletActions);
+    const [owner] = await client.getAddresses();
+
+    const height = await client.getBlockNumber({ cacheTime: 0 });
+    await client.mine({ blocks: 4, interval: 30 });
+    assert.equal(await client.getBlockNumber({ cacheTime: 0 }), height + 4n);
+    const { timestamp } = await client.getBlock();
+    await client.setNextBlockTimestamp({ timestamp: timestamp + 500n });
+    await client.mine({ blocks: 1 });
+    assert.equal((await client.getBlock()).timestamp, timestamp + 500n);
+    await client.increaseTime({ seconds: 1000 });
+    await client.mine({ blocks: 1 });
+    assert.ok((await client.getBlock()).timestamp >= timestamp + 1500n);
+
+    await client.setBalance({ address: stranger, value: parseEther('5') });
+    await client.setNonce({ address: stranger, nonce: 3 });
+    await client.impersonateAccount({ address: stranger });
+    const hash = await client.sendTransaction({ account: stranger, to: nobody, value: 7n });
+    const receipt = await client.waitForTransactionReceipt({ hash });
+    assert.deepEqual([receipt.status, receipt.from], ['success', stranger]);
+    await client.stopImpersonatingAccount({ address: stranger });
+    await assert.rejects(client.sendTransaction({ account: stranger, to: nobody, value: 7n, gas: 21_000n }), /unknown account/);
+    assert.equal(await client.getTransactionCount({ address: stranger }), 4);
+
+    // A fixture: deploy, remember, change, go back; who listens is told what is gone.
+    const deployed = await client.waitForTransactionReceipt({
+      hash: await client.deployContract({ ...token, account: owner, args: ['Token', 'TOK', supply] }),
+    });
+    const contract = { ...token, address: deployed.contractAddress };
+    const balance = () => client.readContract({ ...contract, functionName: 'balanceOf', args: [nobody] });
+    const listener = createPublicClient({ chain, transport: webSocket(network.nodes[0].rpc.replace('http', 'ws')) });
+    t.after(async () => (await listener.transport.getRpcClient()).close());
+    const [logs, heads] = [[], []];
+    const subscribe = (into, ...params) => listener.transport.subscribe({ params, onData: ({ result }) => into.push(result) });
+    await subscribe(logs, 'logs', { address: contract.address });
+    await subscribe(heads, 'newHeads');
+    const filter = await client.createContractEventFilter({ ...contract });
+    const id = await client.snapshot();
+    const fixed = await client.getBlock();
+    const transfer = await client.writeContract({ ...contract, account: owner, functionName: 'transfer', args: [nobody, 9n] });
+    const moved = await client.waitForTransactionReceipt({ hash: transfer });
+    assert.equal(await balance(), 9n);
+    await until('the log and its block are told of', () => logs.length === 1 && heads.length === 1);
+    assert.equal((await client.getFilterChanges({ filter })).length, 1);
+
+    await client.revert({ id });
+    assert.equal(await balance(), 0n);
+    assert.equal((await client.getBlock()).hash, fixed.hash);
+    await until('what is gone is told of', () => logs.length === 2 && heads.length === 2);
+    assert.deepEqual([logs[0].removed, logs[1].removed, logs[1].blockHash], [false, true, moved.blockHash]);
+    assert.equal(heads[1].hash, fixed.hash, 'the head is an earlier one');
+    const [gone, ...others] = await client.getFilterChanges({ filter });
+    assert.deepEqual([gone.removed, gone.transactionHash, others], [true, transfer, []]);
+
+    const again = await client.writeContract({ ...contract, account: owner, functionName: 'transfer', args: [nobody, 11n] });
+    const { blockNumber } = await client.waitForTransactionReceipt({ hash: again });
+    assert.deepEqual([blockNumber, await balance()], [fixed.number + 1n, 11n]);
+    await until('and so is what takes its place', () => logs.length === 3 && heads.length === 3);
+    assert.deepEqual([logs[2].removed, BigInt(heads[2].number)], [false, blockNumber]);
+
+    await client.setAutomine(false);
+    const waits = await client.sendTransaction({ account: owner, to: nobody, value: 1n });
+    await assert.rejects(client.getTransactionReceipt({ hash: waits }));
+    await client.mine({ blocks: 1 });
+    assert.equal((await client.waitForTransactionReceipt({ hash: waits })).status, 'success');
+  });
+}
+
+test("hardhat's network-helpers", async (t) => {
+  // They look at what the node calls itself before anything else.
+  const network = await Network.dev({ flags: ['--client-version', 'HardhatNetwork/corniche'] });
+  t.after(() => network.down());
+  const env = {
+    PATH: process.env.PATH,
+    HOME: network.directory,
+    HARDHAT_CONFIG: here('hardhat/hardhat.config.cjs'),
+    HARDHAT_DISABLE_TELEMETRY_PROMPT: 'true',
+    PROJECT: network.directory,
+    RPC: network.nodes[0].rpc,
+    // The node signs.
+    KEYS: 'remote',
+  };
+  const flags = ['--config', env.HARDHAT_CONFIG, 'run', '--no-compile', here('hardhat/helpers.cjs'), '--network', 'corniche'];
+  const { stdout } = await run(here('node_modules/.bin/hardhat'), flags, { cwd: here('hardhat'), env });
+  assert.match(stdout, /all of them helped/);
+});
