@@ -304,7 +304,7 @@ mod tests {
         let mut dev = dev();
         dev.take(NOW, DevOrder::Skip { ms: 5_000 }, 0).unwrap();
         let mine = DevOrder::Mine { blocks: 1, apart: None };
-        let mut mined = |dev: &mut Dev, now: u64| {
+        let mined = |dev: &mut Dev, now: u64| {
             assert_eq!(dev.take(NOW, mine.clone(), 9), Ok(true));
             match words(dev.batch(TimestampMs(now), None))[..] {
                 [Word::Time(time), Word::End(9)] => time.0,
