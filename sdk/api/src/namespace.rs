@@ -110,7 +110,7 @@ mod tests {
         assert_eq!("eth, web3".parse(), Ok(some));
         assert_eq!("all".parse(), Ok(Namespaces::all()));
         let error = read(r#"["eth", "personal"]"#).unwrap_err().to_string();
-        assert!(error.contains("no namespace \"personal\"; there are corniche, "), "{error}");
+        assert!(error.contains("no namespace \"personal\"; there are anvil, corniche, "), "{error}");
         assert_eq!(" ,".parse::<Namespaces>(), Err(NamespaceError::Empty));
     }
 }
