@@ -207,7 +207,7 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
     let node = Node::on(directory.path());
     let accounts = node.accounts();
     node.pay(&accounts[0], NOBODY);
-    let (snapshot, height) = (node.call("evm_snapshot", json!([])), node.height());
+    let (snapshot, mut height) = (node.call("evm_snapshot", json!([])), node.height());
     let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
     let filter = node.call("eth_newBlockFilter", json!([]));
     let later = node.call("evm_snapshot", json!([]));
@@ -248,6 +248,17 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
         assert_eq!(mined, json!("0x0"));
         assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
         assert_eq!(node.height(), height);
+    }
+    // What was sent and is not waited for goes as well, ordered or not.
+    for _ in 0..10 {
+        let snapshot = node.call("evm_snapshot", json!([]));
+        let sent = node.call("eth_sendTransaction", json!([{"from": accounts[0], "to": NOBODY, "gas": "0x5208"}]));
+        assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+        node.call("evm_mine", json!([]));
+        assert_eq!((node.height(), node.call("eth_getTransactionReceipt", json!([sent]))), (height + 1, Value::Null));
+        let empty = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        assert_eq!(empty["transactions"], json!([]));
+        height += 1;
     }
     let receipt = node.pay(&accounts[0], STRANGER);
     assert_eq!(receipt["status"], json!("0x1"));

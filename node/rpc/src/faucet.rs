@@ -5,7 +5,7 @@
 //! with it or when the node stops.
 
 use crate::fees;
-use crate::listener::Origin;
+use crate::listener::{Origin, Site};
 use crate::node::Node;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, TxKind, U256};
@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use corniche_crypto::EthereumKey;
 use corniche_types::TimestampMs;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -28,7 +28,7 @@ pub struct FaucetConfig {
     pub key: Arc<EthereumKey>,
     /// Wei given at a time.
     pub wei: U256,
-    /// Times a day for one account, and for one client (IPv6: one /64).
+    /// Times a day for one account, and for one client (IPv6: one /48, of which whoever is given one may have any address).
     pub per_account: u32,
     pub per_client: u32,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Faucet {
 struct Given {
     day: u64,
     accounts: BTreeMap<Address, u32>,
-    clients: BTreeMap<Origin, u32>,
+    clients: BTreeMap<Site, u32>,
 }
 
 /// Why nothing is given.
@@ -67,7 +67,7 @@ impl Refusal {
 }
 
 impl Given {
-    fn take(&mut self, config: &FaucetConfig, account: Address, client: Origin, now: TimestampMs) -> Result<(), Refusal> {
+    fn take(&mut self, config: &FaucetConfig, account: Address, client: Site, now: TimestampMs) -> Result<(), Refusal> {
         let day = now.0 / DAY_MS;
         if self.day != day {
             *self = Self { day, ..Self::default() };
@@ -87,9 +87,35 @@ impl Given {
     }
 
     /// Nothing came of it.
-    fn give_back(&mut self, account: Address, client: Origin) {
-        self.accounts.entry(account).and_modify(|times| *times = times.saturating_sub(1));
-        self.clients.entry(client).and_modify(|times| *times = times.saturating_sub(1));
+    fn give_back(&mut self, account: Address, client: Site) {
+        less(&mut self.accounts, account);
+        less(&mut self.clients, client);
+    }
+}
+
+/// One time less; what is at none takes no place.
+fn less<K: Ord>(times: &mut BTreeMap<K, u32>, key: K) {
+    if let Entry::Occupied(mut entry) = times.entry(key) {
+        *entry.get_mut() = entry.get().saturating_sub(1);
+        if *entry.get() == 0 {
+            entry.remove();
+        }
+    }
+}
+
+/// A share of today that was taken, and is given back when its request ends, or is dropped, before something came of it.
+struct Taken<'f> {
+    faucet: &'f Faucet,
+    account: Address,
+    client: Site,
+    given: bool,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.given {
+            self.faucet.given().give_back(self.account, self.client);
+        }
     }
 }
 
@@ -118,15 +144,17 @@ impl Faucet {
         let Some(account) = account else {
             return refuse(StatusCode::BAD_REQUEST, "expected {\"address\": \"0x…\"} with 20 bytes");
         };
+        let client = client.site();
         if let Err(refusal) = self.given().take(&self.config, account, client, (node.clock)()) {
             return refuse(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
         }
+        let mut taken = Taken { faucet: self, account, client, given: false };
         match self.send(node, account).await {
-            Ok(hash) => (StatusCode::OK, json!({"transaction": hash, "wei": self.config.wei.to_string()})),
-            Err(why) => {
-                self.given().give_back(account, client);
-                refuse(StatusCode::SERVICE_UNAVAILABLE, &why)
+            Ok(hash) => {
+                taken.given = true;
+                (StatusCode::OK, json!({"transaction": hash, "wei": self.config.wei.to_string()}))
             }
+            Err(why) => refuse(StatusCode::SERVICE_UNAVAILABLE, &why),
         }
     }
 
@@ -178,7 +206,7 @@ mod tests {
         let key = Arc::new(EthereumKey::from_bytes(&[1; 32]).unwrap());
         let config = FaucetConfig { key, wei: U256::from(5), per_account: 1, per_client: 3 };
         let mut given = Given::default();
-        let client = |last: u8| Origin::of(IpAddr::from([10, 0, 0, last]));
+        let client = |last: u8| Origin::of(IpAddr::from([10, 0, 0, last])).site();
         let mut take = |account: u8, from: u8, day: u64| {
             given.take(&config, Address::repeat_byte(account), client(from), TimestampMs(day * DAY_MS + 5))
         };
@@ -189,6 +217,7 @@ mod tests {
         assert_eq!(take(4, 2, 9), Ok(()));
         assert_eq!(take(1, 1, 10), Ok(()), "a new day");
         given.give_back(Address::repeat_byte(1), client(1));
+        assert!(given.accounts.is_empty() && given.clients.is_empty(), "what nobody had takes no place");
         assert_eq!(given.take(&config, Address::repeat_byte(1), client(1), TimestampMs(10 * DAY_MS)), Ok(()));
     }
 }

@@ -64,11 +64,13 @@ impl Running {
 
     /// Ends the threads.
     pub async fn stop(&self) {
+        // Before the lock, which whoever waits for an answer may hold.
+        self.shared.dismiss();
         self.end_threads(&mut *self.inner.lock().await);
     }
 
     fn end_threads(&self, inner: &mut Inner) {
-        self.shared.inbox.close();
+        self.shared.dismiss();
         for thread in inner.threads.drain(..) {
             // A thread that panicked has told why through `halted`.
             let _ = thread.join();
@@ -94,11 +96,16 @@ impl Running {
     }
 
     /// 1 when there was such a snapshot. It is used up, and so are later ones.
-    fn revert(&self, inner: &mut Inner, id: u64) -> Result<u64, RpcError> {
+    async fn revert(&self, inner: &mut Inner, id: u64) -> Result<u64, RpcError> {
         let Ok(place) = inner.snapshots.binary_search_by_key(&id, |(id, _)| *id) else { return Ok(0) };
         let (_, to) = inner.snapshots[place];
+        // What was proposed becomes blocks that go with the others: an engine that is opened again delivers what it has ordered and not
+        // seen executed.
+        self.order(Order::Interval { ms: 0 }).await?;
+        self.order(Order::Automine(false)).await?;
+        self.order(Order::Set(Vec::new())).await?;
         inner.snapshots.truncate(place);
-        match self.go_back(inner, to) {
+        match tokio::task::block_in_place(|| self.go_back(inner, to)) {
             Ok(()) => Ok(1),
             Err(error) => {
                 let reason = format!("the chain could not go back to block {to}: {error:#}");
@@ -164,7 +171,7 @@ impl Running {
                 self.order(Order::Interval { ms }).await
             }
             DevOrder::Snapshot => Ok(self.snapshot(&mut inner)),
-            DevOrder::Revert { id } => tokio::task::block_in_place(|| self.revert(&mut inner, id)),
+            DevOrder::Revert { id } => self.revert(&mut inner, id).await,
         }
     }
 }

@@ -70,15 +70,16 @@ impl<T> Inbox<T> {
         self.offer(item, |queues| &mut queues.messages)
     }
 
-    /// Adds a transaction, or gives it back when there is no room.
+    /// Adds a transaction, or gives it back when there is no room or nobody receives any more.
     pub fn transaction(&self, item: T) -> Result<(), T> {
         self.offer(item, |queues| &mut queues.transactions)
     }
 
     fn offer(&self, item: T, class: impl Fn(&mut Queues<T>) -> &mut VecDeque<T>) -> Result<(), T> {
         let mut queues = self.lock();
+        let closed = queues.closed;
         let queue = class(&mut queues);
-        if queue.len() >= self.capacity {
+        if closed || queue.len() >= self.capacity {
             return Err(item);
         }
         queue.push_back(item);
@@ -103,6 +104,10 @@ impl<T> Inbox<T> {
         queues.messages.clear();
         queues.transactions.clear();
         (queues.closed, queues.waits) = (false, false);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     /// Wakes the receiver for the last time.
@@ -156,6 +161,8 @@ mod tests {
         assert!(matches!(inbox.receive(Some(Duration::ZERO)), Received::TimedOut));
         inbox.close();
         assert!(matches!(inbox.receive(None), Received::Closed));
+        assert_eq!([inbox.transaction("late"), inbox.message("late")], [Err("late"); 2]);
+        assert!(inbox.is_closed());
     }
 
     /// A receiver is woken only when it waits; a wake that got lost between looking and waiting would end this test's time.

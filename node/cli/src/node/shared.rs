@@ -100,9 +100,7 @@ impl Shared {
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
-        if self.inbox.transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
-            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
-        }
+        self.give(reply, Input::Submit { transaction, from: None, reply: Some(reply) });
         receiver
     }
 
@@ -112,10 +110,19 @@ impl Shared {
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
         // Behind the transactions that came before it.
-        if self.inbox.transaction(Input::Dev { order, reply }).is_err() {
-            self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
-        }
+        self.give(reply, Input::Dev { order, reply });
         receiver
+    }
+
+    fn give(&self, reply: u64, input: Input) {
+        if self.inbox.transaction(input).is_err() {
+            if self.inbox.is_closed() {
+                // There will be no answer.
+                self.waiting().remove(&reply);
+            } else {
+                self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+            }
+        }
     }
 
     /// What is known of a chain that was just opened.
@@ -169,6 +176,12 @@ impl Shared {
     pub fn halt(&self, reason: String) {
         self.halt_reason().get_or_insert(reason);
         self.halt_signal.notify_waiters();
+        self.dismiss();
+    }
+
+    /// Ends the pipeline. Who waits for an answer is told that there will be none.
+    pub fn dismiss(&self) {
         self.inbox.close();
+        self.waiting().clear();
     }
 }
