@@ -31,6 +31,8 @@ underEveryEngine(`random calls (seed ${seed})`, { timeout: (seconds + 240) * 100
   const { network, step } = await story(t, { dev: true, engine });
   const [node] = network.nodes;
   const { result: document } = await node.call('rpc_discover');
+  // Whatever moves a development chain's clock, mines thousands of blocks or goes back would decide what all others are answered.
+  document.methods = document.methods.filter(({ name }) => !/^(evm|hardhat|anvil)_|^eth_sendTransaction$/.test(name));
   assert.ok(documented.has(-32602) && documented.size > 8);
   const random = new Random(seed);
   const requests = new Requests(document, await corpusOf(network, node), random);
@@ -102,9 +104,7 @@ class Judge {
       if (one === undefined) continue;
       assert.equal(one.jsonrpc, '2.0', asked);
       assert.ok('result' in one !== 'error' in one, asked);
-      // Code that a client supposes and that cannot run is taken for a fault of the node's own: to be refused like any other.
-      if (one.error?.code === -32603 && text.includes('"code":')) this.count('supposed code that cannot run');
-      else if (one.error) this.error(one.error, kind, asked);
+      if (one.error) this.error(one.error, kind, asked);
       else if (typeof request !== 'string') this.result(method, request, one.result, asked);
     }
     // What is no request has no id.
