@@ -68,17 +68,17 @@ for (const mode of ['hardhat', 'anvil']) {
     await client.revert({ id });
     assert.equal(await balance(), 0n);
     assert.equal((await client.getBlock()).hash, fixed.hash);
-    await until('what is gone is told of', () => logs.length === 2 && heads.length === 2);
+    // Going back ends what is under way with a block, which goes with the others; a listener may be told of it.
+    await until('what is gone is told of', () => logs.length === 2 && heads.at(-1).hash === fixed.hash);
     assert.deepEqual([logs[0].removed, logs[1].removed, logs[1].blockHash], [false, true, moved.blockHash]);
-    assert.equal(heads[1].hash, fixed.hash, 'the head is an earlier one');
     const [gone, ...others] = await client.getFilterChanges({ filter });
     assert.deepEqual([gone.removed, gone.transactionHash, others], [true, transfer, []]);
 
     const again = await client.writeContract({ ...contract, account: owner, functionName: 'transfer', args: [nobody, 11n] });
     const { blockNumber } = await client.waitForTransactionReceipt({ hash: again });
     assert.deepEqual([blockNumber, await balance()], [fixed.number + 1n, 11n]);
-    await until('and so is what takes its place', () => logs.length === 3 && heads.length === 3);
-    assert.deepEqual([logs[2].removed, BigInt(heads[2].number)], [false, blockNumber]);
+    await until('and so is what takes its place', () => logs.length === 3 && BigInt(heads.at(-1).number) === blockNumber);
+    assert.equal(logs[2].removed, false);
 
     await client.setAutomine(false);
     const waits = await client.sendTransaction({ account: owner, to: nobody, value: 1n });
