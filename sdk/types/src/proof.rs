@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_short_way_of_hashing_is_blake3() {
-        let bytes: Vec<u8> = (0..64).map(|number| number * 7 % 251).collect();
+        let bytes: Vec<u8> = (0..64).map(|number: u8| number.wrapping_mul(7)).collect();
         for length in 0..=64 {
             let expected = B256::from(*blake3::keyed_hash(VALUE, &bytes[..length]).as_bytes());
             let (left, right) = bytes[..length].split_at(length / 3);
