@@ -1,59 +1,12 @@
 //! What tools for tests ask of a development chain, over a real socket: blocks and time on demand, snapshots, accounts as they
 //! should be, transactions that nobody signed.
 
-use serde_json::{Value, json};
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+mod common;
 
-/// A development chain as a process of its own.
-struct Node {
-    process: Child,
-    rpc: String,
-    chain_id: u64,
-}
+use common::Node;
+use serde_json::{Value, json};
 
 impl Node {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_corniche"))
-            .args(["dev", "--port", "0", "--json"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let says: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no chain: {line}"));
-        let rpc = says["rpc"].as_str().unwrap().trim_start_matches("http://").to_owned();
-        Self { process, rpc, chain_id: says["chainId"].as_u64().unwrap() }
-    }
-
-    fn on(data: &Path) -> Self {
-        Self::start(&["--data", data.to_str().unwrap()])
-    }
-
-    fn answer(&self, method: &str, params: &Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let mut stream = TcpStream::connect(&self.rpc).unwrap();
-        let (host, length) = (&self.rpc, body.len());
-        let head = "Content-Type: application/json\r\nConnection: close";
-        write!(stream, "POST / HTTP/1.1\r\nHost: {host}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let json = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
-        serde_json::from_str(json).unwrap_or_else(|_| panic!("{method}: {answer}"))
-    }
-
-    fn call(&self, method: &str, params: Value) -> Value {
-        let answer = self.answer(method, &params);
-        assert!(answer.get("error").is_none(), "{method} {params}: {answer}");
-        answer["result"].clone()
-    }
-
     fn error(&self, method: &str, params: Value) -> (i64, String) {
         let error = self.answer(method, &params)["error"].clone();
         (error["code"].as_i64().unwrap_or_default(), error["message"].as_str().unwrap_or_default().to_owned())
@@ -86,13 +39,6 @@ impl Node {
         // Each look is a request, so this waits without a clock; a chain that makes no block would run out of them.
         let look = || Some(self.call("eth_getTransactionReceipt", json!([hash]))).filter(Value::is_object);
         (0..20_000).find_map(|_| look()).expect("a receipt")
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -190,15 +136,15 @@ fn accounts_are_as_they_were_set_also_after_a_restart() {
         }
     };
     look(&node);
-    let chain_id = node.chain_id;
+    let chain_id = node.says["chainId"].clone();
     drop(node);
     let node = Node::on(directory.path());
     look(&node);
-    assert_eq!((node.height(), node.chain_id), (height, chain_id));
+    assert_eq!((node.height(), &node.says["chainId"]), (height, &chain_id));
     node.call("evm_mine", json!([]));
     let next = node.time(node.height());
     assert!((time..time + 600).contains(&next), "its clock is still ahead: {next}, before {time}");
-    assert_ne!(Node::start(&[]).chain_id, chain_id, "another chain has another id");
+    assert_ne!(Node::start(&[]).says["chainId"], chain_id, "another chain has another id");
 }
 
 #[test]
