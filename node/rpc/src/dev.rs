@@ -7,7 +7,7 @@ use crate::fees;
 use crate::jsonrpc::{Json, Params, json};
 use crate::listener::Origin;
 use crate::node::Node;
-use alloy_consensus::{TxEip1559, TxLegacy};
+use alloy_consensus::{TxEip1559, TxLegacy, TypedTransaction};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -161,8 +161,7 @@ async fn send(node: &Arc<Node>, origin: Origin, params: &Params<'_>) -> Result<J
     let request: TransactionRequest = params.at_most(1)?.required(0)?;
     // One after the other, so that no two take the nonce that is free.
     let _turn = node.sending.lock().await;
-    let raw = node.call(origin, move |node| json(&fill_and_sign(node, request)?)).await?;
-    let raw: Bytes = serde_json::from_str(raw.text.get()).map_err(|_| RpcError::internal("bytes are written as text"))?;
+    let raw = node.compute(origin, move |node| fill_and_sign(node, request)).await?;
     let hash = node.backend.submit(raw).await?;
     json::<B256>(&hash)
 }
@@ -181,25 +180,31 @@ fn fill_and_sign(node: &Node, mut request: TransactionRequest) -> Result<Bytes, 
     let chain_id = node.backend.chain_id();
     let (to, value) = (request.to.unwrap_or_default(), request.value.unwrap_or_default());
     let input = request.input.input.take().or(request.input.data.take()).unwrap_or_default();
-    if let Some(gas_price) = request.gas_price {
-        let transaction = TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input };
-        return Ok(key.map_or_else(|| impersonate(transaction.clone(), from), |key| key.sign(transaction.clone())));
-    }
-    let base_fee = u128::from(node.backend.next_base_fee());
-    let tip = request.max_priority_fee_per_gas;
-    let tip = tip.unwrap_or_else(|| request.max_fee_per_gas.unwrap_or(u128::MAX).min(fees::suggested_tip(node).into()));
-    let transaction = TxEip1559 {
-        chain_id,
-        nonce,
-        gas_limit,
-        max_fee_per_gas: request.max_fee_per_gas.unwrap_or(base_fee * 2 + tip),
-        max_priority_fee_per_gas: tip,
-        to,
-        value,
-        access_list: request.access_list.unwrap_or_default(),
-        input,
+    let transaction: TypedTransaction = match request.gas_price {
+        Some(gas_price) => TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input }.into(),
+        None => {
+            let base_fee = u128::from(node.backend.next_base_fee());
+            let tip = request
+                .max_priority_fee_per_gas
+                .unwrap_or_else(|| request.max_fee_per_gas.unwrap_or(u128::MAX).min(fees::suggested_tip(node).into()));
+            TxEip1559 {
+                chain_id,
+                nonce,
+                gas_limit,
+                max_fee_per_gas: request.max_fee_per_gas.unwrap_or(base_fee * 2 + tip),
+                max_priority_fee_per_gas: tip,
+                to,
+                value,
+                access_list: request.access_list.unwrap_or_default(),
+                input,
+            }
+            .into()
+        }
     };
-    Ok(key.map_or_else(|| impersonate(transaction.clone(), from), |key| key.sign(transaction.clone())))
+    Ok(match key {
+        Some(key) => key.sign(transaction),
+        None => impersonate(transaction, from),
+    })
 }
 
 fn estimate(node: &Node, request: TransactionRequest) -> Result<u64, RpcError> {
