@@ -128,6 +128,15 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
+        self.compute(client, move |node| node.within_limits(client, job(node)?)).await
+    }
+
+    /// The same for what is not an answer yet.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        client: Origin,
+        job: impl FnOnce(&Self) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
         self.timed(&self.calls, client, job).await
     }
 
@@ -137,22 +146,22 @@ impl Node {
         client: Origin,
         job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
     ) -> Result<Json, RpcError> {
-        self.timed(&self.provers, client, job).await
+        self.timed(&self.provers, client, move |node| node.within_limits(client, job(node)?)).await
     }
 
-    async fn timed(
+    async fn timed<T: Send + 'static>(
         &self,
         work: &Work,
         client: Origin,
-        job: impl FnOnce(&Self) -> Result<Json, RpcError> + Send + 'static,
-    ) -> Result<Json, RpcError> {
+        job: impl FnOnce(&Self) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
         let common = Arc::clone(&self.common);
         let job = move || {
             let allowance = Allowance::from_now(common.config.max_call_time);
             let node = Self { common, allowance: Some(Arc::clone(&allowance)) };
             let answer = job(&node);
             allowance.check()?;
-            node.within_limits(client, answer?)
+            answer
         };
         work.run(client, job).await
     }
@@ -220,11 +229,15 @@ impl Node {
         self.height(id).and_then(|height| self.backend.block(height))
     }
 
+    /// From memory, or from disk.
+    pub fn kept_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
+        self.backend.state(height).or_else(|| self.backend.old_state(height))
+    }
+
     /// State is read at a block that exists and is recent enough; anything else is an error, never zero.
     pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
         let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
-        let state = self.backend.state(height).or_else(|| self.backend.old_state(height));
-        let state = state.ok_or_else(|| {
+        let state = self.kept_state(height).ok_or_else(|| {
             Reason::StateNotAvailable.with(format!("this node does not keep the state of block {height} any more"))
         })?;
         let state = match &self.allowance {

@@ -4,7 +4,7 @@
 mod common;
 
 use alloy_primitives::{Address, B256, Bytes, TxKind};
-use common::{ECHO, FUNDED, Fixture, RELAY, call, log, relayed, transfer};
+use common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, log, relayed, transfer};
 use corniche_api::Namespaces;
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
@@ -209,6 +209,22 @@ async fn a_transaction_is_found_by_its_sender_and_nonce() {
         let expected = format!("query exceeds maximum time: 0ns, block 0x8 not searched yet; {advice}");
         assert_eq!((&old["error"]["code"], &old["error"]["message"]), (&json!(-32005), &json!(expected)));
     }
+}
+
+#[tokio::test]
+async fn states_on_disk_lead_to_a_transaction_as_those_in_memory_do() {
+    let fixture = hurried().await;
+    let hashes: Vec<Value> =
+        (0..10).map(|nonce| json!(fixture.chain.execute(&[transfer(nonce)]).receipts[0].transaction_hash)).collect();
+    fixture.chain.forget_states_below(8);
+    let find = async |nonce: usize| fixture.client.call("ots_getTransactionBySenderAndNonce", json!([FUNDED, nonce])).await;
+    *fixture.chain.old_states.lock().unwrap() = Some(Whole::Yes);
+    for (nonce, hash) in hashes.iter().enumerate() {
+        assert_eq!(find(nonce).await["result"], *hash, "by halves, which takes no time");
+    }
+    *fixture.chain.old_states.lock().unwrap() = Some(Whole::No);
+    let forgotten = find(3).await;
+    assert_eq!(forgotten["error"]["code"], json!(-32000), "{forgotten}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::{concerns, full_receipt, in_full, recorder, remaining};
 use crate::backend::ChainBlock;
 use crate::jsonrpc::{Json, json};
-use crate::node::Node;
+use crate::node::{Node, still_there};
 use crate::replay::Replay;
 use alloy_primitives::{Address, B256, Bytes};
 use corniche_api::{Reason, RpcError};
@@ -146,7 +146,7 @@ fn oldest_state(node: &Node) -> u64 {
             return kept;
         }
         let middle = low + (kept - low) / 2;
-        if node.backend.state(Height(middle)).is_some() {
+        if node.kept_state(Height(middle)).is_some() {
             kept = middle;
         } else {
             gone = Some(middle);
@@ -155,18 +155,23 @@ fn oldest_state(node: &Node) -> u64 {
 }
 
 /// The first block of `oldest..=head` after which the account is as wanted. It stays so once it is, and is so at the head.
-fn first_block(node: &Node, address: &Address, oldest: u64, wanted: impl Fn(&Account) -> bool) -> Option<u64> {
+fn first_block(
+    node: &Node,
+    address: &Address,
+    oldest: u64,
+    wanted: impl Fn(&Account) -> bool,
+) -> Result<Option<u64>, RpcError> {
     let is = |height: u64| {
-        let state = node.backend.state(Height(height))?;
-        Some(state.account(address).is_some_and(|account| wanted(&account)))
+        let (_, state) = node.state(height.into())?;
+        let is = state.account(address).is_some_and(|account| wanted(&account));
+        still_there(&*state).map(|()| is)
     };
     let (mut low, mut high) = (oldest, node.backend.head().0);
     while low < high {
         let middle = low + (high - low) / 2;
-        // A state that was let go meanwhile is older than what is looked for, or nothing is found.
-        if is(middle).unwrap_or(false) { high = middle } else { low = middle + 1 }
+        if is(middle)? { high = middle } else { low = middle + 1 }
     }
-    is(low).unwrap_or(false).then_some(low)
+    Ok(is(low)?.then_some(low))
 }
 
 /// `ots_getTransactionBySenderAndNonce`.
@@ -183,7 +188,7 @@ pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> R
     };
     let oldest = oldest_state(node);
     let used = |account: &Account| account.nonce > nonce;
-    let Some(height) = first_block(node, &sender, oldest, used) else { return Ok(None) };
+    let Some(height) = first_block(node, &sender, oldest, used)? else { return Ok(None) };
     if height > oldest || oldest == 0 {
         return Ok(node.backend.block(Height(height)).and_then(|block| in_block(&block)));
     }
@@ -215,7 +220,7 @@ pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, 
         made.map(|receipt| Creator { hash: receipt.transaction_hash, creator: receipt.sender })
     };
     let oldest = oldest_state(node);
-    let Some(height) = first_block(node, &address, oldest, Account::has_code) else { return Ok(None) };
+    let Some(height) = first_block(node, &address, oldest, Account::has_code)? else { return Ok(None) };
     if height > oldest {
         let block = node.backend.block(Height(height)).ok_or_else(|| Reason::HeaderNotFound.error())?;
         return match deployed(&block) {
