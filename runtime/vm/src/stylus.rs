@@ -32,6 +32,14 @@ const PAGES: u64 = 128;
 const EXPIRY_DAYS: u64 = u16::MAX as u64;
 
 const ACTIVATE: [u8; 4] = [0x58, 0xc7, 0x80, 0xc2];
+const PROGRAM_VERSION: [u8; 4] = [0xcc, 0x8f, 0x4e, 0x88];
+const TIME_LEFT: [u8; 4] = [0xc7, 0x75, 0xa6, 0x2a];
+const CODEHASH_VERSION: [u8; 4] = [0xd7, 0x0c, 0x0c, 0xa7];
+const STYLUS_VERSION: [u8; 4] = [0xa9, 0x96, 0xe0, 0xc2];
+const INK_PRICE: [u8; 4] = [0xd1, 0xc1, 0x7a, 0xbc];
+const PAGE_LIMIT: [u8; 4] = [0x97, 0x86, 0xf9, 0x6e];
+const EXPIRY: [u8; 4] = [0x30, 0x9f, 0x65, 0x55];
+const KEEPALIVE: [u8; 4] = [0x0a, 0x93, 0x64, 0x55];
 const NOT_WASM: [u8; 4] = [0x27, 0xf3, 0x82, 0x12];
 const NOT_ACTIVATED: [u8; 4] = [0x6f, 0x80, 0x9c, 0x4e];
 
@@ -50,7 +58,7 @@ impl World<'_> {
         };
         let address =
             argument.and_then(|word| word[..12].iter().all(|byte| *byte == 0).then(|| Address::from_slice(&word[12..])));
-        let looks = matches!(selector, ACTIVATE | [0xcc, 0x8f, 0x4e, 0x88] | [0xc7, 0x75, 0xa6, 0x2a]);
+        let looks = matches!(selector, ACTIVATE | PROGRAM_VERSION | TIME_LEFT);
         let mut price = PRICE;
         let mut is_program = false;
         if let Some(address) = address.filter(|_| looks && message.gas >= PRICE) {
@@ -65,20 +73,13 @@ impl World<'_> {
             ACTIVATE if is_program => Answer::Words(vec![VERSION, 0]),
             ACTIVATE => Answer::Revert(&NOT_WASM),
             _ if looks && !is_program => Answer::Revert(&NOT_ACTIVATED),
-            // programVersion(address), stylusVersion()
-            [0xcc, 0x8f, 0x4e, 0x88] | [0xa9, 0x96, 0xe0, 0xc2] => Answer::Words(vec![VERSION]),
-            // programTimeLeft(address)
-            [0xc7, 0x75, 0xa6, 0x2a] => Answer::Words(vec![u64::MAX]),
-            // codehashVersion(bytes32)
-            [0xd7, 0x0c, 0x0c, 0xa7] if argument.is_some() => Answer::Revert(&NOT_ACTIVATED),
-            // inkPrice()
-            [0xd1, 0xc1, 0x7a, 0xbc] => Answer::Words(vec![INK_PER_GAS]),
-            // pageLimit()
-            [0x97, 0x86, 0xf9, 0x6e] => Answer::Words(vec![PAGES]),
-            // expiryDays()
-            [0x30, 0x9f, 0x65, 0x55] => Answer::Words(vec![EXPIRY_DAYS]),
-            // keepaliveDays()
-            [0x0a, 0x93, 0x64, 0x55] => Answer::Words(vec![0]),
+            PROGRAM_VERSION | STYLUS_VERSION => Answer::Words(vec![VERSION]),
+            TIME_LEFT => Answer::Words(vec![u64::MAX]),
+            CODEHASH_VERSION if argument.is_some() => Answer::Revert(&NOT_ACTIVATED),
+            INK_PRICE => Answer::Words(vec![INK_PER_GAS]),
+            PAGE_LIMIT => Answer::Words(vec![PAGES]),
+            EXPIRY => Answer::Words(vec![EXPIRY_DAYS]),
+            KEEPALIVE => Answer::Words(vec![0]),
             _ => Answer::Revert(&[]),
         };
         match answer {
