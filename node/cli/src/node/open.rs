@@ -53,6 +53,8 @@ pub fn run(job: Job) -> anyhow::Result<()> {
     start_logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(job.config.limits.socket_threads.max(1))
+        // Calls run on its threads, and on less each would map a stack of its own and give it back.
+        .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
         .enable_all()
         .build()?;
     let result = runtime.block_on(serve(job));
