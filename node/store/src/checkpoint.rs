@@ -18,7 +18,7 @@
 use crate::Identity;
 use crate::kv::{Batch, Kv, KvError};
 use crate::log::Position;
-use crate::reader::Recent;
+use crate::reader::{Recent, StoredBlock};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_state::{Account, Changes};
 use corniche_types::{Address, B256, Bytes, Height, keccak256, wire};
@@ -94,6 +94,19 @@ pub(crate) fn batch(
     Some((batch, meta))
 }
 
+/// Takes a block from the indices.
+pub(crate) fn remove_block(batch: &mut Batch, block: &StoredBlock) {
+    batch.insert(height_key(BLOCK, block.height()), None);
+    batch.insert(key(HASH, &[block.hash.as_slice()]), None);
+    for receipt in block.receipts() {
+        batch.insert(key(TRANSACTION, &[receipt.transaction_hash.as_slice()]), None);
+    }
+}
+
+pub(crate) fn remove_certificate(batch: &mut Batch, height: Height) {
+    batch.insert(height_key(CERTIFICATE, height), None);
+}
+
 fn put_state(batch: &mut Batch, changes: &Changes) {
     batch.extend(entries(changes));
     for (hash, code) in &changes.code {
@@ -130,7 +143,7 @@ fn put_hash(batch: &mut Batch, hash: B256, height: Height) {
     batch.insert(key(HASH, &[hash.as_slice()]), Some(encode(&height)));
 }
 
-fn put_meta(batch: &mut Batch, meta: &Meta) {
+pub(crate) fn put_meta(batch: &mut Batch, meta: &Meta) {
     batch.insert(META.to_vec(), Some(encode(meta)));
 }
 

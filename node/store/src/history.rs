@@ -16,7 +16,7 @@
 use crate::checkpoint;
 use crate::kv::{Batch, Kv, KvError};
 use crate::log::LogReader;
-use crate::reader::{Recent, Shared};
+use crate::reader::{Recent, Shared, StoredBlock};
 use crate::record::{self, BlockRecord};
 use corniche_state::{Account, CommittedBlock, StateView};
 use corniche_types::{Address, B256, Bytes, Height};
@@ -125,6 +125,22 @@ impl Keeper {
         // Readers know before the first row is gone.
         self.first.store(first_now, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// The checkpoint goes back to `to`.
+    pub fn take_back(&self, batch: &mut Batch, to: Height) {
+        if self.first() != NONE {
+            let first = self.first().min(to.0);
+            batch.insert(FIRST.to_vec(), Some(checkpoint::encode(&(Height(first), to))));
+            self.first.store(first, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Takes the rows of a block that is taken from the checkpoint.
+pub(crate) fn remove_rows(batch: &mut Batch, block: &StoredBlock) {
+    for (key, _) in checkpoint::entries(&block.committed.changes) {
+        batch.insert(row_key(&key, block.height()), None);
     }
 }
 

@@ -30,6 +30,7 @@
 //! | `history` | states of old blocks, on disk |
 //! | `recovery` | opening: from a directory to a state at the head |
 //! | `store`, `reader`, `indexer` | the one writer; any number of readers; the background thread |
+//! | `undo` | going back, which only a development chain does |
 //! | `code_cache` | compiled contract code by key |
 //! | `trace` | what the engine did lately, for people who look: may be lost |
 //! | `probe` | how tests cut the power |
@@ -54,6 +55,7 @@ mod safety;
 mod segment;
 mod store;
 mod trace;
+mod undo;
 
 pub use code_cache::CodeCache;
 pub use directory::{DataDirectory, Identity, SCHEMA, Space};

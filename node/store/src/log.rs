@@ -321,18 +321,43 @@ impl Log {
         Ok(())
     }
 
+    /// Ends the log here, durably. What was appended since the last commit goes as well.
+    pub(crate) fn cut(&mut self, end: Position) -> Result<(), StoreError> {
+        self.group.clear();
+        let later: Vec<u64> = self.reader.segments().range(end.segment + 1..).map(|(&sequence, _)| sequence).collect();
+        // The newest first, or a crash could leave a gap.
+        for sequence in later.into_iter().rev() {
+            self.remove(sequence)?;
+        }
+        let settings = self.reader.settings.clone();
+        let (path, key) = (settings.path(end.segment), self.reader.key(end.segment));
+        self.key = key.ok_or_else(|| self.reader.damaged(end, &"the segment is not part of the log"))?;
+        self.file = File::options().read(true).write(true).open(&path).map_err(StoreError::io("open", &path))?;
+        settings.probe("cut", &path, &Step::Cut { path: &path, length: end.offset })?;
+        self.file.set_len(end.offset).map_err(StoreError::io("cut", &path))?;
+        settings.probe("sync", &path, &Step::Sync { path: &path })?;
+        self.file.sync_all().map_err(StoreError::io("sync", &path))?;
+        (self.path, self.sequence, self.length) = (path, end.segment, end.offset);
+        Ok(())
+    }
+
+    fn remove(&self, sequence: u64) -> Result<(), StoreError> {
+        let settings = &self.reader.settings;
+        let path = settings.path(sequence);
+        settings.probe("remove", &path, &Step::Remove { path: &path })?;
+        fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+        settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
+        sync_directory(&settings.directory)?;
+        self.reader.segments_mut().remove(&sequence);
+        Ok(())
+    }
+
     /// Deletes the oldest segments up to and including `sequence`; never the active one. Each deletion is made to stay
     /// before the next, or a crash could leave a gap.
     pub(crate) fn remove_through(&mut self, sequence: u64) -> Result<(), StoreError> {
         let oldest: Vec<u64> = self.reader.segments().range(..=sequence).map(|(&sequence, _)| sequence).collect();
         for sequence in oldest.into_iter().filter(|&sequence| sequence < self.sequence) {
-            let settings = &self.reader.settings;
-            let path = settings.path(sequence);
-            settings.probe("remove", &path, &Step::Remove { path: &path })?;
-            fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
-            settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;
-            sync_directory(&settings.directory)?;
-            self.reader.segments_mut().remove(&sequence);
+            self.remove(sequence)?;
         }
         Ok(())
     }

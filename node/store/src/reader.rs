@@ -79,7 +79,7 @@ pub(crate) struct Window {
     certificates: BTreeMap<Height, (Position, Arc<Certificate>)>,
     last_certificate: Option<Arc<Certificate>>,
     /// What the checkpoint stands for.
-    meta: Meta,
+    pub(crate) meta: Meta,
 }
 
 impl Window {
@@ -115,6 +115,21 @@ impl Window {
         self.certificates.insert(height, (at, certificate));
     }
 
+    /// `head` is the newest block now, and was in the chain before.
+    fn take_back(&mut self, end: Position, head: Arc<StoredBlock>, meta: Meta, certified: Option<Arc<Certificate>>) {
+        while let Some(gone) = self.blocks.pop_back_if(|newest| newest.block.height() > head.height()) {
+            self.bytes -= gone.bytes();
+            self.by_hash.remove(&gone.block.hash);
+            for receipt in gone.block.receipts() {
+                self.by_transaction.remove(&receipt.transaction_hash);
+            }
+        }
+        self.certificates.retain(|height, (at, _)| *height <= head.height() && *at < end);
+        let newest = self.certificates.last_key_value().map(|(_, (_, certificate))| certificate.clone());
+        self.last_certificate = newest.or(certified);
+        (self.head, self.meta) = (head, meta);
+    }
+
     /// Forgets the oldest blocks beyond the limits. What the checkpoint does not hold stays, unless `all_may_go`.
     fn evict(&mut self, options: &Options, all_may_go: bool) {
         let beyond = |window: &Self| window.blocks.len() > options.window_blocks || window.bytes > options.window_bytes;
@@ -132,7 +147,7 @@ impl Window {
         }
     }
 
-    fn get(&self, height: Height) -> Option<&Recent> {
+    pub(crate) fn get(&self, height: Height) -> Option<&Recent> {
         let first = self.blocks.front()?.block.height();
         self.blocks.get(usize::try_from(height.0.checked_sub(first.0)?).ok()?)
     }
@@ -154,7 +169,7 @@ pub(crate) struct Shared {
     pub(crate) identity: Identity,
     pub(crate) options: Options,
     genesis: Arc<StoredBlock>,
-    log: LogReader,
+    pub(crate) log: LogReader,
     pub(crate) kv: Guarded,
     pub(crate) keeper: Keeper,
     /// The key-value store failed; it is built again at the next start.
@@ -162,7 +177,7 @@ pub(crate) struct Shared {
     window: RwLock<Window>,
     remembered: Mutex<Remembered>,
     /// Held while the checkpoint moves.
-    checkpointing: Mutex<()>,
+    pub(crate) checkpointing: Mutex<()>,
     read_failures: AtomicU64,
     /// Last, so that everything is closed when it is let go.
     _lock: Lock,
@@ -336,6 +351,17 @@ impl Shared {
         }
     }
 
+    pub(crate) fn take_back_window(
+        &self,
+        end: Position,
+        head: Arc<StoredBlock>,
+        meta: Meta,
+        certified: Option<Arc<Certificate>>,
+    ) {
+        self.remembered().forget_above(head.height());
+        self.window_mut().take_back(end, head, meta, certified);
+    }
+
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -358,6 +384,11 @@ struct Remembered {
 impl Remembered {
     fn get(&self, height: Height) -> Option<Arc<StoredBlock>> {
         self.blocks.iter().find(|(known, ..)| *known == height).map(|(_, block, _)| block.clone())
+    }
+
+    fn forget_above(&mut self, height: Height) {
+        self.blocks.retain(|(known, ..)| *known <= height);
+        self.bytes = self.blocks.iter().map(|(.., bytes)| bytes).sum();
     }
 
     fn put(&mut self, block: Arc<StoredBlock>, bytes: usize) {

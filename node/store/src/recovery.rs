@@ -14,6 +14,7 @@ use crate::reader::{Recent, Shared, StoredBlock, Window};
 use crate::record::{self, BlockRecord};
 use crate::safety::SafetyLog;
 use crate::segment::{self, LogKind};
+use crate::undo::Undoing;
 use crate::{Backend, Options, StoreError};
 use corniche_engine::Ticket;
 use corniche_state::{Changes, CommittedBlock, State, Tree, genesis_changes};
@@ -105,7 +106,11 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     let settings =
         |kind, directory, segment_bytes| Settings { kind, directory, identity, segment_bytes, probe: options.probe.clone() };
     let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
-    let (blocks, blocks_found) = Log::open(block_settings, false)?;
+    let (mut blocks, blocks_found) = Log::open(block_settings, false)?;
+    let undoing = Undoing::found(&directory)?;
+    if let Some(undoing) = &undoing {
+        undoing.cut(&mut blocks)?;
+    }
     let has_chain = used_before || blocks.reader().records_from(Position::default()).next()?.is_some();
     let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
     let (safety, remembered) = SafetyLog::open(safety_settings, has_chain)?;
@@ -120,7 +125,12 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
 
     let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
+    if undoing.is_some() {
+        // Whether the checkpoint went back is not known.
+        chain.discard()?;
+    }
     let (rebuilt, replayed, kv, keeper) = chain.replay()?;
+    Undoing::end(&directory)?;
     let Replayed { state, tree, window, head, resume, divergence, certificate } = replayed;
     let recovered = Recovered {
         state,

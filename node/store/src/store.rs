@@ -2,15 +2,17 @@
 
 use crate::code_cache::CodeCache;
 use crate::directory::{DataDirectory, Space};
+use crate::kv::KvError;
 use crate::indexer::Indexer;
 use crate::log::{Log, Position};
 use crate::probe::Step;
 use crate::reader::{Reader, Recent, Shared, StoredBlock};
 use crate::recovery::{self, Opened, Recovered};
 use crate::safety::SafetyLog;
+use crate::undo::Undoing;
 use crate::{Identity, Options, StoreError, Trace, record};
 use corniche_engine::Ticket;
-use corniche_state::CommittedBlock;
+use corniche_state::{Changes, CommittedBlock};
 use corniche_types::{B256, Bytes, Certificate, CommitIndex, Genesis, Height, Resume};
 use std::path::Path;
 use std::sync::Arc;
@@ -219,6 +221,32 @@ impl Store {
         }
         let committed = self.commit();
         self.keep(committed)
+    }
+
+    /// Takes the blocks above `to` off the chain, durably and for readers; ordering resumes at `resume`. `before`: what the keys that those
+    /// blocks wrote held at `to`. For a chain that goes back, which no network does. After an error the chain on disk may be either; a
+    /// restart finds out.
+    pub fn take_back(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
+        self.sync()?;
+        if to >= self.head.0 {
+            return self.append_progress(resume).and_then(|()| self.sync()).map(|_| ());
+        }
+        let taken = self.undo(to, resume, before);
+        self.keep(taken)
+    }
+
+    fn undo(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
+        let state = |error: KvError| StoreError::State { path: self.shared.directory.state(), problem: error.0 };
+        let end = self.shared.end_of(to).map_err(state)?;
+        let end = end.ok_or_else(|| state(KvError(format!("block {} is not in the index", to.next()))))?;
+        let undoing = Undoing { to, end, resume: resume.clone() };
+        undoing.begin(&self.shared.directory)?;
+        self.shared.take_back(&undoing, before).map_err(state)?;
+        undoing.cut(&mut self.blocks)?;
+        Undoing::end(&self.shared.directory)?;
+        self.head = (to, self.reader().head().hash);
+        self.resumes_after = resume.index;
+        Ok(())
     }
 
     /// Moves the checkpoint to the head, on this thread. Not needed for correctness: it makes the next start faster.

@@ -153,6 +153,24 @@ impl State {
         lock(&self.shared.heights).head
     }
 
+    /// Undoes everything above `height`, which is the head then; true if that can be read. For a chain that goes back, which no network
+    /// does: a snapshot of a height that is undone answers from what is left.
+    pub fn take_back(&self, height: Height) -> bool {
+        let undone = {
+            let mut heights = lock(&self.shared.heights);
+            if height < heights.oldest || heights.head.is_none_or(|head| head < height) {
+                return false;
+            }
+            heights.head = Some(height);
+            heights.touched.split_off(&height.next())
+        };
+        for touched in undone.into_values().rev() {
+            touched.accounts.into_iter().for_each(|written| self.shared.accounts.undo(written));
+            touched.storage.into_iter().for_each(|written| self.shared.storage.undo(written));
+        }
+        true
+    }
+
     /// Forgets what only heights below `height` need. Heights of live snapshots and the head stay readable; what they hold
     /// back is forgotten by a later call.
     pub fn prune_below(&self, height: Height) {

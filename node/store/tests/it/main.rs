@@ -12,3 +12,4 @@ mod safety;
 mod support;
 mod tails;
 mod trace;
+mod undo;

@@ -152,6 +152,27 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         }
     }
 
+    /// The newest write of its key that was not undone before: the key has the value again that was there.
+    pub(super) fn undo(&self, Written { hash, older: number }: Written) {
+        let mut shard = write(self.shard(hash));
+        let Shard { entries, older, free } = &mut *shard;
+        let element = &mut older[number as usize];
+        debug_assert_eq!(element.newer, NONE, "chains are undone from their newest element");
+        let (before, earlier) = (std::mem::take(&mut element.before), element.older);
+        element.older = std::mem::replace(free, number);
+        if let Some(earlier) = older.get_mut(earlier as usize) {
+            earlier.newer = NONE;
+        }
+        let Ok(mut entry) = entries.find_entry(hash, |entry| entry.older == number) else {
+            unreachable!("every chain belongs to an entry")
+        };
+        entry.get_mut().older = earlier;
+        entry.get_mut().value = before;
+        if earlier == NONE && entry.get().value == V::default() {
+            entry.remove();
+        }
+    }
+
     /// No reader steps over this write any more, nor over any of the same key before it, which were forgotten earlier.
     pub(super) fn forget_before(&self, Written { hash, older: number }: Written) {
         let mut shard = write(self.shard(hash));

@@ -1,0 +1,147 @@
+//! Going back: the newest blocks are taken off the chain again, as only a development chain does.
+//!
+//! Blocks are taken off in place, so it costs what they cost, however long the chain below them is. Before anything changes, a file says
+//! what is about to be done ([`Undoing`]); a start that finds it does it again from there, so that a crash leaves either chain, never a mixture.
+
+use crate::checkpoint::{self, CertificateAt, Meta};
+use crate::directory::{DataDirectory, sync_directory};
+use crate::kv::{Batch, Kv, KvError};
+use crate::log::{Log, Position};
+use crate::reader::{Reader, Shared, StoredBlock};
+use crate::record::{self, BlockRecord};
+use crate::{StoreError, history};
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_state::Changes;
+use corniche_types::{Certificate, Height, Resume, wire};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+/// Heights below the new head at which a certificate is looked for that goes or stays; what has none is certified again.
+const CERTIFICATES_LOOKED_AT: u64 = 128;
+
+/// What is being done.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Undoing {
+    /// The newest block that stays.
+    pub to: Height,
+    /// The block log ends here.
+    pub end: Position,
+    /// Where ordering resumes: what it ordered for the blocks that go must not come again.
+    pub resume: Resume,
+}
+
+impl Undoing {
+    fn path(directory: &DataDirectory) -> PathBuf {
+        directory.root().join("UNDOING")
+    }
+
+    /// What a crash interrupted.
+    pub fn found(directory: &DataDirectory) -> Result<Option<Self>, StoreError> {
+        let path = Self::path(directory);
+        match fs::read(&path) {
+            // One that is not whole was never acted upon.
+            Ok(bytes) => Ok(wire::decode(&bytes).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("read", &path)(error)),
+        }
+    }
+
+    pub fn begin(&self, directory: &DataDirectory) -> Result<(), StoreError> {
+        let path = Self::path(directory);
+        let draft = path.with_extension("new");
+        fs::write(&draft, wire::encode(self)).map_err(StoreError::io("write", &draft))?;
+        fs::File::open(&draft).and_then(|file| file.sync_all()).map_err(StoreError::io("sync", &draft))?;
+        fs::rename(&draft, &path).map_err(StoreError::io("rename", &draft))?;
+        sync_directory(directory.root())
+    }
+
+    /// Cuts the block log. Doing it twice is doing it once.
+    pub fn cut(&self, blocks: &mut Log) -> Result<(), StoreError> {
+        blocks.cut(self.end)?;
+        blocks.append(self.to.next().0, false, |out| record::write_progress(out, &self.resume))?;
+        blocks.commit()
+    }
+
+    pub fn end(directory: &DataDirectory) -> Result<(), StoreError> {
+        let path = Self::path(directory);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::io("remove", &path)(error)),
+            // It must not come back when there are new blocks.
+            Ok(()) => sync_directory(directory.root()),
+        }
+    }
+}
+
+impl Shared {
+    /// Where the block log ends when `to` is the newest block.
+    pub(crate) fn end_of(&self, to: Height) -> Result<Option<Position>, KvError> {
+        let next = to.next();
+        let held = self.window().get(next).map(|recent| recent.at);
+        held.map_or_else(|| checkpoint::block_position(&self.kv, next), |at| Ok(Some(at)))
+    }
+
+    /// Takes what is above `undoing.to` from the checkpoint, the window and what is remembered. `before` is what the keys that the blocks
+    /// wrote held at that height.
+    pub(crate) fn take_back(self: &Arc<Self>, undoing: &Undoing, before: &Changes) -> Result<(), KvError> {
+        let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        let meta = self.window().meta.clone();
+        let meta = if meta.height > undoing.to { self.take_back_checkpoint(undoing, before, &meta)? } else { meta };
+        let certified = meta.certified.map(|height| checkpoint::certificate_from(&self.kv, height)).transpose()?.flatten();
+        let certified = certified.and_then(|certificate| self.certificate_at(certificate)).map(Arc::new);
+        let head = self.stored(undoing.to).ok_or_else(|| KvError(format!("block {} is not there", undoing.to)))?;
+        self.take_back_window(undoing.end, head, meta, certified);
+        Ok(())
+    }
+
+    /// In one batch, like every move of the checkpoint.
+    fn take_back_checkpoint(self: &Arc<Self>, undoing: &Undoing, before: &Changes, now: &Meta) -> Result<Meta, KvError> {
+        let missing = |height: Height| KvError(format!("block {height} is not in the index"));
+        let to = undoing.to;
+        let mut batch = Batch::new();
+        batch.extend(checkpoint::entries(before));
+        for height in (to.0 + 1..=now.height.0).map(Height) {
+            let block = self.stored(height).ok_or_else(|| missing(height))?;
+            checkpoint::remove_block(&mut batch, &block);
+            history::remove_rows(&mut batch, &block);
+        }
+        let mut certified = None;
+        for height in (1..=now.certified.unwrap_or_default().0).rev().map(Height) {
+            let found = checkpoint::certificate_from(&self.kv, height)?.filter(|found| found.height == height);
+            match found {
+                Some(CertificateAt { at, .. }) if height <= to && at < undoing.end => {
+                    certified = Some(height);
+                    break;
+                }
+                Some(found) => checkpoint::remove_certificate(&mut batch, found.height),
+                None if height.0 + CERTIFICATES_LOOKED_AT < to.0 => break,
+                None => {}
+            }
+        }
+        let end = match to {
+            Height(0) => Position::default(),
+            _ => {
+                let at = checkpoint::block_position(&self.kv, to)?.ok_or_else(|| missing(to))?;
+                at.after(self.log.read(at).map_err(|error| KvError(error.to_string()))?.len())
+            }
+        };
+        let head = self.stored(to).ok_or_else(|| missing(to))?;
+        let meta = Meta { height: to, hash: head.hash, end, certified, ..now.clone() };
+        checkpoint::put_meta(&mut batch, &meta);
+        self.keeper.take_back(&mut batch, to);
+        self.kv.apply(&batch)?;
+        Ok(meta)
+    }
+
+    fn certificate_at(&self, CertificateAt { at, .. }: CertificateAt) -> Option<Certificate> {
+        match record::read_block_record(&self.log.read(at).ok()?) {
+            Ok(BlockRecord::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    fn stored(self: &Arc<Self>, height: Height) -> Option<Arc<StoredBlock>> {
+        Reader { shared: self.clone() }.block(height)
+    }
+}

@@ -1,0 +1,166 @@
+//! A chain that goes back: afterwards all is as if the blocks had never been there, also when the power fails meanwhile.
+
+use crate::support::*;
+use corniche_state::{Changes, StateView};
+use corniche_store::probe::{Probe, Step};
+use corniche_store::{Backend, History, Options, Recovered, Store};
+use corniche_types::{CommitIndex, Height, Resume};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The first `height` blocks of a chain.
+fn first(chain: &Chain, height: u64) -> Chain {
+    let shorter = Chain::of(height);
+    assert_eq!(shorter.hash(height), chain.hash(height));
+    shorter
+}
+
+/// What the keys that the blocks above `to` wrote held at it.
+fn before(chain: &Chain, to: u64) -> Changes {
+    let mut before = Changes::default();
+    let (stays, goes) = chain.blocks.split_at(to as usize + 1);
+    for block in goes {
+        before.accounts.extend(block.changes.accounts.keys().map(|address| (*address, None)));
+        before.storage.extend(block.changes.storage.keys().map(|key| (*key, Default::default())));
+    }
+    let (accounts, storage) = (before.accounts.clone(), before.storage.clone());
+    for block in stays {
+        let written = block.changes.accounts.iter().filter(|(address, _)| accounts.contains_key(*address));
+        before.accounts.extend(written.map(|(address, account)| (*address, account.clone())));
+        let written = block.changes.storage.iter().filter(|(key, _)| storage.contains_key(*key));
+        before.storage.extend(written.map(|(key, value)| (*key, *value)));
+    }
+    before
+}
+
+/// Where the engine stands, which does not go back.
+fn resume() -> Resume {
+    Resume { index: CommitIndex(500), checkpoint: "after all".into() }
+}
+
+/// 40 blocks, of which the checkpoint has all up to the given one.
+fn sample(directory: &Path, options: Options, checkpoint: u64) -> (Store, Recovered, Chain) {
+    let (mut store, recovered) = open(directory, options).unwrap();
+    append(&mut store, &Chain::of(checkpoint));
+    store.checkpoint();
+    let chain = Chain::of(40);
+    append(&mut store, &chain);
+    assert_eq!(store.reader().checkpoint_height(), Height(checkpoint));
+    (store, recovered, chain)
+}
+
+/// What comes next is another block than the one that was there.
+fn another(chain: &Chain) -> Chain {
+    let mut other = chain.clone();
+    other.transactions_per_block = 5;
+    for _ in 0..6 {
+        other.extend();
+        let last = other.blocks.last_mut().unwrap();
+        last.resume.index = CommitIndex(500 + last.block.header.number);
+    }
+    other
+}
+
+fn options_of(backend: Backend, history: History) -> Options {
+    Options { history, ..options(backend) }
+}
+
+#[test]
+fn what_is_taken_back_was_never_there() {
+    for (backend, history) in [(BACKENDS[0], History::Off), (BACKENDS[1], History::Off), (BACKENDS[0], History::Archive)] {
+        for (checkpoint, to) in [(0, 0), (0, 39), (0, 17), (20, 31), (20, 20), (20, 19), (20, 0), (40, 40), (40, 39), (40, 8)] {
+            let directory = scratch();
+            let options = options_of(backend, history);
+            let (mut store, recovered, chain) = sample(directory.path(), options.clone(), checkpoint);
+            drop(recovered);
+            let shorter = first(&chain, to);
+            store.take_back(Height(to), &resume(), &before(&chain, to)).unwrap();
+            assert_reader(&shorter, &store.reader());
+            for gone in to + 1..=40 {
+                assert_eq!(store.reader().height_of(&chain.hash(gone)), None);
+                assert_eq!(store.reader().transaction(&transaction_hash(gone, 0)), None);
+            }
+            let other = another(&shorter);
+            append(&mut store, &other);
+            assert_reader(&other, &store.reader());
+            store.take_back(Height(to), &resume(), &before(&other, to)).unwrap();
+            assert_reader(&shorter, &store.reader());
+            drop(store);
+            let (mut store, recovered) = open(directory.path(), Options { check_all: true, ..options.clone() }).unwrap();
+            assert_eq!((&recovered.rebuilt, &recovered.resume), (&None, &resume()), "{checkpoint} to {to}");
+            assert_reader(&shorter, &store.reader());
+            assert_state(&shorter, &recovered);
+            if history == History::Archive {
+                let reached = store.reader().checkpoint_height();
+                let old = (0..=reached.0).all(|height| store.reader().state(Height(height)).is_some());
+                assert!(old && store.reader().state(reached.next()).is_none());
+            }
+            append(&mut store, &other);
+            store.checkpoint();
+            drop(store);
+            let (store, recovered) = open(directory.path(), options).unwrap();
+            assert_eq!(recovered.rebuilt, None);
+            assert_reader(&other, &store.reader());
+            assert_state(&other, &recovered);
+        }
+    }
+}
+
+#[test]
+fn the_state_in_memory_goes_back_with_it() {
+    let directory = scratch();
+    let (_, recovered, chain) = sample(directory.path(), options(Backend::Sled), 0);
+    for block in &chain.blocks[1..] {
+        recovered.state.apply(block.block.height(), &block.changes);
+    }
+    for to in [33, 32, 7, 0] {
+        assert!(recovered.state.take_back(Height(to)));
+        assert_eq!(recovered.state.latest().height(), Height(to));
+        for (address, account) in before(&chain, to).accounts {
+            assert_eq!(recovered.state.latest().account(&address), account);
+        }
+    }
+}
+
+/// Fails every step on disk from this one on.
+struct PowerCut(AtomicUsize);
+
+impl Probe for PowerCut {
+    fn before(&self, _: &Step<'_>) -> io::Result<()> {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 0 { Err(io::Error::other("the power failed")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_crash_in_the_middle_leaves_one_of_the_two_chains() {
+    for checkpoint in [0, 30, 40] {
+        let mut outcomes = [0, 0];
+        for step in 0.. {
+            let directory = scratch();
+            let (store, _, chain) = sample(directory.path(), options(Backend::Sled), checkpoint);
+            drop(store);
+            let probe = Arc::new(PowerCut(usize::MAX.into()));
+            let probed = Options { probe: Some(probe.clone()), ..options(Backend::Sled) };
+            let (mut store, _) = open(directory.path(), probed).unwrap();
+            probe.0.store(step, Ordering::Relaxed);
+            let taken = store.take_back(Height(25), &resume(), &before(&chain, 25));
+            drop(store);
+            let (store, recovered) = open(directory.path(), options(Backend::Sled)).unwrap();
+            let went_back = store.reader().head().height() == Height(25);
+            let expected = if went_back { first(&chain, 25) } else { chain };
+            assert_reader(&expected, &store.reader());
+            assert_state(&expected, &recovered);
+            assert_eq!(recovered.resume, if went_back { resume() } else { expected.head().resume.clone() }, "{step}");
+            outcomes[usize::from(went_back)] += 1;
+            if taken.is_ok() {
+                assert!(went_back);
+                break;
+            }
+        }
+        assert!(outcomes[1] > 1, "some crashed after it was decided: {outcomes:?}");
+    }
+}
