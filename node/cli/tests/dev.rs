@@ -212,6 +212,97 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
     assert!((0..20_000).any(|_| finalized() == height + 1), "blocks are certified again");
 }
 
+/// What `evm_revert` restores beside the blocks, as hardhat does: the clock, what was said of it, and the pool.
+#[test]
+fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    let mine = |node: &Node| {
+        node.call("evm_mine", json!([]));
+        node.time(node.height())
+    };
+    // A clock that was set ahead without a block, and the next block's time.
+    assert_eq!(node.call("evm_increaseTime", json!([100_000])), json!(100_000));
+    let ahead = mine(&node);
+    node.call("evm_increaseTime", json!([50_000]));
+    let snapshot = node.call("evm_snapshot", json!([]));
+    node.call("evm_increaseTime", json!([7_000_000]));
+    assert!(mine(&node) >= ahead + 7_050_000);
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    let snapshot = node.call("evm_snapshot", json!([]));
+    assert!((ahead + 50_000..ahead + 60_000).contains(&mine(&node)), "as far ahead as it was");
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    assert_eq!(node.call("evm_increaseTime", json!([1])), json!(150_001), "and so is what it was set ahead by");
+    let next = ahead + 500_000;
+    node.call("evm_setNextBlockTimestamp", json!([next]));
+    let snapshot = node.call("evm_snapshot", json!([]));
+    assert_eq!(mine(&node), next);
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    assert_eq!(mine(&node), next);
+    // A clock that was not set goes on from where it was, not from the time that passed since.
+    let behind = node.call("evm_snapshot", json!([]));
+    node.call("evm_setNextBlockTimestamp", json!([next + 9_000_000]));
+    mine(&node);
+    assert_eq!(node.call("evm_revert", json!([behind])), json!(true));
+    assert!((next..next + 1_000).contains(&mine(&node)));
+
+    // What waits for a block waits for it again.
+    node.call("evm_setAutomine", json!([false]));
+    let send = |nonce: u64, to: &str| {
+        let nonce = format!("{nonce:#x}");
+        node.call(
+            "eth_sendTransaction",
+            json!([{"from": accounts[3], "to": to, "value": "0x1", "gas": "0x5208", "nonce": nonce}]),
+        )
+    };
+    let (waits, behind_a_gap) = (send(0, NOBODY), send(2, NOBODY));
+    let snapshot = node.call("evm_snapshot", json!([]));
+    let later = send(1, NOBODY);
+    mine(&node);
+    assert!(node.receipt(&later).is_object());
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    assert_eq!(node.call("hardhat_getAutomine", json!([])), json!(false));
+    let known = |hash: &Value| node.call("eth_getTransactionByHash", json!([hash])).is_object();
+    assert_eq!([&waits, &behind_a_gap, &later].map(known), [true, true, false]);
+    assert_eq!(node.call("txpool_status", json!([])), json!({"pending": "0x1", "queued": "0x1"}));
+    mine(&node);
+    assert_eq!(node.receipt(&waits)["status"], json!("0x1"));
+    assert!(node.call("eth_getTransactionReceipt", json!([behind_a_gap])).is_null());
+}
+
+/// A snapshot that is taken while blocks are under way has them; old states are there after going back as before.
+#[test]
+fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let accounts = node.accounts();
+    let balance = |node: &Node, height: u64| node.number("eth_getBalance", json!([NOBODY, format!("{height:#x}")]));
+    let first = quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"]);
+    // So many that the checkpoint on disk moves over them.
+    node.call("hardhat_mine", json!(["0x400"]));
+    for round in 0..3 {
+        let sent: Vec<Value> = (0..5)
+            .map(|_| {
+                node.call("eth_sendTransaction", json!([{"from": accounts[1], "to": NOBODY, "value": "0x1", "gas": "0x5208"}]))
+            })
+            .collect();
+        let snapshot = node.call("evm_snapshot", json!([]));
+        let height = node.height();
+        assert!(sent.iter().all(|hash| node.call("eth_getTransactionReceipt", json!([hash])).is_object()), "round {round}");
+        node.call("hardhat_mine", json!(["0x400"]));
+        node.pay(&accounts[2], NOBODY);
+        assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+        assert_eq!((node.height(), balance(&node, height)), (height, 6 + round * 5));
+        assert_eq!((balance(&node, first), balance(&node, first - 1)), (1, 0), "round {round}: old states");
+    }
+    let (height, newest) = (node.height(), node.call("eth_getBlockByNumber", json!(["latest", false])));
+    drop(node);
+    let node = Node::on(directory.path());
+    assert_eq!((node.height(), node.call("eth_getBlockByNumber", json!(["latest", false]))), (height, newest));
+    assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 16);
+    assert_eq!(quantity(&node.pay(&accounts[1], NOBODY)["blockNumber"]), height + 1);
+}
+
 #[test]
 fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
     let node = Node::start(&[]);

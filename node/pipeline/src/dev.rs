@@ -117,6 +117,32 @@ pub enum DevOrder {
     Automine(bool),
     /// A block every so many milliseconds; 0: none.
     Interval { ms: u64 },
+    /// Nothing: answered when no block is under way any more, nor anything that would make one by itself.
+    Quiet,
+}
+
+/// The clock of a chain, when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    pub time: TimestampMs,
+    /// The next block's time, where somebody said it.
+    pub next: Option<TimestampMs>,
+}
+
+/// How a development chain begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// `None`: the clock goes on from the newest block, or from now if that is later.
+    pub clock: Option<Clock>,
+    pub automine: bool,
+    /// Milliseconds; 0: none.
+    pub interval: u64,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self { clock: None, automine: true, interval: 0 }
+    }
 }
 
 /// The development side of a pipeline.
@@ -136,10 +162,19 @@ pub(crate) struct Dev {
 
 impl Dev {
     /// Goes on after a block of this time.
-    pub fn new(newest: TimestampMs, now: TimestampMs) -> Self {
-        // A clock that was set ahead is ahead after a restart as well: blocks never go back.
-        let ahead = difference(newest, now).max(0);
-        Self { ahead, next: None, newest, automine: true, interval: 0, interval_ends: None, jobs: VecDeque::new() }
+    pub fn new(newest: TimestampMs, now: TimestampMs, start: Start) -> Self {
+        let (ahead, next) = match start.clock {
+            Some(clock) => (difference(clock.time, now), clock.next),
+            // A clock that was set ahead is ahead after a restart as well: blocks never go back.
+            None => (difference(newest, now).max(0), None),
+        };
+        let Start { automine, interval, .. } = start;
+        let interval_ends = (interval > 0).then(|| TimestampMs(now.0.saturating_add(interval)));
+        Self { ahead, next, newest, automine, interval, interval_ends, jobs: VecDeque::new() }
+    }
+
+    pub fn clock(&self, now: TimestampMs) -> Clock {
+        Clock { time: self.time(now), next: self.next }
     }
 
     /// The chain's clock.
@@ -158,7 +193,7 @@ impl Dev {
                 self.interval = ms;
                 self.interval_ends = (ms > 0).then(|| TimestampMs(now.0.saturating_add(ms)));
             }
-            DevOrder::Mine { blocks: 0, .. } => {}
+            DevOrder::Mine { blocks: 0, .. } | DevOrder::Quiet => {}
             DevOrder::Mine { .. } | DevOrder::Set(_) => {
                 if self.jobs.len() >= MOST_WAITING {
                     return Err("too many blocks are waited for");
@@ -266,7 +301,7 @@ mod tests {
     const NOW: TimestampMs = TimestampMs(50_000);
 
     fn dev() -> Dev {
-        Dev::new(TimestampMs(10_000), NOW)
+        Dev::new(TimestampMs(10_000), NOW, Start::default())
     }
 
     #[test]
@@ -317,7 +352,23 @@ mod tests {
         dev.take(NOW, DevOrder::Skip { ms: -60_000 }, 0).unwrap();
         assert_eq!(mined(&mut dev, 53_000), 91_000);
         assert!(dev.take(NOW, DevOrder::Next { time: TimestampMs(90_999) }, 0).is_err());
-        assert_eq!(Dev::new(TimestampMs(91_000), NOW).time(TimestampMs(50_001)), TimestampMs(91_001), "after a restart");
+        let restarted = Dev::new(TimestampMs(91_000), NOW, Start::default());
+        assert_eq!(restarted.time(TimestampMs(50_001)), TimestampMs(91_001), "after a restart");
+    }
+
+    #[test]
+    fn a_chain_that_goes_back_has_the_clock_it_had() {
+        let mut dev = dev();
+        dev.take(NOW, DevOrder::Skip { ms: 7_000 }, 0).unwrap();
+        dev.take(NOW, DevOrder::Next { time: TimestampMs(80_000) }, 0).unwrap();
+        let clock = dev.clock(TimestampMs(51_000));
+        let start = Start { clock: Some(clock), automine: false, interval: 30 };
+        let mut back = Dev::new(TimestampMs(10_000), TimestampMs(99_000), start);
+        assert_eq!(back.clock(TimestampMs(99_000)), clock);
+        assert_eq!((clock.time.0, back.time(TimestampMs(99_500)).0), (58_000, 58_500), "it goes on from there");
+        assert!(!back.wants_pool() && back.deadline() == Some(TimestampMs(99_030)));
+        back.take(NOW, DevOrder::Mine { blocks: 1, apart: None }, 5).unwrap();
+        assert_eq!(words(back.batch(TimestampMs(99_600), None))[0], Word::Time(TimestampMs(80_000)));
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub struct Pipeline {
     dev: Option<Dev>,
     /// Who waits for a block that was asked for.
     obeying: BTreeSet<u64>,
+    /// Of a development chain: batches that the engine has and did not deliver yet, and who waits until there is none.
+    ordering: Vec<B256>,
+    awaiting_quiet: Vec<u64>,
     out: VecDeque<Output>,
     halted: bool,
 }
@@ -108,8 +111,9 @@ impl Pipeline {
         let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
         let engine = setup.engine_factory.as_ref().map(|build| build(setup.records, setup.resume.clone(), setup.now));
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
-        let dev = setup.dev.then(|| Dev::new(head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time), setup.now));
-        let builder = BlockBuilder::new(&setup.genesis, head_ordering, setup.resume.clone()).obeying_words(setup.dev);
+        let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
+        let dev = setup.dev.map(|start| Dev::new(newest, setup.now, start));
+        let builder = BlockBuilder::new(&setup.genesis, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
         let mut pipeline = Self {
             builder,
             own,
@@ -145,6 +149,8 @@ impl Pipeline {
             announce_at: None,
             dev,
             obeying: BTreeSet::new(),
+            ordering: Vec::new(),
+            awaiting_quiet: Vec::new(),
             forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
@@ -233,6 +239,7 @@ impl Pipeline {
         self.store_progress();
         self.tell_others(now);
         self.send_gathered(now);
+        self.answer_quiet(now);
         for event in self.pool.take_events() {
             self.out.push_back(left_the_pool(event));
         }

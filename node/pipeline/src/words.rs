@@ -1,7 +1,7 @@
 //! What goes into a pipeline and what comes out of it.
 
 use crate::blocks::BlockPlan;
-use crate::dev::DevOrder;
+use crate::dev::{Clock, DevOrder, Start};
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::message::{PeerMessage, Request, Response};
 use corniche_admission::{PoolConfig, Refusal, Rotation};
@@ -78,6 +78,11 @@ pub enum Output {
     Obeyed {
         reply: u64,
         result: Result<Option<B256>, &'static str>,
+    },
+    /// [`DevOrder::Quiet`]: no block is under way. The chain's clock is this.
+    Quiet {
+        reply: u64,
+        clock: Clock,
     },
     Send {
         to: NodeKey,
@@ -176,7 +181,7 @@ pub struct Setup {
     pub recent_states: u64,
     /// Whose transactions this validator proposes, as of the head; `None`: whatever it is given.
     pub rotation: Option<Rotation>,
-    /// Whether this is a development chain: see [`crate::dev`].
-    pub dev: bool,
+    /// A development chain, see [`crate::dev`], and how it begins.
+    pub dev: Option<Start>,
     pub now: TimestampMs,
 }

@@ -27,6 +27,8 @@ const PENDING_KEPT: usize = 8192;
 const MAX_BLOCK_HASHES: u64 = 1024;
 /// Logs of blocks that were taken back, kept for one filter; a development chain is not asked for more.
 const MAX_REMOVED_LOGS: usize = 10_000;
+/// Times that one answer is looked for when the chain goes back meanwhile.
+const TIMES_LOOKED: usize = 8;
 
 /// Random, so that no client can guess another's.
 pub(crate) fn random_id() -> U128 {
@@ -45,9 +47,18 @@ struct Entry {
     /// Height or number of the pending transaction to go on from.
     next: u64,
     used: TimestampMs,
+    /// How often a development chain took back blocks that this filter had passed.
+    reverts: u64,
     /// Logs that it was told of and that a development chain took back.
     removed: Vec<Log>,
     _place: Loan,
+}
+
+/// Where a filter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    next: u64,
+    reverts: u64,
 }
 
 #[derive(Clone)]
@@ -95,7 +106,7 @@ impl Filters {
         self.expire(&mut entries, now);
         let place = self.places.lend(client, 1)?;
         let id = random_id();
-        entries.insert(id, Entry { kind, next, used: now, removed: Vec::new(), _place: place });
+        entries.insert(id, Entry { kind, next, used: now, reverts: 0, removed: Vec::new(), _place: place });
         Ok(id)
     }
 
@@ -105,12 +116,12 @@ impl Filters {
     }
 
     /// What the filter asks for and where it stands; counts as use.
-    pub fn get(&self, id: U128, now: TimestampMs) -> Result<(Kind, u64), RpcError> {
+    pub fn get(&self, id: U128, now: TimestampMs) -> Result<(Kind, Place), RpcError> {
         let mut entries = self.lock();
         self.expire(&mut entries, now);
         let entry = entries.get_mut(&id).ok_or_else(|| Reason::FilterNotFound.error())?;
         entry.used = now;
-        Ok((entry.kind.clone(), entry.next))
+        Ok((entry.kind.clone(), Place { next: entry.next, reverts: entry.reverts }))
     }
 
     /// Blocks are not part of the chain any more.
@@ -124,19 +135,29 @@ impl Filters {
                     entry.removed.extend(logs::removed(reverted, filter, entry.next).take(room));
                     entry.next = left + 1;
                 }
-                Kind::Pending { .. } => {}
+                Kind::Pending { .. } => continue,
             }
+            entry.reverts += 1;
         }
     }
 
-    fn take_removed(&self, id: U128) -> Vec<Log> {
-        self.lock().get_mut(&id).map(|entry| std::mem::take(&mut entry.removed)).unwrap_or_default()
-    }
-
-    fn advance(&self, id: U128, next: u64) {
+    /// Logs that a client was not told of after all.
+    fn keep(&self, id: U128, removed: Vec<Log>) {
         if let Some(entry) = self.lock().get_mut(&id) {
-            entry.next = entry.next.max(next);
+            entry.removed.splice(0..0, removed);
         }
+    }
+
+    /// The client is told what lies between a place and `next`, and first the logs that this answers. `None`: meanwhile blocks were taken
+    /// back that the filter had passed, so that what was found may not be part of the chain.
+    fn advance(&self, id: U128, from: Place, next: u64) -> Option<Vec<Log>> {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get_mut(&id) else { return Some(Vec::new()) };
+        if entry.reverts != from.reverts {
+            return None;
+        }
+        entry.next = entry.next.max(next);
+        Some(std::mem::take(&mut entry.removed))
     }
 
     fn expire(&self, entries: &mut BTreeMap<U128, Entry>, now: TimestampMs) {
@@ -156,22 +177,37 @@ impl Filters {
 
 /// `eth_getFilterChanges`.
 pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
-    let (kind, from) = node.filters.get(id, (node.clock)())?;
+    // Looked for again when a development chain goes back meanwhile; it does not do so without end.
+    for _ in 0..TIMES_LOOKED {
+        if let Some(told) = changes_unless_reverted(node, id)? {
+            return Ok(told);
+        }
+    }
+    json::<[B256; 0]>(&[])
+}
+
+fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcError> {
+    let (kind, place) = node.filters.get(id, (node.clock)())?;
+    let from = place.next;
     let head = node.backend.head().0;
     match kind {
         Kind::Blocks => {
             let end = (head + 1).min(from + MAX_BLOCK_HASHES);
             let hashes: Vec<B256> =
                 (from..end).filter_map(|height| node.backend.block(Height(height))).map(|block| block.hash).collect();
-            node.filters.advance(id, end);
-            json(&hashes)
+            node.filters.advance(id, place, end).map(|_| json(&hashes)).transpose()
         }
         Kind::Logs(filter) => {
             let followed = logs::follow(node, &filter, from, head);
             let next = followed.as_ref().map_or_else(|(_, next)| *next, |followed| followed.next);
-            node.filters.advance(id, next);
-            let logs = followed.map_err(|(error, _)| error)?.logs;
-            json(&[node.filters.take_removed(id), logs].concat())
+            // The client of an answer that fails is not told of anything.
+            let Ok(followed) = followed else {
+                let removed = node.filters.advance(id, place, next);
+                node.filters.keep(id, removed.unwrap_or_default());
+                return followed.map(|_| None).map_err(|(error, _)| error);
+            };
+            let Some(removed) = node.filters.advance(id, place, next) else { return Ok(None) };
+            json(&[removed, followed.logs].concat()).map(Some)
         }
         Kind::Pending { full } => {
             let (hashes, next) = {
@@ -180,8 +216,8 @@ pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
                 (pending.hashes.iter().skip(skip).copied().collect::<Vec<_>>(), pending.next())
             };
             if !full {
-                node.filters.advance(id, next);
-                return json(&hashes);
+                node.filters.advance(id, place, next);
+                return json(&hashes).map(Some);
             }
             let (mut told, mut bytes) = (Vec::new(), 0);
             for (number, hash) in (next - hashes.len() as u64..).zip(&hashes) {
@@ -189,13 +225,13 @@ pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
                 bytes += txpool::json_bytes(&waiting);
                 if bytes > node.config.max_response_bytes && !told.is_empty() {
                     // The rest is for the next time.
-                    node.filters.advance(id, number);
-                    return json(&told);
+                    node.filters.advance(id, place, number);
+                    return json(&told).map(Some);
                 }
                 told.push(convert::pending_transaction(waiting.transaction(), waiting.sender()));
             }
-            node.filters.advance(id, next);
-            json(&told)
+            node.filters.advance(id, place, next);
+            json(&told).map(Some)
         }
     }
 }
@@ -234,6 +270,24 @@ mod tests {
         assert!(filters.add(here, Kind::Blocks, Height(5), at(17)).is_ok());
         assert!(filters.get(first, at(17)).is_ok());
         assert!(filters.remove(first) && !filters.remove(first));
+    }
+
+    /// Asked in the moment of a revert, a filter would otherwise pass blocks that come after it and that nobody told of.
+    #[test]
+    fn who_looked_before_blocks_were_taken_back_does_not_advance_after() {
+        let filters = filters(1, Duration::from_secs(1));
+        let now = TimestampMs(0);
+        let id = filters.add(Origin::of([127, 0, 0, 1].into()), Kind::Blocks, Height(5), now).unwrap();
+        let (_, before) = filters.get(id, now).unwrap();
+        assert!(filters.advance(id, before, 9).is_some());
+        let (_, looking) = filters.get(id, now).unwrap();
+        filters.revert(&Reverted { to: Height(6), removed: Vec::new() });
+        assert_eq!(filters.advance(id, looking, 12), None);
+        let (_, after) = filters.get(id, now).unwrap();
+        assert_eq!((looking.next, after.next), (9, 7));
+        // Blocks that it had not reached are nothing to it.
+        filters.revert(&Reverted { to: Height(6), removed: Vec::new() });
+        assert_eq!(filters.advance(id, after, 8), Some(Vec::new()));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl NodeProcess {
             recent_states: RECENT_STATES,
             // Clients choose who proposes, as in the papers that are measured here.
             rotation: None,
-            dev: false,
+            dev: None,
             now: now.timestamp(),
         });
         let mut node = Self {
@@ -349,7 +349,11 @@ impl NodeProcess {
                     self.network.checks.borrow_mut().accused(self.process, validator, offence);
                 }
                 Output::Trace(event) => self.traced(now, event),
-                Output::Pending { .. } | Output::Dropped { .. } | Output::Available { .. } | Output::Obeyed { .. } => {}
+                Output::Pending { .. }
+                | Output::Dropped { .. }
+                | Output::Available { .. }
+                | Output::Obeyed { .. }
+                | Output::Quiet { .. } => {}
             }
         }
         self.write();

@@ -2,8 +2,8 @@
 
 use crate::code_cache::CodeCache;
 use crate::directory::{DataDirectory, Space};
-use crate::kv::KvError;
 use crate::indexer::Indexer;
+use crate::kv::KvError;
 use crate::log::{Log, Position};
 use crate::probe::Step;
 use crate::reader::{Reader, Recent, Shared, StoredBlock};

@@ -116,6 +116,11 @@ impl SharedTree {
         self.lock().clone()
     }
 
+    /// The tree, for whoever goes on with another handle; this one is empty then.
+    pub fn take(&self) -> Tree {
+        std::mem::take(&mut self.lock().1)
+    }
+
     // A panic while the tree changed stops the node.
     fn lock(&self) -> MutexGuard<'_, (Height, Tree)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

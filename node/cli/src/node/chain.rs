@@ -15,7 +15,9 @@ use anyhow::{Context, bail};
 use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{Alone, Pool, SpeculationLimits};
-use corniche_pipeline::{CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup};
+use corniche_pipeline::{
+    CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
+};
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
 use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
@@ -95,12 +97,17 @@ impl Site {
 
     /// Opens it; with the virtual machine of an earlier opening, or one of its own.
     pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
-        let (genesis, limits) = (&self.genesis, &self.config.limits);
-        let (store, recovered) = Store::open(&self.data, genesis, Options { rebuild, ..self.options() })?;
+        let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = &self.keys {
             claim(&self.data, keys)?;
         }
         report(&recovered)?;
+        self.ready(store, recovered, vm, DevStart::default())
+    }
+
+    /// Makes what was found ready to run; a development chain begins as `dev` says.
+    pub fn ready(&self, store: Store, recovered: Recovered, vm: Option<Vm>, dev: DevStart) -> anyhow::Result<Chain> {
+        let (genesis, limits) = (&self.genesis, &self.config.limits);
         let reader = store.reader();
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
         let vm = match vm {
@@ -146,7 +153,7 @@ impl Site {
             recent_states: limits.recent_states.max(least_recent),
             pool: PoolConfig { max_transactions: limits.pool_transactions, ..PoolConfig::from_genesis(genesis) },
             rotation: Some(start.rotation),
-            dev: self.dev,
+            dev: self.dev.then_some(dev),
             now: clock::now(),
         });
         let height = start.height;
@@ -204,7 +211,7 @@ fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<
 }
 
 /// A data directory belongs to one validator: on another's, it would not find what it signed itself.
-pub fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
+fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
     match std::fs::read_to_string(&path) {
         Ok(owner) if owner.trim() == own => Ok(()),

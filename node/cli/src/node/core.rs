@@ -161,6 +161,11 @@ impl Ports {
                 let result = result.map(|block| block.unwrap_or_default());
                 shared.answer(reply, result.map_err(|why| corniche_api::Reason::NotObeyed.with(why)));
             }
+            Output::Quiet { reply, clock } => {
+                let pool = shared.mirror.all().iter().map(|waiting| waiting.transaction().raw().clone()).collect();
+                *shared.quiet.lock().expect("invariant: nobody panics while holding the clock") = Some((clock, pool));
+                shared.answer(reply, Ok(B256::ZERO));
+            }
             Output::Send { to, message } => self.send(to, &message),
             Output::Request { to, request } => self.request(to, wire::encode(&request).into()),
             Output::Penalise { peer, fault } => {

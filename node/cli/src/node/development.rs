@@ -1,29 +1,23 @@
 //! The chain of `corniche dev` while it runs: what it is told beside transactions, and how it goes back to an earlier block.
 //!
-//! Going back is a restart: the threads end, the blocks up to there are written into a new data directory, and the chain is
-//! opened from it like any other. Nothing else in the node knows of blocks that are taken back. The engine does not go back: it
-//! has its records, and resumes where it was; what it ordered since the block that is left made no blocks, as far as the new
-//! directory tells.
+//! Going back is a restart: the threads end, state, tree and store undo the blocks above (which costs what these blocks cost, however long
+//! the chain is), and threads begin on what is left. Nothing else in the node knows of blocks that are taken back. The engine does not go
+//! back: it has its records, and resumes where it was. So nothing may be under way when the threads end, or it would deliver that afterwards.
 
-use super::{
-    backend::Views,
-    chain::{Site, claim},
-    open::run_chain,
-    shared::Shared,
-};
+use super::{backend::Views, chain::Site, journal::Journal, open::run_chain, shared::Shared};
 use crate::genesis::dev_accounts;
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::EthereumKey;
-use corniche_pipeline::dev::{DevOrder as Order, MOST_BLOCKS, Word};
+use corniche_pipeline::dev::{Clock, DevOrder as Order, MOST_BLOCKS, Start, Word};
 use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, Reverted};
-use corniche_store::Store;
-use corniche_types::{Height, Resume, TimestampMs};
+use corniche_state::{Changes, StateView};
+use corniche_store::{Reader, Recovered};
+use corniche_types::{Bytes, Height, TimestampMs};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -49,15 +43,27 @@ pub struct Running {
 
 struct Inner {
     threads: Vec<JoinHandle<()>>,
-    /// (name, height), ascending in both.
-    snapshots: Vec<(u64, Height)>,
+    /// By name.
+    snapshots: VecDeque<Snapshot>,
     next_snapshot: u64,
     interval_ms: u64,
+    /// An engine may have to deliver again what it had ordered before the process ended; what was ordered since, comes after that.
+    has_caught_up: bool,
+}
+
+/// A chain as it was when nothing was under way.
+struct Snapshot {
+    name: u64,
+    height: Height,
+    clock: Clock,
+    skipped: u64,
+    /// What waited for a block.
+    pool: Vec<Bytes>,
 }
 
 impl Running {
     pub fn new(site: Site, shared: Arc<Shared>, view: Arc<Views>, vm: Vm, threads: Vec<JoinHandle<()>>) -> Self {
-        let inner = Inner { threads, snapshots: Vec::new(), next_snapshot: 1, interval_ms: 0 };
+        let inner = Inner { threads, snapshots: VecDeque::new(), next_snapshot: 1, interval_ms: 0, has_caught_up: false };
         let (automine, skipped) = (AtomicBool::new(true), AtomicU64::new(0));
         Self { site, shared, view, vm, automine, skipped, inner: Mutex::new(inner) }
     }
@@ -85,27 +91,37 @@ impl Running {
         }
     }
 
-    fn snapshot(&self, inner: &mut Inner) -> u64 {
-        let id = inner.next_snapshot;
+    /// Waits until nothing is under way: with automine, until everything that can be in a block is in one.
+    async fn quiet(&self) -> Result<(Clock, Vec<Bytes>), RpcError> {
+        self.order(Order::Quiet).await?;
+        let said = self.shared.quiet.lock().ok().and_then(|mut quiet| quiet.take());
+        said.ok_or_else(|| RpcError::internal("a quiet chain did not say what time it is"))
+    }
+
+    async fn snapshot(&self, inner: &mut Inner) -> Result<u64, RpcError> {
+        let (clock, pool) = self.quiet().await?;
+        let name = inner.next_snapshot;
         inner.next_snapshot += 1;
         if inner.snapshots.len() == MOST_SNAPSHOTS {
-            inner.snapshots.remove(0);
+            inner.snapshots.pop_front();
         }
-        inner.snapshots.push((id, self.view.now().reader.head().height()));
-        id
+        let (height, skipped) = (self.view.now().reader.head().height(), self.skipped.load(Ordering::Relaxed));
+        inner.snapshots.push_back(Snapshot { name, height, clock, skipped, pool });
+        Ok(name)
     }
 
     /// 1 when there was such a snapshot. It is used up, and so are later ones.
-    async fn revert(&self, inner: &mut Inner, id: u64) -> Result<u64, RpcError> {
-        let Ok(place) = inner.snapshots.binary_search_by_key(&id, |(id, _)| *id) else { return Ok(0) };
-        let (_, to) = inner.snapshots[place];
-        // What was proposed becomes blocks that go with the others: an engine that is opened again delivers what it has ordered and not
-        // seen executed.
+    async fn revert(&self, inner: &mut Inner, name: u64) -> Result<u64, RpcError> {
+        let Ok(place) = inner.snapshots.binary_search_by_key(&name, |snapshot| snapshot.name) else { return Ok(0) };
+        let Some(snapshot) = inner.snapshots.drain(place..).next() else { return Ok(0) };
         self.order(Order::Interval { ms: 0 }).await?;
         self.order(Order::Automine(false)).await?;
-        self.order(Order::Set(Vec::new())).await?;
-        inner.snapshots.truncate(place);
-        match tokio::task::block_in_place(|| self.go_back(inner, to)) {
+        if !std::mem::replace(&mut inner.has_caught_up, true) {
+            self.order(Order::Set(Vec::new())).await?;
+        }
+        self.quiet().await?;
+        let to = snapshot.height;
+        match tokio::task::block_in_place(|| self.go_back(inner, snapshot)) {
             Ok(()) => Ok(1),
             Err(error) => {
                 let reason = format!("the chain could not go back to block {to}: {error:#}");
@@ -115,31 +131,46 @@ impl Running {
         }
     }
 
-    fn go_back(&self, inner: &mut Inner, to: Height) -> anyhow::Result<()> {
+    fn go_back(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
+        let Snapshot { height: to, clock, skipped, pool, .. } = snapshot;
         self.shared.keep_store.store(true, Ordering::Relaxed);
         self.end_threads(inner);
         self.shared.keep_store.store(false, Ordering::Relaxed);
         let left = self.shared.left.lock().ok().and_then(|mut left| left.take());
-        let mut left = left.context("its last store was not left behind")?;
-        let reader = self.view.now().reader.clone();
+        let mut store = left.context("its last store was not left behind")?;
+        let (view, reader) = (self.view.now(), store.reader());
         let above = (to.0 + 1..=reader.head().height().0).filter_map(|height| reader.block(Height(height)));
         let removed =
             above.map(|stored| Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))).collect();
         let resume = self.shared.resume.lock().map(|resume| resume.clone()).unwrap_or_default();
-        shorten(&self.site, &mut left, &resume, to)?;
-        drop(left);
-        let chain = self.site.open(false, Some(self.vm.clone()))?;
+        let then = view.state.at(to).with_context(|| format!("the state of block {to} is not kept"))?;
+        let before = before(&reader, to, &then);
+        drop(then);
+        store.take_back(to, &resume, &before)?;
+        anyhow::ensure!(view.state.take_back(to), "its state is not in memory");
+        let head = reader.head();
+        anyhow::ensure!(view.tree.apply(to, &before) == head.header().state_root, "its state is another one");
+        let recovered = Recovered {
+            state: view.state.clone(),
+            tree: view.tree.take(),
+            head,
+            certificate: reader.last_certificate(),
+            resume,
+            safety: store.safety_records()?,
+            safety_lost: false,
+            divergence: None,
+            rebuilt: None,
+            cut_bytes: 0,
+        };
+        self.skipped.store(skipped, Ordering::Relaxed);
+        let (automine, interval) = (self.automine.load(Ordering::Relaxed), inner.interval_ms);
+        let start = Start { clock: Some(clock), automine, interval };
+        let chain = self.site.ready(store, recovered, Some(self.vm.clone()), start)?;
+        Journal::remove(&self.site.data)?;
         self.shared.start_over();
         self.shared.starts_at(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         self.view.replace(chain.view(self.site.is_validator()));
-        inner.threads = run_chain(&self.site, chain, &self.shared, None);
-        // Nobody waits for these answers.
-        if !self.automine.load(Ordering::Relaxed) {
-            drop(self.shared.order(Order::Automine(false)));
-        }
-        if inner.interval_ms > 0 {
-            drop(self.shared.order(Order::Interval { ms: inner.interval_ms }));
-        }
+        inner.threads = run_chain(&self.site, chain, &self.shared, None, pool);
         let _ = self.shared.events.send(ChainEvent::Reverted(Arc::new(Reverted { to, removed })));
         Ok(())
     }
@@ -170,7 +201,7 @@ impl Running {
                 inner.interval_ms = ms;
                 self.order(Order::Interval { ms }).await
             }
-            DevOrder::Snapshot => Ok(self.snapshot(&mut inner)),
+            DevOrder::Snapshot => self.snapshot(&mut inner).await,
             DevOrder::Revert { id } => self.revert(&mut inner, id).await,
         }
     }
@@ -203,53 +234,13 @@ fn word(change: AccountChange) -> Word {
     }
 }
 
-/// Puts a data directory in the place of this one that holds the blocks up to `to` only, and what the engine has to find again.
-fn shorten(site: &Site, left: &mut Store, resume: &Resume, to: Height) -> anyhow::Result<()> {
-    let reader = left.reader();
-    let (fresh, old) = (beside(&site.data, "shorter"), beside(&site.data, "longer"));
-    remove(&fresh)?;
-    remove(&old)?;
-    let (mut store, _) = Store::open(&fresh, &site.genesis, site.options())?;
-    for (ticket, record) in left.safety_records()? {
-        store.append_safety(ticket, &record)?;
+/// What the keys that were written above `to` held then.
+fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
+    let mut before = Changes::default();
+    for block in (to.0 + 1..=reader.head().height().0).filter_map(|height| reader.block(Height(height))) {
+        let written = &block.committed.changes;
+        before.accounts.extend(written.accounts.keys().map(|address| (*address, then.account(address))));
+        before.storage.extend(written.storage.keys().map(|(address, slot)| ((*address, *slot), then.storage(address, slot))));
     }
-    for height in (1..=to.0).map(Height) {
-        let stored = reader.block(height).with_context(|| format!("block {height} is not there"))?;
-        store.append_block(stored.committed.clone())?;
-        if let Some(certificate) = reader.certificate(height).filter(|certificate| certificate.height == height) {
-            store.append_certificate(&certificate)?;
-        }
-    }
-    store.append_progress(resume)?;
-    store.sync()?;
-    drop(store);
-    if let Some(keys) = &site.keys {
-        claim(&fresh, keys)?;
-    }
-    rename(&site.data, &old)?;
-    rename(&fresh, &site.data)?;
-    remove(&old)
-}
-
-fn beside(data: &Path, word: &str) -> PathBuf {
-    data.with_extension(word)
-}
-
-/// A start after a crash in the middle of [`shorten`] finds the longer chain in its place.
-pub fn put_back(data: &Path) -> anyhow::Result<()> {
-    let old = beside(data, "longer");
-    if !data.exists() && old.exists() { rename(&old, data) } else { Ok(()) }
-}
-
-fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::rename(from, to).with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))
-}
-
-fn remove(directory: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", directory.display()))
-        }
-        _ => Ok(()),
-    }
+    before
 }

@@ -77,6 +77,14 @@ impl Journal {
         (journal, found)
     }
 
+    /// Removes it from a data directory: nothing that was given to the last run comes back.
+    pub fn remove(data: &Path) -> io::Result<()> {
+        match fs::remove_file(data.join("pool.journal")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// A user's transaction entered the pool.
     pub fn add(&mut self, transaction: &VerifiedTransaction) {
         let (raw, sender) = (transaction.transaction().raw(), transaction.sender());

@@ -111,7 +111,6 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     };
     let place = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
     let (genesis, keys) = dev_chain(&args, &place)?;
-    development::put_back(&place.join("data"))?;
     let config = NodeConfig {
         genesis: place.join("genesis.json"),
         keys: None,

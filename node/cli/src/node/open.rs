@@ -91,7 +91,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let (vm, trace) = (chain.vm.clone(), chain.trace());
     let view = Arc::new(Views::new(chain.view(site.is_validator())));
     let runtime = tokio::runtime::Handle::current();
-    let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)));
+    let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
 
     let own = site.own;
     let running = Arc::new(Running::new(site, shared.clone(), view.clone(), vm.clone(), threads));
@@ -133,17 +133,18 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     }
 }
 
-/// Starts the threads of a chain, with what users had given to its last run.
+/// Starts the threads of a chain, with what users had given to its last run, and then with these transactions.
 pub fn run_chain(
     site: &Site,
     chain: Chain,
     shared: &Arc<Shared>,
     network: Option<(NetworkHandle, tokio::runtime::Handle)>,
+    pool: Vec<Bytes>,
 ) -> Vec<JoinHandle<()>> {
     let trace = chain.trace();
     let Chain { store, mut pipeline, runner, sealer, threads, .. } = chain;
     let (journal, kept) = Journal::open(&site.data);
-    admit_again(&mut pipeline, kept, site.genesis.chain_id);
+    admit_again(&mut pipeline, [kept, pool].concat(), site.genesis.chain_id);
     core::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 

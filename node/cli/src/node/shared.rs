@@ -3,10 +3,13 @@
 use super::{inbox::Inbox, mirror::Mirror};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
-use corniche_pipeline::{Input, dev::DevOrder};
+use corniche_pipeline::{
+    Input,
+    dev::{Clock, DevOrder},
+};
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
-use corniche_types::{B256, Height, Resume};
+use corniche_types::{B256, Bytes, Height, Resume};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -66,6 +69,8 @@ pub struct Shared {
     /// The writer's store, once its thread has ended; wanted by a development chain that goes back.
     pub left: Mutex<Option<Store>>,
     pub keep_store: std::sync::atomic::AtomicBool,
+    /// What a development chain was like when it was quiet last: its clock, and what waited in the pool.
+    pub quiet: Mutex<Option<(Clock, Vec<Bytes>)>>,
     /// Set when the disk is nearly full: no transactions are taken any more.
     pub refusing: std::sync::atomic::AtomicBool,
 }
@@ -87,6 +92,7 @@ impl Shared {
             resume: Mutex::default(),
             left: Mutex::default(),
             keep_store: false.into(),
+            quiet: Mutex::default(),
             refusing: false.into(),
         }
     }

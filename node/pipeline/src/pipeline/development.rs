@@ -8,6 +8,10 @@ use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
 
 impl Pipeline {
     pub(super) fn obey(&mut self, now: TimestampMs, order: DevOrder, reply: u64) {
+        if self.dev.is_some() && order == DevOrder::Quiet {
+            self.awaiting_quiet.push(reply);
+            return;
+        }
         let result = match &mut self.dev {
             None => Err("this is not a development chain"),
             Some(dev) => dev.take(now, order, reply),
@@ -30,6 +34,36 @@ impl Pipeline {
         let bytes = bytes.saturating_sub(WORDS_BYTES);
         let cut = if dev.wants_pool() { self.pool.cut(bytes, gas, &view, self.base_fee) } else { None };
         dev.batch(now, cut)
+    }
+
+    /// The engine got this to order.
+    pub(super) fn given(&mut self, batch: &Batch) {
+        if self.dev.is_some() && !batch.bytes.is_empty() {
+            self.ordering.push(corniche_crypto::digest(&batch.bytes));
+        }
+    }
+
+    /// The engine ordered these, or gave them back.
+    pub(super) fn delivered<'a>(&mut self, batches: impl IntoIterator<Item = &'a Batch>) {
+        if self.ordering.is_empty() {
+            return;
+        }
+        for batch in batches {
+            let digest = corniche_crypto::digest(&batch.bytes);
+            if let Some(place) = self.ordering.iter().position(|given| *given == digest) {
+                self.ordering.remove(place);
+            }
+        }
+    }
+
+    /// Once the engine asks for a batch and there is none, everything that it was given is in blocks, and these are appended.
+    pub(super) fn answer_quiet(&mut self, now: TimestampMs) {
+        let Some(dev) = self.dev.as_ref().filter(|_| !self.awaiting_quiet.is_empty()) else { return };
+        let is_quiet = self.wanted.is_some() && self.ordering.is_empty() && !self.builder.is_open() && self.is_idle();
+        if is_quiet {
+            let clock = dev.clock(now);
+            self.out.extend(std::mem::take(&mut self.awaiting_quiet).into_iter().map(|reply| Output::Quiet { reply, clock }));
+        }
     }
 
     /// The pool looks again at accounts that were set.

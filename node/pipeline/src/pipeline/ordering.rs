@@ -36,11 +36,17 @@ impl Pipeline {
                 EngineOutput::ReleaseBelow(ticket) => {
                     self.releases.push_back((self.builder.complete().index, ticket));
                 }
-                EngineOutput::Deliver(commit) => self.builder.push(commit),
+                EngineOutput::Deliver(commit) => {
+                    self.delivered(commit.batches.iter().map(|(_, batch)| batch));
+                    self.builder.push(commit);
+                }
                 EngineOutput::Available { author, batch } => {
                     self.out.push_back(Output::Available { author, transactions: batch::decode(&batch.bytes) });
                 }
-                EngineOutput::Requeue(batch) => self.pool.requeue(batch),
+                EngineOutput::Requeue(batch) => {
+                    self.delivered([&batch]);
+                    self.pool.requeue(batch);
+                }
                 EngineOutput::Accuse { validator, offence, evidence } => {
                     self.out.push_back(Output::Accuse { validator, offence, evidence });
                 }
@@ -59,6 +65,7 @@ impl Pipeline {
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
         self.wanted = None;
+        self.given(&batch);
         self.engine_input(now, EngineInput::Batch(batch));
         true
     }

@@ -245,7 +245,7 @@ impl Node {
             pool: PoolConfig::from_genesis(&genesis),
             recent_states: RECENT_STATES,
             rotation,
-            dev: false,
+            dev: None,
             now,
         });
         let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second };
