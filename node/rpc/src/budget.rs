@@ -131,6 +131,33 @@ impl Loan {
     }
 }
 
+/// Bytes as they arrive, in memory that is lent as they do: who announces much and sends nothing has nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub bytes: Vec<u8>,
+    held: Loan,
+}
+
+impl Gathered {
+    /// Bytes that may be added.
+    pub fn room(&self) -> usize {
+        self.held.units().saturating_sub(self.bytes.len())
+    }
+
+    /// Sees that so many bytes more have room. When that takes more memory, it takes twice as much as before, but no more than for `most`
+    /// bytes in all.
+    pub fn make_room(&mut self, more: usize, most: usize, budget: &Budget, origin: Origin) -> Result<(), RpcError> {
+        if more <= self.room() {
+            return Ok(());
+        }
+        let wanted = self.bytes.len() + more;
+        let all = (2 * self.held.units()).min(most).max(wanted);
+        self.held.join(budget.lend(origin, all - self.held.units())?);
+        self.bytes.reserve_exact(all - self.bytes.len());
+        Ok(())
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.units == 0 {
@@ -197,6 +224,25 @@ mod tests {
         let budget = Budget::new(kind, 16, false);
         let held = budget.lend(origin("192.0.2.1"), 8);
         assert!(held.is_ok() && budget.lend(origin("192.0.2.1"), 1).is_err());
+    }
+
+    #[test]
+    fn memory_is_lent_as_bytes_arrive() {
+        let budget = budget(16, false);
+        let here = origin("192.0.2.1");
+        let mut gathered = Gathered::default();
+        gathered.make_room(1, 4, &budget, here).unwrap();
+        gathered.bytes.push(1);
+        assert_eq!(gathered.room(), 0);
+        gathered.make_room(1, 4, &budget, here).unwrap();
+        gathered.bytes.push(2);
+        gathered.make_room(1, 4, &budget, here).unwrap();
+        assert_eq!((gathered.room(), budget.lock().all), (2, 4), "twice as much as before");
+        gathered.bytes.extend([3, 4]);
+        assert!(gathered.make_room(1, 5, &budget, here).is_err(), "an address has a quarter");
+        assert_eq!(gathered.bytes, [1, 2, 3, 4]);
+        drop(gathered);
+        assert_eq!(budget.lock().all, 0);
     }
 
     #[tokio::test]

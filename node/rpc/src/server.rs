@@ -7,16 +7,15 @@
 
 use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
-use crate::budget::{self, Budget, Loan};
+use crate::budget::{self, Budget, Gathered};
 use crate::config::RpcConfig;
 use crate::jsonrpc::write_response;
 use crate::listener::{BoundedListener, Client, Origin};
 use crate::metrics::Metrics;
 use crate::node::{Clock, LARGE_RESPONSE_BYTES, Node};
-use crate::websocket::{self, News};
+use crate::websocket::{self, News, Upgrade};
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -36,8 +35,6 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// How often a node that gets no blocks looks whether it is behind.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes that a WebSocket reads at once; most requests are smaller.
-const WEBSOCKET_BUFFER: usize = 4 << 10;
 
 /// Everything a server is made of.
 pub struct ServerParts {
@@ -169,6 +166,11 @@ fn tell_progress(node: &Node) {
     });
 }
 
+/// In geth's words.
+const OTHER_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
+const NOT_JSON: (StatusCode, &str) =
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n");
+
 struct Server {
     node: Arc<Node>,
     websockets: Budget,
@@ -197,23 +199,18 @@ fn router(server: Arc<Server>) -> Router {
         .with_state(server)
 }
 
-async fn root(
-    State(server): State<Arc<Server>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
-    request: Request,
-) -> Response {
+async fn root(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, mut request: Request) -> Response {
     if !server.admits_host(&request) {
-        return (StatusCode::FORBIDDEN, "invalid host specified\n").into_response();
+        return OTHER_HOST.into_response();
     }
-    match upgrade {
-        Ok(upgrade) => server.upgrade(upgrade, client, request.headers()),
-        Err(_) if request.method() == Method::POST => server.post(client, request).await,
+    if let Some(upgrade) = Upgrade::asked_by(&mut request) {
+        return server.upgrade(upgrade, client, request.headers());
+    }
+    match *request.method() {
+        Method::POST => server.post(client, request).await,
         // Load balancers look for a 200 here.
-        Err(_) if request.method() == Method::GET || request.method() == Method::HEAD => {
-            "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response()
-        }
-        Err(_) => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        Method::GET | Method::HEAD => "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response(),
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
 }
 
@@ -221,9 +218,8 @@ impl Server {
     async fn post(self: &Arc<Self>, client: Client, request: Request) -> Response {
         let config = &self.node.config;
         if !is_json(request.headers()) {
-            let message = "invalid content type, only application/json is supported\n";
             return match self.node.rates.take(&client, Instant::now()) {
-                Ok(()) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response(),
+                Ok(()) => NOT_JSON.into_response(),
                 Err(error) => self.tell(StatusCode::TOO_MANY_REQUESTS, error),
             };
         }
@@ -232,39 +228,32 @@ impl Server {
             return self.refuse(&client, StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
         }
         let body = self.read_body(client.origin, request.into_body());
-        let (body, _held) = match tokio::time::timeout(config.body_timeout, body).await {
+        let body = match tokio::time::timeout(config.body_timeout, body).await {
             Ok(Ok(read)) => read,
             Ok(Err((status, error))) => return self.refuse(&client, status, error),
             Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
         };
-        let reply = answer(&self.node, None, &client, &body).await;
+        let reply = answer(&self.node, None, &client, &body.bytes).await;
         respond(reply)
     }
 
-    /// A body, and the memory it takes. That is lent as the body arrives: who announces much and sends nothing has nothing.
-    async fn read_body(&self, origin: Origin, body: Body) -> Result<(Vec<u8>, Loan), (StatusCode, RpcError)> {
+    async fn read_body(&self, origin: Origin, body: Body) -> Result<Gathered, (StatusCode, RpcError)> {
         let most = self.node.config.max_request_bytes;
-        let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error());
         let mut pieces = body.into_data_stream();
-        let (mut read, mut held) = (Vec::new(), Loan::default());
+        let mut read = Gathered::default();
         while let Some(piece) = pieces.next().await {
             // Badly framed, or cut off, in which case nobody hears it.
             let piece = piece.map_err(|_| {
                 (StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, "request body cannot be read"))
             })?;
-            let wanted = read.len() + piece.len();
-            if wanted > most {
-                return Err(too_large());
+            if piece.len() > most - read.bytes.len() {
+                return Err((StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestTooLarge.error()));
             }
-            if wanted > held.units() {
-                let room = wanted.max(2 * held.units()).min(most);
-                let more = self.request_bytes.lend(origin, room - held.units());
-                held.join(more.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))?);
-                read.reserve_exact(room - read.len());
-            }
-            read.extend_from_slice(&piece);
+            let room = read.make_room(piece.len(), most, &self.request_bytes, origin);
+            room.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error))?;
+            read.bytes.extend_from_slice(&piece);
         }
-        Ok((read, held))
+        Ok(read)
     }
 
     /// Answers what is not even looked at. Sending it counts as a request.
@@ -283,7 +272,7 @@ impl Server {
         (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
     }
 
-    fn upgrade(self: &Arc<Self>, upgrade: WebSocketUpgrade, client: Client, headers: &HeaderMap) -> Response {
+    fn upgrade(self: &Arc<Self>, upgrade: Upgrade, client: Client, headers: &HeaderMap) -> Response {
         if !self.admits_origin(headers) {
             return StatusCode::FORBIDDEN.into_response();
         }
@@ -291,7 +280,6 @@ impl Server {
             Ok(place) => place,
             Err(error) => return self.refuse(&client, StatusCode::SERVICE_UNAVAILABLE, error),
         };
-        let config = &self.node.config;
         let news = News {
             heads: self.node.heads.subscribe(),
             reverts: self.node.reverts.subscribe(),
@@ -301,14 +289,10 @@ impl Server {
             stopping: self.stopped.clone(),
         };
         let node = Arc::clone(&self.node);
-        // What is read into stays with the connection. The library's own choice, 128 KiB, makes a gigabyte of ten thousand who wait.
-        let upgrade = upgrade.read_buffer_size(WEBSOCKET_BUFFER).write_buffer_size(WEBSOCKET_BUFFER);
-        upgrade.max_message_size(config.max_request_bytes).max_frame_size(config.max_request_bytes).on_upgrade(
-            move |socket| async move {
-                let _place = place;
-                websocket::serve(node, client, socket, news).await;
-            },
-        )
+        upgrade.accept(move |socket| async move {
+            let _place = place;
+            websocket::serve(node, client, socket, news).await;
+        })
     }
 
     /// As geth checks it: an address is no name that somebody made to lead here, and neither is one that this node is told it has.
@@ -376,9 +360,11 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
         return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
     }
     // A page elsewhere must not spend its readers' share: what is not JSON needs nobody's leave to be sent.
-    if !server.admits_host(&request) || !is_json(request.headers()) {
-        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n")
-            .into_response();
+    if !server.admits_host(&request) {
+        return OTHER_HOST.into_response();
+    }
+    if !is_json(request.headers()) {
+        return NOT_JSON.into_response();
     }
     let body = axum::body::to_bytes(request.into_body(), FAUCET_BODY_BYTES);
     match tokio::time::timeout(server.node.config.body_timeout, body).await {

@@ -2,7 +2,12 @@
 //!
 //! One task owns the socket. It works on a bounded number of requests at a time and stops reading when there are that many;
 //! while the client does not read, it waits in the write, so that a slow client costs one message and one task. The memory of a large
-//! notification is lent from the same budget as that of large answers.
+//! notification is lent from the same budget as that of large answers, and that of a message from the same as that of HTTP bodies.
+
+mod frames;
+mod handshake;
+
+pub(crate) use handshake::Upgrade;
 
 use crate::answer::{Reply, answer};
 use crate::backend::{Reverted, SyncProgress};
@@ -15,23 +20,33 @@ use crate::server::until;
 use crate::session::{Due, Session, notification};
 use crate::txpool;
 use alloy_primitives::U128;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use corniche_api::{Reason, RpcError};
 use corniche_types::{B256, Height};
-use futures::stream::{FuturesUnordered, SplitSink};
-use futures::{SinkExt, StreamExt};
+use frames::{Fault, Frames, Incoming, Lender, Outgoing};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use handshake::Upgradable;
 use serde::Serialize;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
 
-use close_code::{AWAY as GOING_AWAY, NORMAL, POLICY, SIZE as TOO_LARGE};
+/// Why a connection ends, RFC 6455, section 7.4.1.
+const NORMAL: u16 = 1000;
+const GOING_AWAY: u16 = 1001;
+const PROTOCOL: u16 = 1002;
+const NOT_TEXT: u16 = 1007;
+const POLICY: u16 = 1008;
+const TOO_LARGE: u16 = 1009;
 
 /// Blocks told about before the connection looks at other business again.
 const BLOCKS_PER_TURN: u64 = 16;
 
 /// JSON of a header.
 const HEADER_JSON_BYTES: usize = 2 << 10;
+/// How long a client has to read why the connection ends, and to end it too.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Pings that a client may leave unanswered.
 const PINGS_UNANSWERED: u32 = 2;
 
@@ -48,7 +63,7 @@ pub(crate) struct News {
 }
 
 /// Serves the socket until either side ends it.
-pub(crate) async fn serve(node: Arc<Node>, client: Client, socket: WebSocket, news: News) {
+pub(crate) async fn serve(node: Arc<Node>, client: Client, socket: Upgradable, news: News) {
     let open = &node.metrics.websockets;
     open.inc();
     let session = Session::new(node.config.max_subscriptions_per_websocket, node.metrics.subscriptions.clone());
@@ -59,18 +74,13 @@ pub(crate) async fn serve(node: Arc<Node>, client: Client, socket: WebSocket, ne
     }
 }
 
-async fn converse(
-    node: &Arc<Node>,
-    session: &Session,
-    client: &Client,
-    socket: WebSocket,
-    news: News,
-) -> Result<(), axum::Error> {
+async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: Upgradable, news: News) -> io::Result<()> {
     let News { mut heads, mut reverts, mut syncing, mut pending, request_bytes, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
-    let (sink, mut messages) = socket.split();
-    let mut writer = Writer { sink, node, client, timeout: node.config.idle_timeout / 2 };
+    let lender = Lender { budget: request_bytes, origin: client.origin, most: node.config.max_request_bytes };
+    let frames = Frames::new(socket, lender);
+    let mut line = Line { frames, node, client, timeout: node.config.idle_timeout / 2 };
     let mut working = FuturesUnordered::new();
     let mut ping = tokio::time::interval(node.config.idle_timeout / 3);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -78,83 +88,88 @@ async fn converse(
     loop {
         let has_room = working.len() < node.config.max_requests_per_websocket;
         tokio::select! {
-            () = &mut stopping => return writer.close(GOING_AWAY, "the node is stopping").await,
+            () = &mut stopping => return line.close(GOING_AWAY, "the node is stopping").await,
             Some(reply) = working.next(), if !working.is_empty() => {
                 let Reply { text, subscribed, reserved } = reply;
-                writer.send(text).await?;
+                line.send(text).await?;
                 session.start(&subscribed);
                 drop(reserved);
             }
-            message = messages.next(), if has_room => {
+            incoming = line.frames.next(), if has_room => {
+                let incoming = match incoming {
+                    Ok(Some(incoming)) => incoming,
+                    Ok(None) => return Ok(()),
+                    Err(fault) => return line.refuse(fault).await,
+                };
                 unanswered = 0;
-                match message {
-                    None => return Ok(()),
-                    Some(Err(error)) => return writer.refuse(error).await,
-                    Some(Ok(Message::Close(_))) => return writer.close(NORMAL, "").await,
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    // What the frame is called does not matter.
-                    Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
-                        let bytes = message.into_data();
-                        match request_bytes.lend(client.origin, bytes.len()) {
-                            Err(error) => writer.tell(node.rates.take(client, Instant::now()).err().unwrap_or(error)).await?,
-                            Ok(held) => working.push(async move {
-                                let _held = held;
-                                answer(node, Some(session), client, &bytes).await
-                            }),
-                        }
+                match incoming {
+                    Incoming::Message(message) => working.push(async move {
+                        // All of it goes along: its memory is lent until it is answered.
+                        let message = message;
+                        answer(node, Some(session), client, &message.bytes).await
+                    }),
+                    Incoming::Refused(error) => {
+                        line.tell(node.rates.take(client, Instant::now()).err().unwrap_or(error)).await?;
                     }
+                    Incoming::Ping(payload) => line.say(Outgoing::Pong(&payload)).await?,
+                    Incoming::Pong => {}
+                    Incoming::Close => return line.close(NORMAL, "").await,
                 }
             }
             changed = heads.changed(), if session.follows_heads() => {
                 if changed.is_err() {
-                    return writer.close(GOING_AWAY, "").await;
+                    return line.close(GOING_AWAY, "").await;
                 }
             }
             changed = syncing.changed(), if session.follows_syncing() => {
                 if changed.is_err() {
-                    return writer.close(GOING_AWAY, "").await;
+                    return line.close(GOING_AWAY, "").await;
                 }
             }
             hash = pending.recv(), if session.follows_pending() => match hash {
                 Ok(hash) => {
-                    if let Err(parting) = writer.tell_pending(session, hash).await {
-                        return writer.part(parting).await;
+                    if let Err(parting) = line.tell_pending(session, hash).await {
+                        return line.part(parting).await;
                     }
                 }
                 // The pool waits for nobody. Who missed some is told so, rather than left to believe that it knows all.
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
-                    return writer.drop_slow(&format!("too slow: missed {missed} pending transactions")).await;
+                    return line.drop_slow(&format!("too slow: missed {missed} pending transactions")).await;
                 }
-                Err(broadcast::error::RecvError::Closed) => return writer.close(GOING_AWAY, "").await,
+                Err(broadcast::error::RecvError::Closed) => return line.close(GOING_AWAY, "").await,
             },
             _ = ping.tick() => {
                 // Our own pings are movement too, and a client that is gone without a word answers none of them. While its requests are worked
                 // on, nothing is read.
                 if unanswered >= PINGS_UNANSWERED && has_room {
-                    return writer.drop_slow("no answer to pings").await;
+                    return line.drop_slow("no answer to pings").await;
                 }
                 unanswered += u32::from(has_room);
-                writer.ping().await?;
+                let most = node.config.body_timeout;
+                if line.frames.begun().is_some_and(|begun| begun.elapsed() > most) {
+                    return line.drop_slow(&format!("too slow: a message that takes longer than {most:?}")).await;
+                }
+                line.say(Outgoing::Ping).await?;
             }
         }
         let progress = *syncing.borrow_and_update();
         for message in session.tell_syncing(progress) {
-            writer.send(message).await?;
+            line.send(message).await?;
         }
         while let Ok(reverted) = reverts.try_recv() {
             for message in session.tell_reverted(&reverted) {
-                writer.send(message).await?;
+                line.send(message).await?;
             }
         }
         let head = heads.borrow().0;
         let behind = session.next().map_or(0, |next| (head + 1).saturating_sub(next));
         if behind > node.config.max_blocks_behind {
-            return writer.drop_slow(&format!("too slow: {behind} blocks behind")).await;
+            return line.drop_slow(&format!("too slow: {behind} blocks behind")).await;
         }
         for _ in 0..BLOCKS_PER_TURN {
             let Some(next) = session.next().filter(|next| *next <= head) else { break };
-            if let Err(parting) = writer.tell_block(session, Height(next)).await {
-                return writer.part(parting).await;
+            if let Err(parting) = line.tell_block(session, Height(next)).await {
+                return line.part(parting).await;
             }
         }
         if session.next().is_some_and(|next| next <= head) {
@@ -168,24 +183,24 @@ async fn converse(
 enum Parting {
     /// The client is told so.
     Slow(String),
-    Failed(axum::Error),
+    Failed(io::Error),
 }
 
-impl From<axum::Error> for Parting {
-    fn from(error: axum::Error) -> Self {
+impl From<io::Error> for Parting {
+    fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// While a client does not read, its connection waits here, and is given up before the connection as a whole counts as idle.
-struct Writer<'a> {
-    sink: SplitSink<WebSocket, Message>,
+struct Line<'a> {
+    frames: Frames<Upgradable>,
     node: &'a Node,
     client: &'a Client,
     timeout: Duration,
 }
 
-impl Writer<'_> {
+impl Line<'_> {
     /// What the block at `height` brings to those that have not heard of it.
     async fn tell_block(&mut self, session: &Session, height: Height) -> Result<(), Parting> {
         let block = self.node.backend.block(height);
@@ -239,31 +254,28 @@ impl Writer<'_> {
         Ok(self.send(notification(id, result)).await?)
     }
 
+    async fn send(&mut self, text: String) -> io::Result<()> {
+        if text.is_empty() { Ok(()) } else { self.say(Outgoing::Text(&text)).await }
+    }
+
     /// Waits for the client to read, but not for ever.
-    async fn send(&mut self, text: String) -> Result<(), axum::Error> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let sent = tokio::time::timeout(self.timeout, self.sink.send(Message::Text(text.into()))).await;
-        if sent.is_err() {
+    async fn say(&mut self, outgoing: Outgoing<'_>) -> io::Result<()> {
+        let said = tokio::time::timeout(self.timeout, self.frames.send(outgoing)).await;
+        if said.is_err() {
             self.node.metrics.slow_subscribers.inc();
         }
-        sent.unwrap_or_else(|elapsed| Err(axum::Error::new(elapsed)))
+        said?
     }
 
     /// Answers what is not even looked at.
-    async fn tell(&mut self, error: RpcError) -> Result<(), axum::Error> {
+    async fn tell(&mut self, error: RpcError) -> io::Result<()> {
         self.node.metrics.refused(&error);
         let mut text = String::new();
         crate::jsonrpc::write_response(&mut text, "null", &Err(error));
         self.send(text).await
     }
 
-    async fn ping(&mut self) -> Result<(), axum::Error> {
-        self.sink.send(Message::Ping(Default::default())).await
-    }
-
-    async fn part(&mut self, parting: Parting) -> Result<(), axum::Error> {
+    async fn part(&mut self, parting: Parting) -> io::Result<()> {
         match parting {
             Parting::Slow(reason) => self.drop_slow(&reason).await,
             Parting::Failed(error) => Err(error),
@@ -272,28 +284,30 @@ impl Writer<'_> {
 
     /// Ends the connection of a client that does not keep up. It is told why; if it does not read at all, only the log and the counter
     /// know.
-    async fn drop_slow(&mut self, reason: &str) -> Result<(), axum::Error> {
+    async fn drop_slow(&mut self, reason: &str) -> io::Result<()> {
         self.node.metrics.slow_subscribers.inc();
         tracing::debug!(reason, "a subscriber is dropped");
         self.close(POLICY, reason).await
     }
 
-    /// A message that is too large cannot be skipped; the client is told why the connection ends.
-    async fn refuse(&mut self, error: axum::Error) -> Result<(), axum::Error> {
-        if error.to_string().contains("too long") || error.to_string().contains("too large") {
-            self.tell(Reason::RequestTooLarge.error()).await?;
-            return self.close(TOO_LARGE, "message too large").await;
+    /// After what cannot be read nothing can; the client is told why the connection ends.
+    async fn refuse(&mut self, fault: Fault) -> io::Result<()> {
+        match fault {
+            Fault::Io(error) => Err(error),
+            Fault::NotText => self.close(NOT_TEXT, "a text that is not UTF-8").await,
+            Fault::Protocol(why) => self.close(PROTOCOL, why).await,
+            Fault::TooLarge => {
+                self.tell(Reason::RequestTooLarge.error()).await?;
+                self.close(TOO_LARGE, "message too large").await
+            }
         }
-        Err(error)
     }
 
-    async fn close(&mut self, code: u16, reason: &str) -> Result<(), axum::Error> {
-        let farewell = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+    async fn close(&mut self, code: u16, reason: &str) -> io::Result<()> {
         let closing = async {
-            self.sink.send(farewell).await?;
-            self.sink.close().await
+            self.frames.send(Outgoing::Close(code, reason)).await?;
+            self.frames.finish().await
         };
-        let closed = tokio::time::timeout(Duration::from_secs(1), closing).await;
-        closed.unwrap_or(Ok(()))
+        tokio::time::timeout(FAREWELL, closing).await.unwrap_or(Ok(()))
     }
 }

@@ -233,6 +233,48 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
     }
 }
 
+/// Three messages of 60,000 bytes where there is memory for two.
+#[tokio::test]
+async fn messages_that_come_slowly_count_with_the_others() {
+    let config = RpcConfig { max_request_bytes_in_flight: 130_000, max_request_bytes: 60_000, ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let padded = |id: u8, bytes: usize| {
+        let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId","params":["#);
+        format!("{head}{}]}}", " ".repeat(bytes - head.len() - 2))
+    };
+    let mut slow = [fixture.client.websocket().await, fixture.client.websocket().await];
+    let [most, last] = common::WebSocket::cut(&padded(1, 60_000), 59_999);
+    for socket in &mut slow {
+        socket.send_raw(&most).await;
+    }
+    // What is read already counts; what the node has not come to does not yet.
+    while fixture.client.post(padded(2, 20_000)).await.status == 200 {}
+    let refused = fixture.client.post(padded(2, 20_000)).await;
+    assert_eq!((refused.status, refused.code()), (503, -32005));
+    let mut third = fixture.client.websocket().await;
+    third.send(&padded(3, 20_000)).await;
+    let answer = third.next().await.unwrap();
+    assert_eq!((&answer["error"]["code"], &answer["error"]["message"]), (&json!(-32005), &json!("server busy")));
+    assert_eq!(third.call("eth_chainId", json!([])).await["result"], "0x1e61", "small ones have room");
+    for socket in &mut slow {
+        socket.send_raw(&last).await;
+        assert_eq!(socket.next().await.unwrap()["result"], "0x1e61");
+    }
+    third.send(&padded(3, 60_000)).await;
+    assert_eq!(third.next().await.unwrap()["result"], "0x1e61");
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_come_to_an_end_ends_the_connection() {
+    let config =
+        RpcConfig { idle_timeout: Duration::from_secs(3), body_timeout: Duration::from_millis(1), ..RpcConfig::default() };
+    let fixture = Fixture::with(config).await;
+    let mut socket = fixture.client.websocket().await;
+    let [begun, _] = common::WebSocket::cut(CHAIN_ID, 20);
+    socket.send_raw(&begun).await;
+    assert_eq!(socket.farewell().await, Some((1008, "too slow: a message that takes longer than 1ms".into())));
+}
+
 #[tokio::test]
 async fn a_socket_is_told_so_much_of_a_block() {
     const DATA: usize = 10_000;

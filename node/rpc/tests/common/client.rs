@@ -122,6 +122,25 @@ async fn read_answer(stream: &mut TcpStream) -> HttpAnswer {
     HttpAnswer { status, headers, body: String::from_utf8(body).unwrap() }
 }
 
+/// Of a client: masked, with zeros.
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0x80 | opcode];
+    match payload.len() {
+        length @ 0..=125 => frame.push(0x80 | length as u8),
+        length @ 126..=65_535 => {
+            frame.push(0x80 | 126);
+            frame.extend((length as u16).to_be_bytes());
+        }
+        length => {
+            frame.push(0x80 | 127);
+            frame.extend((length as u64).to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(payload);
+    frame
+}
+
 pub struct WebSocket {
     stream: BufReader<TcpStream>,
 }
@@ -157,23 +176,19 @@ impl WebSocket {
         self.send_frame(2, bytes).await.unwrap();
     }
 
+    /// The first bytes of a text's frame, and all the others.
+    pub fn cut(text: &str, at: usize) -> [Vec<u8>; 2] {
+        let mut first = frame(1, text.as_bytes());
+        let rest = first.split_off(at);
+        [first, rest]
+    }
+
+    pub async fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
     async fn send_frame(&mut self, opcode: u8, payload: &[u8]) -> std::io::Result<()> {
-        let mut frame = vec![0x80 | opcode];
-        match payload.len() {
-            length @ 0..=125 => frame.push(0x80 | length as u8),
-            length @ 126..=65_535 => {
-                frame.push(0x80 | 126);
-                frame.extend((length as u16).to_be_bytes());
-            }
-            length => {
-                frame.push(0x80 | 127);
-                frame.extend((length as u64).to_be_bytes());
-            }
-        }
-        // Masked with zeros.
-        frame.extend([0; 4]);
-        frame.extend(payload);
-        self.stream.write_all(&frame).await
+        self.stream.write_all(&frame(opcode, payload)).await
     }
 
     /// The next text; `None` when the server closed the connection.
@@ -182,6 +197,12 @@ impl WebSocket {
             Frame::Text(text) => Some(serde_json::from_str(&text).unwrap()),
             Frame::Closed(_) => None,
         }
+    }
+
+    /// Reads a message without keeping it; how many bytes it has.
+    pub async fn skip(&mut self) -> usize {
+        let Ok((_, length)) = self.frame_head().await else { return 0 };
+        tokio::io::copy(&mut (&mut self.stream).take(length), &mut tokio::io::sink()).await.unwrap() as usize
     }
 
     /// Reads until the server closes the connection, and answers with the code and the reason it gives.
@@ -193,15 +214,20 @@ impl WebSocket {
         }
     }
 
+    /// The first byte of a frame, and the length of its payload.
+    async fn frame_head(&mut self) -> std::io::Result<(u8, u64)> {
+        let first = self.stream.read_u8().await?;
+        let length = match self.stream.read_u8().await? & 0x7f {
+            126 => u64::from(self.stream.read_u16().await?),
+            127 => self.stream.read_u64().await?,
+            short => short.into(),
+        };
+        Ok((first, length))
+    }
+
     async fn frame(&mut self) -> Frame {
         loop {
-            let Ok(first) = self.stream.read_u8().await else { return Frame::Closed(None) };
-            let Ok(second) = self.stream.read_u8().await else { return Frame::Closed(None) };
-            let length = match second & 0x7f {
-                126 => u64::from(self.stream.read_u16().await.unwrap()),
-                127 => self.stream.read_u64().await.unwrap(),
-                short => short.into(),
-            };
+            let Ok((first, length)) = self.frame_head().await else { return Frame::Closed(None) };
             let mut payload = vec![0; length as usize];
             self.stream.read_exact(&mut payload).await.unwrap();
             match first & 0xf {

@@ -1,0 +1,177 @@
+use super::*;
+use crate::budget::Kind;
+use corniche_api::Reason;
+use proptest::prelude::*;
+use tokio::io::DuplexStream;
+
+const MOST: usize = 100_000;
+
+/// A server's end with so much memory for messages, and the client's.
+fn pair(memory: usize, pipe: usize) -> (Frames<DuplexStream>, DuplexStream) {
+    let kind = Kind { reason: Reason::ServerBusy, units: "bytes", largest: memory };
+    let budget = Budget::new(kind, memory, true);
+    let (ours, theirs) = tokio::io::duplex(pipe);
+    let origin = Origin::of([127, 0, 0, 1].into());
+    (Frames::new(ours, Lender { budget, origin, most: MOST }), theirs)
+}
+
+fn frame(first: u8, mask: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let (head, length) = head_of(first & 0xf, payload.len());
+    let mut frame = head[..length].to_vec();
+    frame[0] = first;
+    frame[1] |= MASKED;
+    frame.extend(mask);
+    frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+/// What the server reads from these bytes when it asks anew whenever there is nothing to read.
+async fn read(memory: usize, pipe: usize, bytes: &[u8]) -> (Vec<Incoming>, Result<(), Fault>) {
+    let (mut frames, mut client) = pair(memory, pipe);
+    let mut read = Vec::new();
+    let writing = async move { client.write_all(bytes).await };
+    let reading = async {
+        loop {
+            match futures::poll!(Box::pin(frames.next())) {
+                std::task::Poll::Pending => tokio::task::yield_now().await,
+                std::task::Poll::Ready(Ok(Some(incoming))) => read.push(incoming),
+                std::task::Poll::Ready(Ok(None)) => return Ok(()),
+                std::task::Poll::Ready(Err(fault)) => return Err(fault),
+            }
+        }
+    };
+    // Who finds a fault reads no further, and leaves the client with a write that fails.
+    let ended = tokio::select! {
+        ended = reading => ended,
+        Err(_) = writing => Ok(()),
+    };
+    (read, ended)
+}
+
+fn message(incoming: &Incoming) -> Option<&[u8]> {
+    match incoming {
+        Incoming::Message(gathered) => Some(&gathered.bytes),
+        _ => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn messages_come_whole_however_they_are_cut(
+        cuts in proptest::collection::vec(prop_oneof![0usize..300, 0usize..20_000, Just(BUFFER), Just(65_536)], 1..5),
+        mask: [u8; 4],
+        pipe in prop_oneof![Just(1usize), 2usize..9_000, Just(1 << 20)],
+        pings: bool,
+    ) {
+        let mut sent = Vec::new();
+        let (mut whole, mut bytes) = (Vec::new(), Vec::new());
+        for (number, cut) in cuts.iter().enumerate() {
+            let piece: Vec<u8> = (0..*cut).map(|at| (at * 7 + number) as u8).collect();
+            let last = if number + 1 == cuts.len() { LAST } else { 0 };
+            bytes.extend(frame(last | if number == 0 { BINARY } else { CONTINUATION }, mask, &piece));
+            if pings && last == 0 {
+                bytes.extend(frame(LAST | PING, mask, &[number as u8; 5]));
+            }
+            whole.extend(piece);
+        }
+        bytes.extend(frame(LAST | TEXT, [0; 4], b"{}"));
+        sent.extend([whole, b"{}".to_vec()]);
+        let (read, ended) = futures::executor::block_on(read(4 * MOST, pipe, &bytes));
+        if sent[0].len() > MOST {
+            prop_assert!(matches!(ended, Err(Fault::TooLarge)), "{ended:?}");
+            return Ok(());
+        }
+        prop_assert!(ended.is_ok(), "{ended:?}");
+        let messages: Vec<&[u8]> = read.iter().filter_map(message).collect();
+        prop_assert_eq!(messages, sent);
+        let told = read.iter().filter(|incoming| matches!(incoming, Incoming::Ping(payload) if payload.len() == 5)).count();
+        prop_assert_eq!(told, if pings { cuts.len() - 1 } else { 0 });
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_connection() {
+    let mask = [1, 2, 3, 4];
+    let text = |payload: &[u8]| frame(LAST | TEXT, mask, payload);
+    let faults = [
+        (vec![LAST | TEXT, 1, b'x'], "Protocol"),
+        (frame(LAST | 0x40 | TEXT, mask, b"x"), "Protocol"),
+        (frame(LAST | CONTINUATION, mask, b"x"), "Protocol"),
+        ([frame(TEXT, mask, b"x"), text(b"y")].concat(), "Protocol"),
+        (frame(LAST | 3, mask, b"x"), "Protocol"),
+        (frame(LAST | 11, mask, b"x"), "Protocol"),
+        (frame(PING, mask, b"x"), "Protocol"),
+        (frame(LAST | PING, mask, &[0; 126]), "Protocol"),
+        (text(&[0xff]), "NotText"),
+        ([frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, b"x")].concat(), "NotText"),
+        (text(&vec![b'x'; MOST + 1])[..20].to_vec(), "TooLarge"),
+        (vec![LAST | TEXT, MASKED | 127, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0], "TooLarge"),
+        ([frame(TEXT, mask, &[b'x'; MOST]), frame(LAST | CONTINUATION, mask, b"x")].concat(), "TooLarge"),
+    ];
+    for (bytes, expected) in faults {
+        let (read, ended) = read(4 * MOST, 1 << 20, &bytes).await;
+        let fault = format!("{:?}", ended.unwrap_err());
+        assert!(fault.starts_with(expected) && read.is_empty(), "{fault}, not {expected}: {read:?}");
+    }
+    // A character may lie in two frames, and a connection may end anywhere.
+    let halves = [frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, &[0xa4])].concat();
+    let (read_whole, _) = read(MOST, 1 << 20, &halves).await;
+    assert_eq!(message(&read_whole[0]), Some("ä".as_bytes()));
+    for length in 0..halves.len() {
+        let (read, ended) = read(MOST, 1 << 20, &halves[..length]).await;
+        assert!(read.is_empty() && ended.is_ok(), "{read:?}, {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_there_is_no_memory_for_is_passed_over() {
+    let mask = [5, 6, 7, 8];
+    let (large, small) = (vec![b'x'; 50_000], b"small".as_slice());
+    let bytes = [
+        frame(LAST | TEXT, mask, &large),
+        frame(TEXT, mask, &large[..5_000]),
+        frame(LAST | PING, mask, b"still there?"),
+        frame(LAST | CONTINUATION, mask, &large[..15_001]),
+        frame(LAST | TEXT, mask, small),
+    ];
+    let (read, ended) = read(20_000, 1 << 10, &bytes.concat()).await;
+    assert!(ended.is_ok());
+    let [Incoming::Refused(_), Incoming::Ping(_), Incoming::Refused(_), last] = &read[..] else { panic!("{read:?}") };
+    assert_eq!(message(last), Some(small));
+}
+
+#[tokio::test]
+async fn what_is_announced_takes_no_memory_before_it_comes() {
+    let (mut frames, mut client) = pair(MOST, 1 << 20);
+    let bytes = frame(LAST | TEXT, [0; 4], &[b'x'; MOST]);
+    client.write_all(&bytes[..2 * BUFFER]).await.unwrap();
+    assert!(futures::poll!(Box::pin(frames.next())).is_pending());
+    let held = frames.message.as_ref().unwrap().gathered.as_ref().unwrap();
+    assert!(held.bytes.len() > BUFFER && held.bytes.capacity() <= 4 * BUFFER, "{}", held.bytes.capacity());
+    assert!(frames.begun().is_some());
+    client.write_all(&bytes[2 * BUFFER..]).await.unwrap();
+    let Ok(Some(Incoming::Message(whole))) = frames.next().await else { panic!("no message") };
+    assert!(whole.bytes.len() == MOST && whole.bytes.capacity() == MOST && frames.begun().is_none());
+}
+
+#[tokio::test]
+async fn what_is_said_is_framed_as_it_should_be() {
+    let (mut frames, mut client) = pair(MOST, 100);
+    let long = "x".repeat(70_000);
+    let said = [
+        (Outgoing::Text("{}"), [&[0x81, 2], b"{}".as_slice()].concat()),
+        (Outgoing::Text(&long[..126]), [&[0x81, 126, 0, 126], &long.as_bytes()[..126]].concat()),
+        (Outgoing::Text(&long), [&[0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70], long.as_bytes()].concat()),
+        (Outgoing::Ping, vec![0x89, 0]),
+        (Outgoing::Pong(b"ping"), [&[0x8a, 4], b"ping".as_slice()].concat()),
+        (Outgoing::Close(1001, "gone"), [&[0x88, 6, 3, 233], b"gone".as_slice()].concat()),
+        (Outgoing::Close(1001, &long), [&[0x88, 125, 3, 233], &long.as_bytes()[..123]].concat()),
+    ];
+    for (outgoing, expected) in said {
+        let mut read = vec![0; expected.len()];
+        let (sent, received) = tokio::join!(frames.send(outgoing), client.read_exact(&mut read));
+        assert!(sent.is_ok() && received.is_ok() && read == expected, "{outgoing:?}: {read:?}");
+    }
+}

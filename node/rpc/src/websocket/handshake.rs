@@ -1,0 +1,79 @@
+//! How an HTTP connection becomes a WebSocket: RFC 6455, section 4.2, and over HTTP/2, where a stream becomes one, RFC 8441.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::ext::Protocol;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use sha1::{Digest, Sha1};
+
+/// What the key of every handshake is hashed with.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The bytes of a connection that is no longer HTTP's.
+pub(crate) type Upgradable = TokioIo<Upgraded>;
+
+/// A request to go on as a WebSocket.
+pub(crate) struct Upgrade {
+    when: OnUpgrade,
+    /// Of the version of HTTP that has one.
+    key: Option<HeaderValue>,
+}
+
+impl Upgrade {
+    /// `None`: the request asks for nothing of the kind, or not as one has to.
+    pub fn asked_by(request: &mut Request) -> Option<Self> {
+        let headers = request.headers();
+        if !has(headers, header::SEC_WEBSOCKET_VERSION, "13") {
+            return None;
+        }
+        let key = if request.version() <= Version::HTTP_11 {
+            if request.method() != Method::GET
+                || !has(headers, header::CONNECTION, "upgrade")
+                || !has(headers, header::UPGRADE, "websocket")
+            {
+                return None;
+            }
+            Some(headers.get(header::SEC_WEBSOCKET_KEY)?.clone())
+        } else {
+            let protocol = request.extensions().get::<Protocol>()?;
+            if request.method() != Method::CONNECT || protocol.as_str() != "websocket" {
+                return None;
+            }
+            None
+        };
+        Some(Self { when: request.extensions_mut().remove()?, key })
+    }
+
+    /// Says yes, and serves the connection once the client has been told so.
+    pub fn accept<F>(self, serve: impl FnOnce(Upgradable) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { when, key } = self;
+        tokio::spawn(async move {
+            // An error means that the connection is gone.
+            if let Ok(upgraded) = when.await {
+                serve(TokioIo::new(upgraded)).await;
+            }
+        });
+        let Some(key) = key else { return Body::empty().into_response() };
+        let hash = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+        let headers = [
+            (header::CONNECTION, "upgrade".to_string()),
+            (header::UPGRADE, "websocket".to_string()),
+            (header::SEC_WEBSOCKET_ACCEPT, BASE64_STANDARD.encode(hash)),
+        ];
+        (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
+    }
+}
+
+/// Whether the header lists the word.
+fn has(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+    let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(word))
+}
