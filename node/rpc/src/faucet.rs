@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
 /// Gas of a transfer to an account without code; one with code is refused what it would cost more.
 const GAS: u64 = 21_000;
-/// Addresses that get something in a day; then it is closed until the next.
-const MAX_ADDRESSES: usize = 100_000;
+/// Times a day that it may be made to give: each may take a line of memory for an account and one for a client.
+const MAX_PER_DAY: u32 = 100_000;
 
 /// Who gives, how much and how often.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ pub struct FaucetConfig {
     /// Times a day for one account, and for one client (IPv6: one /48, of which whoever is given one may have any address).
     pub per_account: u32,
     pub per_client: u32,
+    /// Times a day for all together, 100,000 at most.
+    pub per_day: u32,
 }
 
 pub(crate) struct Faucet {
@@ -46,6 +48,7 @@ struct Given {
     day: u64,
     accounts: BTreeMap<Address, u32>,
     clients: BTreeMap<Site, u32>,
+    times: u32,
 }
 
 /// Why nothing is given.
@@ -53,7 +56,8 @@ struct Given {
 enum Refusal {
     Account(u32),
     Client(u32),
-    Closed,
+    /// So many times for all, and minutes until the next day.
+    All(u32, u64),
 }
 
 impl Refusal {
@@ -61,7 +65,11 @@ impl Refusal {
         match self {
             Self::Account(times) => format!("this account had its {times} for today; come back tomorrow"),
             Self::Client(times) => format!("{times} a day for one client; come back tomorrow"),
-            Self::Closed => "the faucet gives nothing more today".into(),
+            Self::All(times, minutes) => {
+                format!(
+                    "the faucet gives {times} times a day, and has done so today; come back in {minutes} minutes, at 00:00 UTC"
+                )
+            }
         }
     }
 }
@@ -78,16 +86,23 @@ impl Given {
         if self.clients.get(&client).is_some_and(|times| *times >= config.per_client) {
             return Err(Refusal::Client(config.per_client));
         }
-        if self.accounts.len() >= MAX_ADDRESSES || self.clients.len() >= MAX_ADDRESSES {
-            return Err(Refusal::Closed);
+        let most = config.most_a_day();
+        if self.times >= most {
+            let minutes = (DAY_MS - now.0 % DAY_MS).div_ceil(60_000);
+            return Err(Refusal::All(most, minutes));
         }
+        self.times += 1;
         *self.accounts.entry(account).or_default() += 1;
         *self.clients.entry(client).or_default() += 1;
         Ok(())
     }
 
-    /// Nothing came of it.
-    fn give_back(&mut self, account: Address, client: Site) {
+    /// Nothing came of what was taken on that day.
+    fn give_back(&mut self, day: u64, account: Address, client: Site) {
+        if self.day != day {
+            return;
+        }
+        self.times = self.times.saturating_sub(1);
         less(&mut self.accounts, account);
         less(&mut self.clients, client);
     }
@@ -108,13 +123,14 @@ struct Taken<'f> {
     faucet: &'f Faucet,
     account: Address,
     client: Site,
+    day: u64,
     given: bool,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.given {
-            self.faucet.given().give_back(self.account, self.client);
+            self.faucet.given().give_back(self.day, self.account, self.client);
         }
     }
 }
@@ -134,6 +150,7 @@ impl Faucet {
             "left": left.balance.to_string(),
             "perAccountADay": self.config.per_account,
             "perClientADay": self.config.per_client,
+            "inAllADay": self.config.most_a_day(),
         })
     }
 
@@ -145,10 +162,11 @@ impl Faucet {
             return refuse(StatusCode::BAD_REQUEST, "expected {\"address\": \"0x…\"} with 20 bytes");
         };
         let client = client.site();
-        if let Err(refusal) = self.given().take(&self.config, account, client, (node.clock)()) {
+        let now = (node.clock)();
+        if let Err(refusal) = self.given().take(&self.config, account, client, now) {
             return refuse(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
         }
-        let mut taken = Taken { faucet: self, account, client, given: false };
+        let mut taken = Taken { faucet: self, account, client, day: now.0 / DAY_MS, given: false };
         match self.send(node, account).await {
             Ok(hash) => {
                 taken.given = true;
@@ -181,6 +199,12 @@ impl Faucet {
     }
 }
 
+impl FaucetConfig {
+    fn most_a_day(&self) -> u32 {
+        self.per_day.min(MAX_PER_DAY)
+    }
+}
+
 impl std::fmt::Debug for FaucetConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FaucetConfig").field("account", &self.key.address()).field("wei", &self.wei).finish_non_exhaustive()
@@ -189,7 +213,7 @@ impl std::fmt::Debug for FaucetConfig {
 
 impl PartialEq for FaucetConfig {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |config: &Self| (config.key.address(), config.wei, config.per_account, config.per_client);
+        let parts = |config: &Self| (config.key.address(), config.wei, config.per_account, config.per_client, config.per_day);
         parts(self) == parts(other)
     }
 }
@@ -204,7 +228,7 @@ mod tests {
     #[test]
     fn each_account_and_each_client_has_its_share_of_a_day() {
         let key = Arc::new(EthereumKey::from_bytes(&[1; 32]).unwrap());
-        let config = FaucetConfig { key, wei: U256::from(5), per_account: 1, per_client: 3 };
+        let config = FaucetConfig { key, wei: U256::from(5), per_account: 1, per_client: 3, per_day: 5 };
         let mut given = Given::default();
         let client = |last: u8| Origin::of(IpAddr::from([10, 0, 0, last])).site();
         let mut take = |account: u8, from: u8, day: u64| {
@@ -215,9 +239,14 @@ mod tests {
         assert_eq!([take(2, 1, 9), take(3, 1, 9)], [Ok(()), Ok(())]);
         assert_eq!(take(4, 1, 9), Err(Refusal::Client(3)));
         assert_eq!(take(4, 2, 9), Ok(()));
+        assert_eq!(take(5, 3, 9), Ok(()));
+        // A day has 1,440 minutes, of which 5 ms are over.
+        assert_eq!(take(6, 4, 9), Err(Refusal::All(5, 1_440)), "neither this account nor this client had anything");
         assert_eq!(take(1, 1, 10), Ok(()), "a new day");
-        given.give_back(Address::repeat_byte(1), client(1));
-        assert!(given.accounts.is_empty() && given.clients.is_empty(), "what nobody had takes no place");
+        given.give_back(9, Address::repeat_byte(1), client(1));
+        assert_eq!(given.times, 1, "what was taken yesterday is not of today");
+        given.give_back(10, Address::repeat_byte(1), client(1));
+        assert!(given.accounts.is_empty() && given.clients.is_empty() && given.times == 0, "what nobody had takes no place");
         assert_eq!(given.take(&config, Address::repeat_byte(1), client(1), TimestampMs(10 * DAY_MS)), Ok(()));
     }
 }

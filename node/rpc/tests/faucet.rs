@@ -18,7 +18,7 @@ async fn ask(fixture: &Fixture, body: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
-    let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 2 };
+    let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 2, per_day: 1_000 };
     let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
     let account = |byte: u8| json!({"address": format!("0x{}", format!("{byte:02x}").repeat(20))}).to_string();
     let (status, given) = ask(&fixture, &account(1)).await;
@@ -43,9 +43,34 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
     }
     let plain = fixture.client.http("POST", "/faucet", &[("content-type", "text/plain")], account(4).as_bytes()).await;
     assert_eq!(plain.status, 415);
+    let elsewhere = fixture.client.http("POST", "/faucet", &[JSON, ("host", "evil.example")], account(4).as_bytes()).await;
+    assert_eq!((elsewhere.status, elsewhere.body.as_str()), (403, "invalid host specified\n"));
     let told = fixture.client.http("GET", "/faucet", &[], b"").await;
     let told: Value = serde_json::from_str(&told.body).unwrap();
     assert_eq!((&told["wei"], &told["perAccountADay"], &told["perClientADay"]), (&json!("5"), &json!(1), &json!(2)));
+}
+
+#[tokio::test]
+async fn all_together_get_so_much_a_day() {
+    let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 2 };
+    let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
+    // At eleven in the evening.
+    fixture.now.store(23 * 3_600_000, Ordering::Relaxed);
+    let mut fixture = fixture;
+    let everyone = fixture.client;
+    let mut ask_from = async |last: u8| {
+        fixture.client = everyone.at(last);
+        ask(&fixture, &json!({"address": format!("0x{}", format!("{last:02x}").repeat(20))}).to_string()).await
+    };
+    assert_eq!((ask_from(1).await.0, ask_from(2).await.0), (200, 200));
+    let (status, refused) = ask_from(3).await;
+    let message = "the faucet gives 2 times a day, and has done so today; come back in 60 minutes, at 00:00 UTC";
+    assert_eq!((status, refused), (429, json!({"error": message})));
+    let told: Value = serde_json::from_str(&everyone.http("GET", "/faucet", &[], b"").await.body).unwrap();
+    assert_eq!(told["inAllADay"], 2);
+    fixture.now.store(DAY_MS, Ordering::Relaxed);
+    fixture.client = everyone.at(3);
+    assert_eq!(ask(&fixture, &json!({"address": FUNDED}).to_string()).await.0, 200, "tomorrow");
 }
 
 #[tokio::test]

@@ -135,6 +135,9 @@ pub struct Faucet {
     pub per_account: u32,
     #[serde(default = "ten_times")]
     pub per_client: u32,
+    /// Times a day for all together.
+    #[serde(default = "a_thousand_times")]
+    pub per_day: u32,
 }
 
 fn one_unit() -> String {
@@ -149,16 +152,21 @@ fn ten_times() -> u32 {
     10
 }
 
+fn a_thousand_times() -> u32 {
+    1_000
+}
+
 impl Faucet {
     /// What a network for tests gives.
     pub fn with_key(key: PathBuf) -> Self {
-        Self { key, wei: one_unit(), per_account: once(), per_client: 100 }
+        Self { key, wei: one_unit(), per_account: once(), per_client: 100, per_day: a_thousand_times() }
     }
 
     pub fn rpc(&self) -> anyhow::Result<FaucetConfig> {
         let key = crate::keys::read_secret(&self.key, EthereumKey::from_hex)?;
         let wei = self.wei.parse().with_context(|| format!("[faucet] wei: {:?} is no number", self.wei))?;
-        Ok(FaucetConfig { key: Arc::new(key), wei, per_account: self.per_account, per_client: self.per_client })
+        let Self { per_account, per_client, per_day, .. } = *self;
+        Ok(FaucetConfig { key: Arc::new(key), wei, per_account, per_client, per_day })
     }
 }
 
