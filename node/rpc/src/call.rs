@@ -60,6 +60,10 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
         suppose_block(&mut env, supposed)?;
     }
     let mut call = to_call(node, trial.request, env.base_fee)?;
+    if call.max_gas_price == 0 && trial.block_overrides.is_none_or(|supposed| supposed.base_fee.is_none()) {
+        // As geth has it: whoever pays nothing for gas runs where gas costs nothing. Who supposes a base fee reads that.
+        env.base_fee = 0;
+    }
     let (mut vm, mut gas) = (node.backend.vm().clone(), node.config.call_gas_cap);
     let view: Arc<dyn StateView> = match trial.overrides {
         Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides, &mut vm, &mut gas)?),
@@ -121,24 +125,26 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
     })
 }
 
-/// Wei that a gas costs the sender, and the most that it names; 0, which needs no balance, when it names nothing.
+/// Wei that a gas costs the sender, and the most that it names; 0, which needs no balance, when it names nothing. Whoever names something
+/// has to be able to be in the block, as with geth.
 fn gas_prices(request: &TransactionRequest, base_fee: u64) -> Result<(u128, u128), RpcError> {
-    let (max_fee, tip) = (request.max_fee_per_gas, request.max_priority_fee_per_gas);
-    if let Some(price) = request.gas_price {
-        if max_fee.is_some() || tip.is_some() {
+    let (most, tip) = match (request.gas_price, request.max_fee_per_gas, request.max_priority_fee_per_gas) {
+        (None, most, tip) => (most.unwrap_or_default(), tip.unwrap_or_default()),
+        (Some(price), None, None) => (price, price),
+        _ => {
             return Err(RpcError::invalid_params("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
         }
-        return Ok((price, price));
+    };
+    let from = request.from.unwrap_or_default();
+    if tip > most {
+        let detail = format!("address {from}, maxPriorityFeePerGas: {tip}, maxFeePerGas: {most}");
+        return Err(Reason::TipAboveFeeCap.with(detail));
     }
-    let Some(max_fee) = max_fee.filter(|fee| *fee > 0) else { return Ok((0, 0)) };
-    let tip = tip.unwrap_or_default();
-    if tip > max_fee {
-        return Err(Reason::TipAboveFeeCap.error());
+    if most > 0 && most < u128::from(base_fee) {
+        let detail = format!("address {from}, maxFeePerGas: {most}, baseFee: {base_fee}");
+        return Err(Reason::FeeCapBelowBaseFee.with(detail));
     }
-    if max_fee < u128::from(base_fee) {
-        return Err(Reason::FeeCapBelowBaseFee.with(format!("maxFeePerGas: {max_fee}, baseFee: {base_fee}")));
-    }
-    Ok((tip.saturating_add(base_fee.into()).min(max_fee), max_fee))
+    Ok((tip.saturating_add(base_fee.into()).min(most), most))
 }
 
 /// How a failed run is told. Only a revert by the contract itself has code 3 and data.

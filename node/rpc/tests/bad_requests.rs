@@ -147,13 +147,13 @@ async fn forty_bad_requests_are_answered_in_known_words() {
             "eth_call",
             to_echo(json!({"maxFeePerGas": "0x2", "maxPriorityFeePerGas": "0x3"})),
             -32000,
-            "max priority fee per gas higher than max fee per gas",
+            "max priority fee per gas higher than max fee per gas: address 0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1, maxPriorityFeePerGas: 3, maxFeePerGas: 2",
         ),
         bad(
             "eth_call",
             to_echo(json!({"maxFeePerGas": "0x2"})),
             -32000,
-            "max fee per gas less than block base fee: maxFeePerGas: 2, baseFee: 1000000000",
+            "max fee per gas less than block base fee: address 0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1, maxFeePerGas: 2, baseFee: 1000000000",
         ),
         bad("eth_call", to_echo(json!({"blobVersionedHashes": [unknown]})), -32000, "transaction type not supported"),
         bad(

@@ -100,7 +100,12 @@ async fn supposed_state_is_seen_by_the_call_and_by_nobody_else() {
 async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
     let fixture = Fixture::start().await;
     let evm = json!({"from": FUNDED, "data": "0x6080604052348015600e575f5ffd5b50"});
-    let table: [(&str, Value, &str); 6] = [
+    let below = "max fee per gas less than block base fee: address 0x0000000000000000000000000000000000000000, maxFeePerGas: 999999999, baseFee: 1000000000";
+    let table: [(&str, Value, &str); 10] = [
+        ("eth_call", json!([{"to": ECHO, "gasPrice": "0x3b9ac9ff"}]), below),
+        ("eth_estimateGas", json!([{"to": ECHO, "gasPrice": "0x3b9ac9ff"}]), below),
+        ("eth_createAccessList", json!([{"to": ECHO, "maxFeePerGas": "0x3b9ac9ff"}]), below),
+        ("eth_call", json!([{"to": ECHO, "maxPriorityFeePerGas": "0x1"}]), "higher than max fee per gas: address"),
         ("eth_call", json!([{"to": ECHO, "gas": "0x100"}]), "intrinsic gas too low"),
         ("eth_call", json!([{"to": ECHO, "maxFeePerGas": "0x1"}]), "max fee per gas less than block base fee"),
         (
@@ -116,6 +121,14 @@ async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
         let (code, message) = fixture.client.error(method, params.clone()).await;
         assert_eq!(code, -32000, "{params}: {message}");
         assert!(message.contains(phrase), "{params}: {message}");
+    }
+    // Who names no price, or none that counts, needs none; and the base fee itself will do.
+    for priced in [json!({}), json!({"gasPrice": "0x0"}), json!({"maxFeePerGas": "0x0"}), json!({"gasPrice": "0x3b9aca00"})] {
+        let mut call = json!({"from": FUNDED, "to": ECHO});
+        call.as_object_mut().unwrap().extend(priced.as_object().unwrap().clone());
+        for method in ["eth_call", "eth_estimateGas"] {
+            assert!(fixture.client.result(method, json!([call])).await.is_string(), "{method} {call}");
+        }
     }
 }
 

@@ -52,7 +52,11 @@ async fn a_supposed_block_is_what_the_contract_sees() {
     let state = json!({there.to_string(): {"code": code}});
     let call = json!({"to": there});
     let number = |number: u64| U256::from(number);
-    let real = vec![number(1), number(1_700_000_001), number(30_000_000), number(1_000_000_000), address(COINBASE)];
+    // Who pays nothing for gas runs where it costs nothing, unless it supposes that it does.
+    let real = vec![number(1), number(1_700_000_001), number(30_000_000), number(0), address(COINBASE)];
+    let paying = json!({"from": FUNDED, "to": there, "gasPrice": "0x3b9aca00"});
+    let paid = fixture.client.result("eth_call", json!([paying, "latest", state])).await;
+    assert_eq!(words(&paid)[3], number(1_000_000_000));
     for block in [json!(null), json!({})] {
         assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", state, block])).await), real);
     }
