@@ -7,6 +7,7 @@ use common::schema::{conforms, matches_pattern};
 use common::{ECHO, FUNDED, Fixture, examples, key, log, transfer};
 use corniche_api::{Method, NOT_SERVED};
 use corniche_rpc::RpcConfig;
+use corniche_types::B256;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -93,6 +94,31 @@ async fn requests_and_answers_have_the_shapes_of_our_own_document() {
         }
         let result = fixture.client.result(method.name(), params.clone()).await;
         conforms(&document, &described["result"]["schema"], &result).unwrap_or_else(|problem| fail("answer", problem));
+    }
+}
+
+/// What is refused whatever the chain holds is not described as a request.
+#[tokio::test]
+async fn what_is_never_a_request_has_not_the_shape_of_one() {
+    let fixture = Fixture::start().await;
+    let document = fixture.client.result("rpc_discover", json!([])).await;
+    let (hash, word) = (B256::repeat_byte(1), B256::repeat_byte(2));
+    let slots = json!({word.to_string(): word});
+    let refused = [
+        ("eth_getLogs", json!([{"blockHash": hash, "fromBlock": "0x1"}])),
+        ("eth_getLogs", json!([{"blockHash": hash, "toBlock": "latest"}])),
+        ("eth_newFilter", json!([{"blockHash": hash, "fromBlock": "0x1", "toBlock": "0x2"}])),
+        ("eth_call", json!([{"to": FUNDED, "gasPrice": "0x1", "maxFeePerGas": "0x1"}])),
+        ("eth_estimateGas", json!([{"to": FUNDED, "gasPrice": "0x1", "maxPriorityFeePerGas": "0x1"}])),
+        ("eth_call", json!([{"to": FUNDED}, "latest", {FUNDED.to_string(): {"state": slots, "stateDiff": slots}}])),
+    ];
+    for (method, params) in refused {
+        let (code, message) = fixture.client.error(method, params.clone()).await;
+        assert_eq!(code, -32602, "{method}({params}): {message}");
+        let described = described(&document, method).unwrap()["params"].as_array().unwrap();
+        let mut each = params.as_array().unwrap().iter().zip(described);
+        let fits = each.all(|(value, expected)| conforms(&document, &expected["schema"], value).is_ok());
+        assert!(!fits, "{method}({params}) is refused, but described as a request");
     }
 }
 

@@ -85,7 +85,7 @@ export class Requests {
         return schema.pattern ? `0x${random.hex(Number(schema.pattern.match(/\{(\d+)\}/)?.[1] ?? 4))}` : random.of(TEXTS);
       default: {
         const made = this.object(schema, depth + 1, of);
-        // A block or a range; the schema says so only in words.
+        // A block or a range: what the schema has behind its "not".
         if (of === 'LogFilter' && made.blockHash) delete made.fromBlock && delete made.toBlock;
         return made;
       }
