@@ -38,10 +38,26 @@ pub struct Plan<'a> {
     pub rate: Option<f64>,
 }
 
+/// Time since the run began.
+trait Clock {
+    fn elapsed(&self) -> Duration;
+    fn wait_until(&self, at: Duration);
+}
+
+impl Clock for Instant {
+    fn elapsed(&self) -> Duration {
+        Self::elapsed(self)
+    }
+
+    fn wait_until(&self, at: Duration) {
+        thread::sleep(at.saturating_sub(Self::elapsed(self)));
+    }
+}
+
 /// What the connections share.
-struct Run<'a> {
+struct Run<'a, C> {
     plan: &'a Plan<'a>,
-    started: Instant,
+    clock: C,
     /// The number of the next request.
     next: AtomicUsize,
     progress: Progress,
@@ -58,23 +74,19 @@ pub fn measure(plan: &Plan) -> anyhow::Result<Report> {
         ask(connection, request)?;
     }
     let used = process_cpu();
-    let run = &Run {
-        plan,
-        started: Instant::now(),
-        next: AtomicUsize::new(0),
-        progress: Progress::default(),
-        failure: Mutex::new(None),
-        ended: AtomicBool::new(false),
-    };
+    let run = &Run::new(plan, Instant::now());
     let latencies = thread::scope(|scope| {
         let line = Line::new(&run.progress, "answered");
         scope.spawn(move || line.show_until(|| run.ended.load(Ordering::Relaxed)));
-        let threads: Vec<_> = connections.iter_mut().map(|connection| scope.spawn(move || run.work(connection))).collect();
+        let threads: Vec<_> = connections
+            .iter_mut()
+            .map(|connection| scope.spawn(move || run.work(|request| ask(connection, request))))
+            .collect();
         let latencies = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
         run.ended.store(true, Ordering::Relaxed);
         latencies
     });
-    let (seconds, processor) = (run.started.elapsed().as_secs_f64(), process_cpu().saturating_sub(used));
+    let (seconds, processor) = (run.clock.elapsed().as_secs_f64(), process_cpu().saturating_sub(used));
     if let Some(error) = run.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(error);
     }
@@ -82,27 +94,32 @@ pub fn measure(plan: &Plan) -> anyhow::Result<Report> {
     Ok(Report { noun: "request", planned: latencies.count(), latencies, seconds, processor, pushed_back: None })
 }
 
-impl Run<'_> {
+impl<'a, C: Clock> Run<'a, C> {
+    fn new(plan: &'a Plan<'a>, clock: C) -> Self {
+        let (next, progress, failure) = (AtomicUsize::new(0), Progress::default(), Mutex::new(None));
+        Self { plan, clock, next, progress, failure, ended: AtomicBool::new(false) }
+    }
+
     /// Requests until the time is over; how long each took, in microseconds.
-    fn work(&self, connection: &mut Connection) -> Vec<u64> {
+    fn work(&self, mut ask: impl FnMut(&str) -> anyhow::Result<()>) -> Vec<u64> {
         let mut latencies = Vec::new();
         while !self.ended.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let from = match self.plan.rate {
                 Some(rate) => Duration::from_secs_f64(number as f64 / rate),
-                None => self.started.elapsed(),
+                None => self.clock.elapsed(),
             };
             if from >= self.plan.duration {
                 break;
             }
-            thread::sleep(from.saturating_sub(self.started.elapsed()));
+            self.clock.wait_until(from);
             self.progress.sent.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = ask(connection, &self.plan.requests[number % self.plan.requests.len()]) {
+            if let Err(error) = ask(&self.plan.requests[number % self.plan.requests.len()]) {
                 self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 self.ended.store(true, Ordering::Relaxed);
                 break;
             }
-            latencies.push(u64::try_from((self.started.elapsed() - from).as_micros()).unwrap_or(u64::MAX));
+            latencies.push(u64::try_from((self.clock.elapsed() - from).as_micros()).unwrap_or(u64::MAX));
             self.progress.done.fetch_add(1, Ordering::Relaxed);
         }
         latencies
@@ -129,24 +146,24 @@ fn ask(connection: &mut Connection, request: &str) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use std::{
+        cell::Cell,
         io::{Read, Write},
         net::TcpListener,
     };
 
     const OK: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#;
 
-    /// A node with one connection, which answers a request after so long with that.
-    fn node(answers: Vec<(Duration, &'static str)>) -> (String, thread::JoinHandle<()>) {
+    /// A node with one connection, which answers each request with the next of these.
+    fn node(answers: Vec<&'static str>) -> (String, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serve = move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 4096];
-            for (after, body) in answers {
+            for body in answers {
                 if stream.read(&mut request).unwrap_or_default() == 0 {
                     break;
                 }
-                thread::sleep(after);
                 write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
             }
         };
@@ -169,18 +186,48 @@ mod tests {
         }
     }
 
+    /// Time that passes when somebody waits for it.
+    impl Clock for Cell<Duration> {
+        fn elapsed(&self) -> Duration {
+            self.get()
+        }
+
+        fn wait_until(&self, at: Duration) {
+            self.set(self.get().max(at));
+        }
+    }
+
     #[test]
     fn a_node_that_stands_still_is_charged_with_all_that_waited() {
         // Twenty requests are due within a tenth of a second, for all of which the first of them is held.
-        let mut answers = vec![(Duration::ZERO, OK); 21];
-        answers[1].0 = Duration::from_millis(100);
-        let (url, server) = node(answers);
-        let requests = [request("eth_chainId").unwrap()];
-        let report = measure(&plan(&[url], &requests, Some(200.0))).unwrap();
-        assert_eq!(report.latencies.count(), 20, "none is left out");
-        // Their turns came while the connection was taken, half of them in the first half of that time.
-        assert!(report.latencies.per_mille(500) >= 50.0, "{}", report.latencies.text());
-        server.join().unwrap();
+        let requests = [String::new()];
+        let plan = plan(&[], &requests, Some(200.0));
+        let run = Run::new(&plan, Cell::new(Duration::ZERO));
+        let mut held = Duration::from_millis(100);
+        let latencies = run.work(|_| {
+            run.clock.set(run.clock.get() + std::mem::take(&mut held));
+            Ok(())
+        });
+        let due: Vec<u64> = (0..20).map(|number| 5_000 * number).collect();
+        assert_eq!(
+            latencies,
+            due.iter().map(|due| 100_000 - due).collect::<Vec<_>>(),
+            "none is left out, or counts from when it was sent"
+        );
+        assert_eq!(run.clock.get(), Duration::from_millis(100), "who is late waits for nothing");
+    }
+
+    #[test]
+    fn a_node_that_answers_at_once_is_asked_when_it_is_time() {
+        let requests = [String::new()];
+        let plan = plan(&[], &requests, Some(200.0));
+        let run = Run::new(&plan, Cell::new(Duration::ZERO));
+        let mut asked = Vec::new();
+        let latencies = run.work(|_| {
+            asked.push(run.clock.get().as_millis());
+            Ok(())
+        });
+        assert_eq!((latencies, asked), (vec![0; 20], (0..20).map(|number| 5 * number).collect()));
     }
 
     #[test]
@@ -190,7 +237,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1}"#, "nothing"),
             ("busy", "no sense"),
         ] {
-            let (url, server) = node(vec![(Duration::ZERO, OK), (Duration::ZERO, body)]);
+            let (url, server) = node(vec![OK, body]);
             let requests = [request("eth_chainId").unwrap()];
             let error = measure(&plan(&[url], &requests, None)).err().map(|error| format!("{error:#}"));
             assert!(error.as_ref().is_some_and(|error| error.contains(word)), "{error:?}");
