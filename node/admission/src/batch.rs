@@ -16,20 +16,28 @@ pub const BATCH_OVERHEAD: usize = 1;
 
 const VERSION: u8 = 1;
 
-/// Encodes transactions in order. Each must have [`MIN_TRANSACTION_BYTES`] at least, which every signed one has.
-pub fn encode(transactions: &[Bytes]) -> Bytes {
+/// A transaction that no batch can carry: whoever decoded it would read something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("transaction {index} of the batch has {bytes} bytes, fewer than {MIN_TRANSACTION_BYTES} or more than a length can say")]
+pub struct Unfit {
+    pub index: usize,
+    pub bytes: usize,
+}
+
+/// Encodes transactions in order, each of [`MIN_TRANSACTION_BYTES`] at least.
+pub fn encode(transactions: &[Bytes]) -> Result<Bytes, Unfit> {
     if transactions.is_empty() {
-        return Bytes::new();
+        return Ok(Bytes::new());
     }
     let size: usize = transactions.iter().map(|raw| raw.len() + ENTRY_OVERHEAD).sum();
     let mut out = Vec::with_capacity(BATCH_OVERHEAD + size);
     out.push(VERSION);
-    for raw in transactions {
-        let length = u32::try_from(raw.len()).expect("invariant: a transaction has at most 128 KiB");
-        out.extend_from_slice(&length.to_le_bytes());
+    for (index, raw) in transactions.iter().enumerate() {
+        let length = u32::try_from(raw.len()).ok().filter(|_| raw.len() >= MIN_TRANSACTION_BYTES);
+        out.extend_from_slice(&length.ok_or(Unfit { index, bytes: raw.len() })?.to_le_bytes());
         out.extend_from_slice(raw);
     }
-    out.into()
+    Ok(out.into())
 }
 
 /// The transactions of a batch, sharing its memory; one entry with the whole bytes when they are not a batch.

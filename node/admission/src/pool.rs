@@ -170,7 +170,8 @@ impl Pool {
         for sender in cutting.spendable.into_keys() {
             self.reindex(sender);
         }
-        (!cutting.raw.is_empty()).then(|| Batch { bytes: batch::encode(&cutting.raw) })
+        let bytes = batch::encode(&cutting.raw).expect("invariant: what no batch can carry is not admitted");
+        (!cutting.raw.is_empty()).then_some(Batch { bytes })
     }
 
     /// A batch will never be ordered: its transactions wait again, in the place they had.

@@ -281,7 +281,8 @@ impl Dev {
             Some((_, id)) => raw.push(Word::End(id).encode()),
         }
         self.newest = self.newest.max(time);
-        Some(Batch { bytes: batch::encode(&raw) })
+        let bytes = batch::encode(&raw).expect("invariant: words are as long as transactions");
+        Some(Batch { bytes })
     }
 }
 
@@ -330,7 +331,7 @@ mod tests {
     fn a_clock_that_nobody_touched_is_the_engines() {
         let mut dev = dev();
         assert_eq!(dev.batch(NOW, None), None);
-        let cut = Batch { bytes: batch::encode(&[vec![2; 100].into()]) };
+        let cut = Batch { bytes: batch::encode(&[vec![2; 100].into()]).unwrap() };
         assert_eq!(dev.batch(NOW, Some(cut.clone())), Some(cut));
     }
 

@@ -48,7 +48,7 @@ fn commit(index: u64, time: u64, transactions: &[Bytes]) -> Ordered {
     let batches = if transactions.is_empty() {
         Vec::new()
     } else {
-        vec![(ValidatorIndex(0), Batch { bytes: batch::encode(transactions) })]
+        vec![(ValidatorIndex(0), Batch { bytes: batch::encode(transactions).unwrap() })]
     };
     Ordered {
         index: CommitIndex(index),

@@ -1,6 +1,6 @@
 //! Batches: everyone reads the same bytes the same way, also those of a proposer who means harm.
 
-use crate::batch::{MIN_TRANSACTION_BYTES, decode, encode};
+use crate::batch::{MIN_TRANSACTION_BYTES, Unfit, decode, encode};
 use alloy_primitives::{hex, keccak256};
 use corniche_types::Bytes;
 use proptest::{collection::vec, prelude::*};
@@ -11,21 +11,28 @@ fn transaction(byte: u8, length: usize) -> Bytes {
 
 #[test]
 fn an_empty_batch_is_no_bytes() {
-    assert_eq!(encode(&[]), Bytes::new());
+    assert_eq!(encode(&[]), Ok(Bytes::new()));
     assert!(decode(&Bytes::new()).is_empty());
 }
 
 #[test]
 fn the_format_is_frozen() {
-    let bytes = encode(&[transaction(0xaa, 64), transaction(0xbb, 65)]);
+    let bytes = encode(&[transaction(0xaa, 64), transaction(0xbb, 65)]).unwrap();
     assert_eq!(hex::encode(&bytes[..6]), "0140000000aa");
     assert_eq!(bytes.len(), 1 + 4 + 64 + 4 + 65);
     assert_eq!(hex::encode(keccak256(&bytes)), "1d0d659b5a7a131129a9139fe43d33302a645a0ddf68b350712179fdd2652471");
 }
 
 #[test]
+fn what_is_too_short_for_a_transaction_is_in_no_batch() {
+    for bytes in [0, 1, MIN_TRANSACTION_BYTES - 1] {
+        assert_eq!(encode(&[transaction(0xaa, 64), transaction(0xbb, bytes)]), Err(Unfit { index: 1, bytes }));
+    }
+}
+
+#[test]
 fn what_is_no_batch_is_one_transaction_that_will_be_skipped() {
-    let good = encode(&[transaction(0xaa, 64)]);
+    let good = encode(&[transaction(0xaa, 64)]).unwrap();
     let mut other_version = good.to_vec();
     other_version[0] = 2;
     let malformed: [Vec<u8>; 7] = [
@@ -56,7 +63,7 @@ proptest! {
     #[test]
     fn what_goes_in_comes_out(transactions in vec(vec(any::<u8>(), MIN_TRANSACTION_BYTES..300), 0..20)) {
         let transactions: Vec<Bytes> = transactions.into_iter().map(Bytes::from).collect();
-        prop_assert_eq!(decode(&encode(&transactions)), transactions);
+        prop_assert_eq!(decode(&encode(&transactions).unwrap()), transactions);
     }
 
     /// Any bytes decode, to entries that are bounded by the bytes, and in only one way.
@@ -68,17 +75,17 @@ proptest! {
         let transactions = decode(&bytes);
         prop_assert!(!transactions.is_empty());
         prop_assert!(transactions.len() <= 1 + bytes.len() / MIN_TRANSACTION_BYTES);
-        prop_assert!(transactions == [bytes.clone()] || encode(&transactions) == bytes);
+        prop_assert!(transactions == [bytes.clone()] || encode(&transactions) == Ok(bytes));
     }
 
     #[test]
     fn a_changed_length_never_loses_a_byte(lengths in vec(MIN_TRANSACTION_BYTES..200, 1..6), at: prop::sample::Index, byte: u8) {
         let transactions: Vec<Bytes> = lengths.into_iter().map(|length| transaction(0xaa, length)).collect();
-        let mut bytes = encode(&transactions).to_vec();
+        let mut bytes = encode(&transactions).unwrap().to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;
         let bytes = Bytes::from(bytes);
         let decoded = decode(&bytes);
-        prop_assert!(decoded == [bytes.clone()] || encode(&decoded) == bytes);
+        prop_assert!(decoded == [bytes.clone()] || encode(&decoded) == Ok(bytes));
     }
 }

@@ -193,15 +193,16 @@ fn in_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages: Vec<Vec<Bytes>> = Vec::new();
     let mut bytes = 0;
     for transaction in raw {
-        let fits = bytes + transaction.len() <= FORWARDED_BYTES;
+        let size = transaction.len();
+        let fits = bytes + size <= FORWARDED_BYTES;
         match messages.last_mut().filter(|last| fits && last.len() < FORWARDED_TRANSACTIONS) {
-            Some(last) => last.push(transaction.clone()),
+            Some(last) => last.push(transaction),
             None => {
                 bytes = 0;
-                messages.push(vec![transaction.clone()]);
+                messages.push(vec![transaction]);
             }
         }
-        bytes += transaction.len();
+        bytes += size;
     }
     messages
 }

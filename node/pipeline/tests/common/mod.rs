@@ -120,7 +120,7 @@ impl Engine for Scripted {
             self.commit(batch);
         }
         let script = std::mem::take(&mut *self.script.lock().unwrap());
-        script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw) }));
+        script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw).unwrap() }));
     }
 
     fn poll(&mut self) -> Option<EngineOutput> {
