@@ -27,7 +27,11 @@ fn main() {
         }
         report("overwrite", &batch.to_string(), rounds * batch, start);
     }
+    // What the first `eth_getProof` does while blocks wait to be sealed.
+    let start = cpu_ns();
     let kept = tree.clone();
+    report("copy", "all", keys, start);
+    println!("copied {} MB", kept.bytes().0 >> 20);
     let changes = scattered(keys, 4_000, 99);
     let start = cpu_ns();
     tree.apply(&changes);
