@@ -1,4 +1,5 @@
-//! Memory above the program's own: the input, and behind it the output, which grows as it is written.
+//! Memory above the program's own: the input, and behind it the output, which grows as it is written. The `deployer` beside this contract is made with
+//! this file too.
 
 use crate::hooks;
 use core::arch::wasm32::{memory_grow, memory_size};
@@ -45,6 +46,12 @@ fn reach(end: usize) -> bool {
 }
 
 impl Place {
+    pub const EMPTY: Self = Self(&[]);
+
+    pub fn contents(self) -> &'static [u8] {
+        self.0
+    }
+
     pub fn start(self) -> *const u8 {
         self.0.as_ptr()
     }
@@ -117,6 +124,15 @@ impl Output {
         self.length = 0;
     }
 
+    /// Begins anew behind what was written, where all is zero; what was written can be read.
+    pub fn leave(&mut self) -> Place {
+        // SAFETY: these bytes have been written, and nobody writes to them any more.
+        let written = unsafe { core::slice::from_raw_parts(self.start, self.length) };
+        self.start = self.start.wrapping_add(self.length);
+        self.length = 0;
+        Place(written)
+    }
+
     /// Room at the end.
     fn room(&mut self, bytes: usize) -> Option<*mut u8> {
         let length = self.length.checked_add(bytes)?;
@@ -140,6 +156,13 @@ impl Output {
         Some(())
     }
 
+    pub fn append(&mut self, bytes: &[u8]) -> Option<()> {
+        let place = self.room(bytes.len())?;
+        // SAFETY: there is room for them, and they lie elsewhere.
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(())
+    }
+
     pub fn number(&mut self, number: u64) -> Option<()> {
         self.word(&word(number))
     }
@@ -150,6 +173,14 @@ impl Output {
             // SAFETY: that word is part of the output.
             unsafe { self.start.wrapping_add(at).cast::<[u8; WORD]>().write_unaligned(word(number)) };
         }
+    }
+
+    /// What the last call returned.
+    pub fn returned_bare(&mut self, length: usize) -> Option<()> {
+        let place = self.room(length)?;
+        // SAFETY: there is room for it.
+        unsafe { hooks::returned(place, length) };
+        Some(())
     }
 
     /// What the last call returned, and zeros up to a whole word.

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn wallets_find_multicall3_where_they_look_for_it() {
+    fn wallets_and_tools_find_contracts_where_they_look_for_them() {
         let genesis = make_network(&spec()).unwrap().genesis;
         let address: Address = "0xcA11bde05977b3631167028862bE2a173976CA11".parse().unwrap();
         let account = &genesis.accounts[&address];
@@ -416,6 +416,12 @@ mod tests {
             "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"
         );
         assert_eq!(genesis.hash().to_string(), "0x0d51fc64cabc76158abb04a3bec33eb95e943df3b9ba0a2241041f9f5624b540");
+        let deployer = &genesis.accounts[&"0xcEcba2F1DC234f70Dd89F2041029807F8D03A990".parse::<Address>().unwrap()];
+        assert_eq!((deployer.nonce, deployer.balance), (1, U256::ZERO));
+        assert_eq!(
+            corniche_types::keccak256(&deployer.code).to_string(),
+            "0x5c8d085618749f3568134a83dc881edf31111b0ae25a7d12b7d96419d8234cbf"
+        );
         let own = BTreeMap::from([(address, funded(1))]);
         let other = make_network(&NetworkSpec { accounts: own, ..spec() }).unwrap().genesis;
         assert_eq!(other.accounts[&address], funded(1), "who wants something else there gets it");

@@ -116,7 +116,7 @@ impl<'a> World<'a> {
         if let Some(precompile) = precompile::at(&message.code_of) {
             return precompile.run(&message.input, message.gas);
         }
-        if message.code_of == stylus::ADDRESS {
+        if stylus::is_at(&message.code_of) {
             return self.stylus(&message);
         }
         let account = self.journal.account(&message.code_of).clone();

@@ -12,7 +12,7 @@
 //! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196, 1108) | 150, 6,000 |
 //! | 0x08 | whether a product of pairings of bn254 is one (EIP-197, 1108) | 45,000 and 34,000 a pair |
 //! | 0x09 | BLAKE2b's compression (EIP-152) | 1 a round |
-//! | 0x71 | what tools for Stylus contracts ask: see `stylus` | 200, and an account looked at |
+//! | 0x71, 0x72 | what tools for Stylus contracts ask: see `stylus` | 200, and an account looked at |
 //! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 6,900 |
 //!
 //! A price is paid before anything is computed. An input that makes no sense, where the table's EIPs say so, fails the call and takes
@@ -89,7 +89,7 @@ pub fn precompiles() -> impl Iterator<Item = Address> {
 
 /// Whether the node itself answers calls to this address.
 pub fn is_precompile(address: &Address) -> bool {
-    at(address).is_some() || *address == stylus::ADDRESS
+    at(address).is_some() || stylus::is_at(address)
 }
 
 impl Precompile {
@@ -158,7 +158,7 @@ mod tests {
             number += 1;
             Address::from_word(B256::from(U256::from(number - 1)))
         });
-        let computing = |address: &Address| is_precompile(address) && *address != stylus::ADDRESS;
+        let computing = |address: &Address| is_precompile(address) && !stylus::is_at(address);
         assert_eq!(found.take(70_000).filter(computing).collect::<Vec<_>>(), all);
         for bit in 16..160 {
             for address in &all {

@@ -1,4 +1,4 @@
-//! What tools for Stylus contracts ask about programs, at the address where they ask it: 0x71.
+//! What tools for Stylus contracts ask about programs, at the addresses where they ask it: 0x71, and 0x72 for what is cached.
 //!
 //! There, code is activated after its deployment, for a fee and for a time. Here a deployment does all of it, so this answers what is so: code
 //! that is there is active, for nothing and for ever. `cargo stylus check` supposes code at an address and has it activated by a call,
@@ -10,6 +10,8 @@
 //! | `programVersion(address)`, `programTimeLeft(address)` | version; 2^64 − 1 seconds. Without code there: `ProgramNotActivated()` |
 //! | `codehashVersion(bytes32)` | `ProgramNotActivated()`: nobody finds code by its hash here, and who asks checks the code then |
 //! | `stylusVersion()`, `inkPrice()`, `pageLimit()`, `expiryDays()`, `keepaliveDays()` | 2; ink of one gas; 128; 2^16 − 1; 0 |
+//! | at 0x72: `allCacheManagers()` | none: nobody bids for a place among codes that are kept ready |
+//! | at 0x72: `codehashIsCached(bytes32)` | true: nothing that could be bought would make it cheaper |
 //!
 //! Each costs [`PRICE`], and an account that is looked at what that costs (EIP-2929). Everything else is reverted without words, and so is wei for
 //! anything but an activation. Nothing here changes a state.
@@ -23,6 +25,12 @@ use crate::{
 use alloy_primitives::{Address, Bytes, U256, address};
 
 pub(crate) const ADDRESS: Address = address!("0000000000000000000000000000000000000071");
+pub(crate) const CACHE: Address = address!("0000000000000000000000000000000000000072");
+
+/// Whether this is what answers there.
+pub(crate) fn is_at(address: &Address) -> bool {
+    [ADDRESS, CACHE].contains(address)
+}
 
 /// Of an answer, in gas.
 const PRICE: u64 = 200;
@@ -40,6 +48,8 @@ const INK_PRICE: [u8; 4] = [0xd1, 0xc1, 0x7a, 0xbc];
 const PAGE_LIMIT: [u8; 4] = [0x97, 0x86, 0xf9, 0x6e];
 const EXPIRY: [u8; 4] = [0x30, 0x9f, 0x65, 0x55];
 const KEEPALIVE: [u8; 4] = [0x0a, 0x93, 0x64, 0x55];
+const CACHE_MANAGERS: [u8; 4] = [0x0e, 0xc1, 0xd7, 0x73];
+const IS_CACHED: [u8; 4] = [0xa7, 0x2f, 0x17, 0x9b];
 const NOT_WASM: [u8; 4] = [0x27, 0xf3, 0x82, 0x12];
 const NOT_ACTIVATED: [u8; 4] = [0x6f, 0x80, 0x9c, 0x4e];
 
@@ -50,7 +60,7 @@ enum Answer {
 }
 
 impl World<'_> {
-    /// A call to [`ADDRESS`], whose value has moved there.
+    /// A call to what [`is_at`] this address, whose value has moved there.
     pub fn stylus(&mut self, message: &Message) -> Ended {
         let (selector, argument) = match message.input.split_first_chunk() {
             Some((selector, rest)) => (*selector, rest.first_chunk::<32>()),
@@ -58,7 +68,8 @@ impl World<'_> {
         };
         let address =
             argument.and_then(|word| word[..12].iter().all(|byte| *byte == 0).then(|| Address::from_slice(&word[12..])));
-        let looks = matches!(selector, ACTIVATE | PROGRAM_VERSION | TIME_LEFT);
+        let cache = message.code_of == CACHE;
+        let looks = !cache && matches!(selector, ACTIVATE | PROGRAM_VERSION | TIME_LEFT);
         let mut price = PRICE;
         let mut is_program = false;
         if let Some(address) = address.filter(|_| looks && message.gas >= PRICE) {
@@ -68,7 +79,11 @@ impl World<'_> {
         let Some(gas_left) = message.gas.checked_sub(price) else { return Ended::failed(End::OutOfGas, 0) };
         let paid = message.kind == CallKind::Call && !message.value.is_zero();
         let answer = match selector {
-            _ if paid && selector != ACTIVATE => Answer::Revert(&[]),
+            _ if paid && (cache || selector != ACTIVATE) => Answer::Revert(&[]),
+            // An array's place, and its length.
+            CACHE_MANAGERS if cache => Answer::Words(vec![32, 0]),
+            IS_CACHED if cache && argument.is_some() => Answer::Words(vec![1]),
+            _ if cache => Answer::Revert(&[]),
             _ if looks && address.is_none() => Answer::Revert(&[]),
             ACTIVATE if is_program => Answer::Words(vec![VERSION, 0]),
             ACTIVATE => Answer::Revert(&NOT_WASM),

@@ -1,4 +1,4 @@
-//! Contracts that every new genesis holds, because wallets and libraries look for them there.
+//! Contracts that every new genesis holds, because wallets, libraries and tools look for them there.
 
 use corniche_types::{Address, Bytes, GenesisAccount};
 
@@ -7,11 +7,19 @@ pub const MULTICALL3: Address = Address::new([
     0xca, 0x11, 0xbd, 0xe0, 0x59, 0x77, 0xb3, 0x63, 0x11, 0x67, 0x02, 0x88, 0x62, 0xbe, 0x2a, 0x17, 0x39, 0x76, 0xca, 0x11,
 ]);
 
-/// Frozen: made once from the source beside it, so that all who make a genesis make the same.
-const MULTICALL3_CODE: &[u8] = include_bytes!("../../../../contracts/multicall3/multicall3.wasm");
+/// Where `cargo stylus deploy` sends code that has a constructor.
+pub const DEPLOYER: Address = Address::new([
+    0xce, 0xcb, 0xa2, 0xf1, 0xdc, 0x23, 0x4f, 0x70, 0xdd, 0x89, 0xf2, 0x04, 0x10, 0x29, 0x80, 0x7f, 0x8d, 0x03, 0xa9, 0x90,
+]);
+
+/// Frozen: made once from the sources beside them, so that all who make a genesis make the same.
+const CODES: [(Address, &[u8]); 2] = [
+    (MULTICALL3, include_bytes!("../../../../contracts/multicall3/multicall3.wasm")),
+    (DEPLOYER, include_bytes!("../../../../contracts/deployer/deployer.wasm")),
+];
 
 /// The contracts by address. Like any other contract, each begins with nonce 1.
 pub fn contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {
-    let code = Bytes::from_static(MULTICALL3_CODE);
-    std::iter::once((MULTICALL3, GenesisAccount { nonce: 1, code, ..GenesisAccount::default() }))
+    let account = |code| GenesisAccount { nonce: 1, code: Bytes::from_static(code), ..GenesisAccount::default() };
+    CODES.into_iter().map(move |(address, code)| (address, account(code)))
 }

@@ -15,7 +15,12 @@ fn of(signature: &str, address: Address) -> Bytes {
 }
 
 fn ask(chain: &Chain, input: Bytes) -> CallOutcome {
-    chain.call(Call { from: chain.sender(), to: Some(stylus::ADDRESS), gas: BLOCK_GAS, input, ..Call::default() })
+    ask_at(stylus::ADDRESS, chain, input, 0)
+}
+
+fn ask_at(address: Address, chain: &Chain, input: Bytes, wei: u64) -> CallOutcome {
+    let (from, to, value) = (chain.sender(), Some(address), U256::from(wei));
+    chain.call(Call { from, to, value, gas: BLOCK_GAS, input, ..Call::default() })
 }
 
 fn words(numbers: &[u64]) -> Bytes {
@@ -57,6 +62,26 @@ fn code_that_is_there_is_active_for_nothing_and_for_ever() {
     ] {
         let outcome = ask(&chain, input.clone());
         assert_eq!((outcome.end, outcome.output), (End::Revert, output), "{input}");
+    }
+}
+
+#[test]
+fn everything_is_cached_and_nobody_manages_it() {
+    let chain = Chain::new();
+    let managers = input("allCacheManagers()", []);
+    let is_cached = input("codehashIsCached(bytes32)", B256::ZERO);
+    for (at, input, wei, end, output) in [
+        (stylus::CACHE, &managers, 0, End::Success, words(&[32, 0])),
+        (stylus::CACHE, &is_cached, 0, End::Success, words(&[1])),
+        (stylus::CACHE, &input("codehashIsCached(bytes32)", [0; 31]), 0, End::Revert, Bytes::new()),
+        (stylus::CACHE, &input("inkPrice()", []), 0, End::Revert, Bytes::new()),
+        (stylus::CACHE, &of("activateProgram(address)", BOB), 1, End::Revert, Bytes::new()),
+        (stylus::CACHE, &managers, 1, End::Revert, Bytes::new()),
+        (stylus::ADDRESS, &managers, 0, End::Revert, Bytes::new()),
+        (stylus::ADDRESS, &is_cached, 0, End::Revert, Bytes::new()),
+    ] {
+        let outcome = ask_at(at, &chain, input.clone(), wei);
+        assert_eq!((outcome.end, outcome.output), (end, output), "{at} {input}");
     }
 }
 
