@@ -108,14 +108,17 @@ fn what_was_sent_too_much_comes_back() {
     let code = program();
     let contract = Address::from_word(keccak256(&code));
     let large = U256::from(1) << 200;
-    for (sent, value, back) in
-        [(U256::from(256), 1, U256::from(255)), (large, 1, large - U256::from(1)), (U256::from(3), 3, U256::ZERO), (large, 0, large)]
-    {
+    for (sent, value, back) in [
+        (U256::from(256), 1, U256::from(255)),
+        (large, 1, large - U256::from(1)),
+        (U256::from(3), 3, U256::ZERO),
+        (large, 0, large),
+    ] {
         let mut world = World::default();
         world.code.insert(SENDER, sender.clone());
         let exit = send(&mut world, &deploy(&code, &[1; 32], value, B256::ZERO), sent);
         assert_eq!(exit.status, ExitStatus::Return);
-        assert_eq!(slot(&world, SENDER, 0), back.into());
+        assert_eq!(slot(&world, SENDER, 0), B256::from(back));
         assert_eq!(slot(&world, contract, 1), B256::from(word(value)));
     }
     let mut world = World::default();
@@ -130,7 +133,8 @@ fn refusals_say_why() {
     let code = program();
     let call = [&[8; 33][..], &[3; 7]].concat();
     // Behind a salt memory is not fresh everywhere, and padding is zero all the same.
-    for (salt, place) in [(B256::ZERO, keccak256(&code)), (B256::repeat_byte(255), keccak256([&[255; 32][..], &call].concat()))] {
+    for (salt, place) in [(B256::ZERO, keccak256(&code)), (B256::repeat_byte(255), keccak256([&[255; 32][..], &call].concat()))]
+    {
         let contract = Address::from_word(place).into_word();
         let error = selector("ContractInitializationError(address,bytes)");
         let expected = [&error[..], &contract[..], &word(64), &bytes(&call)].concat();
