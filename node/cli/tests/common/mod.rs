@@ -1,5 +1,7 @@
 //! `corniche dev` as its users have it: a process, and a socket.
 
+#![allow(dead_code)] // each test file uses its part
+
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
