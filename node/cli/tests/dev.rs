@@ -304,6 +304,39 @@ fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
 }
 
 #[test]
+fn a_reset_begins_again_at_the_genesis() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let accounts = node.accounts();
+    let genesis = node.call("eth_getBlockByNumber", json!(["0x0", false]));
+    for (method, done) in [("hardhat_reset", json!(true)), ("anvil_reset", Value::Null)] {
+        let snapshot = node.call("evm_snapshot", json!([]));
+        node.call("evm_increaseTime", json!([1_000_000]));
+        let paid = node.pay(&accounts[0], NOBODY);
+        let ahead = node.time(quantity(&paid["blockNumber"]));
+        node.call("evm_setAutomine", json!([false]));
+        node.call("hardhat_impersonateAccount", json!([STRANGER]));
+        node.call("eth_sendTransaction", json!([{"from": accounts[1], "to": NOBODY, "gas": "0x5208"}]));
+        assert_eq!(node.call(method, json!([{"forking": {"blockNumber": null}}])), done);
+        assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])), genesis);
+        assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 0);
+        assert!(node.call("eth_getTransactionReceipt", json!([paid["transactionHash"]])).is_null());
+        assert_eq!(node.call("txpool_status", json!([])), json!({"pending": "0x0", "queued": "0x0"}));
+        assert_eq!(node.call("hardhat_getAutomine", json!([])), json!(true));
+        assert_eq!(node.call("evm_revert", json!([snapshot])), json!(false));
+        assert_eq!(node.error("eth_sendTransaction", json!([{"from": STRANGER, "to": NOBODY}])).0, -32000);
+        assert_eq!(quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"]), 1);
+        assert!(node.time(1) < ahead, "the clock is that of now");
+    }
+    let refused = node.error("hardhat_reset", json!([{"forking": {"jsonRpcUrl": "http://localhost:1"}}]));
+    assert!(refused.0 == -32000 && refused.1.contains("no chain is forked"), "{refused:?}");
+    assert_eq!(node.height(), 1);
+    drop(node);
+    let node = Node::on(directory.path());
+    assert_eq!((node.height(), quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"])), (1, 2));
+}
+
+#[test]
 fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
     let node = Node::start(&[]);
     let accounts = node.accounts();

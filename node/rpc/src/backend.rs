@@ -161,14 +161,27 @@ pub trait DevChain: Send + Sync {
 /// What a development chain is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevOrder {
-    Mine { blocks: u64, apart_seconds: Option<u64> },
+    Mine {
+        blocks: u64,
+        apart_seconds: Option<u64>,
+    },
     Set(Vec<AccountChange>),
-    Skip { seconds: u64 },
-    Next { timestamp: u64 },
+    Skip {
+        seconds: u64,
+    },
+    Next {
+        timestamp: u64,
+    },
     Automine(bool),
-    Interval { ms: u64 },
+    Interval {
+        ms: u64,
+    },
     Snapshot,
-    Revert { id: u64 },
+    Revert {
+        id: u64,
+    },
+    /// Back to the genesis, as after a start.
+    Reset,
 }
 
 /// How an account should be.

@@ -51,6 +51,11 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
             let id = params.at_most(1)?.required::<Count>(0)?.0;
             return json(&(dev.order(DevOrder::Revert { id }).await? == 1));
         }
+        Method::HardhatReset | Method::AnvilReset => {
+            check_reset(params)?;
+            impersonated(node).clear();
+            DevOrder::Reset
+        }
         Method::EvmSetAutomine => DevOrder::Automine(params.at_most(1)?.required(0)?),
         Method::EvmSetIntervalMining => DevOrder::Interval { ms: params.at_most(1)?.required::<Count>(0)?.0 },
         Method::HardhatGetAutomine | Method::AnvilGetAutomine => return params.at_most(0).and_then(|_| json(&dev.automine())),
@@ -71,6 +76,21 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
     };
     dev.order(order).await?;
     done()
+}
+
+/// viem names an empty fork where nothing is to be forked.
+fn check_reset(params: &Params<'_>) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Forking {
+        json_rpc_url: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct How {
+        forking: Option<Forking>,
+    }
+    let forks = params.at_most(1)?.optional::<How>(0)?.and_then(|how| how.forking?.json_rpc_url);
+    forks.map_or(Ok(()), |url| Err(Reason::NotObeyed.with(format!("no chain is forked here, not {url} either"))))
 }
 
 fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError> {

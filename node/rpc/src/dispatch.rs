@@ -141,6 +141,8 @@ impl Caller<'_> {
             | Method::HardhatSetStorageAt
             | Method::HardhatImpersonateAccount
             | Method::HardhatStopImpersonatingAccount
+            | Method::HardhatReset
+            | Method::AnvilReset
             | Method::AnvilGetAutomine
             | Method::AnvilMine
             | Method::AnvilSetBalance

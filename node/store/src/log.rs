@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub directory: PathBuf,
     pub identity: Identity,
     pub segment_bytes: u64,
+    /// Whether a commit waits for the disk.
+    pub sync: bool,
     pub probe: Option<Arc<dyn Probe>>,
 }
 
@@ -312,8 +314,10 @@ impl Log {
         let (settings, path) = (&self.reader.settings, self.path.as_path());
         settings.probe("write", path, &Step::Write { path, offset: self.length, bytes: &self.group })?;
         self.file.write_all_at(&self.group, self.length).map_err(StoreError::io("write", path))?;
-        settings.probe("sync", path, &Step::Sync { path })?;
-        self.file.sync_data().map_err(StoreError::io("sync", path))?;
+        if settings.sync {
+            settings.probe("sync", path, &Step::Sync { path })?;
+            self.file.sync_data().map_err(StoreError::io("sync", path))?;
+        }
         self.length += self.group.len() as u64;
         self.group.clear();
         // One huge group must not hold its memory for ever.
@@ -335,8 +339,10 @@ impl Log {
         self.file = File::options().read(true).write(true).open(&path).map_err(StoreError::io("open", &path))?;
         settings.probe("cut", &path, &Step::Cut { path: &path, length: end.offset })?;
         self.file.set_len(end.offset).map_err(StoreError::io("cut", &path))?;
-        settings.probe("sync", &path, &Step::Sync { path: &path })?;
-        self.file.sync_all().map_err(StoreError::io("sync", &path))?;
+        if settings.sync {
+            settings.probe("sync", &path, &Step::Sync { path: &path })?;
+            self.file.sync_all().map_err(StoreError::io("sync", &path))?;
+        }
         (self.path, self.sequence, self.length) = (path, end.segment, end.offset);
         Ok(())
     }

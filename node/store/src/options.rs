@@ -70,6 +70,8 @@ pub struct Options {
     pub code_cache_bytes: u64,
     /// Most bytes under `trace/`; 0 keeps no trace, as suits a node whose engine does nothing.
     pub trace_bytes: u64,
+    /// Whether appends wait for the disk. Without, they are safe from the end of the process only: for a directory that does not outlive it.
+    pub sync: bool,
     /// For tests: sees, and may fail, every step of the logs on disk.
     pub probe: Option<Arc<dyn Probe>>,
 }
@@ -93,6 +95,7 @@ impl Default for Options {
             exhausted_space_bytes: 256 << 20,
             code_cache_bytes: 16 << 30,
             trace_bytes: 0,
+            sync: true,
             probe: None,
         }
     }

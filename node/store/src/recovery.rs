@@ -103,8 +103,14 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
     directory.create_parts()?;
 
-    let settings =
-        |kind, directory, segment_bytes| Settings { kind, directory, identity, segment_bytes, probe: options.probe.clone() };
+    let settings = |kind, directory, segment_bytes| Settings {
+        kind,
+        directory,
+        identity,
+        segment_bytes,
+        sync: options.sync,
+        probe: options.probe.clone(),
+    };
     let block_settings = settings(LogKind::Blocks, directory.blocks(), options.block_segment_bytes);
     let (mut blocks, blocks_found) = Log::open(block_settings, false)?;
     let undoing = Undoing::found(&directory)?;
@@ -130,7 +136,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         chain.discard()?;
     }
     let (rebuilt, replayed, kv, keeper) = chain.replay()?;
-    Undoing::end(&directory)?;
+    Undoing::end(&directory, options.sync)?;
     let Replayed { state, tree, window, head, resume, divergence, certificate } = replayed;
     let recovered = Recovered {
         state,

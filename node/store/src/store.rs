@@ -240,10 +240,10 @@ impl Store {
         let end = self.shared.end_of(to).map_err(state)?;
         let end = end.ok_or_else(|| state(KvError(format!("block {} is not in the index", to.next()))))?;
         let undoing = Undoing { to, end, resume: resume.clone() };
-        undoing.begin(&self.shared.directory)?;
+        undoing.begin(&self.shared.directory, self.shared.options.sync)?;
         self.shared.take_back(&undoing, before).map_err(state)?;
         undoing.cut(&mut self.blocks)?;
-        Undoing::end(&self.shared.directory)?;
+        Undoing::end(&self.shared.directory, self.shared.options.sync)?;
         self.head = (to, self.reader().head().hash);
         self.resumes_after = resume.index;
         Ok(())

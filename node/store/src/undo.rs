@@ -47,13 +47,15 @@ impl Undoing {
         }
     }
 
-    pub fn begin(&self, directory: &DataDirectory) -> Result<(), StoreError> {
+    pub fn begin(&self, directory: &DataDirectory, sync: bool) -> Result<(), StoreError> {
         let path = Self::path(directory);
         let draft = path.with_extension("new");
         fs::write(&draft, wire::encode(self)).map_err(StoreError::io("write", &draft))?;
-        fs::File::open(&draft).and_then(|file| file.sync_all()).map_err(StoreError::io("sync", &draft))?;
+        if sync {
+            fs::File::open(&draft).and_then(|file| file.sync_all()).map_err(StoreError::io("sync", &draft))?;
+        }
         fs::rename(&draft, &path).map_err(StoreError::io("rename", &draft))?;
-        sync_directory(directory.root())
+        if sync { sync_directory(directory.root()) } else { Ok(()) }
     }
 
     /// Cuts the block log. Doing it twice is doing it once.
@@ -63,13 +65,14 @@ impl Undoing {
         blocks.commit()
     }
 
-    pub fn end(directory: &DataDirectory) -> Result<(), StoreError> {
+    pub fn end(directory: &DataDirectory, sync: bool) -> Result<(), StoreError> {
         let path = Self::path(directory);
         match fs::remove_file(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(StoreError::io("remove", &path)(error)),
             // It must not come back when there are new blocks.
-            Ok(()) => sync_directory(directory.root()),
+            Ok(()) if sync => sync_directory(directory.root()),
+            Ok(()) => Ok(()),
         }
     }
 }

@@ -223,9 +223,9 @@ methods! {
     EvmIncreaseTime = "evm_increaseTime" "(seconds: Count) -> Count",
     /// The next block has this time, and the clock goes on from there.
     EvmSetNextBlockTimestamp = "evm_setNextBlockTimestamp" "(timestamp: Count) -> Count",
-    /// Remembers the newest block, for evm_revert.
+    /// Remembers the chain as it is, for evm_revert: blocks, clock and what waits in the pool. What was sent before is in a block first.
     EvmSnapshot = "evm_snapshot" "() -> Quantity",
-    /// Goes back to a snapshot: later blocks, and what waits in the pool, are gone. It is used up, and so are later ones; false when there was none.
+    /// Goes back to a snapshot: blocks, clock and pool are as they were. It is used up, and so are later ones; false when there was none.
     EvmRevert = "evm_revert" "(snapshot: Quantity) -> Boolean",
     /// Whether transactions make blocks by themselves.
     EvmSetAutomine = "evm_setAutomine" "(automine: Boolean) -> Boolean",
@@ -248,6 +248,8 @@ methods! {
     HardhatImpersonateAccount = "hardhat_impersonateAccount" "(account: Address) -> Boolean",
     /// Ends that.
     HardhatStopImpersonatingAccount = "hardhat_stopImpersonatingAccount" "(account: Address) -> Boolean",
+    /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
+    HardhatReset = "hardhat_reset" "(how?: ResetOptions) -> Boolean",
     // anvil
     /// Whether transactions make blocks by themselves.
     AnvilGetAutomine = "anvil_getAutomine" "() -> Boolean",
@@ -265,6 +267,8 @@ methods! {
     AnvilImpersonateAccount = "anvil_impersonateAccount" "(account: Address) -> null",
     /// Ends that.
     AnvilStopImpersonatingAccount = "anvil_stopImpersonatingAccount" "(account: Address) -> null",
+    /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
+    AnvilReset = "anvil_reset" "(how?: ResetOptions) -> null",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",

@@ -158,6 +158,7 @@ export interface Types {
   PrestateDifference: PrestateDifference;
   Quantity: Quantity;
   Receipt: Receipt;
+  ResetOptions: ResetOptions;
   SimulatedBlock: SimulatedBlock;
   Simulation: Simulation;
   Slot: Slot;
@@ -659,6 +660,15 @@ export interface Receipt {
   type: Quantity;
 }
 /**
+ * What to begin with; here it is always the genesis.
+ */
+export interface ResetOptions {
+  /**
+   * Not of a chain: without jsonRpcUrl.
+   */
+  forking?: {};
+}
+/**
  * At most 256 blocks, those between the numbers that are named included.
  */
 export interface Simulation {
@@ -930,9 +940,9 @@ export interface Methods {
   evm_increaseTime: { parameters: [seconds: Count]; result: Count };
   /** The next block has this time, and the clock goes on from there. */
   evm_setNextBlockTimestamp: { parameters: [timestamp: Count]; result: Count };
-  /** Remembers the newest block, for evm_revert. */
+  /** Remembers the chain as it is, for evm_revert: blocks, clock and what waits in the pool. What was sent before is in a block first. */
   evm_snapshot: { parameters: []; result: Quantity };
-  /** Goes back to a snapshot: later blocks, and what waits in the pool, are gone. It is used up, and so are later ones; false when there was none. */
+  /** Goes back to a snapshot: blocks, clock and pool are as they were. It is used up, and so are later ones; false when there was none. */
   evm_revert: { parameters: [snapshot: Quantity]; result: Boolean };
   /** Whether transactions make blocks by themselves. */
   evm_setAutomine: { parameters: [automine: Boolean]; result: Boolean };
@@ -954,6 +964,8 @@ export interface Methods {
   hardhat_impersonateAccount: { parameters: [account: Address]; result: Boolean };
   /** Ends that. */
   hardhat_stopImpersonatingAccount: { parameters: [account: Address]; result: Boolean };
+  /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
+  hardhat_reset: { parameters: [how?: ResetOptions]; result: Boolean };
   /** Whether transactions make blocks by themselves. */
   anvil_getAutomine: { parameters: []; result: Boolean };
   /** Makes so many blocks, so many seconds apart (one where nothing is said). */
@@ -970,6 +982,8 @@ export interface Methods {
   anvil_impersonateAccount: { parameters: [account: Address]; result: null };
   /** Ends that. */
   anvil_stopImpersonatingAccount: { parameters: [account: Address]; result: null };
+  /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
+  anvil_reset: { parameters: [how?: ResetOptions]; result: null };
   /** How a block was ordered, and what was skipped; null for the genesis block. */
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
   /** The certificate that proves a block final, which may be a later block's. */

@@ -44,6 +44,8 @@ pub struct Site {
     pub data: PathBuf,
     /// A development chain, which is told more than transactions.
     pub dev: bool,
+    /// The data directory goes with the process, so nothing has to wait for the disk.
+    pub temporary: bool,
 }
 
 /// Taken up where it ended.
@@ -73,7 +75,7 @@ impl Site {
         dev: bool,
     ) -> anyhow::Result<Self> {
         let own = own_place(&genesis, keys.as_ref())?;
-        Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev })
+        Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev, temporary: false })
     }
 
     /// What the store of this chain is opened with.
@@ -84,6 +86,7 @@ impl Site {
         Options {
             backend: self.config.index,
             trace_bytes,
+            sync: !self.temporary,
             history,
             checkpoint_lag: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_lag },
             checkpoint_blocks: if self.keeps_history() { HISTORY_STEP } else { default.checkpoint_blocks },

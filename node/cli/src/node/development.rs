@@ -4,7 +4,13 @@
 //! the chain is), and threads begin on what is left. Nothing else in the node knows of blocks that are taken back. The engine does not go
 //! back: it has its records, and resumes where it was. So nothing may be under way when the threads end, or it would deliver that afterwards.
 
-use super::{backend::Views, chain::Site, journal::Journal, open::run_chain, shared::Shared};
+use super::{
+    backend::Views,
+    chain::{Chain, Site},
+    journal::Journal,
+    open::run_chain,
+    shared::Shared,
+};
 use crate::genesis::dev_accounts;
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
@@ -18,6 +24,8 @@ use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
     collections::VecDeque,
+    fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -167,12 +175,45 @@ impl Running {
         let start = Start { clock: Some(clock), automine, interval };
         let chain = self.site.ready(store, recovered, Some(self.vm.clone()), start)?;
         Journal::remove(&self.site.data)?;
+        self.begin(inner, chain, pool, Reverted { to, removed });
+        Ok(())
+    }
+
+    /// Back to the genesis: in a new data directory, for nothing of the old one is needed.
+    async fn reset(&self, inner: &mut Inner) -> Result<u64, RpcError> {
+        inner.snapshots.clear();
+        tokio::task::block_in_place(|| self.begin_again(inner)).map(|()| 0).map_err(|error| {
+            let reason = format!("the chain could not begin again: {error:#}");
+            self.shared.halt(reason.clone());
+            RpcError::internal(reason)
+        })
+    }
+
+    fn begin_again(&self, inner: &mut Inner) -> anyhow::Result<()> {
+        self.end_threads(inner);
+        let reader = self.view.now().reader.clone();
+        let blocks = (1..=reader.head().height().0).filter_map(|height| reader.block(Height(height)));
+        let removed =
+            blocks.map(|stored| Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))).collect();
+        let old = self.site.data.with_extension("old");
+        remove(&old)?;
+        fs::rename(&self.site.data, &old).with_context(|| format!("cannot rename {}", self.site.data.display()))?;
+        let chain = self.site.open(false, Some(self.vm.clone()))?;
+        remove(&old)?;
+        self.skipped.store(0, Ordering::Relaxed);
+        self.automine.store(true, Ordering::Relaxed);
+        (inner.interval_ms, inner.has_caught_up) = (0, true);
+        self.begin(inner, chain, Vec::new(), Reverted { to: Height(0), removed });
+        Ok(())
+    }
+
+    /// Starts threads on a chain that went back.
+    fn begin(&self, inner: &mut Inner, chain: Chain, pool: Vec<Bytes>, reverted: Reverted) {
         self.shared.start_over();
         self.shared.starts_at(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
         self.view.replace(chain.view(self.site.is_validator()));
         inner.threads = run_chain(&self.site, chain, &self.shared, None, pool);
-        let _ = self.shared.events.send(ChainEvent::Reverted(Arc::new(Reverted { to, removed })));
-        Ok(())
+        let _ = self.shared.events.send(ChainEvent::Reverted(Arc::new(reverted)));
     }
 
     async fn obey(&self, order: DevOrder) -> Result<u64, RpcError> {
@@ -203,6 +244,7 @@ impl Running {
             }
             DevOrder::Snapshot => self.snapshot(&mut inner).await,
             DevOrder::Revert { id } => self.revert(&mut inner, id).await,
+            DevOrder::Reset => self.reset(&mut inner).await,
         }
     }
 }
@@ -243,4 +285,13 @@ fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
         before.storage.extend(written.storage.keys().map(|(address, slot)| ((*address, *slot), then.storage(address, slot))));
     }
     before
+}
+
+fn remove(directory: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -68,6 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         data: args.data,
         rebuild: args.rebuild,
         dev: false,
+        temporary: false,
         version: None,
         ready: Box::new(|_| {}),
     })
@@ -139,6 +140,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         data: place.join("data"),
         rebuild: false,
         dev: true,
+        temporary: temporary.is_some(),
         version: args.client_version,
         ready,
     })

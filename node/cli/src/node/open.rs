@@ -42,6 +42,8 @@ pub struct Job {
     pub rebuild: bool,
     /// A development chain, which is told more than transactions.
     pub dev: bool,
+    /// The data directory goes with the process.
+    pub temporary: bool,
     /// What the node calls itself, if not what it is.
     pub version: Option<String>,
     /// Called once with the RPC address when the node serves.
@@ -70,11 +72,11 @@ fn start_logging() {
 }
 
 async fn serve(job: Job) -> anyhow::Result<()> {
-    let Job { config, genesis, keys, data, rebuild, dev, version, ready } = job;
+    let Job { config, genesis, keys, data, rebuild, dev, temporary, version, ready } = job;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
-    let site = Site::new(config, genesis, keys, data, dev)?;
+    let site = Site { temporary, ..Site::new(config, genesis, keys, data, dev)? };
     let (config, genesis) = (site.config.clone(), site.genesis.clone());
     let chain = site.open(rebuild, None)?;
     let height = chain.height;

@@ -112,6 +112,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         ([Method::HardhatSetStorageAt, Method::AnvilSetStorageAt], json!([ECHO, "0x3", word])),
         ([Method::HardhatImpersonateAccount, Method::AnvilImpersonateAccount], json!([ECHO])),
         ([Method::HardhatStopImpersonatingAccount, Method::AnvilStopImpersonatingAccount], json!([ECHO])),
+        ([Method::HardhatReset, Method::AnvilReset], json!([])),
         ([Method::HardhatGetAutomine, Method::AnvilGetAutomine], json!([])),
     ] {
         methods.iter().for_each(|method| all.push((*method, params.clone())));

@@ -13,7 +13,7 @@ fn scratch() -> tempfile::TempDir {
 
 fn settings(directory: &Path, kind: LogKind) -> Settings {
     let identity = Identity { chain_id: 7, genesis_hash: B256::repeat_byte(7) };
-    Settings { kind, directory: directory.into(), identity, segment_bytes: LIMIT, probe: None }
+    Settings { kind, directory: directory.into(), identity, segment_bytes: LIMIT, sync: true, probe: None }
 }
 
 fn open(directory: &Path, kind: LogKind) -> Result<(Log, Found), StoreError> {

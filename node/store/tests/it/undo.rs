@@ -108,6 +108,36 @@ fn what_is_taken_back_was_never_there() {
     }
 }
 
+/// Counts the waits for the disk.
+#[derive(Default)]
+struct Syncs(AtomicUsize);
+
+impl Probe for Syncs {
+    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        self.0.fetch_add(usize::from(matches!(step, Step::Sync { .. })), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_directory_that_goes_with_the_process_waits_for_no_disk_and_is_whole() {
+    let directory = scratch();
+    let probe = Arc::new(Syncs::default());
+    let unsynced = Options { sync: false, probe: Some(probe.clone()), block_segment_bytes: 64 << 20, ..options(Backend::Sled) };
+    let unsynced = Options { safety_segment_bytes: 64 << 20, ..unsynced };
+    let (mut store, _) = open(directory.path(), unsynced).unwrap();
+    let at_first = probe.0.load(Ordering::Relaxed);
+    let chain = Chain::of(40);
+    append(&mut store, &chain);
+    let shorter = first(&chain, 30);
+    store.take_back(Height(30), &resume(), &before(&chain, 30)).unwrap();
+    assert_eq!(probe.0.load(Ordering::Relaxed), at_first);
+    drop(store);
+    let (store, recovered) = open(directory.path(), options(Backend::Sled)).unwrap();
+    assert_reader(&shorter, &store.reader());
+    assert_state(&shorter, &recovered);
+}
+
 #[test]
 fn the_state_in_memory_goes_back_with_it() {
     let directory = scratch();
