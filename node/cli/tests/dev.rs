@@ -360,6 +360,50 @@ fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
     assert_eq!(node.error("eth_sendTransaction", json!([{"from": STRANGER, "to": NOBODY}])).0, -32000);
 }
 
+/// As hardhat and anvil have it. What it takes is a transaction that nobody signed, so everywhere else there is none to refuse.
+#[test]
+fn a_contract_sends_when_it_is_impersonated() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    // Every genesis holds it.
+    let contract = "0xca11bde05977b3631167028862be2a173976ca11";
+    let code = node.call("eth_getCode", json!([contract, "latest"]));
+    assert_ne!(code, json!("0x"));
+    let nonce = node.number("eth_getTransactionCount", json!([contract, "latest"]));
+    node.call("hardhat_setBalance", json!([contract, "0xde0b6b3a7640000"]));
+    let request = |to: &str, data: &str| {
+        let value = if to == NOBODY { "0x2" } else { "0x0" };
+        json!([{"from": contract, "to": to, "value": value, "data": data}])
+    };
+    assert_eq!(node.error("eth_sendTransaction", request(NOBODY, "0x")).0, -32000, "nobody said so");
+    node.call("hardhat_impersonateAccount", json!([contract]));
+    // To somebody, and to itself: getBlockNumber().
+    for (sent, (to, data)) in (0..).zip([(NOBODY, "0x"), (contract, "0x42cbb15c")]) {
+        let receipt = node.receipt(&node.call("eth_sendTransaction", request(to, data)));
+        assert_eq!((&receipt["status"], &receipt["from"]), (&json!("0x1"), &json!(contract)));
+        let hash = &receipt["transactionHash"];
+        let trace = node.call("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}]));
+        assert_eq!((&trace["from"], &trace["error"]), (&json!(contract), &Value::Null));
+        let found = node.call("ots_getTransactionBySenderAndNonce", json!([contract, nonce + sent]));
+        assert_eq!(&found, hash);
+    }
+    // It waits in the pool as others do.
+    node.call("evm_setAutomine", json!([false]));
+    let waits = node.call("eth_sendTransaction", request(NOBODY, "0x"));
+    node.call("hardhat_setBalance", json!([STRANGER, "0x1"]));
+    assert_eq!(node.call("txpool_status", json!([])), json!({"pending": "0x1", "queued": "0x0"}));
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.receipt(&waits)["status"], json!("0x1"));
+    let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    drop(node);
+    // What is executed again from the log comes to the same.
+    let node = Node::on(directory.path());
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])), newest);
+    assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 4);
+    assert_eq!(node.number("eth_getTransactionCount", json!([contract, "latest"])), nonce + 3);
+    assert_eq!(node.call("eth_getCode", json!([contract, "latest"])), code);
+}
+
 #[test]
 fn a_chain_that_serves_them_not_says_how_to_switch_them_on() {
     let node = Node::start(&["--namespaces", "eth,net,web3"]);

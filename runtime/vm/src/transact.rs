@@ -24,7 +24,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
-use corniche_types::{Receipt, SkipReason, Transaction, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
+use corniche_types::{Receipt, SkipReason, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
 
 impl Vm {
     /// Runs one transaction on `view`, its tip going to `tip_to`. A function of its arguments, on every machine.
@@ -35,7 +35,7 @@ impl Vm {
         transaction: &VerifiedTransaction,
         tip_to: Address,
     ) -> Result<Executed, NotExecuted> {
-        transact(self.machine(), view, env, transaction.transaction(), transaction.sender(), tip_to)
+        transact(self.machine(), view, env, transaction, tip_to)
     }
 
     /// The same beside blocks, as calls run, with what it does on its way written down if somebody wants it.
@@ -48,8 +48,7 @@ impl Vm {
         trace: Option<&mut Trace>,
     ) -> Result<Executed, NotExecuted> {
         let _permit = self.call_permit().map_err(|busy| NotExecuted::Fault(Fault(busy.reason().unwrap_or_default())))?;
-        let (machine, sender) = (self.machine_for_calls(), transaction.sender());
-        traced_transact(machine, view, env, transaction.transaction(), sender, tip_to, trace)
+        traced_transact(self.machine_for_calls(), view, env, transaction, tip_to, trace)
     }
 }
 
@@ -57,23 +56,21 @@ pub(crate) fn transact(
     machine: &dyn Machine,
     view: &dyn StateView,
     env: &BlockEnv,
-    transaction: &Transaction,
-    sender: Address,
+    transaction: &VerifiedTransaction,
     tip_to: Address,
 ) -> Result<Executed, NotExecuted> {
-    traced_transact(machine, view, env, transaction, sender, tip_to, None)
+    traced_transact(machine, view, env, transaction, tip_to, None)
 }
 
 pub(crate) fn traced_transact<'a>(
     machine: &'a dyn Machine,
     view: &'a dyn StateView,
     env: &'a BlockEnv,
-    transaction: &Transaction,
-    sender: Address,
+    transaction: &VerifiedTransaction,
     tip_to: Address,
     trace: Option<&'a mut Trace>,
 ) -> Result<Executed, NotExecuted> {
-    let gas_limit = transaction.gas_limit();
+    let (sender, gas_limit) = (transaction.sender(), transaction.gas_limit());
     let access_list = transaction.access_list();
     let intrinsic = intrinsic_gas(transaction.to().is_none(), transaction.input(), &access_list);
     // Everything is read through the journal and so only once: the checks and what relies on them see the same account.
@@ -137,7 +134,12 @@ pub(crate) fn traced_transact<'a>(
 }
 
 /// Whether `transaction` may run: the first reason against it, in the order of the reasons' numbers.
-pub(crate) fn check(transaction: &Transaction, sender: &Account, env: &BlockEnv, intrinsic: u64) -> Result<(), SkipReason> {
+pub(crate) fn check(
+    transaction: &VerifiedTransaction,
+    sender: &Account,
+    env: &BlockEnv,
+    intrinsic: u64,
+) -> Result<(), SkipReason> {
     let nonce = transaction.nonce();
     let max_fee = transaction.max_fee_per_gas();
     let reasons = [
@@ -148,7 +150,7 @@ pub(crate) fn check(transaction: &Transaction, sender: &Account, env: &BlockEnv,
         (intrinsic > transaction.gas_limit(), SkipReason::IntrinsicGas),
         (transaction.gas_limit() > env.gas_limit, SkipReason::GasLimit),
         (transaction.max_priority_fee_per_gas() > max_fee, SkipReason::TipAboveFee),
-        (sender.has_code(), SkipReason::SenderNotEoa),
+        (sender.has_code() && !transaction.is_impersonated(), SkipReason::SenderNotEoa),
         (transaction.to().is_none() && transaction.input().len() > MAX_INIT_CODE_BYTES, SkipReason::InitCodeSize),
         (nonce == u64::MAX, SkipReason::NonceMax),
     ];

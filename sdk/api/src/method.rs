@@ -244,7 +244,7 @@ methods! {
     HardhatSetCode = "hardhat_setCode" "(account: Address, code: Bytes) -> Boolean",
     /// Sets 32 bytes of a contract's storage, in a block of its own.
     HardhatSetStorageAt = "hardhat_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> Boolean",
-    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts.
+    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract.
     HardhatImpersonateAccount = "hardhat_impersonateAccount" "(account: Address) -> Boolean",
     /// Ends that.
     HardhatStopImpersonatingAccount = "hardhat_stopImpersonatingAccount" "(account: Address) -> Boolean",
@@ -263,7 +263,7 @@ methods! {
     AnvilSetCode = "anvil_setCode" "(account: Address, code: Bytes) -> null",
     /// Sets 32 bytes of a contract's storage, in a block of its own.
     AnvilSetStorageAt = "anvil_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> null",
-    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts.
+    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract.
     AnvilImpersonateAccount = "anvil_impersonateAccount" "(account: Address) -> null",
     /// Ends that.
     AnvilStopImpersonatingAccount = "anvil_stopImpersonatingAccount" "(account: Address) -> null",

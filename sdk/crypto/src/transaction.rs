@@ -25,6 +25,7 @@ pub struct VerifiedTransaction(Arc<Inner>);
 struct Inner {
     transaction: Transaction,
     sender: Address,
+    is_impersonated: bool,
 }
 
 /// Why a transaction's signature is refused. Worded as geth words it, because wallets match the phrases.
@@ -56,10 +57,12 @@ impl VerifiedTransaction {
         if signature.s() > HALF_ORDER {
             return Err(SignatureError::HighS);
         }
-        let sender = recover(transaction.signature_hash(), signature.r(), signature.s(), signature.v())
-            .or_else(|| impersonated(signature.r(), signature.s()))
-            .ok_or(SignatureError::Invalid)?;
-        Ok(Self(Arc::new(Inner { transaction, sender })))
+        let (r, s) = (signature.r(), signature.s());
+        let (sender, is_impersonated) = match recover(transaction.signature_hash(), r, s, signature.v()) {
+            Some(signer) => (signer, false),
+            None => (impersonated(r, s).ok_or(SignatureError::Invalid)?, true),
+        };
+        Ok(Self(Arc::new(Inner { transaction, sender, is_impersonated })))
     }
 
     /// The same answer without checking a signature twice: `known` gives what was verified before under a hash, if anything.
@@ -83,6 +86,12 @@ impl VerifiedTransaction {
 
     pub fn sender(&self) -> Address {
         self.0.sender
+    }
+
+    /// Whether nobody signed it and a development chain takes it all the same ([`impersonate`]). Such a sender may have code: what
+    /// EIP-3607 guards against is a key that was found for a contract's address, and here is none.
+    pub fn is_impersonated(&self) -> bool {
+        self.0.is_impersonated
     }
 
     /// keccak-256 of the raw bytes.

@@ -1,7 +1,7 @@
 //! Who is impersonated where. A process of its own, because it is allowed for a process.
 
 use alloy_consensus::TxEip1559;
-use corniche_crypto::{SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
+use corniche_crypto::{EthereumKey, SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};
 use corniche_types::{Address, B256, Transaction, U256};
 
 #[test]
@@ -15,8 +15,13 @@ fn nobody_is_impersonated_where_nobody_allowed_it() {
     assert_eq!(verify(sender).unwrap_err(), SignatureError::Invalid);
     allow_impersonation();
     for sender in [sender, Address::ZERO, Address::repeat_byte(0xff)] {
-        assert_eq!(verify(sender).unwrap().sender(), sender);
+        let transaction = verify(sender).unwrap();
+        assert_eq!((transaction.sender(), transaction.is_impersonated()), (sender, true));
     }
+    let key = EthereumKey::from_bytes(&[3; 32]).unwrap();
+    let signed = Transaction::decode(key.sign(transaction.clone())).unwrap();
+    let signed = VerifiedTransaction::verify(signed, 7).unwrap();
+    assert_eq!((signed.sender(), signed.is_impersonated()), (key.address(), false), "here as well");
     assert!(impersonate(transaction.clone(), Address::ZERO).len() >= 64, "the pool's batches take nothing shorter");
     assert_ne!(verify(sender).unwrap().hash(), verify(Address::ZERO).unwrap().hash());
     let on_curve = [false, true]

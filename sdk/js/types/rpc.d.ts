@@ -960,7 +960,7 @@ export interface Methods {
   hardhat_setCode: { parameters: [account: Address, code: Bytes]; result: Boolean };
   /** Sets 32 bytes of a contract's storage, in a block of its own. */
   hardhat_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: Boolean };
-  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts. */
+  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract. */
   hardhat_impersonateAccount: { parameters: [account: Address]; result: Boolean };
   /** Ends that. */
   hardhat_stopImpersonatingAccount: { parameters: [account: Address]; result: Boolean };
@@ -978,7 +978,7 @@ export interface Methods {
   anvil_setCode: { parameters: [account: Address, code: Bytes]; result: null };
   /** Sets 32 bytes of a contract's storage, in a block of its own. */
   anvil_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: null };
-  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs. Not of contracts. */
+  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract. */
   anvil_impersonateAccount: { parameters: [account: Address]; result: null };
   /** Ends that. */
   anvil_stopImpersonatingAccount: { parameters: [account: Address]; result: null };

@@ -49,7 +49,7 @@ impl Pool {
         let reason = |nonce: u64, entry: &Entry| match entry {
             _ if nonce < account.nonce => Some(DropReason::Superseded { nonce }),
             entry if !entry.waits() => None,
-            _ if account.has_code() => Some(DropReason::SenderNotEoa),
+            entry if account.has_code() && !entry.transaction.is_impersonated() => Some(DropReason::SenderNotEoa),
             entry if entry.cost > account.balance => Some(DropReason::InsufficientFunds),
             entry if entry.lost >= MOST_LOST => Some(DropReason::Lost),
             entry if is_old(entry) && is_behind_gap(nonce) => Some(DropReason::Expired),

@@ -104,7 +104,7 @@ impl Pool {
         if nonce - next > limit {
             return Err(Refusal::NonceTooHigh { next, nonce, limit });
         }
-        if account.has_code() {
+        if account.has_code() && !transaction.is_impersonated() {
             return Err(Refusal::SenderNotEoa { sender, code_hash: account.code_hash });
         }
         transaction.max_cost().ok_or(Refusal::CostOverflow)

@@ -2,7 +2,8 @@
 
 use super::world::*;
 use crate::{Refusal, batch, check};
-use corniche_types::{Address, Bytes, U256};
+use alloy_consensus::TxEip1559;
+use corniche_types::{Address, B256, Bytes, U256};
 
 /// The phrases that viem, ethers, cast and MetaMask look for.
 #[track_caller]
@@ -167,4 +168,30 @@ fn a_transaction_that_would_break_its_batch() {
     // Whoever tried all the same would get no batch, which would have cost an honest transaction its place.
     let together = [draft(1, 0).raw(), short(0).transaction().raw().clone()];
     assert_eq!(batch::encode(&together), Err(batch::Unfit { index: 1, bytes }));
+}
+
+/// EIP-3607, but for what a development chain takes unsigned.
+#[test]
+fn a_sender_with_code_unless_it_is_impersonated() {
+    let mut world = World::new();
+    world.admit(&draft(1, 0)).unwrap();
+    world.account(1).code_hash = B256::repeat_byte(1);
+    says(world.admit(&draft(1, 1)), "sender not an eoa");
+    corniche_crypto::allow_impersonation();
+    says(world.admit(&draft(1, 1)), "sender not an eoa");
+    let transaction = TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce: 1,
+        gas_limit: 21_000,
+        max_fee_per_gas: 1_000,
+        to: Address::ZERO.into(),
+        ..TxEip1559::default()
+    };
+    let unsigned = check(corniche_crypto::impersonate(transaction, address(1)), CHAIN_ID).unwrap();
+    let hash = unsigned.hash();
+    world.pool.admit(unsigned, &world.accounts, world.base_fee, world.now).unwrap();
+    world.account(1).nonce = 1;
+    world.on_block(&[(B256::ZERO, address(1))], &[]);
+    assert!(world.pool.get(&hash).is_some(), "and it stays");
+    assert_eq!(world.cut(), vec![(1, 1)]);
 }

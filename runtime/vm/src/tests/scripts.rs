@@ -305,16 +305,13 @@ impl Chain {
     /// The same on another view.
     pub fn run_on(&self, view: &dyn StateView, draft: TxEip1559) -> Result<Executed, NotExecuted> {
         let transaction = self.sign(draft);
-        transact(&self.scripts, view, &self.env, transaction.transaction(), transaction.sender(), TIP_TO)
+        transact(&self.scripts, view, &self.env, &transaction, TIP_TO)
     }
 
     /// Runs it and keeps what happened on its way.
     pub fn trace(&self, draft: TxEip1559, limits: TraceLimits) -> Trace {
         let (transaction, mut trace) = (self.sign(draft.clone()), Trace::new(limits));
-        let sender = transaction.sender();
-        let traced = Some(&mut trace);
-        let executed =
-            traced_transact(&self.scripts, &self.view(), &self.env, transaction.transaction(), sender, TIP_TO, traced);
+        let executed = traced_transact(&self.scripts, &self.view(), &self.env, &transaction, TIP_TO, Some(&mut trace));
         assert_eq!(executed, self.run(draft), "being watched changes nothing");
         trace
     }

@@ -4,8 +4,12 @@ use super::scripts::*;
 use crate::NotExecuted;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256};
+use corniche_crypto::VerifiedTransaction;
 use corniche_state::Account;
-use corniche_types::SkipReason::{self, *};
+use corniche_types::{
+    SkipReason::{self, *},
+    Transaction,
+};
 
 const BOB: Address = Address::repeat_byte(0xb0);
 
@@ -68,6 +72,13 @@ fn contracts_send_nothing() {
     let account = chain.account(sender);
     chain.state.accounts.insert(sender, Some(Account { code_hash, ..account }));
     assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
+    // Nor where transactions come unsigned as well: this one is signed. Which of the two it is, its bytes say.
+    corniche_crypto::allow_impersonation();
+    assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
+    let raw = corniche_crypto::impersonate(chain.draft(BOB), sender);
+    let unsigned = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN_ID).unwrap();
+    let executed = crate::transact::transact(&chain.scripts, &chain.view(), &chain.env, &unsigned, chain.sender()).unwrap();
+    assert_eq!((executed.receipt.success, executed.receipt.sender), (true, sender));
 }
 
 #[test]

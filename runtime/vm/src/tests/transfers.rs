@@ -45,8 +45,7 @@ fn the_author_may_be_the_receiver_or_the_sender() {
 
     let own = chain.sign(chain.draft(BOB));
     let before = chain.balance(chain.sender());
-    let executed =
-        crate::transact::transact(&chain.scripts, &chain.view(), &chain.env, own.transaction(), own.sender(), chain.sender());
+    let executed = crate::transact::transact(&chain.scripts, &chain.view(), &chain.env, &own, chain.sender());
     let account = executed.unwrap().changes.accounts[&chain.sender()].clone().unwrap();
     assert_eq!(account.balance, U256::from(before - 21_000 * BASE_FEE), "own tip back");
 }
