@@ -35,6 +35,8 @@ pub enum DropReason {
     Expired,
     #[error("proposed several times without being ordered")]
     Lost,
+    #[error("dropped as somebody asked")]
+    Asked,
     /// It came back from a block and could not be taken again.
     #[error(transparent)]
     Refused(Refusal),

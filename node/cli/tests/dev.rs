@@ -360,6 +360,121 @@ fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
     assert_eq!(node.error("eth_sendTransaction", json!([{"from": STRANGER, "to": NOBODY}])).0, -32000);
 }
 
+#[test]
+fn the_next_block_is_as_it_was_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let accounts = node.accounts();
+    let block = |node: &Node| {
+        let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        (quantity(&block["baseFeePerGas"]), block["mixHash"].clone())
+    };
+    let randomness = json!(format!("0x{:064x}", 77));
+    for (prefix, done, wei) in [("hardhat", json!(true), 50_000_000_000_u64), ("anvil", Value::Null, 0)] {
+        let said = node.call(&format!("{prefix}_setNextBlockBaseFeePerGas"), json!([format!("{wei:#x}")]));
+        assert_eq!((said, node.call("hardhat_setPrevRandao", json!([randomness]))), (done, json!(true)));
+        let snapshot = node.call("evm_snapshot", json!([]));
+        // A block that a setter makes for itself is not the next one.
+        node.call("hardhat_setBalance", json!([STRANGER, "0x1"]));
+        assert!(block(&node).0 != wei && block(&node).1 != randomness);
+        for _ in 0..2 {
+            assert_eq!(node.number("eth_baseFee", json!([])), wei);
+            assert_eq!(node.call("anvil_nodeInfo", json!([]))["environment"]["baseFee"], json!(format!("{wei:#x}")));
+            if wei > 0 {
+                let cheap = json!([{"from": accounts[1], "to": NOBODY, "gas": "0x5208", "gasPrice": "0x77359400"}]);
+                assert!(node.error("eth_sendTransaction", cheap).1.contains("less than block base fee"));
+            }
+            let receipt = node.pay(&accounts[0], NOBODY);
+            assert_eq!(block(&node), (wei, randomness.clone()));
+            assert!((wei..wei + 2_000_000_000).contains(&quantity(&receipt["effectiveGasPrice"])));
+            let spent = quantity(&receipt["gasUsed"]) * quantity(&receipt["effectiveGasPrice"]);
+            assert!(spent >= 21_000 * wei);
+            node.call("evm_mine", json!([]));
+            let (next, random) = block(&node);
+            assert!(random != randomness && next != 0 && (next > 2_000_000_000) == (wei > 0), "{next} follows {wei}");
+            // What was said is said again.
+            node.call("evm_revert", json!([snapshot]));
+        }
+        node.pay(&accounts[0], NOBODY);
+    }
+    let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    drop(node);
+    let node = Node::on(directory.path());
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])), newest);
+}
+
+#[test]
+fn what_waits_is_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let accounts = node.accounts();
+    let send = |from: &str| node.call("eth_sendTransaction", json!([{"from": from, "to": NOBODY, "gas": "0x5208"}]));
+    let pool = || {
+        let status = node.call("txpool_status", json!([]));
+        (quantity(&status["pending"]), quantity(&status["queued"]))
+    };
+    node.call("evm_setAutomine", json!([false]));
+    let sent: Vec<Value> = (0..4).map(|_| send(&accounts[0])).collect();
+    let other = send(&accounts[1]);
+    assert_eq!(node.call("hardhat_dropTransaction", json!([sent[1]])), json!(true));
+    assert_eq!(pool(), (2, 2), "what follows it waits for another");
+    assert!(node.call("eth_getTransactionByHash", json!([sent[1]])).is_null());
+    let status = node.call("corniche_getTransactionStatus", json!([sent[1]]));
+    assert!(status.to_string().contains("as somebody asked"), "{status}");
+    assert_eq!(node.call("hardhat_dropTransaction", json!([sent[1]])), json!(false), "again");
+    assert_eq!(node.call("anvil_dropTransaction", json!([sent[1]])), Value::Null);
+    assert_eq!(node.call("anvil_dropTransaction", json!([sent[3]])), sent[3]);
+    assert_eq!(send(&accounts[0]), sent[1], "it may come back");
+    assert_eq!(pool(), (4, 0));
+    assert_eq!(node.call("anvil_removePoolTransactions", json!([accounts[0]])), Value::Null);
+    assert_eq!(pool(), (1, 0), "another's stays");
+    node.call("evm_mine", json!([]));
+    assert!(node.receipt(&other).is_object());
+    let (code, message) = node.error("hardhat_dropTransaction", json!([other]));
+    assert!(code == -32000 && message.contains("is in block"), "{message}");
+    assert_eq!(node.call("anvil_dropTransaction", json!([other])), Value::Null);
+    for account in &accounts[..3] {
+        send(account);
+    }
+    assert_eq!(node.call("anvil_dropAllTransactions", json!([])), Value::Null);
+    assert_eq!(pool(), (0, 0));
+    // While transactions make blocks by themselves it is one or the other.
+    node.call("evm_setAutomine", json!([true]));
+    for round in 0..10 {
+        let hash = send(&accounts[2]);
+        let answer = node.answer("hardhat_dropTransaction", &json!([hash]));
+        node.call("evm_mine", json!([]));
+        let is_mined = node.call("eth_getTransactionReceipt", json!([hash])).is_object();
+        assert_eq!(
+            (answer.get("error").is_some(), answer["result"] == json!(true)),
+            (is_mined, !is_mined),
+            "{round}: {answer}"
+        );
+    }
+    let height = node.height();
+    drop(node);
+    assert_eq!(Node::on(directory.path()).height(), height, "nothing comes back with a restart");
+}
+
+#[test]
+fn a_chain_says_what_it_is() {
+    let node = Node::start(&["--chain-id", "31337"]);
+    node.call("hardhat_mine", json!(["0x3"]));
+    let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let metadata = node.call("hardhat_metadata", json!([]));
+    assert_eq!((&metadata["chainId"], &metadata["latestBlockNumber"]), (&json!(31_337), &json!(node.height())));
+    assert_eq!(metadata["latestBlockHash"], newest["hash"]);
+    assert_eq!(metadata["clientVersion"], node.call("web3_clientVersion", json!([])));
+    let info = node.call("anvil_nodeInfo", json!([]));
+    assert_eq!((&info["currentBlockNumber"], &info["currentBlockHash"]), (&newest["number"], &newest["hash"]));
+    assert_eq!(info["currentBlockTimestamp"], json!(quantity(&newest["timestamp"])));
+    assert_eq!(info["environment"]["gasLimit"], newest["gasLimit"]);
+    let instance = || node.call("hardhat_metadata", json!([]))["instanceId"].clone();
+    assert_eq!(instance(), metadata["instanceId"]);
+    node.call("hardhat_reset", json!([]));
+    assert_ne!(instance(), metadata["instanceId"]);
+}
+
 /// As hardhat and anvil have it. What it takes is a transaction that nobody signed, so everywhere else there is none to refuse.
 #[test]
 fn a_contract_sends_when_it_is_impersonated() {

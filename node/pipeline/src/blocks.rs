@@ -6,7 +6,7 @@
 //! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
 //! function of the sequence of commits, so every validator closes the same blocks.
 
-use crate::dev::Word;
+use crate::dev::{self, Word};
 use corniche_admission::batch;
 use corniche_engine::{Ordered, Resume};
 use corniche_types::{
@@ -206,8 +206,11 @@ impl BlockBuilder {
     }
 
     fn close(&mut self) {
-        if let Some(open) = self.open.take() {
+        if let Some(mut open) = self.open.take() {
             self.last_block_time = open.plan.time;
+            if self.obeys_words {
+                open.plan.randomness = dev::randomness(&open.plan.ordered).unwrap_or(open.plan.randomness);
+            }
             self.closed.push_back(open.plan);
         }
     }

@@ -1,6 +1,6 @@
 //! What a development chain can be told beside transactions: time, blocks without transactions, accounts as they should be.
 //!
-//! Each [`Word`] stands in the order like a transaction, in a form that is none (no transaction has the type [`TAG`]), so it
+//! Each [`Word`] stands in the order like a transaction, in a form that is none (no transaction has the type 0x7f), so it
 //! goes the way of everything else: engine, block, state, log. A chain that is started again, or executed again from its
 //! ordered bytes, comes to the same blocks. Every other chain skips a word as what it is there, undecodable; only a pipeline
 //! that was told so ([`crate::Setup::dev`]) makes or follows them.
@@ -11,15 +11,17 @@
 //! Time ─╯                                     ╰─▶ Runner: Set…
 //! ```
 
-use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_admission::batch::{self, MIN_TRANSACTION_BYTES};
+mod word;
+
+pub use word::Word;
+pub(crate) use word::{base_fee, changes, randomness};
+
+use corniche_admission::batch;
+use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};
-use corniche_types::{Address, B256, Bytes, OrderedTransaction, TimestampMs, U256, keccak256};
+use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
 use std::collections::VecDeque;
 
-/// First byte of a word: a type that no transaction has.
-const TAG: u8 = 0x7f;
 /// Jobs that wait for the engine; more are refused.
 const MOST_WAITING: usize = 4_096;
 /// Blocks of one order that go into one batch.
@@ -28,79 +30,6 @@ const BLOCKS_TOGETHER: u64 = 1_000;
 pub(crate) const WORDS_BYTES: u32 = 256 << 10;
 /// Most blocks that one order may ask for.
 pub const MOST_BLOCKS: u64 = 10_000;
-
-/// See the module documentation.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub enum Word {
-    /// The block that goes on has this time.
-    Time(TimestampMs),
-    /// The block ends here, with transactions or without. The number names it to who asked for it; 0: nobody.
-    End(u64),
-    SetBalance(Address, U256),
-    SetNonce(Address, u64),
-    SetCode(Address, Bytes),
-    SetStorage(Address, B256, B256),
-}
-
-impl Word {
-    /// As long as a batch's entry has to be.
-    pub fn encode(&self) -> Bytes {
-        let body = borsh::to_vec(self).expect("writing into memory cannot fail");
-        let mut raw = [&[TAG][..], &body].concat();
-        raw.resize(raw.len().max(MIN_TRANSACTION_BYTES), 0);
-        raw.into()
-    }
-
-    /// `None` for transactions and everything else.
-    pub fn decode(raw: &[u8]) -> Option<Self> {
-        let mut body = raw.strip_prefix(&[TAG])?;
-        let word = Self::deserialize(&mut body).ok()?;
-        body.iter().all(|byte| *byte == 0).then_some(word)
-    }
-
-    /// Whose account it changes.
-    pub fn account(&self) -> Option<Address> {
-        match self {
-            Self::Time(_) | Self::End(_) => None,
-            Self::SetBalance(address, _)
-            | Self::SetNonce(address, _)
-            | Self::SetCode(address, _)
-            | Self::SetStorage(address, ..) => Some(*address),
-        }
-    }
-}
-
-/// What the words of a block come to, on top of `view`.
-pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView) -> Changes {
-    let mut changes = Changes::default();
-    for word in ordered.iter().filter_map(|ordered| Word::decode(&ordered.raw)) {
-        let Some(address) = word.account() else { continue };
-        let mut account = (Overlay { base: view, changes: &changes }).account(&address).unwrap_or_default();
-        match word {
-            Word::SetBalance(_, balance) => account.balance = balance,
-            Word::SetNonce(_, nonce) => account.nonce = nonce,
-            Word::SetCode(_, code) => set_code(&mut account, code, &mut changes),
-            Word::SetStorage(_, slot, value) => {
-                changes.storage.insert((address, slot), value);
-                // An account that does not exist has no storage.
-                account.nonce = account.nonce.max(u64::from(account.is_empty()));
-            }
-            Word::Time(_) | Word::End(_) => {}
-        }
-        changes.accounts.insert(address, (!account.is_empty()).then_some(account));
-    }
-    changes
-}
-
-fn set_code(account: &mut Account, code: Bytes, changes: &mut Changes) {
-    if code.is_empty() {
-        (account.code_hash, account.abi_version, account.gas_version) = (KECCAK_EMPTY, 0, 0);
-    } else {
-        account.code_hash = keccak256(&code);
-        (account.abi_version, account.gas_version) = (ABI_VERSION, GAS_VERSION);
-        changes.code.insert(account.code_hash, code);
-    }
-}
 
 /// What somebody asks of a development chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +42,12 @@ pub enum DevOrder {
     Skip { ms: i64 },
     /// The next block has this time, and the clock goes on from there.
     Next { time: TimestampMs },
+    /// In the next block a gas costs so many wei at least; the fees of later ones follow from that.
+    BaseFee { wei: u64 },
+    /// The next block's randomness.
+    Randomness(B256),
+    /// Takes out of the pool what is not being ordered.
+    Drop(Dropped),
     /// Whether transactions make blocks by themselves.
     Automine(bool),
     /// A block every so many milliseconds; 0: none.
@@ -121,12 +56,37 @@ pub enum DevOrder {
     Quiet,
 }
 
-/// The clock of a chain, when it was looked at.
+/// Transactions that leave the pool because somebody wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    One(B256),
+    Of(Address),
+    All,
+}
+
+impl Dropped {
+    pub(crate) fn means(&self, transaction: &VerifiedTransaction) -> bool {
+        match self {
+            Self::One(hash) => transaction.hash() == *hash,
+            Self::Of(sender) => transaction.sender() == *sender,
+            Self::All => true,
+        }
+    }
+}
+
+/// The clock of a chain, when it was looked at, and what was said of its next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     pub time: TimestampMs,
-    /// The next block's time, where somebody said it.
-    pub next: Option<TimestampMs>,
+    pub next: Next,
+}
+
+/// What somebody said of the next block. A setter's block is not meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    pub time: Option<TimestampMs>,
+    pub base_fee: Option<u64>,
+    pub randomness: Option<B256>,
 }
 
 /// How a development chain begins.
@@ -150,8 +110,9 @@ impl Default for Start {
 pub(crate) struct Dev {
     /// What the clock of the chain is ahead of the node's, in milliseconds.
     ahead: i64,
-    /// The next block's time, once.
-    next: Option<TimestampMs>,
+    next: Next,
+    /// What was said of the next block or of one that is under way.
+    base_fee: Option<u64>,
     /// The time of the newest block that was asked for.
     newest: TimestampMs,
     pub automine: bool,
@@ -166,15 +127,28 @@ impl Dev {
         let (ahead, next) = match start.clock {
             Some(clock) => (difference(clock.time, now), clock.next),
             // A clock that was set ahead is ahead after a restart as well: blocks never go back.
-            None => (difference(newest, now).max(0), None),
+            None => (difference(newest, now).max(0), Next::default()),
         };
         let Start { automine, interval, .. } = start;
         let interval_ends = (interval > 0).then(|| TimestampMs(now.0.saturating_add(interval)));
-        Self { ahead, next, newest, automine, interval, interval_ends, jobs: VecDeque::new() }
+        let base_fee = next.base_fee;
+        Self { ahead, next, base_fee, newest, automine, interval, interval_ends, jobs: VecDeque::new() }
     }
 
     pub fn clock(&self, now: TimestampMs) -> Clock {
         Clock { time: self.time(now), next: self.next }
+    }
+
+    /// A base fee that was said and is not yet that of the newest block.
+    pub fn base_fee(&self) -> Option<u64> {
+        self.base_fee
+    }
+
+    /// A block with these words is the newest.
+    pub fn appended(&mut self, ordered: &[OrderedTransaction]) {
+        if self.base_fee.is_some() && self.next.base_fee.is_none() && base_fee(ordered).is_some() {
+            self.base_fee = None;
+        }
     }
 
     /// The chain's clock.
@@ -187,13 +161,15 @@ impl Dev {
         match order {
             DevOrder::Skip { ms } => self.ahead = self.ahead.saturating_add(ms),
             DevOrder::Next { time } if time < self.newest => return Err("a block cannot be earlier than the one before"),
-            DevOrder::Next { time } => self.next = Some(time),
+            DevOrder::Next { time } => self.next.time = Some(time),
+            DevOrder::BaseFee { wei } => (self.next.base_fee, self.base_fee) = (Some(wei), Some(wei)),
+            DevOrder::Randomness(said) => self.next.randomness = Some(said),
             DevOrder::Automine(automine) => self.automine = automine,
             DevOrder::Interval { ms } => {
                 self.interval = ms;
                 self.interval_ends = (ms > 0).then(|| TimestampMs(now.0.saturating_add(ms)));
             }
-            DevOrder::Mine { blocks: 0, .. } | DevOrder::Quiet => {}
+            DevOrder::Mine { blocks: 0, .. } | DevOrder::Quiet | DevOrder::Drop(_) => {}
             DevOrder::Mine { .. } | DevOrder::Set(_) => {
                 if self.jobs.len() >= MOST_WAITING {
                     return Err("too many blocks are waited for");
@@ -248,15 +224,19 @@ impl Dev {
             return None;
         }
         let mut raw = Vec::new();
-        let first = self.next.take();
-        if let Some(first) = first {
+        let is_setter = matches!(job, Some((DevOrder::Set(_), _)));
+        let next = if is_setter { Next::default() } else { std::mem::take(&mut self.next) };
+        if let Some(first) = next.time {
             self.ahead = difference(first, now);
         }
-        let mut time = first.unwrap_or_else(|| self.time(now));
+        // What comes before the next block is not later than that.
+        let mut time = next.time.unwrap_or_else(|| self.time(now).min(self.next.time.unwrap_or(TimestampMs(u64::MAX))));
         // A clock that nobody touched is the engine's.
-        if first.is_some() || self.ahead != 0 || job.is_some() {
+        if next.time.is_some() || self.ahead != 0 || job.is_some() {
             raw.push(Word::Time(time).encode());
         }
+        let said = [next.base_fee.map(Word::BaseFee), next.randomness.map(Word::Randomness)];
+        raw.extend(said.iter().flatten().map(Word::encode));
         raw.extend(cut.iter().flat_map(|cut| batch::decode(&cut.bytes)));
         match job {
             None => {}
@@ -270,7 +250,7 @@ impl Dev {
                 // The clock goes on from the last of them.
                 self.ahead = self.ahead.max(difference(time, now));
                 if blocks == BLOCKS_TOGETHER && id == 0 {
-                    self.next = Some(TimestampMs(time.0.saturating_add(apart.unwrap_or(1).saturating_mul(1_000))));
+                    self.next.time = Some(TimestampMs(time.0.saturating_add(apart.unwrap_or(1).saturating_mul(1_000))));
                 }
             }
             Some((DevOrder::Set(words), id)) => {
@@ -293,7 +273,8 @@ fn difference(time: TimestampMs, now: TimestampMs) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_state::EmptyState;
+    use corniche_state::{EmptyState, Overlay, StateView};
+    use corniche_types::{Bytes, U256};
 
     fn words(batch: Option<Batch>) -> Vec<Word> {
         batch::decode(&batch.unwrap().bytes).iter().map(|raw| Word::decode(raw).unwrap()).collect()
@@ -314,6 +295,8 @@ mod tests {
             Word::SetNonce(Address::ZERO, 7),
             Word::SetCode(Address::ZERO, vec![0; 300].into()),
             Word::SetStorage(Address::ZERO, B256::ZERO, B256::ZERO),
+            Word::BaseFee(0),
+            Word::Randomness(B256::ZERO),
         ];
         for word in all {
             let raw = word.encode();
@@ -370,6 +353,41 @@ mod tests {
         assert!(!back.wants_pool() && back.deadline() == Some(TimestampMs(99_030)));
         back.take(NOW, DevOrder::Mine { blocks: 1, apart: None }, 5).unwrap();
         assert_eq!(words(back.batch(TimestampMs(99_600), None))[0], Word::Time(TimestampMs(80_000)));
+    }
+
+    #[test]
+    fn what_is_said_of_the_next_block_is_not_of_a_setters() {
+        let mut dev = dev();
+        let randomness = B256::repeat_byte(7);
+        dev.take(NOW, DevOrder::BaseFee { wei: 5 }, 0).unwrap();
+        dev.take(NOW, DevOrder::Randomness(randomness), 0).unwrap();
+        dev.take(NOW, DevOrder::Next { time: TimestampMs(50_500) }, 0).unwrap();
+        dev.take(NOW, DevOrder::Set(vec![Word::SetNonce(Address::ZERO, 1)]), 4).unwrap();
+        let setter = words(dev.batch(TimestampMs(60_000), None));
+        assert_eq!(setter[0], Word::Time(TimestampMs(50_500)), "nor is that later");
+        assert!(matches!(setter[1..], [Word::SetNonce(..), Word::End(4)]));
+        dev.take(NOW, DevOrder::Mine { blocks: 2, apart: None }, 5).unwrap();
+        let ordered = |words: Vec<Word>| -> Vec<OrderedTransaction> {
+            let author = corniche_types::ValidatorIndex(0);
+            words.iter().map(|word| OrderedTransaction { author, raw: word.encode() }).collect()
+        };
+        let clock = dev.clock(NOW);
+        assert_eq!((clock.next.base_fee, clock.next.randomness), (Some(5), Some(randomness)));
+        let mined = words(dev.batch(TimestampMs(61_000), None));
+        assert_eq!(mined[..4], [Word::Time(TimestampMs(50_500)), Word::BaseFee(5), Word::Randomness(randomness), Word::End(0)]);
+        assert!(matches!(mined[4..], [Word::Time(_), Word::End(5)]), "once");
+        let mined = ordered(mined);
+        assert_eq!((base_fee(&mined), super::randomness(&mined)), (Some(5), Some(randomness)));
+        // What is sent meanwhile is measured by it, until the block is there.
+        assert_eq!((dev.clock(NOW).next, dev.base_fee()), (Next::default(), Some(5)));
+        dev.appended(&ordered(setter));
+        assert_eq!(dev.base_fee(), Some(5));
+        dev.take(NOW, DevOrder::BaseFee { wei: 6 }, 0).unwrap();
+        dev.appended(&mined);
+        assert_eq!(dev.base_fee(), Some(6), "said since");
+        dev.batch(NOW, Some(Batch { bytes: batch::encode(&[vec![2; 100].into()]).unwrap() })).unwrap();
+        dev.appended(&mined);
+        assert_eq!(dev.base_fee(), None);
     }
 
     #[test]

@@ -240,9 +240,12 @@ impl Pipeline {
         self.tell_others(now);
         self.send_gathered(now);
         self.answer_quiet(now);
-        for event in self.pool.take_events() {
-            self.out.push_back(left_the_pool(event));
-        }
+        self.tell_who_left();
+    }
+
+    /// Of the pool, unexecuted.
+    fn tell_who_left(&mut self) {
+        self.out.extend(self.pool.take_events().into_iter().map(left_the_pool));
     }
 }
 

@@ -73,8 +73,8 @@ pub enum Output {
         reply: u64,
         result: Result<B256, Refusal>,
     },
-    /// The last block that [`Input::Dev`] asked for is appended: its hash; none where none was to be made. Or why nothing
-    /// was done.
+    /// The last block that [`Input::Dev`] asked for is appended: its hash; none where none was to be made. Of
+    /// [`DevOrder::Drop`]: a transaction that left the pool, if any did. Or why nothing was done.
     Obeyed {
         reply: u64,
         result: Result<Option<B256>, &'static str>,

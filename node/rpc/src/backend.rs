@@ -150,11 +150,14 @@ pub trait DevChain: Send + Sync {
     /// Of the accounts whose transactions it signs.
     fn keys(&self) -> Vec<EthereumKey>;
 
+    /// Names this chain since it began, in this process: another after a restart or [`DevOrder::Reset`].
+    fn instance(&self) -> B256;
+
     /// Whether transactions make blocks by themselves.
     fn automine(&self) -> bool;
 
     /// Does it, and answers when what it comes to can be read. The number is a snapshot's name, seconds, a time, or whether (1)
-    /// there was such a snapshot; otherwise 0.
+    /// there was such a snapshot or such a transaction; otherwise 0.
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>>;
 }
 
@@ -172,6 +175,13 @@ pub enum DevOrder {
     Next {
         timestamp: u64,
     },
+    /// Of the next block.
+    BaseFee {
+        wei: u64,
+    },
+    /// The same.
+    Randomness(B256),
+    Drop(DropOrder),
     Automine(bool),
     Interval {
         ms: u64,
@@ -182,6 +192,14 @@ pub enum DevOrder {
     },
     /// Back to the genesis, as after a start.
     Reset,
+}
+
+/// What is to leave the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropOrder {
+    One(B256),
+    Of(Address),
+    All,
 }
 
 /// How an account should be.

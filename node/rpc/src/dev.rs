@@ -1,7 +1,7 @@
 //! What only a development chain takes: blocks and time on demand, snapshots, accounts as they should be, and transactions
 //! that the node signs, or that nobody signed.
 
-use crate::backend::{AccountChange, DevChain, DevOrder};
+use crate::backend::{AccountChange, ChainBlock, DevChain, DevOrder, DropOrder};
 use crate::call::{self, Trial};
 use crate::fees;
 use crate::jsonrpc::{Json, Params, json};
@@ -71,6 +71,20 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
         Method::HardhatStopImpersonatingAccount | Method::AnvilStopImpersonatingAccount => {
             impersonated(node).remove(&params.at_most(1)?.required::<Address>(0)?);
             return done();
+        }
+        Method::HardhatSetNextBlockBaseFeePerGas | Method::AnvilSetNextBlockBaseFeePerGas => {
+            DevOrder::BaseFee { wei: params.at_most(1)?.required::<Count>(0)?.0 }
+        }
+        Method::HardhatSetPrevRandao => DevOrder::Randomness(params.at_most(1)?.required::<U256>(0)?.into()),
+        Method::HardhatDropTransaction | Method::AnvilDropTransaction => {
+            return drop_transaction(node, dev, method, params).await;
+        }
+        Method::AnvilDropAllTransactions => params.at_most(0).map(|_| DevOrder::Drop(DropOrder::All))?,
+        Method::AnvilRemovePoolTransactions => DevOrder::Drop(DropOrder::Of(params.at_most(1)?.required(0)?)),
+        Method::HardhatMetadata => return params.at_most(0).and_then(|_| metadata(node, dev)),
+        Method::AnvilNodeInfo => {
+            params.at_most(0)?;
+            return node.read(origin, info).await;
         }
         setter => DevOrder::Set(vec![change(setter, params)?]),
     };
@@ -169,6 +183,54 @@ async fn mine(dev: &dyn DevChain, params: &Params<'_>) -> Result<Json, RpcError>
     }
     dev.order(DevOrder::Mine { blocks: blocks.map_or(1, |blocks| blocks.0), apart_seconds: None }).await?;
     json(&U64::ZERO)
+}
+
+/// Hardhat refuses to drop what is in a block; anvil finds nothing to drop.
+async fn drop_transaction(node: &Node, dev: &dyn DevChain, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
+    let hash: B256 = params.at_most(1)?.required(0)?;
+    let was_there = dev.order(DevOrder::Drop(DropOrder::One(hash))).await? == 1;
+    if method == Method::AnvilDropTransaction {
+        return json(&was_there.then_some(hash));
+    }
+    match node.backend.transaction(&hash) {
+        Some((height, _)) if !was_there => Err(Reason::NotObeyed.with(format!("the transaction is in block {height}"))),
+        _ => json(&was_there),
+    }
+}
+
+fn head(node: &Node) -> Result<Arc<ChainBlock>, RpcError> {
+    node.backend.block(node.backend.head()).ok_or_else(|| Reason::HeaderNotFound.error())
+}
+
+/// `hardhat_metadata`.
+fn metadata(node: &Node, dev: &dyn DevChain) -> Result<Json, RpcError> {
+    let head = head(node)?;
+    json(&serde_json::json!({
+        "clientVersion": node.backend.client_version(),
+        "chainId": node.backend.chain_id(),
+        "instanceId": dev.instance(),
+        "latestBlockNumber": head.header.number,
+        "latestBlockHash": head.hash,
+    }))
+}
+
+/// `anvil_nodeInfo`.
+fn info(node: &Node) -> Result<Json, RpcError> {
+    let head = head(node)?;
+    json(&serde_json::json!({
+        "currentBlockNumber": U64::from(head.header.number),
+        "currentBlockTimestamp": head.header.timestamp,
+        "currentBlockHash": head.hash,
+        "hardFork": "shanghai",
+        "transactionOrder": "fees",
+        "environment": {
+            "baseFee": U64::from(node.backend.next_base_fee()),
+            "chainId": node.backend.chain_id(),
+            "gasLimit": U64::from(head.header.gas_limit),
+            "gasPrice": U64::from(fees::gas_price(node)),
+        },
+        "forkConfig": { "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null },
+    }))
 }
 
 fn impersonated(node: &Node) -> MutexGuard<'_, BTreeSet<Address>> {

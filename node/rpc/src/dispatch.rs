@@ -142,6 +142,15 @@ impl Caller<'_> {
             | Method::HardhatImpersonateAccount
             | Method::HardhatStopImpersonatingAccount
             | Method::HardhatReset
+            | Method::HardhatSetNextBlockBaseFeePerGas
+            | Method::HardhatSetPrevRandao
+            | Method::HardhatDropTransaction
+            | Method::HardhatMetadata
+            | Method::AnvilSetNextBlockBaseFeePerGas
+            | Method::AnvilDropTransaction
+            | Method::AnvilDropAllTransactions
+            | Method::AnvilRemovePoolTransactions
+            | Method::AnvilNodeInfo
             | Method::AnvilReset
             | Method::AnvilGetAutomine
             | Method::AnvilMine

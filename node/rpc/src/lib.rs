@@ -56,7 +56,7 @@ mod websocket;
 mod work;
 
 pub use backend::{
-    AccountChange, Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, Reverted, SyncProgress,
+    AccountChange, Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, Reverted, SyncProgress,
 };
 pub use config::RpcConfig;
 pub use faucet::FaucetConfig;

@@ -250,6 +250,14 @@ methods! {
     HardhatStopImpersonatingAccount = "hardhat_stopImpersonatingAccount" "(account: Address) -> Boolean",
     /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
     HardhatReset = "hardhat_reset" "(how?: ResetOptions) -> Boolean",
+    /// The next block's base fee, which need not follow from the block before. A setter's block is not meant.
+    HardhatSetNextBlockBaseFeePerGas = "hardhat_setNextBlockBaseFeePerGas" "(wei: Count) -> Boolean",
+    /// What transactions of the next block read as its randomness. A setter's block is not meant.
+    HardhatSetPrevRandao = "hardhat_setPrevRandao" "(randomness: Slot) -> Boolean",
+    /// Takes a transaction out of the pool; false when it was not there, an error when it is in a block.
+    HardhatDropTransaction = "hardhat_dropTransaction" "(hash: Hash) -> Boolean",
+    /// What this node is and how far its chain is.
+    HardhatMetadata = "hardhat_metadata" "() -> HardhatMetadata",
     // anvil
     /// Whether transactions make blocks by themselves.
     AnvilGetAutomine = "anvil_getAutomine" "() -> Boolean",
@@ -269,6 +277,16 @@ methods! {
     AnvilStopImpersonatingAccount = "anvil_stopImpersonatingAccount" "(account: Address) -> null",
     /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
     AnvilReset = "anvil_reset" "(how?: ResetOptions) -> null",
+    /// The next block's base fee, which need not follow from the block before. A setter's block is not meant.
+    AnvilSetNextBlockBaseFeePerGas = "anvil_setNextBlockBaseFeePerGas" "(wei: Count) -> null",
+    /// Takes a transaction out of the pool, and names it; null when it was not there.
+    AnvilDropTransaction = "anvil_dropTransaction" "(hash: Hash) -> Hash | null",
+    /// Takes all transactions out of the pool.
+    AnvilDropAllTransactions = "anvil_dropAllTransactions" "() -> null",
+    /// Takes an account's transactions out of the pool.
+    AnvilRemovePoolTransactions = "anvil_removePoolTransactions" "(account: Address) -> null",
+    /// How far the chain is and what its next block costs.
+    AnvilNodeInfo = "anvil_nodeInfo" "() -> AnvilNodeInfo",
     // corniche
     /// How a block was ordered, and what was skipped; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",

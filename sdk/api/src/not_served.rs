@@ -14,6 +14,10 @@ pub const NOT_SERVED: &[(&[&str], &str)] = &[
         &["eth_coinbase"],
         "Tips go to the fee addresses of those who proposed the transactions, of which the genesis has one per validator.",
     ),
+    (
+        &["hardhat_setCoinbase", "anvil_setCoinbase"],
+        "A development chain's one validator proposes all transactions, and the genesis says where its tips go. Another address in the header would get nothing.",
+    ),
     (&["eth_blobBaseFee"], "There are no blobs: transactions of type 3 are refused."),
     (
         &["eth_getBlockAccessList", "debug_getRawBlockAccessList"],

@@ -25,6 +25,18 @@ async function main() {
   await helpers.mine();
   assert.equal(await time.latest(), now + 9000);
 
+  await helpers.setNextBlockBaseFeePerGas(3n * 10n ** 10n);
+  await helpers.setPrevRandao(77);
+  await helpers.mine();
+  const { baseFeePerGas, mixHash } = await provider.send('eth_getBlockByNumber', ['latest', false]);
+  assert.deepEqual([BigInt(baseFeePerGas), BigInt(mixHash)], [3n * 10n ** 10n, 77n]);
+  await provider.send('evm_setAutomine', [false]);
+  const [owner] = await hre.ethers.getSigners();
+  const { hash } = await owner.sendTransaction({ to: nobody, value: 1n });
+  await helpers.dropTransaction(hash);
+  await provider.send('evm_setAutomine', [true]);
+  assert.equal(await provider.getTransaction(hash), null);
+
   const snapshot = await helpers.takeSnapshot();
   await helpers.setBalance(stranger, 10n ** 18n);
   await helpers.setNonce(stranger, 7);

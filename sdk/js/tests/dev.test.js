@@ -1,16 +1,12 @@
 // What tools for tests ask of a development chain, in viem's words and in those of hardhat's network-helpers.
 
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import test from 'node:test';
-import { promisify } from 'node:util';
-import { createPublicClient, createTestClient, http, parseEther, publicActions, walletActions, webSocket } from 'viem';
+import { createPublicClient, createTestClient, getAddress, http, parseEther, parseGwei, publicActions, walletActions, webSocket } from 'viem';
 import { Network } from '../../../testnet/e2e/lib/network.js';
+import { hardhat } from '../lib/hardhat.js';
 import { supply, token, until } from '../lib/tour.js';
 
-const run = promisify(execFile);
-const here = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const nobody = '0x00000000000000000000000000000000000000aa';
 const stranger = '0x1111111111111111111111111111111111111111';
 
@@ -43,6 +39,10 @@ for (const mode of ['hardhat', 'anvil']) {
     await client.stopImpersonatingAccount({ address: stranger });
     await assert.rejects(client.sendTransaction({ account: stranger, to: nobody, value: 7n, gas: 21_000n }), /unknown account/);
     assert.equal(await client.getTransactionCount({ address: stranger }), 4);
+
+    await client.setNextBlockBaseFeePerGas({ baseFeePerGas: parseGwei('40') });
+    await client.mine({ blocks: 1 });
+    assert.equal((await client.getBlock()).baseFeePerGas, parseGwei('40'));
 
     // A fixture: deploy, remember, change, go back; who listens is told what is gone.
     const deployed = await client.waitForTransactionReceipt({
@@ -80,7 +80,20 @@ for (const mode of ['hardhat', 'anvil']) {
     await until('and so is what takes its place', () => logs.length === 3 && BigInt(heads.at(-1).number) === blockNumber);
     assert.equal(logs[2].removed, false);
 
+    // What a contract owns, it can be made to spend.
+    await client.setBalance({ address: contract.address, value: parseEther('1') });
+    const fund = await client.writeContract({ ...contract, account: owner, functionName: 'transfer', args: [contract.address, 5n] });
+    await client.waitForTransactionReceipt({ hash: fund });
+    await client.impersonateAccount({ address: contract.address });
+    const spend = { ...contract, account: contract.address, functionName: 'transfer', args: [nobody, 5n] };
+    const spent = await client.waitForTransactionReceipt({ hash: await client.writeContract(spend) });
+    assert.deepEqual([spent.status, getAddress(spent.from)], ['success', getAddress(contract.address)]);
+    assert.equal(await balance(), 16n);
+
     await client.setAutomine(false);
+    const dropped = await client.sendTransaction({ account: owner, to: nobody, value: 1n });
+    await client.dropTransaction({ hash: dropped });
+    assert.equal((await client.getTxpoolStatus()).pending, 0);
     const waits = await client.sendTransaction({ account: owner, to: nobody, value: 1n });
     await assert.rejects(client.getTransactionReceipt({ hash: waits }));
     await client.mine({ blocks: 1 });
@@ -92,17 +105,5 @@ test("hardhat's network-helpers", async (t) => {
   // They look at what the node calls itself before anything else.
   const network = await Network.dev({ flags: ['--client-version', 'HardhatNetwork/corniche'] });
   t.after(() => network.down());
-  const env = {
-    PATH: process.env.PATH,
-    HOME: network.directory,
-    HARDHAT_CONFIG: here('hardhat/hardhat.config.cjs'),
-    HARDHAT_DISABLE_TELEMETRY_PROMPT: 'true',
-    PROJECT: network.directory,
-    RPC: network.nodes[0].rpc,
-    // The node signs.
-    KEYS: 'remote',
-  };
-  const flags = ['--config', env.HARDHAT_CONFIG, 'run', '--no-compile', here('hardhat/helpers.cjs'), '--network', 'corniche'];
-  const { stdout } = await run(here('node_modules/.bin/hardhat'), flags, { cwd: here('hardhat'), env });
-  assert.match(stdout, /all of them helped/);
+  assert.match(await hardhat(network, 'remote').run('helpers.cjs'), /all of them helped/);
 });

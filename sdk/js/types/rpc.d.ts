@@ -32,14 +32,18 @@ export type Quantity = `0x${string}`;
  * Where in a contract's storage: up to 32 bytes.
  */
 export type Slot = `0x${string}`;
-export type Block = Header & {
-  transactions: Hash[] | Transaction[];
-  uncles: Hash[];
-};
 /**
  * 32 bytes.
  */
 export type Hash = `0x${string}`;
+/**
+ * A number in decimal digits, without quotes.
+ */
+export type PlainNumber = number;
+export type Block = Header & {
+  transactions: Hash[] | Transaction[];
+  uncles: Hash[];
+};
 /**
  * A block by its name, number or hash, also as EIP-1898 writes it. Without it: `latest`.
  */
@@ -65,10 +69,6 @@ export type Text = string;
 export type Count = Quantity | number;
 export type FirstRound = Quantity | 'latest';
 export type Numbers = number[];
-/**
- * A number in decimal digits, without quotes.
- */
-export type PlainNumber = number;
 export type SimulatedBlock = Block & {
   calls: {
     error?: {
@@ -115,6 +115,7 @@ export interface Types {
   AccessListResult: AccessListResult;
   AccountProof: AccountProof;
   Address: Address;
+  AnvilNodeInfo: AnvilNodeInfo;
   Block: Block;
   BlockId: BlockId;
   BlockName: BlockName;
@@ -129,6 +130,7 @@ export interface Types {
   Dag: Dag;
   FeeHistory: FeeHistory;
   FirstRound: FirstRound;
+  HardhatMetadata: HardhatMetadata;
   Hash: Hash;
   HeadBlock: HeadBlock;
   Header: Header;
@@ -212,6 +214,39 @@ export interface SlotProof {
   key: Slot;
   proof: TreePath;
   value: Quantity;
+}
+export interface AnvilNodeInfo {
+  currentBlockHash: Hash;
+  currentBlockNumber: Quantity;
+  currentBlockTimestamp: PlainNumber;
+  environment: {
+    /**
+     * A number in hexadecimal digits, without leading zeros.
+     */
+    baseFee: `0x${string}`;
+    chainId: PlainNumber;
+    gasLimit: Quantity;
+    /**
+     * A number in hexadecimal digits, without leading zeros.
+     */
+    gasPrice: `0x${string}`;
+  };
+  /**
+   * No chain is forked.
+   */
+  forkConfig: {
+    forkBlockNumber: null;
+    forkRetryBackoff: null;
+    forkUrl: null;
+  };
+  /**
+   * The newest of Ethereum's forks whose transactions are taken, all types of them.
+   */
+  hardFork: 'shanghai';
+  /**
+   * Who pays more comes first.
+   */
+  transactionOrder: 'fees';
 }
 export interface Header {
   baseFeePerGas: Quantity;
@@ -391,6 +426,16 @@ export interface FeeHistory {
   gasUsedRatio: number[];
   oldestBlock: Quantity;
   reward?: Quantity[][];
+}
+export interface HardhatMetadata {
+  chainId: PlainNumber;
+  clientVersion: Text;
+  /**
+   * 32 bytes.
+   */
+  instanceId: `0x${string}`;
+  latestBlockHash: Hash;
+  latestBlockNumber: PlainNumber;
 }
 export interface HeadBlock {
   hash: Hash;
@@ -966,6 +1011,14 @@ export interface Methods {
   hardhat_stopImpersonatingAccount: { parameters: [account: Address]; result: Boolean };
   /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
   hardhat_reset: { parameters: [how?: ResetOptions]; result: Boolean };
+  /** The next block's base fee, which need not follow from the block before. A setter's block is not meant. */
+  hardhat_setNextBlockBaseFeePerGas: { parameters: [wei: Count]; result: Boolean };
+  /** What transactions of the next block read as its randomness. A setter's block is not meant. */
+  hardhat_setPrevRandao: { parameters: [randomness: Slot]; result: Boolean };
+  /** Takes a transaction out of the pool; false when it was not there, an error when it is in a block. */
+  hardhat_dropTransaction: { parameters: [hash: Hash]; result: Boolean };
+  /** What this node is and how far its chain is. */
+  hardhat_metadata: { parameters: []; result: HardhatMetadata };
   /** Whether transactions make blocks by themselves. */
   anvil_getAutomine: { parameters: []; result: Boolean };
   /** Makes so many blocks, so many seconds apart (one where nothing is said). */
@@ -984,6 +1037,16 @@ export interface Methods {
   anvil_stopImpersonatingAccount: { parameters: [account: Address]; result: null };
   /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
   anvil_reset: { parameters: [how?: ResetOptions]; result: null };
+  /** The next block's base fee, which need not follow from the block before. A setter's block is not meant. */
+  anvil_setNextBlockBaseFeePerGas: { parameters: [wei: Count]; result: null };
+  /** Takes a transaction out of the pool, and names it; null when it was not there. */
+  anvil_dropTransaction: { parameters: [hash: Hash]; result: Hash | null };
+  /** Takes all transactions out of the pool. */
+  anvil_dropAllTransactions: { parameters: []; result: null };
+  /** Takes an account's transactions out of the pool. */
+  anvil_removePoolTransactions: { parameters: [account: Address]; result: null };
+  /** How far the chain is and what its next block costs. */
+  anvil_nodeInfo: { parameters: []; result: AnvilNodeInfo };
   /** How a block was ordered, and what was skipped; null for the genesis block. */
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
   /** The certificate that proves a block final, which may be a later block's. */

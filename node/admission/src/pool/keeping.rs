@@ -6,8 +6,9 @@ use crate::{
     order::{CutKey, EvictKey, Worth},
     sender::{Entry, SenderQueue},
 };
+use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
-use corniche_types::Address;
+use corniche_types::{Address, B256};
 use std::{cell::OnceCell, cmp::Reverse};
 
 /// A transaction that was cut this many blocks ago and neither executed nor returned waits again: its batch was lost.
@@ -81,6 +82,18 @@ impl Pool {
         if let Some(entry) = self.remove(sender, nonce) {
             self.events.push_back(Event::Dropped { hash: entry.transaction.hash(), reason });
         }
+    }
+
+    /// Drops what is meant and not being ordered; the hash of the last one.
+    pub fn drop_waiting(&mut self, is_meant: impl Fn(&VerifiedTransaction) -> bool) -> Option<B256> {
+        let entries = self.senders.iter().flat_map(|(sender, queue)| queue.entries().values().map(|entry| (*sender, entry)));
+        let meant = entries.filter(|(_, entry)| entry.waits() && is_meant(&entry.transaction));
+        let meant: Vec<_> = meant.map(|(sender, entry)| (sender, entry.transaction.clone())).collect();
+        for (sender, transaction) in &meant {
+            self.drop_entry(*sender, transaction.nonce(), DropReason::Asked);
+            self.reindex(*sender);
+        }
+        meant.last().map(|(_, transaction)| transaction.hash())
     }
 
     /// Takes an entry out; the caller reindexes the sender.

@@ -6,7 +6,7 @@
 //! - the same operations give the same batches and events.
 
 use super::world::*;
-use crate::{EDGE_MS, Event, PoolConfig, Refusal, Standing};
+use crate::{DropReason, EDGE_MS, Event, PoolConfig, Refusal, Standing};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Batch;
 use corniche_types::{B256, TimestampMs, U256};
@@ -283,4 +283,24 @@ proptest! {
         };
         prop_assert_eq!(run(), run(), "the same operations gave something else");
     }
+}
+
+#[test]
+fn what_somebody_wants_gone_goes_unless_it_is_being_ordered() {
+    let mut world = World::new();
+    world.admit_all(&[draft(1, 0), draft(1, 1), draft(1, 2), draft(2, 0)]);
+    let drop_one = |world: &mut World, draft: &Draft| {
+        let last = world.pool.drop_waiting(|transaction| transaction.hash() == draft.hash());
+        world.pool.assert_consistent();
+        last
+    };
+    assert_eq!(drop_one(&mut world, &draft(1, 1)), Some(draft(1, 1).hash()));
+    assert_eq!(world.events(), [Event::Dropped { hash: draft(1, 1).hash(), reason: DropReason::Asked }]);
+    assert_eq!((world.pool.ready_len(), world.pool.queued_len()), (2, 1));
+    assert_eq!(drop_one(&mut world, &draft(1, 1)), None, "again");
+    world.cut();
+    assert_eq!(drop_one(&mut world, &draft(2, 0)), None, "it is being ordered");
+    world.pool.drop_waiting(|_| true);
+    world.pool.assert_consistent();
+    assert_eq!((world.pool.ready_len(), world.pool.queued_len()), (2, 0));
 }

@@ -187,7 +187,7 @@ impl Backend for NodeBackend {
     }
 
     fn next_base_fee(&self) -> u64 {
-        self.shared.next_base_fee.load(Ordering::Relaxed)
+        self.shared.next_base_fee()
     }
 
     fn vm(&self) -> &Vm {

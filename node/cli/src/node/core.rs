@@ -128,6 +128,8 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
             });
         }
         ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
+        // Before who said it is answered.
+        ports.shared.say_base_fee(pipeline.said_base_fee());
     }
 }
 

@@ -7,6 +7,7 @@
 use super::{
     backend::Views,
     chain::{Chain, Site},
+    clock,
     journal::Journal,
     open::run_chain,
     shared::Shared,
@@ -15,11 +16,11 @@ use crate::genesis::dev_accounts;
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::EthereumKey;
-use corniche_pipeline::dev::{Clock, DevOrder as Order, MOST_BLOCKS, Start, Word};
-use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, Reverted};
+use corniche_pipeline::dev::{Clock, DevOrder as Order, Dropped, MOST_BLOCKS, Start, Word};
+use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, DropOrder, Reverted};
 use corniche_state::{Changes, StateView};
 use corniche_store::{Reader, Recovered};
-use corniche_types::{Bytes, Height, TimestampMs};
+use corniche_types::{B256, Bytes, Height, TimestampMs, keccak256};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -46,6 +47,9 @@ pub struct Running {
     automine: AtomicBool,
     /// Seconds that the clock was set ahead by, all together.
     skipped: AtomicU64,
+    /// Names this run of the process, with how often the chain began again.
+    started: B256,
+    begun: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -73,7 +77,9 @@ impl Running {
     pub fn new(site: Site, shared: Arc<Shared>, view: Arc<Views>, vm: Vm, threads: Vec<JoinHandle<()>>) -> Self {
         let inner = Inner { threads, snapshots: VecDeque::new(), next_snapshot: 1, interval_ms: 0, has_caught_up: false };
         let (automine, skipped) = (AtomicBool::new(true), AtomicU64::new(0));
-        Self { site, shared, view, vm, automine, skipped, inner: Mutex::new(inner) }
+        let started = keccak256([u64::from(std::process::id()).to_be_bytes(), clock::now().0.to_be_bytes()].concat());
+        let begun = AtomicU64::new(0);
+        Self { site, shared, view, vm, automine, skipped, started, begun, inner: Mutex::new(inner) }
     }
 
     /// Ends the threads.
@@ -93,8 +99,13 @@ impl Running {
 
     /// Waits until the pipeline has done it.
     async fn order(&self, order: Order) -> Result<u64, RpcError> {
+        self.tell(order).await.map(|_| 0)
+    }
+
+    /// The same with the hash of what came of it.
+    async fn tell(&self, order: Order) -> Result<B256, RpcError> {
         match self.shared.order(order).await {
-            Ok(answer) => answer.map(|_| 0),
+            Ok(answer) => answer,
             Err(_) => Err(Reason::NotAccepting.with("the chain went back to an earlier block")),
         }
     }
@@ -104,6 +115,17 @@ impl Running {
         self.order(Order::Quiet).await?;
         let said = self.shared.quiet.lock().ok().and_then(|mut quiet| quiet.take());
         said.ok_or_else(|| RpcError::internal("a quiet chain did not say what time it is"))
+    }
+
+    /// 1 when something left the pool.
+    async fn drop_waiting(&self, which: Dropped) -> Result<u64, RpcError> {
+        let mut gone = self.tell(Order::Drop(which)).await?;
+        if gone.is_zero() {
+            // What is being ordered comes into a block, or it waits again.
+            self.quiet().await?;
+            gone = self.tell(Order::Drop(which)).await?;
+        }
+        Ok(u64::from(!gone.is_zero()))
     }
 
     async fn snapshot(&self, inner: &mut Inner) -> Result<u64, RpcError> {
@@ -175,6 +197,7 @@ impl Running {
         let start = Start { clock: Some(clock), automine, interval };
         let chain = self.site.ready(store, recovered, Some(self.vm.clone()), start)?;
         Journal::remove(&self.site.data)?;
+        self.shared.say_base_fee(clock.next.base_fee);
         self.begin(inner, chain, pool, Reverted { to, removed });
         Ok(())
     }
@@ -202,6 +225,8 @@ impl Running {
         remove(&old)?;
         self.skipped.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
+        self.shared.say_base_fee(None);
+        self.begun.fetch_add(1, Ordering::Relaxed);
         (inner.interval_ms, inner.has_caught_up) = (0, true);
         self.begin(inner, chain, Vec::new(), Reverted { to: Height(0), removed });
         Ok(())
@@ -234,6 +259,16 @@ impl Running {
                 self.order(Order::Next { time: TimestampMs(timestamp.saturating_mul(1_000)) }).await?;
                 Ok(timestamp)
             }
+            DevOrder::BaseFee { wei } => self.order(Order::BaseFee { wei }).await,
+            DevOrder::Randomness(said) => self.order(Order::Randomness(said)).await,
+            DevOrder::Drop(dropped) => {
+                self.drop_waiting(match dropped {
+                    DropOrder::One(hash) => Dropped::One(hash),
+                    DropOrder::Of(sender) => Dropped::Of(sender),
+                    DropOrder::All => Dropped::All,
+                })
+                .await
+            }
             DevOrder::Automine(automine) => {
                 self.automine.store(automine, Ordering::Relaxed);
                 self.order(Order::Automine(automine)).await
@@ -259,6 +294,11 @@ impl DevChain for Told {
 
     fn automine(&self) -> bool {
         self.0.automine.load(Ordering::Relaxed)
+    }
+
+    fn instance(&self) -> B256 {
+        let begun = self.0.begun.load(Ordering::Relaxed).to_be_bytes();
+        keccak256([self.0.started.as_slice(), &begun].concat())
     }
 
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {

@@ -57,6 +57,8 @@ pub struct Shared {
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
+    /// What a development chain was told it is; [`u64::MAX`]: nothing.
+    said_base_fee: AtomicU64,
     /// Proposals on their way to the execution thread, to be run early.
     pub early: AtomicUsize,
     /// The newest height peers say is certified.
@@ -85,6 +87,7 @@ impl Shared {
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
+            said_base_fee: AtomicU64::new(u64::MAX),
             early: AtomicUsize::new(0),
             target: AtomicU64::new(0),
             halt_reason: Mutex::default(),
@@ -137,6 +140,18 @@ impl Shared {
         self.counters.head.store(height.0, Ordering::Relaxed);
         self.counters.finalized.store(certified.0, Ordering::Relaxed);
         self.next_base_fee.store(base_fee, Ordering::Relaxed);
+    }
+
+    /// Wei that a gas costs at least in the next block, as far as that can be known.
+    pub fn next_base_fee(&self) -> u64 {
+        match self.said_base_fee.load(Ordering::Relaxed) {
+            u64::MAX => self.next_base_fee.load(Ordering::Relaxed),
+            said => said,
+        }
+    }
+
+    pub fn say_base_fee(&self, said: Option<u64>) {
+        self.said_base_fee.store(said.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub fn resumes_at(&self, resume: Resume) {

@@ -222,7 +222,9 @@ impl Runner {
 
     fn env(&self, plan: &BlockPlan) -> BlockEnv {
         let coinbase = self.fee_addresses.get(plan.leader.as_usize()).copied().unwrap_or_default();
-        self.env_in(plan.time.0 / 1000, coinbase, plan.randomness)
+        let env = self.env_in(plan.time.0 / 1000, coinbase, plan.randomness);
+        let said = if self.obeys_words { dev::base_fee(&plan.ordered) } else { None };
+        BlockEnv { base_fee: said.unwrap_or(env.base_fee), ..env }
     }
 
     fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> BlockEnv {

@@ -1,7 +1,7 @@
 //! A development chain's side of the pipeline: [`crate::dev`].
 
 use super::Pipeline;
-use crate::dev::{DevOrder, WORDS_BYTES, Word};
+use crate::dev::{Dev, DevOrder, WORDS_BYTES, Word};
 use crate::words::Output;
 use corniche_engine::Batch;
 use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
@@ -10,6 +10,13 @@ impl Pipeline {
     pub(super) fn obey(&mut self, now: TimestampMs, order: DevOrder, reply: u64) {
         if self.dev.is_some() && order == DevOrder::Quiet {
             self.awaiting_quiet.push(reply);
+            return;
+        }
+        if let (Some(_), DevOrder::Drop(which)) = (&self.dev, &order) {
+            let last = self.pool.drop_waiting(|transaction| which.means(transaction));
+            // Whoever is answered does not find it any more.
+            self.tell_who_left();
+            self.out.push_back(Output::Obeyed { reply, result: Ok(last) });
             return;
         }
         let result = match &mut self.dev {
@@ -30,10 +37,21 @@ impl Pipeline {
     /// What the engine gets to order next.
     pub(super) fn next_batch(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
         let view = self.view();
-        let Some(dev) = &mut self.dev else { return self.pool.cut(bytes, gas, &view, self.base_fee) };
+        let base_fee = self.base_fee();
+        let Some(dev) = &mut self.dev else { return self.pool.cut(bytes, gas, &view, base_fee) };
         let bytes = bytes.saturating_sub(WORDS_BYTES);
-        let cut = if dev.wants_pool() { self.pool.cut(bytes, gas, &view, self.base_fee) } else { None };
+        let cut = if dev.wants_pool() { self.pool.cut(bytes, gas, &view, base_fee) } else { None };
         dev.batch(now, cut)
+    }
+
+    /// Wei that a gas costs at least in the newest block, or in the next one where somebody said it.
+    pub(super) fn base_fee(&self) -> u64 {
+        self.said_base_fee().unwrap_or(self.base_fee)
+    }
+
+    /// A base fee that a development chain was told and no block has yet.
+    pub fn said_base_fee(&self) -> Option<u64> {
+        self.dev.as_ref().and_then(Dev::base_fee)
     }
 
     /// The engine got this to order.

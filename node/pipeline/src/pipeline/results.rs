@@ -65,7 +65,10 @@ impl Pipeline {
             let returned: Vec<_> =
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
             let executed = self.with_accounts_set(executed, &committed.block.ordered);
-            self.pool.on_block(&self.view(), self.base_fee, &executed, &returned);
+            if let Some(dev) = &mut self.dev {
+                dev.appended(&committed.block.ordered);
+            }
+            self.pool.on_block(&self.view(), self.base_fee(), &executed, &returned);
             self.answer_obeyed(&committed.block.ordered, hash);
             self.certifier.executed(height, hash);
             if let Some(certificate) = self.followed_certificates.remove(&height) {

@@ -15,7 +15,7 @@ impl Pipeline {
     ) {
         let hash = transaction.hash();
         let standing = self.standing(now, &transaction.sender(), from);
-        let result = self.pool.admit_as(transaction.clone(), standing, &self.view(), self.base_fee, now);
+        let result = self.pool.admit_as(transaction.clone(), standing, &self.view(), self.base_fee(), now);
         if result.is_ok() {
             self.out.push_back(Output::Pending { transaction: transaction.clone(), from_user: from.is_none() });
             if standing.ours {

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
-use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, SyncProgress};
+use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
 use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
@@ -652,11 +652,15 @@ impl DevChain for TestChain {
         true
     }
 
+    fn instance(&self) -> B256 {
+        B256::repeat_byte(9)
+    }
+
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
         let number = match &order {
             DevOrder::Skip { seconds } => *seconds,
             DevOrder::Next { timestamp } => *timestamp,
-            DevOrder::Snapshot | DevOrder::Revert { .. } => 1,
+            DevOrder::Snapshot | DevOrder::Revert { .. } | DevOrder::Drop(DropOrder::One(_)) => 1,
             _ => 0,
         };
         self.told.lock().unwrap().push(order);

@@ -113,11 +113,18 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         ([Method::HardhatImpersonateAccount, Method::AnvilImpersonateAccount], json!([ECHO])),
         ([Method::HardhatStopImpersonatingAccount, Method::AnvilStopImpersonatingAccount], json!([ECHO])),
         ([Method::HardhatReset, Method::AnvilReset], json!([])),
+        ([Method::HardhatSetNextBlockBaseFeePerGas, Method::AnvilSetNextBlockBaseFeePerGas], json!(["0x7"])),
+        ([Method::HardhatDropTransaction, Method::AnvilDropTransaction], json!([word])),
         ([Method::HardhatGetAutomine, Method::AnvilGetAutomine], json!([])),
     ] {
         methods.iter().for_each(|method| all.push((*method, params.clone())));
     }
     all.extend([
+        (Method::HardhatSetPrevRandao, json!([word])),
+        (Method::HardhatMetadata, json!([])),
+        (Method::AnvilDropAllTransactions, json!([])),
+        (Method::AnvilRemovePoolTransactions, json!([FUNDED])),
+        (Method::AnvilNodeInfo, json!([])),
         (Method::EvmMine, json!([])),
         (Method::EvmMine, json!([1_700_000_000])),
         (Method::EvmMine, json!([{"blocks": 3, "timestamp": "0x655"}])),

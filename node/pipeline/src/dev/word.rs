@@ -1,0 +1,98 @@
+//! What stands among the ordered transactions and is none.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_admission::batch::MIN_TRANSACTION_BYTES;
+use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};
+use corniche_types::{Address, B256, Bytes, OrderedTransaction, TimestampMs, U256, keccak256};
+
+/// First byte of a word: a type that no transaction has.
+const TAG: u8 = 0x7f;
+
+/// See [`crate::dev`].
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Word {
+    /// The block that goes on has this time.
+    Time(TimestampMs),
+    /// The block ends here, with transactions or without. The number names it to who asked for it; 0: nobody.
+    End(u64),
+    SetBalance(Address, U256),
+    SetNonce(Address, u64),
+    SetCode(Address, Bytes),
+    SetStorage(Address, B256, B256),
+    /// In this block a gas costs so many wei at least.
+    BaseFee(u64),
+    /// What transactions of this block read as its randomness.
+    Randomness(B256),
+}
+
+impl Word {
+    /// As long as a batch's entry has to be.
+    pub fn encode(&self) -> Bytes {
+        let body = borsh::to_vec(self).expect("writing into memory cannot fail");
+        let mut raw = [&[TAG][..], &body].concat();
+        raw.resize(raw.len().max(MIN_TRANSACTION_BYTES), 0);
+        raw.into()
+    }
+
+    /// `None` for transactions and everything else.
+    pub fn decode(raw: &[u8]) -> Option<Self> {
+        let mut body = raw.strip_prefix(&[TAG])?;
+        let word = Self::deserialize(&mut body).ok()?;
+        body.iter().all(|byte| *byte == 0).then_some(word)
+    }
+
+    /// Whose account it changes.
+    pub fn account(&self) -> Option<Address> {
+        match self {
+            Self::Time(_) | Self::End(_) | Self::BaseFee(_) | Self::Randomness(_) => None,
+            Self::SetBalance(address, _)
+            | Self::SetNonce(address, _)
+            | Self::SetCode(address, _)
+            | Self::SetStorage(address, ..) => Some(*address),
+        }
+    }
+}
+
+/// What the words of a block come to, on top of `view`.
+pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView) -> Changes {
+    let mut changes = Changes::default();
+    for word in ordered.iter().filter_map(|ordered| Word::decode(&ordered.raw)) {
+        let Some(address) = word.account() else { continue };
+        let mut account = (Overlay { base: view, changes: &changes }).account(&address).unwrap_or_default();
+        match word {
+            Word::SetBalance(_, balance) => account.balance = balance,
+            Word::SetNonce(_, nonce) => account.nonce = nonce,
+            Word::SetCode(_, code) => set_code(&mut account, code, &mut changes),
+            Word::SetStorage(_, slot, value) => {
+                changes.storage.insert((address, slot), value);
+                // An account that does not exist has no storage.
+                account.nonce = account.nonce.max(u64::from(account.is_empty()));
+            }
+            Word::Time(_) | Word::End(_) | Word::BaseFee(_) | Word::Randomness(_) => {}
+        }
+        changes.accounts.insert(address, (!account.is_empty()).then_some(account));
+    }
+    changes
+}
+
+/// The base fee that a block's words say.
+pub(crate) fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
+    let said = |word| if let Word::BaseFee(wei) = word { Some(wei) } else { None };
+    ordered.iter().filter_map(|ordered| said(Word::decode(&ordered.raw)?)).next_back()
+}
+
+/// The randomness that a block's words say.
+pub(crate) fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
+    let said = |word| if let Word::Randomness(said) = word { Some(said) } else { None };
+    ordered.iter().filter_map(|ordered| said(Word::decode(&ordered.raw)?)).next_back()
+}
+
+fn set_code(account: &mut Account, code: Bytes, changes: &mut Changes) {
+    if code.is_empty() {
+        (account.code_hash, account.abi_version, account.gas_version) = (KECCAK_EMPTY, 0, 0);
+    } else {
+        account.code_hash = keccak256(&code);
+        (account.abi_version, account.gas_version) = (ABI_VERSION, GAS_VERSION);
+        changes.code.insert(account.code_hash, code);
+    }
+}
