@@ -3,7 +3,7 @@
 //   CORNICHE_BIN=… node bench/dev.js
 //
 // HEIGHT blocks below the snapshot (10,000), TIMES going back and TIMES transfers (50). One request at a time over one connection; a receipt is
-// asked for until it is there.
+// asked for until it is there. With DATA, a directory, the chain stays there, and waits for the disk.
 
 import { Peer } from './nodes.js';
 

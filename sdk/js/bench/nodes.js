@@ -18,7 +18,8 @@ const geth = process.env.GETH;
 
 /** By name: the command that serves JSON-RPC on a port of this machine, in the mode in which a transaction is executed at once. */
 export const COMMANDS = {
-  corniche: (port) => [corniche, 'dev', '--port', port],
+  // With DATA, a directory that stays, it waits for the disk.
+  corniche: (port) => [corniche, 'dev', '--port', port, ...(process.env.DATA ? ['--data', process.env.DATA] : [])],
   anvil: (port) => [resolve('@foundry-rs/anvil-linux-amd64/bin/anvil'), '--port', port, '--silent'],
   hardhat: (port) => [process.execPath, resolve('hardhat/internal/cli/bootstrap'), 'node', '--port', port],
   // Its data lies in memory, as that of the others does.
