@@ -118,23 +118,6 @@ fn less<K: Ord>(times: &mut BTreeMap<K, u32>, key: K) {
     }
 }
 
-/// A share of today that was taken, and is given back when its request ends, or is dropped, before something came of it.
-struct Taken<'f> {
-    faucet: &'f Faucet,
-    account: Address,
-    client: Site,
-    day: u64,
-    given: bool,
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        if !self.given {
-            self.faucet.given().give_back(self.day, self.account, self.client);
-        }
-    }
-}
-
 impl Faucet {
     pub fn new(config: FaucetConfig) -> Self {
         Self { config, given: Mutex::default(), sending: tokio::sync::Mutex::default() }
@@ -154,7 +137,8 @@ impl Faucet {
         })
     }
 
-    /// Answers a request's body.
+    /// Answers a request's body. To be run to its end, also when whoever asked has gone: it has had its share then, and the next one needs
+    /// the nonce after its.
     pub async fn give(&self, node: &Node, client: Origin, body: &[u8]) -> (StatusCode, Value) {
         let refuse = |status, why: &str| (status, json!({"error": why}));
         let account = serde_json::from_slice::<Value>(body).ok().and_then(|asked| asked["address"].as_str()?.parse().ok());
@@ -166,13 +150,12 @@ impl Faucet {
         if let Err(refusal) = self.given().take(&self.config, account, client, now) {
             return refuse(StatusCode::TOO_MANY_REQUESTS, &refusal.message());
         }
-        let mut taken = Taken { faucet: self, account, client, day: now.0 / DAY_MS, given: false };
         match self.send(node, account).await {
-            Ok(hash) => {
-                taken.given = true;
-                (StatusCode::OK, json!({"transaction": hash, "wei": self.config.wei.to_string()}))
+            Ok(hash) => (StatusCode::OK, json!({"transaction": hash, "wei": self.config.wei.to_string()})),
+            Err(why) => {
+                self.given().give_back(now.0 / DAY_MS, account, client);
+                refuse(StatusCode::SERVICE_UNAVAILABLE, &why)
             }
-            Err(why) => refuse(StatusCode::SERVICE_UNAVAILABLE, &why),
         }
     }
 

@@ -355,7 +355,9 @@ async fn faucet(State(server): State<Arc<Server>>) -> Response {
 }
 
 async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, request: Request) -> Response {
-    let Some(faucet) = &server.node.faucet else { return NO_FAUCET.into_response() };
+    if server.node.faucet.is_none() {
+        return NO_FAUCET.into_response();
+    }
     if let Err(error) = server.node.rates.take(&client, Instant::now()) {
         return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
     }
@@ -369,8 +371,15 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
     let body = axum::body::to_bytes(request.into_body(), FAUCET_BODY_BYTES);
     match tokio::time::timeout(server.node.config.body_timeout, body).await {
         Ok(Ok(body)) => {
-            let (status, answer) = faucet.give(&server.node, client.origin, &body).await;
-            (status, axum::Json(answer)).into_response()
+            // A task of its own, which goes on when the client does not wait for it.
+            let given = tokio::spawn(async move {
+                let faucet = server.node.faucet.as_ref()?;
+                Some(faucet.give(&server.node, client.origin, &body).await)
+            });
+            match given.await {
+                Ok(Some((status, answer))) => (status, axum::Json(answer)).into_response(),
+                _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            }
         }
         Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),

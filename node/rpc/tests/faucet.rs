@@ -7,6 +7,7 @@ use common::{FUNDED, Fixture, key};
 use corniche_rpc::{FaucetConfig, RpcConfig};
 use serde_json::{Value, json};
 use std::sync::{Arc, atomic::Ordering};
+use tokio::io::AsyncWriteExt;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const DAY_MS: u64 = 86_400_000;
@@ -48,6 +49,29 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
     let told = fixture.client.http("GET", "/faucet", &[], b"").await;
     let told: Value = serde_json::from_str(&told.body).unwrap();
     assert_eq!((&told["wei"], &told["perAccountADay"], &told["perClientADay"]), (&json!("5"), &json!(1), &json!(2)));
+}
+
+/// Else whoever hangs up between the transaction and the answer is given something again and again.
+#[tokio::test]
+async fn who_goes_away_has_had_its_share() {
+    let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 9 };
+    let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
+    let (answer, late) = tokio::sync::oneshot::channel();
+    *fixture.chain.answers_late.lock().unwrap() = Some(late);
+    let body = json!({"address": format!("0x{}", "01".repeat(20))}).to_string();
+    let mut stream = fixture.client.connect().await;
+    let head =
+        format!("POST /faucet HTTP/1.1\r\nhost: localhost\r\n{}: {}\r\ncontent-length: {}\r\n\r\n", JSON.0, JSON.1, body.len());
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    while fixture.chain.answers_late.lock().unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    // The one that asks is left.
+    let alone = async || fixture.client.http("GET", "/metrics", &[], b"").await.body.contains("\ncorniche_rpc_connections 1\n");
+    while !alone().await {}
+    let _ = answer.send(());
+    assert_eq!(ask(&fixture, &body).await.0, 429);
 }
 
 #[tokio::test]

@@ -56,6 +56,8 @@ pub struct TestChain {
     pub syncing: Mutex<Option<SyncProgress>>,
     /// What the next submission is refused with.
     pub refusal: Mutex<Option<RpcError>>,
+    /// The next submission is taken, and answered when this says so.
+    pub answers_late: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
     /// `None`: a node without a DAG.
     trace: Mutex<Option<Vec<(TimestampMs, TraceEvent)>>>,
     /// While true, reading the state of block 0 waits; see [`Held`].
@@ -194,6 +196,7 @@ impl TestChain {
             vm: Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(),
             syncing: Mutex::default(),
             refusal: Mutex::default(),
+            answers_late: Mutex::default(),
             trace: Mutex::default(),
             held: Mutex::new(false),
             released: Condvar::new(),
@@ -468,7 +471,13 @@ impl Backend for TestChain {
             let _ = self.events.send(ChainEvent::Pending(hash));
             hash
         });
-        Box::pin(async { answer })
+        let late = self.answers_late.lock().unwrap().take();
+        Box::pin(async {
+            if let Some(late) = late {
+                let _ = late.await;
+            }
+            answer
+        })
     }
 
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
