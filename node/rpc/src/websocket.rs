@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
 
 /// Why a connection ends, RFC 6455, section 7.4.1.
-const NORMAL: u16 = 1000;
 const GOING_AWAY: u16 = 1001;
 const PROTOCOL: u16 = 1002;
 const NOT_TEXT: u16 = 1007;
@@ -113,7 +112,7 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                     }
                     Incoming::Ping(payload) => line.say(Outgoing::Pong(&payload)).await?,
                     Incoming::Pong => {}
-                    Incoming::Close => return line.close(NORMAL, "").await,
+                    Incoming::Close(code) => return line.part_with(code, "").await,
                 }
             }
             changed = heads.changed(), if session.follows_heads() => {
@@ -146,7 +145,7 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                 }
                 unanswered += u32::from(has_room);
                 let most = node.config.body_timeout;
-                if line.frames.begun().is_some_and(|begun| begun.elapsed() > most) {
+                if line.frames.sending_for().is_some_and(|sending| sending > most) {
                     return line.drop_slow(&format!("too slow: a message that takes longer than {most:?}")).await;
                 }
                 line.say(Outgoing::Ping).await?;
@@ -248,7 +247,10 @@ impl Line<'_> {
             }
             Loan::default()
         };
-        let Ok(_lent) = tokio::time::timeout(self.timeout, lent).await else {
+        let since = Instant::now();
+        let lent = tokio::time::timeout(self.timeout, lent).await;
+        self.frames.nobody_read_since(since);
+        let Ok(_lent) = lent else {
             return Err(Parting::Slow(format!("server busy: no memory for a notification of {bytes} bytes")));
         };
         Ok(self.send(notification(id, result)).await?)
@@ -260,7 +262,9 @@ impl Line<'_> {
 
     /// Waits for the client to read, but not for ever.
     async fn say(&mut self, outgoing: Outgoing<'_>) -> io::Result<()> {
+        let since = Instant::now();
         let said = tokio::time::timeout(self.timeout, self.frames.send(outgoing)).await;
+        self.frames.nobody_read_since(since);
         if said.is_err() {
             self.node.metrics.slow_subscribers.inc();
         }
@@ -304,6 +308,10 @@ impl Line<'_> {
     }
 
     async fn close(&mut self, code: u16, reason: &str) -> io::Result<()> {
+        self.part_with(Some(code), reason).await
+    }
+
+    async fn part_with(&mut self, code: Option<u16>, reason: &str) -> io::Result<()> {
         let closing = async {
             self.frames.send(Outgoing::Close(code, reason)).await?;
             self.frames.finish().await

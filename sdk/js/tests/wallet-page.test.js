@@ -63,6 +63,23 @@ test('a wallet in a browser adds the network, signs and sends', { timeout: 120_0
     assert.equal(await node.client.getBalance({ address: friend.address }), before + 7n);
   });
 
+  await step("the browser's own WebSocket hears of the next block", async () => {
+    const heard = page.evaluate((url) => new Promise((resolve, reject) => {
+      const socket = new WebSocket(url);
+      socket.onerror = () => reject(new Error('the WebSocket failed'));
+      socket.onopen = () => socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }));
+      socket.onmessage = ({ data }) => {
+        const { id, params } = JSON.parse(data);
+        if (id === 1) window.subscribed = true;
+        else resolve(params.result.number);
+      };
+    }), node.rpc.replace(/^http/, 'ws'));
+    await page.waitForFunction(() => window.subscribed);
+    const before = await node.client.getBlockNumber();
+    await dapp('send', { to: friend.address, value: '7' });
+    assert.ok(BigInt(await heard) > before);
+  });
+
   await step('it deploys a contract, uses it and hears its event', async () => {
     contract = { abi: token.abi, address: await dapp('deploy', token, 'Cornice', 'CRN', String(supply)) };
     const { event, balance } = await dapp('transfer', contract, friend.address, '1000');

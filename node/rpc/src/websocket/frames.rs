@@ -8,7 +8,7 @@ use crate::budget::{Budget, Gathered};
 use crate::listener::Origin;
 use corniche_api::RpcError;
 use std::io::{self, IoSlice};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Bytes that a connection reads ahead. Most requests are smaller; what is larger is read past the buffer.
@@ -36,7 +36,8 @@ pub(crate) enum Incoming {
     Refused(RpcError),
     Ping(Vec<u8>),
     Pong,
-    Close,
+    /// The code with which it is to be answered: its own, as clients expect.
+    Close(Option<u16>),
 }
 
 /// What the server says.
@@ -45,7 +46,7 @@ pub(crate) enum Outgoing<'a> {
     Text(&'a str),
     Ping,
     Pong(&'a [u8]),
-    Close(u16, &'a str),
+    Close(Option<u16>, &'a str),
 }
 
 /// Why nothing more can be read.
@@ -87,6 +88,8 @@ struct Frame {
 struct Gathering {
     text: bool,
     begun: Instant,
+    /// Of the time since then, in which nobody read.
+    unread: Duration,
     /// Bytes of its frames, the one that is being read included.
     size: usize,
     gathered: Result<Gathered, RpcError>,
@@ -148,9 +151,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         }
     }
 
-    /// Since when the client is sending a message.
-    pub fn begun(&self) -> Option<Instant> {
-        self.message.as_ref().map(|message| message.begun)
+    /// For how long the client has been sending a message, not counting what nobody would have read.
+    pub fn sending_for(&self) -> Option<Duration> {
+        self.message.as_ref().map(|message| message.begun.elapsed().saturating_sub(message.unread))
+    }
+
+    /// Nobody has read since then, because there was something to wait for.
+    pub fn nobody_read_since(&mut self, since: Instant) {
+        if let Some(message) = &mut self.message {
+            message.unread += since.elapsed();
+        }
     }
 
     /// Sends a frame, from where its payload lies. Who drops this before it is done can send nothing more.
@@ -159,7 +169,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
             Outgoing::Text(text) => self.write(TEXT, text.as_bytes()).await,
             Outgoing::Ping => self.write(PING, &[]).await,
             Outgoing::Pong(payload) => self.write(PONG, payload).await,
-            Outgoing::Close(code, reason) => {
+            Outgoing::Close(None, _) => self.write(CLOSE, &[]).await,
+            Outgoing::Close(Some(code), reason) => {
                 let reason = &reason[..reason.floor_char_boundary(MAX_CONTROL - 2)];
                 self.write(CLOSE, &[&code.to_be_bytes(), reason.as_bytes()].concat()).await
             }
@@ -225,7 +236,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         match (frame.opcode, &mut self.message) {
             (TEXT | BINARY, message @ None) => {
                 let (text, begun, gathered) = (frame.opcode == TEXT, Instant::now(), Ok(Gathered::default()));
-                *message = Some(Gathering { text, begun, size: frame.left, gathered });
+                *message = Some(Gathering { text, begun, unread: Duration::ZERO, size: frame.left, gathered });
             }
             (TEXT | BINARY, Some(_)) => return Err(Fault::Protocol("a message in the middle of another")),
             (CONTINUATION, Some(message)) => message.size += frame.left,
@@ -282,7 +293,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     fn end(&mut self, frame: Frame) -> Result<Option<Incoming>, Fault> {
         self.frame = None;
         let message = match frame.opcode {
-            CLOSE => return Ok(Some(Incoming::Close)),
+            CLOSE => return close_code(&self.control).map(|code| Some(Incoming::Close(code))),
             PING => return Ok(Some(Incoming::Ping(std::mem::take(&mut self.control)))),
             PONG => return Ok(Some(Incoming::Pong)),
             _ => self.message.take_if(|_| frame.last),
@@ -297,6 +308,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
                 Ok(Some(Incoming::Message(gathered)))
             }
         }
+    }
+}
+
+/// The code in the payload of a close (RFC 6455, sections 5.5.1 and 7.4); none in an empty one.
+fn close_code(payload: &[u8]) -> Result<Option<u16>, Fault> {
+    let Some((code, reason)) = payload.split_first_chunk() else {
+        return if payload.is_empty() { Ok(None) } else { Err(Fault::Protocol("half a close code")) };
+    };
+    if std::str::from_utf8(reason).is_err() {
+        return Err(Fault::NotText);
+    }
+    match u16::from_be_bytes(*code) {
+        code @ (1000..=1003 | 1007..=1014 | 3000..=4999) => Ok(Some(code)),
+        _ => Err(Fault::Protocol("a close code that is not for use")),
     }
 }
 

@@ -1,12 +1,11 @@
-//! How an HTTP connection becomes a WebSocket: RFC 6455, section 4.2, and over HTTP/2, where a stream becomes one, RFC 8441.
+//! How an HTTP connection becomes a WebSocket: RFC 6455, section 4.2. Not a stream of HTTP/2 (RFC 8441): hyper copies what is written to one and
+//! says that it is sent, so that what a client does not read would be held outside of every budget.
 
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use hyper::ext::Protocol;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use sha1::{Digest, Sha1};
@@ -20,32 +19,22 @@ pub(crate) type Upgradable = TokioIo<Upgraded>;
 /// A request to go on as a WebSocket.
 pub(crate) struct Upgrade {
     when: OnUpgrade,
-    /// Of the version of HTTP that has one.
-    key: Option<HeaderValue>,
+    key: HeaderValue,
 }
 
 impl Upgrade {
     /// `None`: the request asks for nothing of the kind, or not as one has to.
     pub fn asked_by(request: &mut Request) -> Option<Self> {
         let headers = request.headers();
-        if !has(headers, header::SEC_WEBSOCKET_VERSION, "13") {
+        if request.version() != Version::HTTP_11
+            || request.method() != Method::GET
+            || !has(headers, header::CONNECTION, "upgrade")
+            || !has(headers, header::UPGRADE, "websocket")
+            || !has(headers, header::SEC_WEBSOCKET_VERSION, "13")
+        {
             return None;
         }
-        let key = if request.version() <= Version::HTTP_11 {
-            if request.method() != Method::GET
-                || !has(headers, header::CONNECTION, "upgrade")
-                || !has(headers, header::UPGRADE, "websocket")
-            {
-                return None;
-            }
-            Some(headers.get(header::SEC_WEBSOCKET_KEY)?.clone())
-        } else {
-            let protocol = request.extensions().get::<Protocol>()?;
-            if request.method() != Method::CONNECT || protocol.as_str() != "websocket" {
-                return None;
-            }
-            None
-        };
+        let key = headers.get(header::SEC_WEBSOCKET_KEY)?.clone();
         Some(Self { when: request.extensions_mut().remove()?, key })
     }
 
@@ -61,7 +50,6 @@ impl Upgrade {
                 serve(TokioIo::new(upgraded)).await;
             }
         });
-        let Some(key) = key else { return Body::empty().into_response() };
         let hash = Sha1::new().chain_update(key).chain_update(GUID).finalize();
         let headers = [
             (header::CONNECTION, "upgrade".to_string()),

@@ -104,6 +104,10 @@ async fn what_is_no_frame_ends_the_connection() {
         (frame(LAST | 11, mask, b"x"), "Protocol"),
         (frame(PING, mask, b"x"), "Protocol"),
         (frame(LAST | PING, mask, &[0; 126]), "Protocol"),
+        (frame(LAST | CLOSE, mask, &[3]), "Protocol"),
+        (frame(LAST | CLOSE, mask, &999_u16.to_be_bytes()), "Protocol"),
+        (frame(LAST | CLOSE, mask, &1005_u16.to_be_bytes()), "Protocol"),
+        (frame(LAST | CLOSE, mask, &[3, 232, 0xff]), "NotText"),
         (text(&[0xff]), "NotText"),
         ([frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, b"x")].concat(), "NotText"),
         (text(&vec![b'x'; MOST + 1])[..20].to_vec(), "TooLarge"),
@@ -123,6 +127,31 @@ async fn what_is_no_frame_ends_the_connection() {
         let (read, ended) = read(MOST, 1 << 20, &halves[..length]).await;
         assert!(read.is_empty() && ended.is_ok(), "{read:?}, {ended:?}");
     }
+}
+
+/// What a page gives to `close`, it hears again.
+#[tokio::test]
+async fn a_close_brings_its_code() {
+    let codes: [(&[u8], Option<u16>); 4] =
+        [(&[], None), (&[3, 232], Some(1000)), (&[15, 161, b'b', b'y', b'e'], Some(4001)), (&[11, 184], Some(3000))];
+    for (payload, expected) in codes {
+        let (read, _) = read(MOST, 1 << 10, &frame(LAST | CLOSE, [9, 8, 7, 6], payload)).await;
+        assert!(matches!(read[..], [Incoming::Close(code)] if code == expected), "{payload:?}: {read:?}");
+    }
+}
+
+/// A client that fetches something long over a slow line cannot send meanwhile, and is not slow.
+#[tokio::test]
+async fn a_message_takes_no_longer_because_nobody_reads_it() {
+    let (mut frames, mut client) = pair(MOST, 1 << 20);
+    let bytes = frame(LAST | TEXT, [0; 4], &[b'x'; MOST]);
+    client.write_all(&bytes[..BUFFER]).await.unwrap();
+    assert!(futures::poll!(Box::pin(frames.next())).is_pending());
+    let since = Instant::now().checked_sub(Duration::from_secs(45)).unwrap();
+    frames.message.as_mut().unwrap().begun = since;
+    assert!(frames.sending_for().unwrap() >= Duration::from_secs(45));
+    frames.nobody_read_since(since);
+    assert!(frames.sending_for().unwrap() < Duration::from_secs(45));
 }
 
 #[tokio::test]
@@ -150,10 +179,10 @@ async fn what_is_announced_takes_no_memory_before_it_comes() {
     assert!(futures::poll!(Box::pin(frames.next())).is_pending());
     let held = frames.message.as_ref().unwrap().gathered.as_ref().unwrap();
     assert!(held.bytes.len() > BUFFER && held.bytes.capacity() <= 4 * BUFFER, "{}", held.bytes.capacity());
-    assert!(frames.begun().is_some());
+    assert!(frames.sending_for().is_some());
     client.write_all(&bytes[2 * BUFFER..]).await.unwrap();
     let Ok(Some(Incoming::Message(whole))) = frames.next().await else { panic!("no message") };
-    assert!(whole.bytes.len() == MOST && whole.bytes.capacity() == MOST && frames.begun().is_none());
+    assert!(whole.bytes.len() == MOST && whole.bytes.capacity() == MOST && frames.sending_for().is_none());
 }
 
 #[tokio::test]
@@ -165,9 +194,10 @@ async fn what_is_said_is_framed_as_it_should_be() {
         (Outgoing::Text(&long[..126]), [&[0x81, 126, 0, 126], &long.as_bytes()[..126]].concat()),
         (Outgoing::Text(&long), [&[0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70], long.as_bytes()].concat()),
         (Outgoing::Ping, vec![0x89, 0]),
+        (Outgoing::Close(None, ""), vec![0x88, 0]),
         (Outgoing::Pong(b"ping"), [&[0x8a, 4], b"ping".as_slice()].concat()),
-        (Outgoing::Close(1001, "gone"), [&[0x88, 6, 3, 233], b"gone".as_slice()].concat()),
-        (Outgoing::Close(1001, &long), [&[0x88, 125, 3, 233], &long.as_bytes()[..123]].concat()),
+        (Outgoing::Close(Some(1001), "gone"), [&[0x88, 6, 3, 233], b"gone".as_slice()].concat()),
+        (Outgoing::Close(Some(1001), &long), [&[0x88, 125, 3, 233], &long.as_bytes()[..123]].concat()),
     ];
     for (outgoing, expected) in said {
         let mut read = vec![0; expected.len()];
