@@ -1,17 +1,22 @@
-//! `corniche contract`: deploying, calling and sending to contracts from the command line.
+//! `corniche contract`: checking, deploying, calling and sending to contracts from the command line.
 
 mod abi;
-pub(crate) mod creation;
+mod check;
 
 use crate::exit::{self, Exit, Failed};
 use abi::Arguments;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
 use corniche_client::{Call, Client, ClientError, Draft, Receipt, Wait};
 use corniche_crypto::EthereumKey;
+use corniche_harness::creation;
 use corniche_types::{Address, Bytes, U256};
 use serde_json::{Value, json};
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Deploy and use contracts
 #[derive(clap::Args, Debug)]
@@ -22,6 +27,8 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Say whether a module would deploy and what it costs, or what is wrong with it and what to do; needs no node
+    Check(check::Check),
     /// Deploy a contract from plain `cargo build` output and print its address
     Deploy(Deploy),
     /// Ask a contract something, without a transaction; prints one returned value a line
@@ -143,6 +150,7 @@ struct Paying {
 /// Runs `corniche contract`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
+        Command::Check(check) => check.run(),
         Command::Deploy(deploy) => deploy.run(),
         Command::Call(call) => call.run(),
         Command::Send(send) => send.run(),
@@ -150,10 +158,18 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+/// Reads a module and says early what nodes would refuse anyway.
+fn read_wasm(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let help = "build it with `cargo build --release --target wasm32-unknown-unknown`";
+    ensure!(bytes.starts_with(b"\0asm"), "{} is not a WebAssembly module; {help}", path.display());
+    Ok(bytes)
+}
+
 impl Deploy {
     fn run(&self) -> anyhow::Result<()> {
         let abi = abi::Interface::open(self.node.abi.as_deref())?;
-        let wasm = creation::read_wasm(&self.file)?;
+        let wasm = read_wasm(&self.file)?;
         let encoded = abi.constructor_arguments(self.constructor.as_deref(), Arguments(&self.arguments))?;
         let data = match encoded {
             Some(encoded) => creation::with_arguments(&wasm, &encoded)?,
@@ -172,7 +188,7 @@ impl Deploy {
 
 impl Pack {
     fn run(&self) -> anyhow::Result<()> {
-        let wasm = creation::read_wasm(&self.file)?;
+        let wasm = read_wasm(&self.file)?;
         let abi = abi::Interface::open(self.abi.as_deref())?;
         let arguments = Arguments(&self.arguments);
         let encoded = match arguments.0.is_empty() && abi.takes_arguments(self.constructor.as_deref())? {

@@ -46,6 +46,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-mahi-mahi", "node/consensus/mahi-mahi", Deciders),
     ("corniche-autobahn", "node/consensus/autobahn", Deciders),
     ("corniche-executor", "runtime/executor", Deciders),
+    ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),
     ("corniche-certify", "node/certify", Deciders),
     ("corniche-pipeline", "node/pipeline", Whole),

@@ -1,12 +1,12 @@
 //! A chain in memory that workloads are set up on: funded accounts, deployed contracts, blocks of signed candidates.
 
 use super::wasm::Wasm;
-use crate::contract::creation;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use anyhow::{Context, anyhow, ensure};
 use corniche_crypto::EthereumKey;
 use corniche_executor::{BlockOutput, Candidate, Recorded, Recorder, serial, verify_ordered};
+use corniche_harness::creation;
 use corniche_state::{Account, Changes, Snapshot, State, StateView};
 use corniche_types::{Address, B256, Bytes, Height, U256, ValidatorIndex, keccak256};
 use corniche_vm::{BlockEnv, NoCache, Vm, VmConfig, bench::Single, wasm::unpack};

@@ -9,33 +9,32 @@
 //! The prelude is the EVM init code that other tools for such contracts write: "return the next so many bytes". Here it is
 //! matched as a pattern, never run; its length field is what allows arguments to follow.
 
-use anyhow::{Context, ensure};
-use corniche_types::{MAX_TRANSACTION_BYTES, U256};
-use std::{fs, io::Write, path::Path};
+use corniche_types::MAX_TRANSACTION_BYTES;
+use std::io::Write;
 
 /// `EF F0 00`, then the dictionary: none.
 const COMPRESSED: [u8; 4] = [0xef, 0xf0, 0x00, 0x00];
 
-/// Reads a module and says early what nodes would refuse anyway.
-pub fn read_wasm(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let help = "build it with `cargo build --release --target wasm32-unknown-unknown`";
-    ensure!(bytes.starts_with(b"\0asm"), "{} is not a WebAssembly module; {help}", path.display());
-    Ok(bytes)
+/// More than any transaction can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the creation data is {bytes} bytes, a transaction holds less than {limit}: try `opt-level = \"z\"`, LTO and wasm-opt")]
+pub struct TooLarge {
+    pub bytes: usize,
+    pub limit: usize,
 }
 
 /// The compressed form.
-pub fn compressed(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub fn compressed(wasm: &[u8]) -> Result<Vec<u8>, TooLarge> {
     let mut out = COMPRESSED.to_vec();
     // Buffer size, quality and window: the best compression, once per deployment.
     let mut writer = brotli::CompressorWriter::new(&mut out, 4096, 11, 22);
-    writer.write_all(wasm).and_then(|()| writer.flush()).context("brotli")?;
+    writer.write_all(wasm).and_then(|()| writer.flush()).expect("a vector takes what is written to it");
     drop(writer);
     fits(out)
 }
 
 /// The form whose constructor runs with these ABI-encoded arguments.
-pub fn with_arguments(wasm: &[u8], arguments: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub fn with_arguments(wasm: &[u8], arguments: &[u8]) -> Result<Vec<u8>, TooLarge> {
     let code = compressed(wasm)?;
     fits([prelude(code.len()).as_slice(), &code, arguments].concat())
 }
@@ -44,23 +43,20 @@ pub fn with_arguments(wasm: &[u8], arguments: &[u8]) -> anyhow::Result<Vec<u8>> 
 fn prelude(length: usize) -> [u8; 43] {
     let mut prelude = [0; 43];
     prelude[0] = 0x7f;
-    prelude[1..33].copy_from_slice(&U256::from(length).to_be_bytes::<32>());
+    prelude[25..33].copy_from_slice(&(length as u64).to_be_bytes());
     prelude[33..].copy_from_slice(&[0x80, 0x60, 0x2b, 0x60, 0x00, 0x39, 0x60, 0x00, 0xf3, 0x00]);
     prelude
 }
 
-fn fits(data: Vec<u8>) -> anyhow::Result<Vec<u8>> {
-    let (size, limit) = (data.len(), MAX_TRANSACTION_BYTES);
-    ensure!(
-        size < limit,
-        "the creation data is {size} bytes, a transaction holds less than {limit}: try `opt-level = \"z\"`, LTO and wasm-opt"
-    );
-    Ok(data)
+fn fits(data: Vec<u8>) -> Result<Vec<u8>, TooLarge> {
+    let (bytes, limit) = (data.len(), MAX_TRANSACTION_BYTES);
+    if bytes < limit { Ok(data) } else { Err(TooLarge { bytes, limit }) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::U256;
     use std::io::Read;
 
     fn unpack(compressed: &[u8]) -> Vec<u8> {

@@ -1,0 +1,147 @@
+//! What things are called: accounts by their labels, contracts' functions, events and errors by their ABIs.
+
+use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
+use alloy_json_abi::{JsonAbi, Param};
+use alloy_primitives::{Address, B256, Bytes};
+use corniche_types::Log;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Names for people who read traces. Never part of a result.
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    labels: BTreeMap<Address, String>,
+    /// By the contract's address, however it came to be.
+    interfaces: BTreeMap<Address, Arc<JsonAbi>>,
+    /// Of contracts that others make: by the code's hash.
+    codes: BTreeMap<B256, (String, Arc<JsonAbi>)>,
+}
+
+impl Book {
+    pub fn label(&mut self, address: Address, name: &str) {
+        self.labels.insert(address, name.into());
+    }
+
+    /// A contract's interface.
+    pub fn interface(&mut self, address: Address, abi: JsonAbi) {
+        self.interfaces.insert(address, Arc::new(abi));
+    }
+
+    /// Code that is called so wherever it lies.
+    pub(crate) fn code(&mut self, hash: B256, name: &str, abi: &JsonAbi) {
+        self.codes.insert(hash, (name.into(), Arc::new(abi.clone())));
+    }
+
+    /// An account that holds known code.
+    pub(crate) fn met(&mut self, address: Address, code_hash: B256) {
+        if let Some((name, abi)) = self.codes.get(&code_hash) {
+            self.labels.entry(address).or_insert_with(|| name.clone());
+            self.interfaces.entry(address).or_insert_with(|| abi.clone());
+        }
+    }
+
+    /// Its label, or the first and last bytes of the address.
+    pub fn name(&self, address: &Address) -> String {
+        self.labels.get(address).cloned().unwrap_or_else(|| {
+            let text = address.to_string();
+            format!("{}…{}", &text[..6], &text[38..])
+        })
+    }
+
+    /// `transfer(bob, 10)`; bytes where nothing is known.
+    pub fn call(&self, to: &Address, input: &[u8]) -> String {
+        let Some((selector, body)) = input.split_first_chunk::<4>() else { return bytes(input) };
+        let function =
+            self.interfaces.get(to).and_then(|abi| abi.functions().find(|function| function.selector() == *selector));
+        match function.and_then(|function| Some((function, function.abi_decode_input(body).ok()?))) {
+            Some((function, values)) => format!("{}({})", function.name, self.values(&function.inputs, &values)),
+            None => bytes(input),
+        }
+    }
+
+    /// What a call returned; nothing for no bytes.
+    pub fn output(&self, to: &Address, input: &[u8], output: &[u8]) -> String {
+        let function = input
+            .split_first_chunk::<4>()
+            .and_then(|(selector, _)| self.interfaces.get(to)?.functions().find(|function| function.selector() == *selector));
+        match function.and_then(|function| function.abi_decode_output(output).ok()) {
+            Some(values) => values.iter().map(|value| self.value(value)).collect::<Vec<_>>().join(", "),
+            None if output.is_empty() => String::new(),
+            None => bytes(output),
+        }
+    }
+
+    /// The reason in revert data: `Error(string)`, `Panic(uint256)`, an error of this or any other known contract, or its bytes.
+    pub fn error(&self, by: &Address, data: &[u8]) -> String {
+        let Some((selector, body)) = data.split_first_chunk::<4>() else {
+            return if data.is_empty() { "without a reason".into() } else { bytes(data) };
+        };
+        let one = |kind: DynSolType| kind.abi_decode(body).ok();
+        let standard = match selector {
+            [0x08, 0xc3, 0x79, 0xa0] => one(DynSolType::String).and_then(|text| Some(format!("\"{}\"", text.as_str()?))),
+            [0x4e, 0x48, 0x7b, 0x71] => one(DynSolType::Uint(256)).map(|code| format!("panic {}", self.value(&code))),
+            _ => None,
+        };
+        // A contract hands on what another refused with, whose names it does not have.
+        let interfaces = self.interfaces.get(by).into_iter().chain(self.interfaces.values());
+        let custom = || {
+            let mut errors = interfaces.flat_map(|abi| abi.errors()).filter(|error| error.selector() == *selector);
+            errors.find_map(|error| {
+                let values = error.abi_decode_input(body).ok()?;
+                Some(format!("{}({})", error.name, self.values(&error.inputs, &values)))
+            })
+        };
+        standard.or_else(custom).unwrap_or_else(|| bytes(data))
+    }
+
+    /// `Transfer(from: alice, to: bob, value: 10)`.
+    pub fn log(&self, log: &Log) -> String {
+        let known = self.interfaces.get(&log.address).and_then(|abi| {
+            let event = abi.events().find(|event| log.topics.first() == Some(&event.selector()))?;
+            let decoded = event.decode_log_parts(log.topics.iter().copied(), &log.data).ok()?;
+            let (mut indexed, mut rest) = (decoded.indexed.iter(), decoded.body.iter());
+            let values = event.inputs.iter().map(|input| {
+                let value = if input.indexed { indexed.next() } else { rest.next() };
+                format!("{}: {}", input.name, value.map(|value| self.value(value)).unwrap_or_default())
+            });
+            Some(format!("{}({})", event.name, values.collect::<Vec<_>>().join(", ")))
+        });
+        known.unwrap_or_else(|| {
+            let topics: Vec<_> = log.topics.iter().map(|topic| bytes(topic.as_slice())).collect();
+            format!("[{}] {}", topics.join(", "), bytes(&log.data))
+        })
+    }
+
+    fn values(&self, inputs: &[Param], values: &[DynSolValue]) -> String {
+        let named = inputs.iter().zip(values).map(|(input, value)| match input.name.as_str() {
+            "" => self.value(value),
+            name => format!("{name}: {}", self.value(value)),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
+    fn value(&self, value: &DynSolValue) -> String {
+        let list = |values: &[DynSolValue]| values.iter().map(|value| self.value(value)).collect::<Vec<_>>().join(", ");
+        match value {
+            DynSolValue::Bool(value) => value.to_string(),
+            DynSolValue::Int(value, _) => value.to_string(),
+            DynSolValue::Uint(value, _) => value.to_string(),
+            DynSolValue::Address(address) => self.name(address),
+            DynSolValue::FixedBytes(word, size) => bytes(&word[..*size]),
+            DynSolValue::Function(function) => bytes(function.as_slice()),
+            DynSolValue::Bytes(data) => bytes(data),
+            DynSolValue::String(text) => format!("{text:?}"),
+            DynSolValue::Array(values) | DynSolValue::FixedArray(values) => format!("[{}]", list(values)),
+            DynSolValue::Tuple(values) => format!("({})", list(values)),
+        }
+    }
+}
+
+/// As hexadecimal, long ones cut.
+fn bytes(data: &[u8]) -> String {
+    const SHOWN: usize = 68;
+    if data.len() <= SHOWN {
+        return Bytes::copy_from_slice(data).to_string();
+    }
+    format!("{}… ({} bytes)", Bytes::copy_from_slice(&data[..SHOWN]), data.len())
+}

@@ -1,0 +1,324 @@
+//! An in-memory chain.
+
+use crate::book::Book;
+use crate::contract::Contract;
+use crate::creation;
+use crate::gas::GasReport;
+use crate::outcome::{Failed, Sent};
+use crate::tree::tell;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_sol_types::{SolCall, SolType, SolValue, abi::token::TokenSeq};
+use corniche_state::{Changes, EmptyState, Overlay, StateView};
+use corniche_types::{Account, KECCAK_EMPTY};
+use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
+use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
+use std::sync::{Arc, OnceLock};
+
+/// Inputs, outputs and logs of a transaction that are kept for its tree.
+const TRACED: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
+
+/// Accounts, contracts and a clock. A clone is a snapshot: what happens to one happens to no other.
+#[derive(Clone)]
+pub struct Chain {
+    vm: Vm,
+    changes: Changes,
+    block: BlockEnv,
+    gas_price: u128,
+    book: Book,
+    gas: GasReport,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Chain {
+    /// A chain without contracts. Its clock begins on 1 January 2030.
+    ///
+    /// # Panics
+    /// When this machine cannot run the virtual machine at all.
+    pub fn new() -> Self {
+        // One for all tests of a process: its address space is large.
+        static VM: OnceLock<Vm> = OnceLock::new();
+        let vm = VM.get_or_init(|| Vm::new(&VmConfig::default(), Arc::new(NoCache)).expect("a virtual machine"));
+        let block = BlockEnv {
+            chain_id: 31_337,
+            number: 1,
+            timestamp: 1_893_456_000,
+            base_fee: 1_000_000_000,
+            coinbase: Address::repeat_byte(0xfe),
+            gas_limit: 100_000_000,
+            randomness: keccak256("1"),
+        };
+        let (changes, book, gas) = (Changes::default(), Book::default(), GasReport::default());
+        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas }
+    }
+
+    /// The account of this name, which owns a million coins when it is first asked for.
+    pub fn account(&mut self, name: &str) -> Address {
+        let address = Address::from_word(keccak256(name));
+        if self.state().account(&address).is_none() {
+            self.set_balance(address, U256::from(10).pow(U256::from(24)));
+        }
+        self.book.label(address, name);
+        address
+    }
+
+    /// What traces call an account.
+    pub fn label(&mut self, address: Address, name: &str) {
+        self.book.label(address, name);
+    }
+
+    /// Tells traces the interface of contracts that other contracts make of this code.
+    pub fn knows(&mut self, contract: &Contract) {
+        let compressed = creation::compressed(&contract.wasm).unwrap_or_default();
+        for stored in [&contract.wasm[..], &compressed] {
+            self.book.code(keccak256(stored), &contract.name, &contract.abi);
+        }
+    }
+
+    /// Who the next transaction is from.
+    pub fn by(&mut self, from: Address) -> By<'_> {
+        let gas = self.block.gas_limit;
+        By { chain: self, from, value: U256::ZERO, gas }
+    }
+
+    /// What a function answers, asked by nobody in particular.
+    ///
+    /// # Panics
+    /// When it does not answer: with its calls. [`By::call`] returns that instead.
+    pub fn view<C: SolCall>(&self, contract: Address, call: C) -> C::Return {
+        self.ask(Address::ZERO, contract, U256::ZERO, self.block.gas_limit, call).unwrap_or_else(|failed| panic!("{failed:?}"))
+    }
+
+    pub fn balance(&self, account: Address) -> U256 {
+        self.account_of(&account).balance
+    }
+
+    pub fn nonce(&self, account: Address) -> u64 {
+        self.account_of(&account).nonce
+    }
+
+    /// Whether there is code.
+    pub fn is_contract(&self, account: Address) -> bool {
+        self.account_of(&account).has_code()
+    }
+
+    /// A contract's storage, for tests that look below its interface.
+    pub fn storage(&self, contract: Address, slot: B256) -> B256 {
+        self.state().storage(&contract, &slot)
+    }
+
+    pub fn set_balance(&mut self, account: Address, wei: U256) {
+        let account_now = Account { balance: wei, ..self.account_of(&account) };
+        self.changes.accounts.insert(account, Some(account_now));
+    }
+
+    pub fn set_storage(&mut self, contract: Address, slot: B256, value: B256) {
+        self.changes.storage.insert((contract, slot), value);
+    }
+
+    /// Seconds, as the next block will have them.
+    pub fn time(&self) -> u64 {
+        self.block.timestamp
+    }
+
+    pub fn height(&self) -> u64 {
+        self.block.number
+    }
+
+    /// Lets so many seconds go by.
+    pub fn advance(&mut self, seconds: u64) {
+        self.block.timestamp = self.block.timestamp.saturating_add(seconds);
+    }
+
+    /// Makes so many empty blocks, a second apart.
+    pub fn mine(&mut self, blocks: u64) {
+        for _ in 0..blocks {
+            self.end_block();
+        }
+    }
+
+    /// From now on a gas costs this many wei, which senders pay; at least the base fee, 10⁹. Until then it costs nothing.
+    pub fn gas_price(&mut self, wei: u128) {
+        self.gas_price = wei;
+    }
+
+    /// What transactions used so far, by contract and function.
+    pub fn gas(&self) -> &GasReport {
+        &self.gas
+    }
+
+    /// Whatever traces call things.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    fn state(&self) -> Overlay<'_> {
+        Overlay { base: &EmptyState, changes: &self.changes }
+    }
+
+    fn account_of(&self, account: &Address) -> Account {
+        let nothing = Account { code_hash: KECCAK_EMPTY, ..Account::default() };
+        self.state().account(account).unwrap_or(nothing)
+    }
+
+    fn end_block(&mut self) {
+        self.block.number += 1;
+        self.block.timestamp += 1;
+        self.block.randomness = keccak256(self.block.randomness);
+    }
+
+    fn ask<C: SolCall>(&self, from: Address, to: Address, value: U256, gas: u64, call: C) -> Result<C::Return, Failed> {
+        let call_data = Call { from, to: Some(to), value, input: call.abi_encode().into(), gas, ..Call::default() };
+        let (outcome, trace, _) = self.run(&call_data);
+        // Nobody keeps what it did, so what it met is only met here.
+        let mut book = self.book.clone();
+        meet(&mut book, &self.state(), trace.as_deref());
+        read::<C>(&book, outcome, trace).map(|sent| sent.output)
+    }
+
+    fn run(&self, call: &Call) -> (CallOutcome, Option<Box<TraceFrame>>, Changes) {
+        let mut trace = Trace::new(TRACED);
+        let (outcome, changes) = self.vm.simulate(&self.state(), &self.block, call, Some(&mut trace));
+        (outcome, trace.into_parts().0.map(Box::new), changes)
+    }
+
+    /// A transaction, in a block of its own.
+    fn transact(&mut self, call: &Call) -> (CallOutcome, Option<Box<TraceFrame>>) {
+        let (outcome, trace, changes) = self.run(call);
+        self.changes.merge(changes);
+        let view = Overlay { base: &EmptyState, changes: &self.changes };
+        meet(&mut self.book, &view, trace.as_deref());
+        self.end_block();
+        (outcome, trace)
+    }
+}
+
+/// Notes the interfaces of all accounts that a run came by.
+fn meet(book: &mut Book, view: &dyn StateView, frame: Option<&TraceFrame>) {
+    let Some(frame) = frame else { return };
+    if let Some(account) = view.account(&frame.to) {
+        book.met(frame.to, account.code_hash);
+    }
+    for call in &frame.calls {
+        meet(book, view, Some(call));
+    }
+}
+
+fn failed(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Failed {
+    let told = match &trace {
+        Some(root) => tell(book, root),
+        // It did not even begin.
+        None => format!("{}\n", outcome.end.reason().unwrap_or_else(|| "failed".into())),
+    };
+    Failed { end: outcome.end, data: outcome.output, gas_used: outcome.gas_used, trace, told }
+}
+
+/// Decoded, if it went well.
+fn read<C: SolCall>(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Result<Sent<C::Return>, Failed> {
+    if outcome.end != End::Success {
+        return Err(failed(book, outcome, trace));
+    }
+    match C::abi_decode_returns(&outcome.output) {
+        Ok(output) => Ok(Sent { output, gas_used: outcome.gas_used, logs: outcome.logs, trace }),
+        Err(error) => {
+            let wrong = format!("it returned {}, which is not what {} returns: {error}\n", outcome.output, C::SIGNATURE);
+            let mut failed = failed(book, outcome, trace);
+            failed.told.push_str(&wrong);
+            Err(failed)
+        }
+    }
+}
+
+/// A transaction being put together.
+pub struct By<'a> {
+    chain: &'a mut Chain,
+    from: Address,
+    value: U256,
+    gas: u64,
+}
+
+impl By<'_> {
+    /// Sends so many wei with it.
+    pub fn value(mut self, wei: impl Into<U256>) -> Self {
+        self.value = wei.into();
+        self
+    }
+
+    /// Its gas limit; a block's unless said otherwise.
+    pub fn gas(mut self, limit: u64) -> Self {
+        self.gas = limit;
+        self
+    }
+
+    /// Deploys a contract, its constructor run with these arguments: a tuple, or `()` for none.
+    pub fn deploy<A: SolValue>(self, contract: &Contract, arguments: A) -> Result<Address, Failed>
+    where
+        for<'a> <A::SolType as SolType>::Token<'a>: TokenSeq<'a>,
+    {
+        self.deploy_traced(contract, arguments).map(|sent| sent.output)
+    }
+
+    /// The same, with what it cost and did.
+    pub fn deploy_traced<A: SolValue>(self, contract: &Contract, arguments: A) -> Result<Sent<Address>, Failed>
+    where
+        for<'a> <A::SolType as SolType>::Token<'a>: TokenSeq<'a>,
+    {
+        let arguments = match arguments.abi_encode_params() {
+            // No bytes at all would mean that no constructor runs.
+            none if none.is_empty() && contract.abi.constructor().is_some() => Some(CONSTRUCTOR_SELECTOR.to_vec()),
+            none if none.is_empty() => None,
+            some => Some(some),
+        };
+        let data = match &arguments {
+            Some(arguments) => creation::with_arguments(&contract.wasm, arguments),
+            None => creation::compressed(&contract.wasm),
+        };
+        let data: Bytes = data.unwrap_or_else(|error| panic!("{}: {error}", contract.name)).into();
+        self.chain.knows(contract);
+        let call = Call { to: None, input: data, ..self.envelope() };
+        let (outcome, trace) = self.chain.transact(&call);
+        match outcome.contract_address.filter(|_| outcome.end == End::Success) {
+            Some(address) => {
+                self.chain.gas.add(format!("{}: deployment", contract.name), outcome.gas_used);
+                Ok(Sent { output: address, gas_used: outcome.gas_used, logs: outcome.logs, trace })
+            }
+            None => Err(failed(&self.chain.book, outcome, trace)),
+        }
+    }
+
+    /// Sends a transaction that calls a function.
+    pub fn send<C: SolCall>(self, to: Address, call: C) -> Result<Sent<C::Return>, Failed> {
+        let call = Call { to: Some(to), input: call.abi_encode().into(), ..self.envelope() };
+        let (outcome, trace) = self.chain.transact(&call);
+        let sent = read::<C>(&self.chain.book, outcome, trace);
+        if let Ok(sent) = &sent {
+            let function = C::SIGNATURE.split('(').next().unwrap_or_default();
+            self.chain.gas.add(format!("{}.{function}", self.chain.book.name(&to)), sent.gas_used);
+        }
+        sent
+    }
+
+    /// Sends wei, or any bytes.
+    pub fn send_raw(self, to: Address, input: impl Into<Bytes>) -> Result<Sent<Bytes>, Failed> {
+        let call = Call { to: Some(to), input: input.into(), ..self.envelope() };
+        let (outcome, trace) = self.chain.transact(&call);
+        if outcome.end != End::Success {
+            return Err(failed(&self.chain.book, outcome, trace));
+        }
+        Ok(Sent { output: outcome.output, gas_used: outcome.gas_used, logs: outcome.logs, trace })
+    }
+
+    /// What a function would answer; nothing of it remains.
+    pub fn call<C: SolCall>(self, to: Address, call: C) -> Result<C::Return, Failed> {
+        self.chain.ask(self.from, to, self.value, self.gas, call)
+    }
+
+    fn envelope(&self) -> Call {
+        let gas_price = self.chain.gas_price;
+        Call { from: self.from, value: self.value, gas: self.gas, gas_price, max_gas_price: gas_price, ..Call::default() }
+    }
+}

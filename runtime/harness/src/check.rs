@@ -1,0 +1,163 @@
+//! Would a module deploy, and if not, what is to be done about it.
+
+use crate::{Chain, Contract, creation};
+use corniche_abi::ENTRYPOINT_EXPORT;
+use corniche_vm::wasm::validate::{self, ValidationError};
+use std::collections::BTreeMap;
+use wasmparser::{Parser, Payload};
+
+/// A module that deploys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployable {
+    /// Bytes, as a transaction carries it: less than [`corniche_types::MAX_TRANSACTION_BYTES`] with its arguments.
+    pub compressed: usize,
+    /// Bytes, unpacked: at most [`validate::MAX_MODULE_BYTES`].
+    pub unpacked: usize,
+    /// Of a creation that runs no constructor.
+    pub deployment_gas: u64,
+    /// Pages of 64 KiB that it starts with. Each costs 250 gas a call.
+    pub pages: u32,
+    pub functions: u32,
+    /// Host calls by module.
+    pub imports: BTreeMap<String, Vec<String>>,
+}
+
+/// A module that does not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct Refused {
+    /// In the words of the receipt that its deployment would have.
+    pub fault: String,
+    /// What an author does about it.
+    pub mend: String,
+}
+
+/// Deploys it on a chain of its own.
+pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
+    if !wasm.starts_with(b"\0asm") {
+        let mend = "build it with `cargo build --release --target wasm32-unknown-unknown` and take the .wasm file; creation data and text format are not modules";
+        return Err(Refused { fault: "not a WebAssembly module: it does not begin with \\0asm".into(), mend: mend.into() });
+    }
+    let checked = validate::check(wasm).map_err(|error| Refused { mend: mend(&error), fault: error.to_string() })?;
+    let compressed = creation::compressed(wasm).map_err(|error| Refused { fault: error.to_string(), mend: SMALLER.into() })?;
+    let mut chain = Chain::new();
+    let author = chain.account("author");
+    let deployed = chain.by(author).deploy_traced(&Contract::new("contract", wasm.to_vec()), ());
+    let deployed = deployed.map_err(|failed| Refused { fault: failed.to_string(), mend: SMALLER.into() })?;
+    Ok(Deployable {
+        compressed: compressed.len(),
+        unpacked: wasm.len(),
+        deployment_gas: deployed.gas_used,
+        pages: checked.initial_pages,
+        functions: checked.defined_functions,
+        imports: imports(wasm),
+    })
+}
+
+const SMALLER: &str = "make it smaller: `opt-level = \"z\"`, `lto = true`, `codegen-units = 1`, `panic = \"abort\"` and `strip = true` in [profile.release], \
+    fewer dependencies, wasm-opt -Oz; or split it into several contracts";
+
+/// By the kind of fault, and for the few kinds with many causes by what it names.
+fn mend(error: &ValidationError) -> String {
+    match error {
+        ValidationError::TooLarge { .. } => SMALLER.into(),
+        ValidationError::Malformed(_) => {
+            "the file is damaged, or written for a feature this chain does not have: build it again with plain `cargo build --release --target wasm32-unknown-unknown`, \
+             without -C target-feature and without post-processing"
+                .into()
+        }
+        ValidationError::Instruction { reason, .. } | ValidationError::Feature(reason) => feature(reason),
+        ValidationError::Function { reason, .. } | ValidationError::Type { reason, .. } => function(reason),
+        ValidationError::Limit { what, .. } => limit(what),
+        ValidationError::UnknownImport { module, .. } => import(module),
+        ValidationError::WrongImport { .. } => {
+            "declare it as expected: the table of host calls is in sdk/abi, and stylus-sdk has them right; a declaration by hand is easily one argument off".into()
+        }
+        ValidationError::Export(name, _) if *name == ENTRYPOINT_EXPORT => {
+            "#[entrypoint] of stylus-sdk on the contract's storage makes it; by hand: #[no_mangle] pub extern \"C\" fn user_entrypoint(length: usize) -> usize. \
+             A library without it needs crate-type = [\"lib\", \"cdylib\"] to be a contract"
+                .into()
+        }
+        ValidationError::Export(..) => "rustc exports it by itself; do not pass --import-memory, and do not strip exports".into(),
+        ValidationError::Segment(_) => "it was made by hand or by a broken tool: data and elements are active, have constant offsets and lie within memory and table".into(),
+    }
+}
+
+fn feature(reason: &str) -> String {
+    let has = |word: &str| reason.contains(word);
+    if has("float") {
+        "compute with whole numbers (fixed point: amounts in the smallest unit, rates in parts of 10^18). If it is a dependency's, the function's name says whose: build with \
+         strip = \"debuginfo\" to see it, and leave that dependency out or switch its float features off"
+    } else if has("SIMD") {
+        "build without -C target-feature=+simd128 and without target-cpu=native, and switch SIMD features of dependencies off"
+    } else if has("thread") || has("atomic") {
+        "build without -C target-feature=+atomics; a contract runs alone"
+    } else if has("reference") {
+        "build with -C target-feature=-reference-types; hand-written tables of externref have no place here"
+    } else if has("tail") {
+        "build without -C target-feature=+tail-call"
+    } else if has("exception") {
+        "build with panic = \"abort\" and without -C target-feature=+exception-handling"
+    } else if has("multi-value") {
+        "build without -C target-feature=+multivalue; return several values through memory"
+    } else if has("bulk memory") {
+        "segments that are copied when running come with shared memory: build with plain `cargo build`, without -C link-arg=--shared-memory"
+    } else if has("memory64") {
+        "build for wasm32, not wasm64"
+    } else if has("multi-memory") || has("memor") {
+        "one memory, exported as `memory`: rustc makes exactly that"
+    } else if has("start") {
+        "leave it out: nothing runs before a call. What has to be set up belongs into a constructor"
+    } else {
+        "build with plain `cargo build --release --target wasm32-unknown-unknown`: integers, sign extension, memory.copy and memory.fill are what runs here"
+    }
+    .into()
+}
+
+fn function(reason: &str) -> String {
+    if ["local", "operand", "frame", "branch", "instruction", "nest", "parameter", "block"]
+        .iter()
+        .any(|word| reason.contains(word))
+        && !["float", "SIMD", "reference", "multi-value"].iter().any(|word| reason.contains(word))
+    {
+        return "the function is too large for one: split it, put #[inline(never)] on parts of it, or build with opt-level = \"z\", which inlines less".into();
+    }
+    feature(reason)
+}
+
+fn limit(what: &str) -> String {
+    match what {
+        what if what.contains("page") => {
+            "give it a smaller stack, which is most of it: -C link-arg=-zstack-size=65536 in RUSTFLAGS or build.rustflags; large static arrays belong into storage".into()
+        }
+        what if what.contains("import") || what.contains("export") => "leave out what is not used: #[no_mangle] and pub extern functions are exported".into(),
+        _ => SMALLER.into(),
+    }
+}
+
+fn import(module: &str) -> String {
+    match module {
+        "env" => "something was declared and not linked: a C function, or an `extern` block without #[link(wasm_import_module = \"…\")]. Look for it with \
+                  `cargo tree`, or leave the dependency out"
+            .into(),
+        "wbg" | "__wbindgen_placeholder__" | "__wbindgen_externref_xform__" => {
+            "it is wasm-bindgen's, for browsers: switch the features off that bring it (getrandom's `wasm_js`, chrono's `wasmbind`, `js-sys`)".into()
+        }
+        "wasi_snapshot_preview1" | "wasi_unstable" => "it was built for wasm32-wasip1: build for wasm32-unknown-unknown".into(),
+        "console" | "debug" => "it is for debugging on chains that have it: build without stylus-sdk's `debug` feature and without the console! macro".into(),
+        "vm_hooks" | "corniche" => "the name is not in the table of sdk/abi: compare the spelling, or use stylus-sdk 0.9 or 0.10".into(),
+        _ => "this chain offers the modules `vm_hooks` and `corniche` only".into(),
+    }
+}
+
+/// Of a module that was checked.
+fn imports(wasm: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let mut imports = BTreeMap::<String, Vec<String>>::new();
+    for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+        let Payload::ImportSection(section) = payload else { continue };
+        for import in section.into_imports().map_while(Result::ok) {
+            imports.entry(import.module.into()).or_default().push(import.name.into());
+        }
+    }
+    imports
+}

@@ -1,0 +1,121 @@
+//! A contract as it is deployed: its module, and what its interface calls things.
+//!
+//! The one place here that touches the world: a test's contract is built by `cargo` when the test asks for it.
+#![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
+
+use alloy_json_abi::JsonAbi;
+use alloy_primitives::Bytes;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs};
+
+/// A module and its ABI.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    pub name: String,
+    pub wasm: Bytes,
+    /// Empty when nobody knows it: calls are then shown by their selectors.
+    pub abi: JsonAbi,
+}
+
+/// Why there is no contract.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{} is not an ABI: {error}", path.display())]
+    NotAnAbi { path: PathBuf, error: serde_json::Error },
+    #[error("cannot run cargo: {0}")]
+    NoCargo(std::io::Error),
+    #[error("{} does not build for wasm32-unknown-unknown:\n{errors}", manifest.display())]
+    DoesNotBuild { manifest: PathBuf, errors: String },
+    #[error("{} builds no .wasm: its [lib] needs crate-type = [\"lib\", \"cdylib\"]", .0.display())]
+    NoModule(PathBuf),
+}
+
+impl Contract {
+    pub fn new(name: &str, wasm: impl Into<Bytes>) -> Self {
+        Self { name: name.into(), wasm: wasm.into(), abi: JsonAbi::new() }
+    }
+
+    /// An ABI as text: the bare array, or an object with it under `abi`.
+    pub fn with_abi(mut self, json: &str) -> Result<Self, serde_json::Error> {
+        let mut value: Value = serde_json::from_str(json)?;
+        self.abi = serde_json::from_value(value.get_mut("abi").map(Value::take).unwrap_or(value))?;
+        Ok(self)
+    }
+
+    /// A module from a file, with the `abi.json` beside it if there is one.
+    pub fn open(wasm: &Path) -> Result<Self, ContractError> {
+        let name = wasm.file_stem().unwrap_or_default().to_string_lossy();
+        Self::new(&name, read(wasm)?).with_abi_of(wasm.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// The contract that the crate under test is, built as it is deployed: `cargo build --release --target wasm32-unknown-unknown`.
+    ///
+    /// # Panics
+    /// When it does not build, or outside of `cargo test`: for tests, which have nothing else to do then.
+    pub fn in_this_crate() -> Self {
+        let folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo test says where the crate is");
+        Self::in_crate(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The contract that the crate in a folder is. Built once in a process; `abi.json` beside its `Cargo.toml` is its ABI.
+    pub fn in_crate(folder: &Path) -> Result<Self, ContractError> {
+        static BUILT: Mutex<BTreeMap<PathBuf, Contract>> = Mutex::new(BTreeMap::new());
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(contract) = built.get(folder) {
+            return Ok(contract.clone());
+        }
+        let contract = Self::open_in(folder, &build(folder)?)?;
+        built.insert(folder.into(), contract.clone());
+        Ok(contract)
+    }
+
+    fn open_in(folder: &Path, wasm: &Path) -> Result<Self, ContractError> {
+        let name = wasm.file_stem().unwrap_or_default().to_string_lossy();
+        Self::new(&name, read(wasm)?).with_abi_of(folder)
+    }
+
+    fn with_abi_of(self, folder: &Path) -> Result<Self, ContractError> {
+        let path = folder.join("abi.json");
+        let Ok(json) = fs::read_to_string(&path) else { return Ok(self) };
+        self.with_abi(&json).map_err(|error| ContractError::NotAnAbi { path, error })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ContractError> {
+    fs::read(path).map_err(|error| ContractError::Unreadable { path: path.into(), error })
+}
+
+/// Where the module lies afterwards.
+fn build(folder: &Path) -> Result<PathBuf, ContractError> {
+    let manifest = folder.join("Cargo.toml");
+    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--lib", "--release", "--target", "wasm32-unknown-unknown", "--message-format=json-render-diagnostics"])
+        .arg("--manifest-path")
+        .arg(&manifest)
+        // Those of the test's own build are not the module's.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(ContractError::NoCargo)?;
+    if !built.status.success() {
+        return Err(ContractError::DoesNotBuild { manifest, errors: String::from_utf8_lossy(&built.stderr).into_owned() });
+    }
+    let manifest = manifest.canonicalize().unwrap_or(manifest);
+    String::from_utf8_lossy(&built.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest))
+        .filter_map(|message| {
+            let files = message["filenames"].as_array()?;
+            files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(PathBuf::from)
+        })
+        .next_back()
+        .ok_or(ContractError::NoModule(manifest))
+}

@@ -1,0 +1,52 @@
+//! A contract's real WebAssembly in `cargo test`, on the virtual machine that nodes run.
+//!
+//! ```no_run
+//! use alloy_sol_types::sol;
+//! use corniche_harness::{Chain, Contract, U256};
+//!
+//! sol! {
+//!     function transfer(address to, uint256 value) returns (bool);
+//!     function balanceOf(address account) returns (uint256);
+//!     event Transfer(address indexed from, address indexed to, uint256 value);
+//!     error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed);
+//! }
+//!
+//! let mut chain = Chain::new();
+//! let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
+//! let token = Contract::in_this_crate();
+//! let token = chain.by(alice).deploy(&token, ("Cornice", "CRN", U256::from(1_000))).unwrap();
+//!
+//! let sent = chain.by(alice).send(token, transferCall { to: bob, value: U256::from(10) }).unwrap();
+//! assert!(sent.output);
+//! assert_eq!(sent.events::<Transfer>()[0].to, bob);
+//!
+//! let refused = chain.by(bob).send(token, transferCall { to: alice, value: U256::from(11) }).unwrap_err();
+//! let error: ERC20InsufficientBalance = refused.error().unwrap();
+//! assert_eq!(error.needed, U256::from(11));
+//! assert_eq!(chain.view(token, balanceOfCall { account: bob }), U256::from(10));
+//! ```
+//!
+//! Each [`send`](By::send) is a transaction in a block of its own, a second after the one before. Nobody pays for gas unless
+//! [`Chain::gas_price`] says so; gas is counted as on the chain. A [`Chain`] is a value: [`Clone`] is a snapshot, and many tests or
+//! property cases start from clones of one that was prepared.
+//!
+//! What did not work is told as its calls: `unwrap` on a [`Failed`] prints who called what with which arguments, the gas of each
+//! frame, the events and the errors, in the words of the contracts' ABIs.
+
+mod book;
+mod chain;
+mod check;
+mod contract;
+pub mod creation;
+mod gas;
+mod outcome;
+mod tree;
+
+pub use alloy_primitives::{Address, B256, Bytes, U256};
+pub use book::Book;
+pub use chain::{By, Chain};
+pub use check::{Deployable, Refused, check};
+pub use contract::{Contract, ContractError};
+pub use gas::{GasReport, GasUsed};
+pub use outcome::{Failed, Sent};
+pub use tree::tell;

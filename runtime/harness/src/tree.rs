@@ -1,0 +1,85 @@
+//! A run as a tree of calls, for people.
+//!
+//! ```text
+//! [38,206] alice → exchange.swap(amount: 100)
+//! ├─ [12,031] token.transferFrom(from: alice, to: exchange, value: 100) → true
+//! │  · Transfer(from: alice, to: exchange, value: 100)
+//! └─ [2,410] vault.pay(to: alice, value: 96)
+//!    ✗ InsufficientBalance(account: vault, have: 12)
+//! ✗ InsufficientBalance(account: vault, have: 12)
+//! ```
+
+use crate::book::Book;
+use corniche_vm::{End, Ending, FrameKind, TraceFrame};
+use std::fmt::Write;
+
+/// The frame with all it called, a line each; gas in brackets is the frame's with those below it.
+pub fn tell(book: &Book, root: &TraceFrame) -> String {
+    let mut out = String::new();
+    let head = format!("{} → {}", book.name(&root.from), line(book, root));
+    let _ = writeln!(out, "{head}");
+    below(book, root, "", &mut out);
+    out
+}
+
+fn below(book: &Book, frame: &TraceFrame, margin: &str, out: &mut String) {
+    let mut logs = frame.logs.iter().peekable();
+    let ended = ending(book, frame);
+    for (position, call) in frame.calls.iter().enumerate() {
+        while let Some(log) = logs.next_if(|log| log.position <= position) {
+            let _ = writeln!(out, "{margin}· {}", book.log(&log.log));
+        }
+        let last = position + 1 == frame.calls.len() && logs.peek().is_none() && ended.is_none();
+        let (branch, beside) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let _ = writeln!(out, "{margin}{branch}{}", line(book, call));
+        below(book, call, &format!("{margin}{beside}"), out);
+    }
+    for log in logs {
+        let _ = writeln!(out, "{margin}· {}", book.log(&log.log));
+    }
+    if let Some(ended) = ended {
+        let _ = writeln!(out, "{margin}✗ {ended}");
+    }
+}
+
+fn line(book: &Book, frame: &TraceFrame) -> String {
+    let gas = grouped(frame.gas_used);
+    let to = book.name(&frame.to);
+    let value = if frame.value.is_zero() { String::new() } else { format!(" with {} wei", frame.value) };
+    if frame.kind.is_create() {
+        return format!("[{gas}] new {to}{value} ({} bytes of creation data)", frame.input.len());
+    }
+    let how = match frame.kind {
+        FrameKind::StaticCall => "static ",
+        FrameKind::DelegateCall => "delegate ",
+        FrameKind::Call | FrameKind::Create | FrameKind::Create2 => "",
+    };
+    let called = if frame.input.is_empty() { to } else { format!("{to}.{}", book.call(&frame.to, &frame.input)) };
+    let answered = if frame.ending.is_success() { book.output(&frame.to, &frame.input, &frame.output) } else { String::new() };
+    let arrow = if answered.is_empty() { "" } else { " → " };
+    format!("[{gas}] {how}{called}{value}{arrow}{answered}")
+}
+
+/// What went wrong; `None` where nothing did.
+fn ending(book: &Book, frame: &TraceFrame) -> Option<String> {
+    match &frame.ending {
+        Ending::Ran(End::Success) => None,
+        Ending::Ran(End::Revert) => Some(book.error(&frame.to, &frame.output)),
+        Ending::Ran(end) => Some(end.reason().unwrap_or_else(|| "failed".into())),
+        Ending::TooDeep => Some("too many calls inside each other".into()),
+        Ending::Unaffordable => Some(format!("{} does not have {} wei", book.name(&frame.from), frame.value)),
+    }
+}
+
+/// 38206 as 38,206.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
