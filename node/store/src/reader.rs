@@ -358,8 +358,14 @@ impl Shared {
         meta: Meta,
         certified: Option<Arc<Certificate>>,
     ) {
-        self.remembered().forget_above(head.height());
+        let height = head.height();
         self.window_mut().take_back(end, head, meta, certified);
+        self.forget_above(height);
+    }
+
+    /// Once the window and the index have no more of these blocks, and once more when the log has none.
+    pub(crate) fn forget_above(&self, height: Height) {
+        self.remembered().forget_above(height);
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
@@ -379,6 +385,8 @@ fn height_in(payload: &[u8]) -> Option<Height> {
 struct Remembered {
     blocks: VecDeque<(Height, Arc<StoredBlock>, usize)>,
     bytes: usize,
+    /// How often blocks were taken off the chain.
+    times_back: u64,
 }
 
 impl Remembered {
@@ -389,9 +397,14 @@ impl Remembered {
     fn forget_above(&mut self, height: Height) {
         self.blocks.retain(|(known, ..)| *known <= height);
         self.bytes = self.blocks.iter().map(|(.., bytes)| bytes).sum();
+        self.times_back += 1;
     }
 
-    fn put(&mut self, block: Arc<StoredBlock>, bytes: usize) {
+    /// Unless the chain went back after `times_back` was read: what was read since may not be of this chain.
+    fn put(&mut self, block: Arc<StoredBlock>, bytes: usize, times_back: u64) {
+        if times_back != self.times_back {
+            return;
+        }
         self.blocks.push_back((block.height(), block, bytes));
         self.bytes += bytes;
         while self.blocks.len() > REMEMBERED_BLOCKS || self.bytes > REMEMBERED_BYTES {
@@ -431,13 +444,17 @@ impl Reader {
         if height == Height(0) {
             return Some(self.shared.genesis.clone());
         }
-        if let Some(block) = self.shared.remembered().get(height) {
-            return Some(block);
-        }
+        let times_back = {
+            let remembered = self.shared.remembered();
+            if let Some(block) = remembered.get(height) {
+                return Some(block);
+            }
+            remembered.times_back
+        };
         let payload = self.shared.old_record(height)?;
         let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else { return None };
         let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
-        self.shared.remembered().put(block.clone(), payload.len());
+        self.shared.remembered().put(block.clone(), payload.len(), times_back);
         Some(block)
     }
 
@@ -562,5 +579,46 @@ impl Reader {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader").field("head", &self.head().height()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(height: u64) -> Arc<StoredBlock> {
+        let resume = corniche_types::Resume::default();
+        let ordering = corniche_types::OrderingRecord {
+            engine: String::new(),
+            epoch: Default::default(),
+            committee_hash: B256::ZERO,
+            next_committee_hash: B256::ZERO,
+            first_commit: Default::default(),
+            last_commit: Default::default(),
+            last_commit_consumed: 0,
+            leader: Default::default(),
+            time: Default::default(),
+            randomness: B256::ZERO,
+            batches: Vec::new(),
+            transactions_hash: B256::ZERO,
+            skipped: Vec::new(),
+            resume_hash: resume.hash(),
+        };
+        let block = Block { header: Header { number: height, ..Header::default() }, ordering, ordered: Vec::new() };
+        let changes = corniche_state::Changes::default();
+        Arc::new(StoredBlock::new(Arc::new(CommittedBlock { block, receipts: Vec::new(), changes, resume })))
+    }
+
+    /// Whoever reads a block from the log while it is taken off the chain must not leave it behind for others.
+    #[test]
+    fn a_block_that_was_read_before_the_chain_went_back_is_not_remembered_after() {
+        let mut remembered = Remembered::default();
+        remembered.put(block(7), 10, 0);
+        let seen = remembered.times_back;
+        remembered.forget_above(Height(5));
+        remembered.put(block(6), 10, seen);
+        assert!(remembered.get(Height(6)).is_none() && remembered.get(Height(7)).is_none() && remembered.bytes == 0);
+        remembered.put(block(6), 10, remembered.times_back);
+        assert!(remembered.get(Height(6)).is_some());
     }
 }

@@ -243,6 +243,7 @@ impl Store {
         undoing.begin(&self.shared.directory, self.shared.options.sync)?;
         self.shared.take_back(&undoing, before).map_err(state)?;
         undoing.cut(&mut self.blocks)?;
+        self.shared.forget_above(to);
         Undoing::end(&self.shared.directory, self.shared.options.sync)?;
         self.head = (to, self.reader().head().hash);
         self.resumes_after = resume.index;
