@@ -102,8 +102,12 @@ fn move_to<'t>(
     height: Height,
     root: B256,
 ) -> Result<&'t Tree, RpcError> {
+    // A chain that went back may have another block there, or none.
+    let stands = |from: Height, tree: &Tree| node.backend.block(from).is_some_and(|at| at.header.state_root == tree.root());
     let way = match held {
-        Some((from, _)) if from.0.abs_diff(height.0) <= BLOCKS => between(node, view, *from, height).ok(),
+        Some((from, tree)) if from.0.abs_diff(height.0) <= BLOCKS && stands(*from, tree) => {
+            between(node, view, *from, height).ok()
+        }
         _ => None,
     };
     let way = match way {
