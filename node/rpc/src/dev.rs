@@ -53,8 +53,9 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
         }
         Method::HardhatReset | Method::AnvilReset => {
             check_reset(params)?;
+            dev.order(DevOrder::Reset).await?;
             impersonated(node).clear();
-            DevOrder::Reset
+            return done();
         }
         Method::EvmSetAutomine => DevOrder::Automine(params.at_most(1)?.required(0)?),
         Method::EvmSetIntervalMining => DevOrder::Interval { ms: params.at_most(1)?.required::<Count>(0)?.0 },
@@ -92,19 +93,25 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
     done()
 }
 
-/// viem names an empty fork where nothing is to be forked.
+/// viem names an empty fork where nothing is to be forked. Hardhat names it as `forking`, anvil also as it is.
 fn check_reset(params: &Params<'_>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Forking {
-        json_rpc_url: Option<String>,
-    }
-    #[derive(Deserialize)]
     struct How {
-        forking: Option<Forking>,
+        forking: Option<Box<How>>,
+        json_rpc_url: Option<serde_json::Value>,
+        block_number: Option<serde_json::Value>,
     }
-    let forks = params.at_most(1)?.optional::<How>(0)?.and_then(|how| how.forking?.json_rpc_url);
-    forks.map_or(Ok(()), |url| Err(Reason::NotObeyed.with(format!("no chain is forked here, not {url} either"))))
+    let mut next = params.at_most(1)?.optional::<How>(0)?.map(Box::new);
+    while let Some(how) = next {
+        if let Some(said) = how.json_rpc_url.or(how.block_number) {
+            return Err(
+                Reason::NotObeyed.with(format!("no chain is forked here, not {said} either; a reset goes back to the genesis"))
+            );
+        }
+        next = how.forking;
+    }
+    Ok(())
 }
 
 fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError> {
