@@ -303,6 +303,81 @@ fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
     assert_eq!(quantity(&node.pay(&accounts[1], NOBODY)["blockNumber"]), height + 1);
 }
 
+/// Without end there is something under way on such a chain, and yet there are moments in which nothing is.
+#[test]
+fn a_snapshot_waits_neither_for_what_comes_by_itself_nor_for_what_is_sent_meanwhile() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    node.call("evm_setIntervalMining", json!([1]));
+    for _ in 0..5 {
+        let snapshot = node.call("evm_snapshot", json!([]));
+        node.pay(&accounts[0], NOBODY);
+        assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    }
+    let height = node.height();
+    assert!((0..20_000).any(|_| node.height() > height), "blocks come by themselves again");
+    node.call("evm_setIntervalMining", json!([0]));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for from in &accounts[1..4] {
+            let (node, over) = (&node, &over);
+            scope.spawn(move || {
+                let payment = json!([{"from": from, "to": NOBODY, "value": "0x1", "gas": "0x5208"}]);
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Refused when the chain goes back meanwhile.
+                    node.answer("eth_sendTransaction", &payment);
+                }
+            });
+        }
+        for round in 0..5 {
+            let snapshot = node.call("evm_snapshot", json!([]));
+            if round % 2 == 0 {
+                assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+            }
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(node.pay(&accounts[0], STRANGER)["status"], json!("0x1"));
+}
+
+#[test]
+fn whoever_asked_to_go_back_may_go_away_meanwhile() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    for round in 0..4 {
+        let snapshot = json!([node.call("evm_snapshot", json!([]))]);
+        // Going back has blocks to wait for.
+        drop(node.ask("hardhat_mine", &json!(["0x7d0"])));
+        let back = node.ask("evm_revert", &snapshot);
+        // Each a moment in which it may get further.
+        (0..round * 5).for_each(|_| _ = node.height());
+        drop(back);
+        // After what was asked before.
+        node.call("evm_revert", snapshot);
+        assert_eq!(node.call("hardhat_getAutomine", json!([])), json!(true));
+        assert_eq!(node.pay(&accounts[0], NOBODY)["status"], json!("0x1"), "round {round}");
+    }
+}
+
+#[test]
+fn proofs_are_of_the_chain_that_there_is() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    let proof = |account: &str| node.call("eth_getProof", json!([account, [], "latest"]));
+    node.pay(&accounts[0], NOBODY);
+    let snapshot = node.call("evm_snapshot", json!([]));
+    node.pay(&accounts[0], NOBODY);
+    assert_eq!(proof(NOBODY)["balance"], json!("0x2"));
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    // A block of the same height.
+    node.pay(&accounts[1], STRANGER);
+    let told = [NOBODY, STRANGER].map(|account| proof(account)["balance"].clone());
+    assert_eq!(told, [json!("0x1"), json!("0x1")]);
+    node.call("hardhat_reset", json!([]));
+    node.pay(&accounts[1], STRANGER);
+    assert_eq!(proof(NOBODY)["balance"], json!("0x0"));
+}
+
 #[test]
 fn a_reset_begins_again_at_the_genesis() {
     let directory = tempfile::tempdir().unwrap();
@@ -328,11 +403,21 @@ fn a_reset_begins_again_at_the_genesis() {
         assert_eq!(quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"]), 1);
         assert!(node.time(1) < ahead, "the clock is that of now");
     }
-    let refused = node.error("hardhat_reset", json!([{"forking": {"jsonRpcUrl": "http://localhost:1"}}]));
-    assert!(refused.0 == -32000 && refused.1.contains("no chain is forked"), "{refused:?}");
-    assert_eq!(node.height(), 1);
+    let fork = json!({"jsonRpcUrl": "http://localhost:1"});
+    let forks = [json!({"forking": fork}), fork, json!({"forking": {"blockNumber": 3}}), json!({"blockNumber": "0x3"})];
+    for (method, fork) in
+        ["hardhat_reset", "anvil_reset"].into_iter().flat_map(|method| forks.iter().map(move |fork| (method, fork)))
+    {
+        let refused = node.error(method, json!([fork]));
+        assert!(refused.0 == -32000 && refused.1.contains("no chain is forked"), "{fork}: {refused:?}");
+        assert_eq!(node.height(), 1);
+    }
     drop(node);
+    // A reset that was killed at its end.
+    let old = directory.path().join("data.old/blocks");
+    std::fs::create_dir_all(&old).unwrap();
     let node = Node::on(directory.path());
+    assert!(!old.exists());
     assert_eq!((node.height(), quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"])), (1, 2));
 }
 

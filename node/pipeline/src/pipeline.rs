@@ -195,7 +195,7 @@ impl Pipeline {
         // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
         let following = self.mode == Mode::Following && self.is_idle() && self.follower.target() > self.planned;
         let follow = following.then(|| self.follower.deadline(self.planned.next())).flatten();
-        let dev = self.dev.as_ref().and_then(Dev::deadline);
+        let dev = self.dev.as_ref().filter(|_| !self.awaits_quiet()).and_then(Dev::deadline);
         [engine, patience, follow, self.announce_at, self.forwarding_deadline(), dev].into_iter().flatten().min()
     }
 
@@ -227,7 +227,8 @@ impl Pipeline {
     /// Runs every stage until nothing moves.
     fn settle(&mut self, now: TimestampMs) {
         self.pool.tick(now);
-        if let Some(dev) = &mut self.dev {
+        let awaits_quiet = self.awaits_quiet();
+        if let Some(dev) = self.dev.as_mut().filter(|_| !awaits_quiet) {
             dev.tick(now);
         }
         while self.drain_engine(now) {}

@@ -79,10 +79,11 @@ pub enum Output {
         reply: u64,
         result: Result<Option<B256>, &'static str>,
     },
-    /// [`DevOrder::Quiet`]: no block is under way. The chain's clock is this.
+    /// [`DevOrder::Quiet`]: no block is under way. The chain's clock is this, and this its newest block.
     Quiet {
         reply: u64,
         clock: Clock,
+        height: Height,
     },
     Send {
         to: NodeKey,

@@ -13,7 +13,7 @@ use super::{
     inbox::Received,
     journal::Journal,
     mirror::Mirror,
-    shared::{Shared, count},
+    shared::{Shared, Still, count},
 };
 use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
@@ -114,7 +114,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
         }
         let now = clock::now();
         let timeout = pipeline.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now.0)));
-        let input = match ports.shared.inbox.receive(timeout) {
+        let input = match ports.shared.inbox.receive(timeout, !pipeline.awaits_quiet()) {
             Received::Item(input) => input,
             Received::TimedOut => Input::Deadline,
             Received::Closed => return,
@@ -163,9 +163,9 @@ impl Ports {
                 let result = result.map(|block| block.unwrap_or_default());
                 shared.answer(reply, result.map_err(|why| corniche_api::Reason::NotObeyed.with(why)));
             }
-            Output::Quiet { reply, clock } => {
-                let pool = shared.mirror.all().iter().map(|waiting| waiting.transaction().raw().clone()).collect();
-                *shared.quiet.lock().expect("invariant: nobody panics while holding the clock") = Some((clock, pool));
+            Output::Quiet { reply, clock, height } => {
+                let still = Still { height, clock, pool: shared.mirror.by_arrival() };
+                *shared.quiet.lock().expect("invariant: nobody panics while holding the clock") = Some(still);
                 shared.answer(reply, Ok(B256::ZERO));
             }
             Output::Send { to, message } => self.send(to, &message),

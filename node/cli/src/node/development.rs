@@ -10,23 +10,23 @@ use super::{
     clock,
     journal::Journal,
     open::run_chain,
-    shared::Shared,
+    shared::{Shared, Still},
 };
 use crate::genesis::dev_accounts;
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::EthereumKey;
-use corniche_pipeline::dev::{Clock, DevOrder as Order, Dropped, MOST_BLOCKS, Start, Word};
+use corniche_pipeline::dev::{DevOrder as Order, Dropped, MOST_BLOCKS, Start, Word};
 use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, DropOrder, Reverted};
 use corniche_state::{Changes, StateView};
-use corniche_store::{Reader, Recovered};
-use corniche_types::{B256, Bytes, Height, TimestampMs, keccak256};
+use corniche_store::{Reader, Recovered, Store};
+use corniche_types::{B256, Bytes, Height, Resume, TimestampMs, keccak256};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
     collections::VecDeque,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -37,6 +37,9 @@ use tokio::sync::Mutex;
 
 /// Most snapshots kept; older ones are forgotten.
 const MOST_SNAPSHOTS: usize = 10_000;
+
+/// Most bytes of waiting transactions that they hold together; the newest one holds its own in any case.
+const MOST_POOLED_BYTES: usize = 64 << 20;
 
 /// A chain and its threads.
 pub struct Running {
@@ -55,27 +58,68 @@ pub struct Running {
 
 struct Inner {
     threads: Vec<JoinHandle<()>>,
-    /// By name.
-    snapshots: VecDeque<Snapshot>,
-    next_snapshot: u64,
+    snapshots: Snapshots,
     interval_ms: u64,
     /// An engine may have to deliver again what it had ordered before the process ended; what was ordered since, comes after that.
     has_caught_up: bool,
+    /// The threads ended for good.
+    over: bool,
 }
 
-/// A chain as it was when nothing was under way.
+/// A chain as it was.
 struct Snapshot {
     name: u64,
-    height: Height,
-    clock: Clock,
     skipped: u64,
-    /// What waited for a block.
-    pool: Vec<Bytes>,
+    still: Still,
+}
+
+impl Snapshot {
+    fn bytes(&self) -> usize {
+        self.still.pool.iter().map(|raw| raw.len() + size_of::<Bytes>()).sum()
+    }
+}
+
+#[derive(Default)]
+struct Snapshots {
+    /// By name.
+    kept: VecDeque<Snapshot>,
+    bytes: usize,
+    newest: u64,
+}
+
+impl Snapshots {
+    /// Names it; older ones make room.
+    fn keep(&mut self, still: Still, skipped: u64) -> u64 {
+        self.newest += 1;
+        let snapshot = Snapshot { name: self.newest, skipped, still };
+        self.bytes += snapshot.bytes();
+        self.kept.push_back(snapshot);
+        while self.kept.len() > MOST_SNAPSHOTS || (self.bytes > MOST_POOLED_BYTES && self.kept.len() > 1) {
+            let oldest = self.kept.pop_front();
+            self.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
+        }
+        self.newest
+    }
+
+    fn place(&self, name: u64) -> Option<usize> {
+        self.kept.binary_search_by_key(&name, |snapshot| snapshot.name).ok()
+    }
+
+    /// Uses up the one at a place and all later ones.
+    fn take(&mut self, place: usize) -> Option<Snapshot> {
+        self.bytes -= self.kept.range(place..).map(Snapshot::bytes).sum::<usize>();
+        self.kept.drain(place..).next()
+    }
+
+    fn clear(&mut self) {
+        self.kept.clear();
+        self.bytes = 0;
+    }
 }
 
 impl Running {
     pub fn new(site: Site, shared: Arc<Shared>, view: Arc<Views>, vm: Vm, threads: Vec<JoinHandle<()>>) -> Self {
-        let inner = Inner { threads, snapshots: VecDeque::new(), next_snapshot: 1, interval_ms: 0, has_caught_up: false };
+        let inner = Inner { threads, snapshots: Snapshots::default(), interval_ms: 0, has_caught_up: false, over: false };
         let (automine, skipped) = (AtomicBool::new(true), AtomicU64::new(0));
         let started = keccak256([u64::from(std::process::id()).to_be_bytes(), clock::now().0.to_be_bytes()].concat());
         let begun = AtomicU64::new(0);
@@ -86,7 +130,9 @@ impl Running {
     pub async fn stop(&self) {
         // Before the lock, which whoever waits for an answer may hold.
         self.shared.dismiss();
-        self.end_threads(&mut *self.inner.lock().await);
+        let mut inner = self.inner.lock().await;
+        inner.over = true;
+        self.end_threads(&mut inner);
     }
 
     fn end_threads(&self, inner: &mut Inner) {
@@ -111,7 +157,7 @@ impl Running {
     }
 
     /// Waits until nothing is under way: with automine, until everything that can be in a block is in one.
-    async fn quiet(&self) -> Result<(Clock, Vec<Bytes>), RpcError> {
+    async fn quiet(&self) -> Result<Still, RpcError> {
         self.order(Order::Quiet).await?;
         let said = self.shared.quiet.lock().ok().and_then(|mut quiet| quiet.take());
         said.ok_or_else(|| RpcError::internal("a quiet chain did not say what time it is"))
@@ -129,54 +175,57 @@ impl Running {
     }
 
     async fn snapshot(&self, inner: &mut Inner) -> Result<u64, RpcError> {
-        let (clock, pool) = self.quiet().await?;
-        let name = inner.next_snapshot;
-        inner.next_snapshot += 1;
-        if inner.snapshots.len() == MOST_SNAPSHOTS {
-            inner.snapshots.pop_front();
-        }
-        let (height, skipped) = (self.view.now().reader.head().height(), self.skipped.load(Ordering::Relaxed));
-        inner.snapshots.push_back(Snapshot { name, height, clock, skipped, pool });
-        Ok(name)
+        let still = self.quiet().await?;
+        Ok(inner.snapshots.keep(still, self.skipped.load(Ordering::Relaxed)))
     }
 
     /// 1 when there was such a snapshot. It is used up, and so are later ones.
     async fn revert(&self, inner: &mut Inner, name: u64) -> Result<u64, RpcError> {
-        let Ok(place) = inner.snapshots.binary_search_by_key(&name, |snapshot| snapshot.name) else { return Ok(0) };
-        let Some(snapshot) = inner.snapshots.drain(place..).next() else { return Ok(0) };
+        let Some(place) = inner.snapshots.place(name) else { return Ok(0) };
+        if let Err(error) = self.hold_still(inner.has_caught_up).await {
+            // Nothing happened: blocks are made as before. An error says again what the first one said.
+            let _ = self.order(Order::Automine(self.automine.load(Ordering::Relaxed))).await;
+            let _ = self.order(Order::Interval { ms: inner.interval_ms }).await;
+            return Err(error);
+        }
+        inner.has_caught_up = true;
+        let Some(snapshot) = inner.snapshots.take(place) else { return Ok(0) };
+        let to = snapshot.still.height;
+        let gone = tokio::task::block_in_place(|| self.go_back(inner, snapshot));
+        gone.map(|()| 1).map_err(|error| self.fail(inner, &format!("the chain could not go back to block {to}: {error:#}")))
+    }
+
+    /// The node ends: nobody knows which chain it has.
+    fn fail(&self, inner: &mut Inner, reason: &str) -> RpcError {
+        inner.over = true;
+        self.shared.halt(reason.into());
+        RpcError::internal(reason)
+    }
+
+    /// Nothing is under way, and nothing will be.
+    async fn hold_still(&self, has_caught_up: bool) -> Result<(), RpcError> {
         self.order(Order::Interval { ms: 0 }).await?;
         self.order(Order::Automine(false)).await?;
-        if !std::mem::replace(&mut inner.has_caught_up, true) {
+        if !has_caught_up {
             self.order(Order::Set(Vec::new())).await?;
         }
-        self.quiet().await?;
-        let to = snapshot.height;
-        match tokio::task::block_in_place(|| self.go_back(inner, snapshot)) {
-            Ok(()) => Ok(1),
-            Err(error) => {
-                let reason = format!("the chain could not go back to block {to}: {error:#}");
-                self.shared.halt(reason.clone());
-                Err(RpcError::internal(reason))
-            }
-        }
+        self.quiet().await.map(|_| ())
     }
 
     fn go_back(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
-        let Snapshot { height: to, clock, skipped, pool, .. } = snapshot;
+        let Snapshot { skipped, still: Still { height: to, clock, pool }, .. } = snapshot;
         self.shared.keep_store.store(true, Ordering::Relaxed);
         self.end_threads(inner);
         self.shared.keep_store.store(false, Ordering::Relaxed);
         let left = self.shared.left.lock().ok().and_then(|mut left| left.take());
         let mut store = left.context("its last store was not left behind")?;
         let (view, reader) = (self.view.now(), store.reader());
-        let above = (to.0 + 1..=reader.head().height().0).filter_map(|height| reader.block(Height(height)));
-        let removed =
-            above.map(|stored| Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))).collect();
+        let removed = removed(&reader, to);
         let resume = self.shared.resume.lock().map(|resume| resume.clone()).unwrap_or_default();
         let then = view.state.at(to).with_context(|| format!("the state of block {to} is not kept"))?;
         let before = before(&reader, to, &then);
         drop(then);
-        store.take_back(to, &resume, &before)?;
+        take_back(&mut store, &self.site.data, to, &resume, &before)?;
         anyhow::ensure!(view.state.take_back(to), "its state is not in memory");
         let head = reader.head();
         anyhow::ensure!(view.tree.apply(to, &before) == head.header().state_root, "its state is another one");
@@ -196,7 +245,6 @@ impl Running {
         let (automine, interval) = (self.automine.load(Ordering::Relaxed), inner.interval_ms);
         let start = Start { clock: Some(clock), automine, interval };
         let chain = self.site.ready(store, recovered, Some(self.vm.clone()), start)?;
-        Journal::remove(&self.site.data)?;
         self.shared.say_base_fee(clock.next.base_fee);
         self.begin(inner, chain, pool, Reverted { to, removed });
         Ok(())
@@ -205,24 +253,18 @@ impl Running {
     /// Back to the genesis: in a new data directory, for nothing of the old one is needed.
     async fn reset(&self, inner: &mut Inner) -> Result<u64, RpcError> {
         inner.snapshots.clear();
-        tokio::task::block_in_place(|| self.begin_again(inner)).map(|()| 0).map_err(|error| {
-            let reason = format!("the chain could not begin again: {error:#}");
-            self.shared.halt(reason.clone());
-            RpcError::internal(reason)
-        })
+        let begun = tokio::task::block_in_place(|| self.begin_again(inner));
+        begun.map(|()| 0).map_err(|error| self.fail(inner, &format!("the chain could not begin again: {error:#}")))
     }
 
     fn begin_again(&self, inner: &mut Inner) -> anyhow::Result<()> {
         self.end_threads(inner);
-        let reader = self.view.now().reader.clone();
-        let blocks = (1..=reader.head().height().0).filter_map(|height| reader.block(Height(height)));
-        let removed =
-            blocks.map(|stored| Arc::new(ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()))).collect();
-        let old = self.site.data.with_extension("old");
+        let removed = removed(&self.view.now().reader, Height(0));
+        let old = old(&self.site.data);
         remove(&old)?;
         fs::rename(&self.site.data, &old).with_context(|| format!("cannot rename {}", self.site.data.display()))?;
         let chain = self.site.open(false, Some(self.vm.clone()))?;
-        remove(&old)?;
+        tidy(&self.site.data);
         self.skipped.store(0, Ordering::Relaxed);
         self.automine.store(true, Ordering::Relaxed);
         self.shared.say_base_fee(None);
@@ -244,6 +286,9 @@ impl Running {
     async fn obey(&self, order: DevOrder) -> Result<u64, RpcError> {
         // One after the other: what is waited for must not be taken back meanwhile.
         let mut inner = self.inner.lock().await;
+        if inner.over {
+            return Err(Reason::NotAccepting.with("the node is stopping"));
+        }
         match order {
             DevOrder::Mine { blocks, .. } if blocks > MOST_BLOCKS => {
                 Err(Reason::NotObeyed.with(format!("at most {MOST_BLOCKS} blocks at once, not {blocks}")))
@@ -270,12 +315,14 @@ impl Running {
                 .await
             }
             DevOrder::Automine(automine) => {
+                let done = self.order(Order::Automine(automine)).await?;
                 self.automine.store(automine, Ordering::Relaxed);
-                self.order(Order::Automine(automine)).await
+                Ok(done)
             }
             DevOrder::Interval { ms } => {
+                let done = self.order(Order::Interval { ms }).await?;
                 inner.interval_ms = ms;
-                self.order(Order::Interval { ms }).await
+                Ok(done)
             }
             DevOrder::Snapshot => self.snapshot(&mut inner).await,
             DevOrder::Revert { id } => self.revert(&mut inner, id).await,
@@ -303,7 +350,11 @@ impl DevChain for Told {
 
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
         let running = self.0.clone();
-        Box::pin(async move { running.obey(order).await })
+        // Whoever asked may go away meanwhile; what was begun is ended all the same.
+        Box::pin(async move {
+            let obeying = tokio::spawn(async move { running.obey(order).await });
+            obeying.await.unwrap_or_else(|error| Err(RpcError::internal(format!("the order was not obeyed: {error}"))))
+        })
     }
 }
 
@@ -327,11 +378,142 @@ fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
     before
 }
 
+/// The blocks above `to` that somebody has to hear of: listeners were told logs, so those without any are not read.
+fn removed(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
+    let above = (to.0 + 1..=reader.head().height().0).map(Height);
+    let with_logs = above.filter(|height| reader.header(*height).is_some_and(|header| !header.logs_bloom.is_zero()));
+    let block =
+        |height| reader.block(height).map(|stored| ChainBlock::new(stored.block(), stored.hash, stored.receipts().to_vec()));
+    with_logs.filter_map(block).map(Arc::new).collect()
+}
+
+/// Takes blocks off the chain. What users had given to it is forgotten first: after a crash in the middle, transactions of the blocks that go
+/// would be admitted again.
+fn take_back(store: &mut Store, data: &Path, to: Height, resume: &Resume, before: &Changes) -> anyhow::Result<()> {
+    Journal::remove(data)?;
+    Ok(store.take_back(to, resume, before)?)
+}
+
+/// Where a data directory is while the chain begins again in a new one.
+fn old(data: &Path) -> PathBuf {
+    data.with_extension("old")
+}
+
+/// Removes what a reset left behind: nobody needs it, so it stops nobody either.
+pub fn tidy(data: &Path) {
+    if let Err(error) = remove(&old(data)) {
+        tracing::warn!("{error:#}");
+    }
+}
+
 fn remove(directory: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", directory.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::{genesis, transfer};
+    use corniche_pipeline::dev::Clock;
+    use corniche_store::{
+        Options, genesis_block,
+        probe::{Probe, Step},
+    };
+    use std::{io, sync::atomic::AtomicUsize};
+
+    /// Fails every step on disk from this one on.
+    struct PowerCut(AtomicUsize);
+
+    impl Probe for PowerCut {
+        fn before(&self, _: &Step<'_>) -> io::Result<()> {
+            let left = self.0.load(Ordering::Relaxed);
+            self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            if left == 0 { Err(io::Error::other("the power failed")) } else { Ok(()) }
+        }
+    }
+
+    fn open(data: &Path, probe: Option<Arc<PowerCut>>) -> Store {
+        let probe = probe.map(|probe| probe as Arc<dyn Probe>);
+        Store::open(data, &genesis(), Options { probe, ..Options::default() }).unwrap().0
+    }
+
+    /// Eight blocks, of which every third has logs.
+    fn sample(data: &Path) -> Store {
+        let mut store = open(data, None);
+        let mut block = genesis_block(&genesis());
+        block.changes = Changes::default();
+        for number in 1..=8 {
+            block.block.header.parent_hash = block.block.hash();
+            block.block.header.number = number;
+            block.block.header.logs_bloom.0.fill(u8::from(number % 3 == 0));
+            store.append_block(block.clone()).unwrap();
+        }
+        store.sync().unwrap();
+        store
+    }
+
+    #[test]
+    fn a_crash_while_it_goes_back_brings_nothing_of_what_goes_into_the_pool() {
+        let mut outcomes = [0, 0];
+        for step in 0.. {
+            let directory = tempfile::tempdir().unwrap();
+            let data = directory.path();
+            drop(sample(data));
+            // Executed, perhaps; a journal keeps it for a while.
+            Journal::open(data).0.add(&transfer(0, 1));
+            let probe = Arc::new(PowerCut(usize::MAX.into()));
+            let mut store = open(data, Some(probe.clone()));
+            probe.0.store(step, Ordering::Relaxed);
+            let taken = take_back(&mut store, data, Height(4), &Resume::default(), &Changes::default());
+            drop(store);
+            let store = open(data, None);
+            let went_back = store.reader().head().height() == Height(4);
+            assert!(!went_back || Journal::open(data).1.is_empty(), "{step}");
+            outcomes[usize::from(went_back)] += 1;
+            if taken.is_ok() {
+                assert!(went_back);
+                break;
+            }
+        }
+        assert!(outcomes[1] > 1, "some crashed after it was decided: {outcomes:?}");
+    }
+
+    #[test]
+    fn of_the_blocks_that_go_only_those_with_logs_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let reader = sample(directory.path()).reader();
+        let heights = |to| removed(&reader, Height(to)).iter().map(|block| block.height().0).collect::<Vec<_>>();
+        assert_eq!([heights(0), heights(3), heights(8)], [vec![3, 6], vec![6], vec![]]);
+    }
+
+    #[test]
+    fn snapshots_are_bounded_in_number_and_in_what_they_hold() {
+        let long = Bytes::from(vec![0; MOST_POOLED_BYTES / 3]);
+        let still = |pooled: usize| Still {
+            height: Height(1),
+            clock: Clock { time: TimestampMs(1), next: Default::default() },
+            pool: vec![long.clone(); pooled],
+        };
+        let mut snapshots = Snapshots::default();
+        let names = |snapshots: &Snapshots| snapshots.kept.iter().map(|kept| kept.name).collect::<Vec<_>>();
+        for pooled in [1, 0, 1, 1] {
+            snapshots.keep(still(pooled), 0);
+        }
+        assert_eq!(names(&snapshots), [2, 3, 4], "the oldest made room");
+        assert_eq!((snapshots.place(1), snapshots.take(1).unwrap().name), (None, 3));
+        assert_eq!(names(&snapshots), [2]);
+        snapshots.keep(still(2), 0);
+        assert_eq!(names(&snapshots), [2, 5], "what was used up is not counted any more");
+        snapshots.keep(still(9), 0);
+        assert_eq!(names(&snapshots), [6], "the newest stays in any case");
+        snapshots.clear();
+        assert_eq!(snapshots.keep(still(2), 0), 7, "a name is given once");
+        (0..MOST_SNAPSHOTS).for_each(|_| _ = snapshots.keep(still(0), 0));
+        assert_eq!((snapshots.kept.len(), snapshots.bytes), (MOST_SNAPSHOTS, 0));
     }
 }

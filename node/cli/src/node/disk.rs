@@ -164,11 +164,11 @@ mod tests {
         write_once(store(directory.path(), u64::MAX, 0), &shared);
         let refused = shared.submit(transfer(0, 1)).try_recv().unwrap().unwrap_err();
         assert!(refused.message.starts_with("node does not accept transactions now: the disk is nearly full"), "{refused}");
-        assert!(matches!(shared.inbox.receive(Some(Duration::ZERO)), Received::TimedOut), "the node goes on");
+        assert!(matches!(shared.inbox.receive(Some(Duration::ZERO), true), Received::TimedOut), "the node goes on");
         write_once(store(directory.path(), 0, 0), &shared);
         let mut waiting = shared.submit(transfer(0, 1));
         assert!(waiting.try_recv().is_err(), "it is admission's turn");
-        assert!(matches!(shared.inbox.receive(None), Received::Item(Input::Submit { .. })));
+        assert!(matches!(shared.inbox.receive(None, true), Received::Item(Input::Submit { .. })));
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let shared = Shared::new(10, 1);
         write_once(store(directory.path(), u64::MAX, u64::MAX), &shared);
-        assert!(matches!(shared.inbox.receive(None), Received::Closed));
+        assert!(matches!(shared.inbox.receive(None, true), Received::Closed));
         let reason = futures::executor::block_on(shared.halted());
         assert!(reason.contains("the disk is full"), "{reason}");
     }

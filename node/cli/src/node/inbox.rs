@@ -25,12 +25,13 @@ struct Queues<T> {
 }
 
 impl<T> Queues<T> {
-    fn next(&mut self) -> Option<T> {
-        self.answers.pop_front().or_else(|| self.messages.pop_front()).or_else(|| self.transactions.pop_front())
+    fn next(&mut self, transactions: bool) -> Option<T> {
+        let first = self.answers.pop_front().or_else(|| self.messages.pop_front());
+        first.or_else(|| if transactions { self.transactions.pop_front() } else { None })
     }
 
-    fn is_empty(&self) -> bool {
-        self.answers.is_empty() && self.messages.is_empty() && self.transactions.is_empty()
+    fn is_empty(&self, transactions: bool) -> bool {
+        self.answers.is_empty() && self.messages.is_empty() && (!transactions || self.transactions.is_empty())
     }
 }
 
@@ -67,19 +68,25 @@ impl<T> Inbox<T> {
 
     /// Adds a validator's message, or gives it back when there is no room.
     pub fn message(&self, item: T) -> Result<(), T> {
-        self.offer(item, |queues| &mut queues.messages)
+        self.offer(item, self.capacity, |queues| &mut queues.messages)
     }
 
     /// Adds a transaction, or gives it back when there is no room or nobody receives any more.
     pub fn transaction(&self, item: T) -> Result<(), T> {
-        self.offer(item, |queues| &mut queues.transactions)
+        self.offer(item, self.capacity, |queues| &mut queues.transactions)
     }
 
-    fn offer(&self, item: T, class: impl Fn(&mut Queues<T>) -> &mut VecDeque<T>) -> Result<(), T> {
+    /// Adds an order behind the transactions, or gives it back when nobody receives any more. Who gives orders waits for each, so there is room
+    /// for it however many transactions there are.
+    pub fn order(&self, item: T) -> Result<(), T> {
+        self.offer(item, usize::MAX, |queues| &mut queues.transactions)
+    }
+
+    fn offer(&self, item: T, capacity: usize, class: impl Fn(&mut Queues<T>) -> &mut VecDeque<T>) -> Result<(), T> {
         let mut queues = self.lock();
         let closed = queues.closed;
         let queue = class(&mut queues);
-        if closed || queue.len() >= self.capacity {
+        if closed || queue.len() >= capacity {
             return Err(item);
         }
         queue.push_back(item);
@@ -116,14 +123,14 @@ impl<T> Inbox<T> {
         self.arrived.notify_all();
     }
 
-    /// The next item, the first class first; waits at most `timeout`, or for ever when `None`.
-    pub fn receive(&self, timeout: Option<Duration>) -> Received<T> {
+    /// The next item, the first class first; waits at most `timeout`, or for ever when `None`. Without `transactions` these stay where they are.
+    pub fn receive(&self, timeout: Option<Duration>, transactions: bool) -> Received<T> {
         let mut queues = self.lock();
         loop {
             if queues.closed {
                 return Received::Closed;
             }
-            if let Some(item) = queues.next() {
+            if let Some(item) = queues.next(transactions) {
                 return Received::Item(item);
             }
             queues.waits = true;
@@ -133,7 +140,7 @@ impl<T> Inbox<T> {
                     let waited = self.arrived.wait_timeout(queues, timeout);
                     let (mut queues, result) = waited.expect("invariant: nobody panics while holding the inbox");
                     queues.waits = false;
-                    if result.timed_out() && queues.is_empty() && !queues.closed {
+                    if result.timed_out() && queues.is_empty(transactions) && !queues.closed {
                         return Received::TimedOut;
                     }
                     queues
@@ -152,16 +159,20 @@ mod tests {
         let inbox = Inbox::new(1);
         assert!(inbox.transaction("transaction").is_ok());
         assert_eq!(inbox.transaction("flood"), Err("flood"));
+        assert!(inbox.order("order").is_ok());
         assert!(inbox.message("message").is_ok());
         assert_eq!(inbox.message("another message"), Err("another message"));
         inbox.answer("durable");
-        for expected in ["durable", "message", "transaction"] {
-            assert!(matches!(inbox.receive(None), Received::Item(item) if item == expected), "{expected}");
+        for expected in ["durable", "message"] {
+            assert!(matches!(inbox.receive(None, false), Received::Item(item) if item == expected), "{expected}");
         }
-        assert!(matches!(inbox.receive(Some(Duration::ZERO)), Received::TimedOut));
+        assert!(matches!(inbox.receive(Some(Duration::ZERO), false), Received::TimedOut), "kept back");
+        assert!(matches!(inbox.receive(None, true), Received::Item("transaction")));
+        assert!(matches!(inbox.receive(None, true), Received::Item("order")));
+        assert!(matches!(inbox.receive(Some(Duration::ZERO), true), Received::TimedOut));
         inbox.close();
-        assert!(matches!(inbox.receive(None), Received::Closed));
-        assert_eq!([inbox.transaction("late"), inbox.message("late")], [Err("late"); 2]);
+        assert!(matches!(inbox.receive(None, true), Received::Closed));
+        assert_eq!([inbox.transaction("late"), inbox.message("late"), inbox.order("late")], [Err("late"); 3]);
         assert!(inbox.is_closed());
     }
 
@@ -170,7 +181,7 @@ mod tests {
     fn whoever_waits_is_woken() {
         let (there, back) = (Inbox::new(1), Inbox::new(1));
         let turn = |inbox: &Inbox<u32>, other: &Inbox<u32>, timeout: Option<Duration>| loop {
-            match inbox.receive(timeout) {
+            match inbox.receive(timeout, true) {
                 Received::Item(5_000) => return other.close(),
                 Received::Item(number) => other.answer(number + 1),
                 Received::TimedOut => {}

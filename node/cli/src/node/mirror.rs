@@ -4,7 +4,7 @@
 use corniche_api::{TransactionStatus, TransactionTimes};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::StateView;
-use corniche_types::{Address, B256, TimestampMs};
+use corniche_types::{Address, B256, Bytes, TimestampMs};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Mutex, MutexGuard},
@@ -25,6 +25,8 @@ pub struct Mirror {
 #[derive(Default)]
 struct Inner {
     transactions: BTreeMap<B256, Entry>,
+    /// Transactions that ever entered.
+    entered: u64,
     /// By sender and nonce: which transaction holds the place.
     nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
     /// How transactions left, newest last.
@@ -34,6 +36,8 @@ struct Inner {
 
 struct Entry {
     transaction: VerifiedTransaction,
+    /// How many had entered before it.
+    place: u64,
     received: TimestampMs,
     ordered: bool,
 }
@@ -61,7 +65,9 @@ impl Mirror {
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
         inner.nonces.entry(sender).or_default().insert(nonce, transaction.hash());
         inner.gone.remove(&transaction.hash());
-        inner.transactions.insert(transaction.hash(), Entry { transaction, received, ordered: false });
+        let place = inner.entered;
+        inner.entered += 1;
+        inner.transactions.insert(transaction.hash(), Entry { transaction, place, received, ordered: false });
     }
 
     /// Transactions stand in the agreed order.
@@ -158,6 +164,14 @@ impl Mirror {
         all
     }
 
+    /// All transactions in the order in which they came.
+    pub fn by_arrival(&self) -> Vec<Bytes> {
+        let inner = self.lock();
+        let mut entries: Vec<&Entry> = inner.transactions.values().collect();
+        entries.sort_by_key(|entry| entry.place);
+        entries.into_iter().map(|entry| entry.transaction.transaction().raw().clone()).collect()
+    }
+
     pub fn len(&self) -> usize {
         self.lock().transactions.len()
     }
@@ -223,6 +237,8 @@ mod tests {
         assert_eq!(nonces, (0..3 * READ_TOGETHER as u64).collect::<Vec<_>>());
         assert_eq!(mirror.of_sender(&sender).len(), nonces.len());
         assert!(mirror.of_sender(&Address::ZERO).is_empty());
+        let raw = |nonce| transfer(nonce, 1).transaction().raw().clone();
+        assert_eq!(mirror.by_arrival(), (0..3 * READ_TOGETHER as u64).rev().map(raw).collect::<Vec<_>>());
     }
 
     #[test]

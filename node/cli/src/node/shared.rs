@@ -47,6 +47,14 @@ pub fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
+/// A development chain as it is while nothing is under way.
+pub struct Still {
+    pub height: Height,
+    pub clock: Clock,
+    /// What waits for a block, by arrival.
+    pub pool: Vec<Bytes>,
+}
+
 /// What the threads and the RPC server share.
 pub struct Shared {
     pub inbox: Inbox<Input>,
@@ -71,8 +79,8 @@ pub struct Shared {
     /// The writer's store, once its thread has ended; wanted by a development chain that goes back.
     pub left: Mutex<Option<Store>>,
     pub keep_store: std::sync::atomic::AtomicBool,
-    /// What a development chain was like when it was quiet last: its clock, and what waited in the pool.
-    pub quiet: Mutex<Option<(Clock, Vec<Bytes>)>>,
+    /// What a development chain was like when it was quiet last.
+    pub quiet: Mutex<Option<Still>>,
     /// Set when the disk is nearly full: no transactions are taken any more.
     pub refusing: std::sync::atomic::AtomicBool,
 }
@@ -119,7 +127,10 @@ impl Shared {
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
         // Behind the transactions that came before it.
-        self.give(reply, Input::Dev { order, reply });
+        if self.inbox.order(Input::Dev { order, reply }).is_err() {
+            // There will be no answer.
+            self.waiting().remove(&reply);
+        }
         receiver
     }
 

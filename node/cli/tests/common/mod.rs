@@ -38,14 +38,19 @@ impl Node {
         Self::start(&["--data", data.to_str().unwrap()])
     }
 
-    pub fn answer(&self, method: &str, params: &Value) -> Value {
+    /// A connection on which the answer will come.
+    pub fn ask(&self, method: &str, params: &Value) -> TcpStream {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let mut stream = TcpStream::connect(&self.rpc).unwrap();
         let (host, length) = (&self.rpc, body.len());
         let head = "Content-Type: application/json\r\nConnection: close";
         write!(stream, "POST / HTTP/1.1\r\nHost: {host}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        stream
+    }
+
+    pub fn answer(&self, method: &str, params: &Value) -> Value {
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        self.ask(method, params).read_to_string(&mut answer).unwrap();
         let json = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
         serde_json::from_str(json).unwrap_or_else(|_| panic!("{method}: {answer}"))
     }

@@ -80,8 +80,15 @@ impl Pipeline {
         let is_quiet = self.wanted.is_some() && self.ordering.is_empty() && !self.builder.is_open() && self.is_idle();
         if is_quiet {
             let clock = dev.clock(now);
-            self.out.extend(std::mem::take(&mut self.awaiting_quiet).into_iter().map(|reply| Output::Quiet { reply, clock }));
+            let (replies, height) = (std::mem::take(&mut self.awaiting_quiet), self.appended);
+            self.out.extend(replies.into_iter().map(|reply| Output::Quiet { reply, clock, height }));
         }
+    }
+
+    /// Somebody waits until nothing is under way. What comes meanwhile would put that off again and again: no block is made by itself, and
+    /// whoever feeds the pipeline keeps users' inputs ([`Input::Submit`](crate::Input::Submit), [`Input::Dev`](crate::Input::Dev)) back.
+    pub fn awaits_quiet(&self) -> bool {
+        !self.awaiting_quiet.is_empty()
     }
 
     /// The pool looks again at accounts that were set.
