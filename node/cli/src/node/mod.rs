@@ -112,6 +112,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     };
     let place = args.data.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().into())).unwrap_or_default();
     let (genesis, keys) = dev_chain(&args, &place)?;
+    development::tidy(&place.join("data"));
     let config = NodeConfig {
         genesis: place.join("genesis.json"),
         keys: None,
@@ -146,14 +147,31 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     })
 }
 
+/// What `corniche dev` leaves in a directory of its own, last: all that is beside it, it made.
+const DEV_MARKER: &str = "DEV";
+
 /// The genesis and keys kept in `place`, or fresh ones.
 fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(corniche_types::Genesis, crate::keys::ValidatorKeys)> {
-    let (genesis_path, keys_path) = (place.join("genesis.json"), place.join("keys"));
-    if genesis_path.exists() {
+    let [genesis_path, keys_path, data, marker] = ["genesis.json", "keys", "data", DEV_MARKER].map(|name| place.join(name));
+    let refused = |why: String| Err(Failed::new(Exit::Failure, why).into());
+    if !marker.exists() {
+        // A validator's directory may look the same, and on this chain anybody may order that its data go.
+        if let Some(found) = [&genesis_path, &keys_path, &data].into_iter().find(|path| path.exists()) {
+            return refused(format!(
+                "{} is there and was not made by `corniche dev`, which may remove what is in its directory: give it another one. If an earlier \
+                 version of `corniche dev` made all of it, create an empty file {} and start again",
+                found.display(),
+                marker.display()
+            ));
+        }
+    } else if genesis_path.exists() {
         let genesis = genesis::load(&genesis_path)?;
+        if genesis.validators.len() != 1 {
+            let (path, validators) = (genesis_path.display(), genesis.validators.len());
+            return refused(format!("{path} is of a network of {validators} validators; a development chain has one"));
+        }
         if let Some(wanted) = args.chain_id.filter(|wanted| *wanted != genesis.chain_id) {
-            let message = format!("{} holds chain {}, not {wanted}", place.display(), genesis.chain_id);
-            return Err(Failed::new(Exit::Failure, message).into());
+            return refused(format!("{} holds chain {}, not {wanted}", place.display(), genesis.chain_id));
         }
         engines::expect(&genesis, args.engine.as_deref(), place)?;
         return Ok((genesis, crate::keys::ValidatorKeys::load(&keys_path)?));
@@ -170,6 +188,7 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     std::fs::write(&genesis_path, network.genesis.to_json())?;
     let keys = network.validators.into_iter().next().context("a network of one has one validator")?;
     keys.save(&keys_path)?;
+    std::fs::write(&marker, "made by corniche dev\n").with_context(|| format!("cannot write {}", marker.display()))?;
     Ok((network.genesis, keys))
 }
 
@@ -189,4 +208,47 @@ fn announce(json: bool, chain_id: u64, engine: &str, rpc: std::net::SocketAddr) 
         exit::result(format_args!("  {}  {}", account.address, account.secret));
     }
     exit::result("\nStop with Ctrl-C");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dev(place: &std::path::Path) -> Result<corniche_types::Genesis, String> {
+        #[derive(clap::Parser)]
+        struct Dev {
+            #[command(flatten)]
+            args: DevArgs,
+        }
+        let args = <Dev as clap::Parser>::parse_from(["corniche dev"]).args;
+        dev_chain(&args, place).map(|(genesis, _)| genesis).map_err(|error| error.to_string())
+    }
+
+    /// On a development chain anybody may order that its data go, and with a validator's data goes what it has signed.
+    #[test]
+    fn a_directory_that_dev_did_not_make_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own");
+        let genesis = dev(&own).unwrap();
+        assert_eq!(dev(&own).unwrap(), genesis, "its own is taken up");
+        std::fs::remove_file(own.join(DEV_MARKER)).unwrap();
+        assert!(dev(&own).unwrap_err().contains("was not made by `corniche dev`"));
+        std::fs::write(own.join(DEV_MARKER), "").unwrap();
+        assert_eq!(dev(&own).unwrap(), genesis, "as the refusal says");
+
+        // Of a validator, in any state of being set up.
+        for name in ["genesis.json", "keys", "data"] {
+            let place = directory.path().join(format!("with {name}"));
+            std::fs::create_dir_all(&place).unwrap();
+            let from = own.join(if name == "data" { "keys" } else { name });
+            std::fs::rename(&from, place.join(name)).unwrap();
+            let refusal = dev(&place).unwrap_err();
+            assert!(refusal.contains(&format!("{name} is there")) && refusal.contains("DEV"), "{refusal}");
+            assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "nothing was written");
+            std::fs::rename(place.join(name), &from).unwrap();
+        }
+        let spec = NetworkSpec { validators: 2, ..NetworkSpec::default() };
+        std::fs::write(own.join("genesis.json"), genesis::make_network(&spec).unwrap().genesis.to_json()).unwrap();
+        assert!(dev(&own).unwrap_err().contains("2 validators"));
+    }
 }
