@@ -145,7 +145,7 @@ impl Dev {
     }
 
     /// A block with these words is the newest.
-    pub fn appended(&mut self, ordered: &[OrderedTransaction]) {
+    pub fn executed(&mut self, ordered: &[OrderedTransaction]) {
         if self.base_fee.is_some() && self.next.base_fee.is_none() && base_fee(ordered).is_some() {
             self.base_fee = None;
         }
@@ -380,13 +380,13 @@ mod tests {
         assert_eq!((base_fee(&mined), super::randomness(&mined)), (Some(5), Some(randomness)));
         // What is sent meanwhile is measured by it, until the block is there.
         assert_eq!((dev.clock(NOW).next, dev.base_fee()), (Next::default(), Some(5)));
-        dev.appended(&ordered(setter));
+        dev.executed(&ordered(setter));
         assert_eq!(dev.base_fee(), Some(5));
         dev.take(NOW, DevOrder::BaseFee { wei: 6 }, 0).unwrap();
-        dev.appended(&mined);
+        dev.executed(&mined);
         assert_eq!(dev.base_fee(), Some(6), "said since");
         dev.batch(NOW, Some(Batch { bytes: batch::encode(&[vec![2; 100].into()]).unwrap() })).unwrap();
-        dev.appended(&mined);
+        dev.executed(&mined);
         assert_eq!(dev.base_fee(), None);
     }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Node, RECENT_STATES, genesis, transfer};
+use common::{Node, RECENT_STATES, genesis, transfer, transfer_for, user_number};
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, PeerMessage};
 use corniche_state::StateView;
 use corniche_types::Height;
@@ -27,6 +27,21 @@ fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
     node.finish_appends();
     assert_eq!(shares(&node), 1);
     assert!(node.pipeline.pool().get(&transfer(0).hash()).is_none());
+}
+
+/// A client may see a block, and what it says the next one costs, before the pipeline hears that it is durable.
+#[test]
+fn what_the_newest_block_costs_is_enough_before_it_is_durable() {
+    let mut node = Node::new(1, &genesis(1), Some(0));
+    node.slow_disk = true;
+    // The genesis' base fee has fallen since.
+    node.wait(600_000);
+    node.submit(transfer(0));
+    let base_fee = node.waiting_appends[0].block.header.base_fee_per_gas.unwrap();
+    assert!(base_fee < 1_000, "{base_fee}");
+    let cheap = transfer_for(&user_number(0), 0, u128::from(base_fee) + 1, 1);
+    node.submit(cheap.clone());
+    assert!(node.pipeline.pool().get(&cheap.hash()).is_some());
 }
 
 #[test]

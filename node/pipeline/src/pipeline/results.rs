@@ -43,6 +43,11 @@ impl Pipeline {
         self.executed = height;
         self.executed_hash = executed.hash;
         let committed = executed.committed;
+        // Known before the block is: whoever then offers what it says the next one costs is not refused by what the one before said.
+        self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
+        if let Some(dev) = &mut self.dev {
+            dev.executed(&committed.block.ordered);
+        }
         self.appending_info.insert(height, (executed.hash, executed.returned));
         self.appending.push_back(committed.clone());
         self.out.push_back(Output::Append(committed));
@@ -57,7 +62,6 @@ impl Pipeline {
             self.appended_resume = committed.resume.clone();
             self.progress = self.progress.max(committed.resume.index);
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
-            self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
             self.rotate(now, &committed.block.header);
             let executed: Vec<_> =
                 committed.receipts.iter().map(|receipt| (receipt.transaction_hash, receipt.sender)).collect();
@@ -65,9 +69,6 @@ impl Pipeline {
             let returned: Vec<_> =
                 returned.into_iter().filter(|(author, _)| Some(*author) == own).map(|(_, transaction)| transaction).collect();
             let executed = self.with_accounts_set(executed, &committed.block.ordered);
-            if let Some(dev) = &mut self.dev {
-                dev.appended(&committed.block.ordered);
-            }
             self.pool.on_block(&self.view(), self.base_fee(), &executed, &returned);
             self.answer_obeyed(&committed.block.ordered, hash);
             self.certifier.executed(height, hash);

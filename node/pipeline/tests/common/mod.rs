@@ -72,11 +72,16 @@ pub fn transfer(nonce: u64) -> VerifiedTransaction {
 }
 
 pub fn transfer_from(user: &EthereumKey, nonce: u64, tip: u128) -> VerifiedTransaction {
+    transfer_for(user, nonce, 100_000 * tip, tip)
+}
+
+/// One that offers so much for a gas, and so much of it to the proposer.
+pub fn transfer_for(user: &EthereumKey, nonce: u64, max_fee_per_gas: u128, tip: u128) -> VerifiedTransaction {
     let raw = user.sign(TxEip1559 {
         chain_id: CHAIN,
         nonce,
         gas_limit: 21_000,
-        max_fee_per_gas: 100_000 * tip,
+        max_fee_per_gas,
         max_priority_fee_per_gas: tip,
         to: TxKind::Call(Address::repeat_byte(0xaa)),
         value: U256::from(1),
