@@ -318,7 +318,7 @@ mod tests {
         }
         for probe in [
             "eth_fillTransaction",
-            "anvil_nodeInfo",
+            "anvil_autoImpersonateAccount",
             "eth_getAccountInfo",
             "eth_mining",
             "erigon_getHeaderByNumber",
