@@ -39,7 +39,7 @@ async fn blocks_have_the_fields_of_old_that_clients_insist_on() {
 #[tokio::test]
 async fn probes_for_other_nodes_methods_get_method_not_found() {
     let fixture = Fixture::start().await;
-    for probe in ["eth_fillTransaction", "anvil_nodeInfo", "eth_getAccountInfo", "eth_mining"] {
+    for probe in ["eth_fillTransaction", "anvil_autoImpersonateAccount", "eth_getAccountInfo", "eth_mining"] {
         let (code, message) = fixture.client.error(probe, json!([])).await;
         assert_eq!((code, message), (-32601, format!("the method {probe} does not exist/is not available")));
     }

@@ -22,7 +22,7 @@ const BODIES: &[(&str, i64)] = &[
     ("{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"eth_chainId\"}", -32600),
     ("{\"jsonrpc\":\"2.0\",\"id\":1}", -32600),
     ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_fillTransaction\",\"params\":[]}", -32601),
-    ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"anvil_nodeInfo\"}", -32601),
+    ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"anvil_autoImpersonateAccount\"}", -32601),
     ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\",\"params\":{\"a\":1}}", -32602),
     ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\",\"params\":[1]}", -32602),
     ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_getBalance\",\"params\":[]}", -32602),
