@@ -110,7 +110,9 @@ fn every_contract_runs_without_a_state_and_on_bare_wasmtime() {
             for company in ["alone", "besideBusyThread", "twoThreads"] {
                 let figures = &subject[company];
                 assert!(figures["microseconds"].as_f64().unwrap() > 0.0, "{subject:#}");
-                assert_eq!(figures["againstBare"] == 1.0, subject["name"] == "bare wasmtime", "{subject:#}");
+                // Another may take exactly as long.
+                let against = figures["againstBare"].as_f64().unwrap();
+                assert!(against > 0.0 && (against == 1.0 || subject["name"] != "bare wasmtime"), "{subject:#}");
             }
         }
     }
