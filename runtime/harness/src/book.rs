@@ -1,6 +1,7 @@
 //! What things are called: accounts by their labels, contracts' functions, events and errors by their ABIs.
 
-use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
+use crate::revert::Revert;
+use alloy_dyn_abi::{DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{JsonAbi, Param};
 use alloy_primitives::{Address, B256, Bytes};
 use corniche_types::Log;
@@ -73,25 +74,15 @@ impl Book {
 
     /// The reason in revert data: `Error(string)`, `Panic(uint256)`, an error of this or any other known contract, or its bytes.
     pub fn error(&self, by: &Address, data: &[u8]) -> String {
-        let Some((selector, body)) = data.split_first_chunk::<4>() else {
-            return if data.is_empty() { "without a reason".into() } else { bytes(data) };
-        };
-        let one = |kind: DynSolType| kind.abi_decode(body).ok();
-        let standard = match selector {
-            [0x08, 0xc3, 0x79, 0xa0] => one(DynSolType::String).and_then(|text| Some(format!("\"{}\"", text.as_str()?))),
-            [0x4e, 0x48, 0x7b, 0x71] => one(DynSolType::Uint(256)).map(|code| format!("panic {}", self.value(&code))),
-            _ => None,
-        };
         // A contract hands on what another refused with, whose names it does not have.
-        let interfaces = self.interfaces.get(by).into_iter().chain(self.interfaces.values());
-        let custom = || {
-            let mut errors = interfaces.flat_map(|abi| abi.errors()).filter(|error| error.selector() == *selector);
-            errors.find_map(|error| {
-                let values = error.abi_decode_input(body).ok()?;
-                Some(format!("{}({})", error.name, self.values(&error.inputs, &values)))
-            })
-        };
-        standard.or_else(custom).unwrap_or_else(|| bytes(data))
+        let interfaces = self.interfaces.get(by).into_iter().chain(self.interfaces.values()).map(|abi| &**abi);
+        match Revert::decode(data, interfaces) {
+            Some(Revert::Text(text)) => format!("\"{text}\""),
+            Some(Revert::Panic(code)) => format!("panic {}", self.value(&code)),
+            Some(Revert::Custom(error, values)) => format!("{}({})", error.name, self.values(&error.inputs, &values)),
+            None if data.is_empty() => "without a reason".into(),
+            None => bytes(data),
+        }
     }
 
     /// `Transfer(from: alice, to: bob, value: 10)`.

@@ -40,6 +40,7 @@ mod contract;
 pub mod creation;
 mod gas;
 mod outcome;
+mod revert;
 mod tree;
 
 pub use alloy_primitives::{Address, B256, Bytes, U256};
@@ -49,4 +50,5 @@ pub use check::{Deployable, Refused, check};
 pub use contract::{Contract, ContractError};
 pub use gas::{GasReport, GasUsed};
 pub use outcome::{Failed, Sent};
+pub use revert::Revert;
 pub use tree::tell;

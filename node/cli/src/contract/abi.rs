@@ -3,6 +3,7 @@
 use alloy_dyn_abi::{DynSolType, DynSolValue, FunctionExt, JsonAbiExt, Specifier};
 use alloy_json_abi::{Constructor, Function, JsonAbi, Param};
 use anyhow::{Context, bail, ensure};
+use corniche_harness::Revert;
 use corniche_types::{Bytes, keccak256};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
@@ -71,21 +72,16 @@ impl Interface {
 
     /// What revert data means: `Error(string)`, `Panic(uint256)`, an error of the ABI, or its bytes. `None` when empty.
     pub fn revert_reason(&self, data: &Bytes) -> Option<String> {
-        let (selector, body) = (data.get(..4)?, data.get(4..)?);
-        let one = |kind: DynSolType| kind.abi_decode(body).ok();
-        let known = match selector {
-            [0x08, 0xc3, 0x79, 0xa0] => one(DynSolType::String).and_then(|value| value.as_str().map(str::to_owned)),
-            [0x4e, 0x48, 0x7b, 0x71] => one(DynSolType::Uint(256)).map(|value| format!("panic {}", plain(&to_json(&value)))),
-            _ => self.custom_error(selector, body),
-        };
-        known.or_else(|| Some(data.to_string()))
-    }
-
-    fn custom_error(&self, selector: &[u8], body: &[u8]) -> Option<String> {
-        let error = self.0.errors().find(|error| error.selector() == selector)?;
-        let values = error.abi_decode_input(body).ok()?;
-        let values: Vec<_> = values.iter().map(|value| plain(&to_json(value))).collect();
-        Some(format!("{}({})", error.name, values.join(", ")))
+        data.get(..4)?;
+        Some(match Revert::decode(data, [&self.0]) {
+            Some(Revert::Text(text)) => text,
+            Some(Revert::Panic(code)) => format!("panic {}", plain(&to_json(&code))),
+            Some(Revert::Custom(error, values)) => {
+                let values: Vec<_> = values.iter().map(|value| plain(&to_json(value))).collect();
+                format!("{}({})", error.name, values.join(", "))
+            }
+            None => data.to_string(),
+        })
     }
 }
 
