@@ -277,12 +277,20 @@ impl By<'_> {
             Some(arguments) => creation::with_arguments(&contract.wasm, arguments),
             None => creation::compressed(&contract.wasm),
         };
-        let data: Bytes = data.unwrap_or_else(|error| panic!("{}: {error}", contract.name)).into();
-        self.chain.knows(contract);
-        let call = Call { to: None, input: data, ..self.envelope() };
+        self.create(contract, data.unwrap_or_else(|error| panic!("{}: {error}", contract.name)))
+    }
+
+    /// Sends creation data of a contract.
+    pub(crate) fn create(self, contract: &Contract, data: Vec<u8>) -> Result<Sent<Address>, Failed> {
+        let call = Call { to: None, input: data.into(), ..self.envelope() };
         let (outcome, trace) = self.chain.transact(&call);
         match outcome.contract_address.filter(|_| outcome.end == End::Success) {
             Some(address) => {
+                let code_hash = self.chain.account_of(&address).code_hash;
+                for hash in [code_hash, keccak256(&contract.wasm)] {
+                    self.chain.book.code(hash, &contract.name, &contract.abi);
+                }
+                self.chain.book.met(address, code_hash);
                 self.chain.gas.add(format!("{}: deployment", contract.name), outcome.gas_used);
                 Ok(Sent { output: address, gas_used: outcome.gas_used, logs: outcome.logs, trace })
             }

@@ -39,13 +39,14 @@ pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
         return Err(Refused { fault: "not a WebAssembly module: it does not begin with \\0asm".into(), mend: mend.into() });
     }
     let checked = validate::check(wasm).map_err(|error| Refused { mend: mend(&error), fault: error.to_string() })?;
-    let compressed = creation::compressed(wasm).map_err(|error| Refused { fault: error.to_string(), mend: SMALLER.into() })?;
-    let mut chain = Chain::new();
+    let too_large = |fault| Refused { fault, mend: SMALLER.into() };
+    let data = creation::compressed(wasm).map_err(|error| too_large(error.to_string()))?;
+    let (compressed, mut chain) = (data.len(), Chain::new());
     let author = chain.account("author");
-    let deployed = chain.by(author).deploy_traced(&Contract::new("contract", wasm.to_vec()), ());
-    let deployed = deployed.map_err(|failed| Refused { fault: failed.to_string(), mend: SMALLER.into() })?;
+    let deployed = chain.by(author).create(&Contract::new("contract", wasm.to_vec()), data);
+    let deployed = deployed.map_err(|failed| too_large(failed.to_string()))?;
     Ok(Deployable {
-        compressed: compressed.len(),
+        compressed,
         unpacked: wasm.len(),
         deployment_gas: deployed.gas_used,
         pages: checked.initial_pages,
@@ -83,35 +84,35 @@ fn mend(error: &ValidationError) -> String {
     }
 }
 
-fn feature(reason: &str) -> String {
-    let has = |word: &str| reason.contains(word);
-    if has("float") {
+/// What a refused feature is called by, and what brings it in. The first that fits.
+const FEATURES: [(&[&str], &str); 11] = [
+    (
+        &["float"],
         "compute with whole numbers (fixed point: amounts in the smallest unit, rates in parts of 10^18). If it is a dependency's, the function's name says whose: build with \
-         strip = \"debuginfo\" to see it, and leave that dependency out or switch its float features off"
-    } else if has("SIMD") {
-        "build without -C target-feature=+simd128 and without target-cpu=native, and switch SIMD features of dependencies off"
-    } else if has("thread") || has("atomic") {
-        "build without -C target-feature=+atomics; a contract runs alone"
-    } else if has("reference") {
-        "build with -C target-feature=-reference-types; hand-written tables of externref have no place here"
-    } else if has("tail") {
-        "build without -C target-feature=+tail-call"
-    } else if has("exception") {
-        "build with panic = \"abort\" and without -C target-feature=+exception-handling"
-    } else if has("multi-value") {
-        "build without -C target-feature=+multivalue; return several values through memory"
-    } else if has("bulk memory") {
-        "segments that are copied when running come with shared memory: build with plain `cargo build`, without -C link-arg=--shared-memory"
-    } else if has("memory64") {
-        "build for wasm32, not wasm64"
-    } else if has("multi-memory") || has("memor") {
-        "one memory, exported as `memory`: rustc makes exactly that"
-    } else if has("start") {
-        "leave it out: nothing runs before a call. What has to be set up belongs into a constructor"
-    } else {
-        "build with plain `cargo build --release --target wasm32-unknown-unknown`: integers, sign extension, memory.copy and memory.fill are what runs here"
-    }
-    .into()
+         strip = \"debuginfo\" to see it, and leave that dependency out or switch its float features off",
+    ),
+    (
+        &["SIMD"],
+        "build without -C target-feature=+simd128 and without target-cpu=native, and switch SIMD features of dependencies off",
+    ),
+    (&["thread", "atomic"], "build without -C target-feature=+atomics; a contract runs alone"),
+    (&["reference"], "build with -C target-feature=-reference-types; hand-written tables of externref have no place here"),
+    (&["tail"], "build without -C target-feature=+tail-call"),
+    (&["exception"], "build with panic = \"abort\" and without -C target-feature=+exception-handling"),
+    (&["multi-value"], "build without -C target-feature=+multivalue; return several values through memory"),
+    (
+        &["bulk memory"],
+        "segments that are copied when running come with shared memory: build with plain `cargo build`, without -C link-arg=--shared-memory",
+    ),
+    (&["memory64"], "build for wasm32, not wasm64"),
+    (&["memor"], "one memory, exported as `memory`: rustc makes exactly that"),
+    (&["start"], "leave it out: nothing runs before a call. What has to be set up belongs into a constructor"),
+];
+
+fn feature(reason: &str) -> String {
+    let plain = "build with plain `cargo build --release --target wasm32-unknown-unknown`: integers, sign extension, memory.copy and memory.fill are what runs here";
+    let known = FEATURES.iter().find(|(names, _)| names.iter().any(|name| reason.contains(name)));
+    known.map_or(plain, |(_, mend)| mend).into()
 }
 
 fn function(reason: &str) -> String {
