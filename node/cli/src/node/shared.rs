@@ -117,7 +117,14 @@ impl Shared {
         }
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
-        self.give(reply, Input::Submit { transaction, from: None, reply: Some(reply) });
+        if self.inbox.transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
+            if self.inbox.is_closed() {
+                // There will be no answer.
+                self.waiting().remove(&reply);
+            } else {
+                self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
+            }
+        }
         receiver
     }
 
@@ -132,17 +139,6 @@ impl Shared {
             self.waiting().remove(&reply);
         }
         receiver
-    }
-
-    fn give(&self, reply: u64, input: Input) {
-        if self.inbox.transaction(input).is_err() {
-            if self.inbox.is_closed() {
-                // There will be no answer.
-                self.waiting().remove(&reply);
-            } else {
-                self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
-            }
-        }
     }
 
     /// What is known of a chain that was just opened.
