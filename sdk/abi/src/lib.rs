@@ -34,6 +34,10 @@
 
 #![no_std]
 
+extern crate alloc;
+
+pub mod interface;
+
 /// Version of the host interface; stored with an account's code.
 pub const ABI_VERSION: u8 = 1;
 
