@@ -216,8 +216,8 @@ mod tests {
             section(CUSTOM, &[0x80], 1),
             Vec::from([CUSTOM]),
         ] {
-            assert_eq!(embedded(&module(&[lie.clone()])), None, "{lie:x?}");
-            assert_eq!(embedded(&module(&[named("a", b""), lie.clone()])), None, "{lie:x?}");
+            assert_eq!(embedded(&module(core::slice::from_ref(&lie))), None, "{lie:x?}");
+            assert_eq!(embedded(&module(&[named("a", b""), lie])), None);
         }
         let before = module(&[named(SECTION, ABI), Vec::from([1, 0xff])]);
         assert_eq!(embedded(&before), Some(ABI), "it comes before what is broken");
