@@ -1,7 +1,7 @@
 // TypeScript types of everything that a node answers, made from the OpenRPC document that it serves as `rpc_discover`.
 //
 // The schemas become types of the same names; each method becomes a member of `Methods` with its parameters, labelled, and its result.
-// `npm run types` writes types/rpc.d.ts; a test looks that it is what a node's document gives.
+// `npm run types` writes viem/src/rpc.ts; a test looks that it is what a node's document gives.
 
 import { compile } from 'json-schema-to-typescript';
 

@@ -1,7 +1,7 @@
 // A program that uses the types, with a function of its own and with viem. The test compiles it and runs it.
 
 import { createPublicClient, http, rpcSchema } from 'viem';
-import type { Block, CallFrame, Method, Methods, Receipt, RpcSchema, Transaction } from './rpc.d.ts';
+import type { Block, CallFrame, Method, Methods, Receipt, RpcSchema, Transaction } from '../viem/src/rpc.ts';
 
 async function call<M extends Method>(url: string, method: M, ...params: Methods[M]['parameters']): Promise<Methods[M]['result']> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });

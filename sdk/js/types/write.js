@@ -1,4 +1,4 @@
-// Writes types/rpc.d.ts from what a node of its own serves.
+// Writes viem/src/rpc.ts from what a node of its own serves.
 
 import { writeFileSync } from 'node:fs';
 import { Network } from '../../../testnet/e2e/lib/network.js';
@@ -7,7 +7,7 @@ import { typesOf } from './generate.js';
 const network = await Network.dev();
 try {
   const { result } = await network.nodes[0].call('rpc_discover');
-  writeFileSync(new URL('rpc.d.ts', import.meta.url), await typesOf(result));
+  writeFileSync(new URL('../viem/src/rpc.ts', import.meta.url), await typesOf(result));
 } finally {
   await network.down();
 }

@@ -1,6 +1,6 @@
 // What the types refuse: a mistake in each line that says so, and nowhere else. The test compiles it, and expects just these errors.
 
-import type { Methods, Receipt, Transaction } from './rpc.d.ts';
+import type { Methods, Receipt, Transaction } from '../viem/src/rpc.ts';
 
 declare function call<M extends keyof Methods>(method: M, ...params: Methods[M]['parameters']): Promise<Methods[M]['result']>;
 

@@ -1,0 +1,33 @@
+import { getCertificate, getDag, getHeads, getOrdering, getStatistics, getTransactionStatus, getValidators } from './queries.ts';
+import type { AnyClient } from './request.ts';
+import { waitForCertificate } from './waitForCertificate.ts';
+
+const actions = {
+  getCertificate,
+  getDag,
+  getHeads,
+  getOrdering,
+  getStatistics,
+  getTransactionStatus,
+  getValidators,
+  waitForCertificate,
+};
+
+type Bound<F> = F extends (client: AnyClient, ...parameters: infer P) => infer R ? (...parameters: P) => R : never;
+
+/** What `cornicheActions` adds to a client. */
+export type CornicheActions = { [A in keyof typeof actions]: Bound<(typeof actions)[A]> };
+
+/**
+ * The `corniche_` methods as actions of a client.
+ *
+ * @example
+ * const client = createPublicClient({ chain, transport: http() }).extend(cornicheActions());
+ * const { certified } = await client.getHeads();
+ */
+export function cornicheActions(): (client: AnyClient) => CornicheActions {
+  return (client) => {
+    const bound = Object.entries(actions).map(([name, action]) => [name, (action as (...all: unknown[]) => unknown).bind(undefined, client)]);
+    return Object.fromEntries(bound) as CornicheActions;
+  };
+}
