@@ -265,8 +265,6 @@ pub struct ChainBlock {
     pub transactions: Vec<Bytes>,
     /// One per transaction.
     pub receipts: Vec<Receipt>,
-    /// Bytes of the block in Ethereum's encoding.
-    pub size: u64,
 }
 
 impl ChainBlock {
@@ -275,44 +273,34 @@ impl ChainBlock {
         let transactions: Vec<Bytes> = block.executed().map(|executed| executed.raw.clone()).collect();
         debug_assert_eq!(transactions.len(), receipts.len(), "one receipt per executed transaction");
         let ordering = (block.header.number > 0).then(|| block.ordering.clone());
-        Self::assemble(block.header.clone(), hash, ordering, transactions, receipts)
+        Self { header: block.header.clone(), hash, ordering, transactions, receipts }
     }
 
     /// Block 0.
     pub fn genesis(header: Header) -> Self {
         let hash = corniche_types::header_hash(&header);
-        Self::assemble(header, hash, None, Vec::new(), Vec::new())
-    }
-
-    fn assemble(
-        header: Header,
-        hash: B256,
-        ordering: Option<OrderingRecord>,
-        transactions: Vec<Bytes>,
-        receipts: Vec<Receipt>,
-    ) -> Self {
-        let size = encoded_size(&header, &transactions);
-        Self { header, hash, ordering, transactions, receipts, size }
+        Self { header, hash, ordering: None, transactions: Vec::new(), receipts: Vec::new() }
     }
 
     pub fn height(&self) -> Height {
         Height(self.header.number)
     }
 
+    /// Bytes of the block in Ethereum's encoding: RLP([header, transactions, uncles]), in which typed transactions stand as byte
+    /// strings and legacy ones as lists.
+    pub fn size(&self) -> u64 {
+        use alloy_rlp::{Encodable, length_of_length};
+        let list = |payload: usize| payload + length_of_length(payload);
+        let one = |raw: &Bytes| match raw.first() {
+            Some(byte) if *byte >= 0xc0 => raw.len(),
+            _ => raw.as_ref().length(),
+        };
+        let body = list(self.transactions.iter().map(one).sum());
+        list(self.header.length() + body + list(0)) as u64
+    }
+
     /// The time that was agreed on with its order; the genesis block's is what its header says.
     pub fn time(&self) -> TimestampMs {
         self.ordering.as_ref().map_or(TimestampMs(self.header.timestamp * 1000), |ordering| ordering.time)
     }
-}
-
-/// Length of RLP([header, transactions, uncles]): typed transactions stand in it as byte strings, legacy ones as lists.
-pub(crate) fn encoded_size(header: &Header, transactions: &[Bytes]) -> u64 {
-    use alloy_rlp::{Encodable, length_of_length};
-    let list = |payload: usize| payload + length_of_length(payload);
-    let one = |raw: &Bytes| match raw.first() {
-        Some(byte) if *byte >= 0xc0 => raw.len(),
-        _ => raw.as_ref().length(),
-    };
-    let body = list(transactions.iter().map(one).sum());
-    list(header.length() + body + list(0)) as u64
 }

@@ -24,7 +24,7 @@ pub(crate) fn header(block: &ChainBlock) -> Header {
         inner: block.header.clone(),
         // Difficulty is 0 from the first block on; some clients insist on the field.
         total_difficulty: Some(U256::ZERO),
-        size: Some(U256::from(block.size)),
+        size: Some(U256::from(block.size())),
     }
 }
 

@@ -3,7 +3,7 @@
 //! What comes out looks like blocks; nobody ordered them, no one signed their transactions, and their state root is zero, since finding it
 //! would cost as much as running them.
 
-use crate::backend::{ChainBlock, encoded_size};
+use crate::backend::ChainBlock;
 use crate::call::{failure, to_call};
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, still_there};
@@ -247,15 +247,8 @@ impl Simulation<'_> {
             ..Header::default()
         };
         let hash = header_hash(&header);
-        let raws: Vec<Bytes> = envelopes.iter().map(|envelope| envelope.encoded_2718().into()).collect();
-        let block = ChainBlock {
-            size: encoded_size(&header, &raws),
-            hash,
-            ordering: None,
-            transactions: raws,
-            receipts: std::mem::take(&mut under.receipts),
-            header,
-        };
+        let transactions: Vec<Bytes> = envelopes.iter().map(|envelope| envelope.encoded_2718().into()).collect();
+        let block = ChainBlock { header, hash, ordering: None, transactions, receipts: std::mem::take(&mut under.receipts) };
         let mut calls = std::mem::take(&mut under.results);
         for log in crate::convert::logs(&block) {
             if let Some(call) = log.transaction_index.and_then(|index| calls.get_mut(index as usize)) {

@@ -51,6 +51,7 @@ pub mod probe;
 mod reader;
 mod record;
 mod recovery;
+mod remembered;
 mod safety;
 mod segment;
 mod store;

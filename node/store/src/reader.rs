@@ -9,6 +9,7 @@ use crate::history::{Keeper, OldState};
 use crate::kv::{Guarded, Kv, KvError};
 use crate::log::{LogReader, Position};
 use crate::record::{self, BlockRecord};
+use crate::remembered::Remembered;
 use crate::{Identity, Options, StoreError};
 use corniche_state::{CommittedBlock, StateView};
 use corniche_types::{B256, Block, Bytes, Certificate, Header, Height, Receipt, header_hash, wire};
@@ -16,9 +17,6 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Older blocks remembered after they were read from a segment.
-const REMEMBERED_BLOCKS: usize = 64;
-const REMEMBERED_BYTES: usize = 16 << 20;
 /// Blocks and bytes that enter the checkpoint in one batch.
 const BATCH_BLOCKS: usize = 1024;
 const BATCH_BYTES: usize = 32 << 20;
@@ -380,40 +378,6 @@ fn height_in(payload: &[u8]) -> Option<Height> {
     }
 }
 
-/// Older blocks, first in first out.
-#[derive(Default)]
-struct Remembered {
-    blocks: VecDeque<(Height, Arc<StoredBlock>, usize)>,
-    bytes: usize,
-    /// How often blocks were taken off the chain.
-    times_back: u64,
-}
-
-impl Remembered {
-    fn get(&self, height: Height) -> Option<Arc<StoredBlock>> {
-        self.blocks.iter().find(|(known, ..)| *known == height).map(|(_, block, _)| block.clone())
-    }
-
-    fn forget_above(&mut self, height: Height) {
-        self.blocks.retain(|(known, ..)| *known <= height);
-        self.bytes = self.blocks.iter().map(|(.., bytes)| bytes).sum();
-        self.times_back += 1;
-    }
-
-    /// Unless the chain went back after `times_back` was read: what was read since may not be of this chain.
-    fn put(&mut self, block: Arc<StoredBlock>, bytes: usize, times_back: u64) {
-        if times_back != self.times_back {
-            return;
-        }
-        self.blocks.push_back((block.height(), block, bytes));
-        self.bytes += bytes;
-        while self.blocks.len() > REMEMBERED_BLOCKS || self.bytes > REMEMBERED_BYTES {
-            let Some((.., bytes)) = self.blocks.pop_front() else { return };
-            self.bytes -= bytes;
-        }
-    }
-}
-
 /// Answers from what is durable. Clones are cheap and independent; one that outlives the [`crate::Store`] keeps the data
 /// directory locked.
 #[derive(Clone)]
@@ -446,25 +410,37 @@ impl Reader {
         }
         let times_back = {
             let remembered = self.shared.remembered();
-            if let Some(block) = remembered.get(height) {
+            if let Some(block) = remembered.block(height) {
                 return Some(block);
             }
-            remembered.times_back
+            remembered.times_back()
         };
         let payload = self.shared.old_record(height)?;
         let Ok(BlockRecord::Block(committed)) = record::read_block_record(&payload) else { return None };
         let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
-        self.shared.remembered().put(block.clone(), payload.len(), times_back);
+        self.shared.remembered().put_block(block.clone(), payload.len(), times_back);
         Some(block)
     }
 
     /// The header of the block at `height`, from a kilobyte where [`Self::block`] reads all that the block led to.
     pub fn header(&self, height: Height) -> Option<Header> {
-        let held = self.shared.window().get(height).map(|recent| recent.block.clone());
-        let held = held.or_else(|| self.shared.remembered().get(height));
-        let read = || self.shared.old_header(height).filter(|header| self.height_of(&header_hash(header)) == Some(height));
+        if let Some(recent) = self.shared.window().get(height) {
+            return Some(recent.block.header().clone());
+        }
+        let times_back = {
+            let remembered = self.shared.remembered();
+            if let Some(header) = remembered.header(height) {
+                return Some(header);
+            }
+            remembered.times_back()
+        };
         // What is read by itself is believed if its hash is known; otherwise the whole record has to prove it.
-        held.map(|block| block.header().clone()).or_else(read).or_else(|| Some(self.block(height)?.header().clone()))
+        let known = |header: &Header| self.height_of(&header_hash(header)) == Some(height);
+        let Some(header) = self.shared.old_header(height).filter(known) else {
+            return Some(self.block(height)?.header().clone());
+        };
+        self.shared.remembered().put_header(header.clone(), times_back);
+        Some(header)
     }
 
     pub fn receipts(&self, height: Height) -> Option<Vec<Receipt>> {
@@ -579,46 +555,5 @@ impl Reader {
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader").field("head", &self.head().height()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn block(height: u64) -> Arc<StoredBlock> {
-        let resume = corniche_types::Resume::default();
-        let ordering = corniche_types::OrderingRecord {
-            engine: String::new(),
-            epoch: Default::default(),
-            committee_hash: B256::ZERO,
-            next_committee_hash: B256::ZERO,
-            first_commit: Default::default(),
-            last_commit: Default::default(),
-            last_commit_consumed: 0,
-            leader: Default::default(),
-            time: Default::default(),
-            randomness: B256::ZERO,
-            batches: Vec::new(),
-            transactions_hash: B256::ZERO,
-            skipped: Vec::new(),
-            resume_hash: resume.hash(),
-        };
-        let block = Block { header: Header { number: height, ..Header::default() }, ordering, ordered: Vec::new() };
-        let changes = corniche_state::Changes::default();
-        Arc::new(StoredBlock::new(Arc::new(CommittedBlock { block, receipts: Vec::new(), changes, resume })))
-    }
-
-    /// Whoever reads a block from the log while it is taken off the chain must not leave it behind for others.
-    #[test]
-    fn a_block_that_was_read_before_the_chain_went_back_is_not_remembered_after() {
-        let mut remembered = Remembered::default();
-        remembered.put(block(7), 10, 0);
-        let seen = remembered.times_back;
-        remembered.forget_above(Height(5));
-        remembered.put(block(6), 10, seen);
-        assert!(remembered.get(Height(6)).is_none() && remembered.get(Height(7)).is_none() && remembered.bytes == 0);
-        remembered.put(block(6), 10, remembered.times_back);
-        assert!(remembered.get(Height(6)).is_some());
     }
 }

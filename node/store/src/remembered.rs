@@ -1,0 +1,168 @@
+//! What was read from the log, kept for whoever reads it again: searches for logs go over the same blocks time after time.
+
+use crate::reader::StoredBlock;
+use corniche_types::{Header, Height};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Older blocks, in bytes of their records; about a factor of two less than what they take.
+const BLOCK_BYTES: usize = 64 << 20;
+/// Headers that were read without their blocks.
+const HEADER_BYTES: usize = 32 << 20;
+/// What one of them takes, most of it its bloom.
+const HEADER_SIZE: usize = 1 << 10;
+
+/// Older blocks and headers, first in first out.
+pub(crate) struct Remembered {
+    blocks: Kept<Arc<StoredBlock>>,
+    headers: Kept<Header>,
+    /// How often blocks were taken off the chain.
+    times_back: u64,
+}
+
+impl Default for Remembered {
+    fn default() -> Self {
+        Self { blocks: Kept::new(BLOCK_BYTES), headers: Kept::new(HEADER_BYTES), times_back: 0 }
+    }
+}
+
+impl Remembered {
+    pub(crate) fn block(&self, height: Height) -> Option<Arc<StoredBlock>> {
+        self.blocks.get(height).cloned()
+    }
+
+    pub(crate) fn header(&self, height: Height) -> Option<Header> {
+        let of_block = || self.blocks.get(height).map(|block| block.header());
+        self.headers.get(height).or_else(of_block).cloned()
+    }
+
+    /// To be read before the log is, and handed to [`Self::put_block`] or [`Self::put_header`] with what was found there.
+    pub(crate) fn times_back(&self) -> u64 {
+        self.times_back
+    }
+
+    pub(crate) fn forget_above(&mut self, height: Height) {
+        self.blocks.forget_above(height);
+        self.headers.forget_above(height);
+        self.times_back += 1;
+    }
+
+    /// Unless the chain went back after `times_back` was read: what was read since may not be of this chain.
+    pub(crate) fn put_block(&mut self, block: Arc<StoredBlock>, bytes: usize, times_back: u64) {
+        if times_back == self.times_back {
+            self.blocks.put(block.height(), block, bytes);
+        }
+    }
+
+    pub(crate) fn put_header(&mut self, header: Header, times_back: u64) {
+        if times_back == self.times_back {
+            self.headers.put(Height(header.number), header, HEADER_SIZE);
+        }
+    }
+}
+
+struct Kept<T> {
+    by_height: HashMap<Height, (T, usize)>,
+    /// Heights in the order in which they came; may name some that were forgotten.
+    order: VecDeque<Height>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+impl<T> Kept<T> {
+    fn new(most_bytes: usize) -> Self {
+        Self { by_height: HashMap::new(), order: VecDeque::new(), bytes: 0, most_bytes }
+    }
+
+    fn get(&self, height: Height) -> Option<&T> {
+        self.by_height.get(&height).map(|(value, _)| value)
+    }
+
+    fn put(&mut self, height: Height, value: T, bytes: usize) {
+        if let Some((_, before)) = self.by_height.insert(height, (value, bytes)) {
+            // Two readers found it at the same time.
+            self.bytes -= before;
+        } else {
+            self.order.push_back(height);
+        }
+        self.bytes += bytes;
+        while self.bytes > self.most_bytes {
+            let Some(oldest) = self.order.pop_front() else { return };
+            self.bytes -= self.by_height.remove(&oldest).map_or(0, |(_, bytes)| bytes);
+        }
+    }
+
+    fn forget_above(&mut self, height: Height) {
+        self.by_height.retain(|known, _| *known <= height);
+        self.order.retain(|known| *known <= height);
+        self.bytes = self.by_height.values().map(|(_, bytes)| bytes).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_state::{Changes, CommittedBlock};
+    use corniche_types::{B256, Block, OrderingRecord, Resume};
+
+    fn header(height: u64) -> Header {
+        Header { number: height, ..Header::default() }
+    }
+
+    fn block(height: u64) -> Arc<StoredBlock> {
+        let resume = Resume::default();
+        let ordering = OrderingRecord {
+            engine: String::new(),
+            epoch: Default::default(),
+            committee_hash: B256::ZERO,
+            next_committee_hash: B256::ZERO,
+            first_commit: Default::default(),
+            last_commit: Default::default(),
+            last_commit_consumed: 0,
+            leader: Default::default(),
+            time: Default::default(),
+            randomness: B256::ZERO,
+            batches: Vec::new(),
+            transactions_hash: B256::ZERO,
+            skipped: Vec::new(),
+            resume_hash: resume.hash(),
+        };
+        let block = Block { header: header(height), ordering, ordered: Vec::new() };
+        Arc::new(StoredBlock::new(Arc::new(CommittedBlock {
+            block,
+            receipts: Vec::new(),
+            changes: Changes::default(),
+            resume,
+        })))
+    }
+
+    /// Whoever reads a block from the log while it is taken off the chain must not leave it behind for others.
+    #[test]
+    fn what_was_read_before_the_chain_went_back_is_not_remembered_after() {
+        let mut remembered = Remembered::default();
+        remembered.put_block(block(7), 10, 0);
+        remembered.put_header(header(8), 0);
+        let seen = remembered.times_back();
+        remembered.forget_above(Height(5));
+        remembered.put_block(block(6), 10, seen);
+        remembered.put_header(header(9), seen);
+        assert!((6..10).all(|height| remembered.header(Height(height)).is_none()));
+        assert!(remembered.blocks.bytes == 0 && remembered.headers.bytes == 0 && remembered.blocks.order.is_empty());
+        remembered.put_block(block(6), 10, remembered.times_back());
+        assert!(remembered.block(Height(6)).is_some());
+        assert_eq!(remembered.header(Height(6)), Some(header(6)));
+    }
+
+    #[test]
+    fn the_oldest_makes_room_and_what_comes_twice_counts_once() {
+        let mut kept = Kept::new(30);
+        for height in [1, 2, 2, 3, 2] {
+            kept.put(Height(height), height, 10);
+        }
+        assert_eq!(kept.bytes, 30);
+        kept.put(Height(4), 4, 5);
+        assert_eq!((kept.get(Height(1)), kept.get(Height(2)), kept.bytes), (None, Some(&2), 25));
+        kept.put(Height(5), 5, 31);
+        assert_eq!((kept.by_height.len(), kept.order.len(), kept.bytes), (0, 0, 0), "more than there is room for");
+    }
+}
