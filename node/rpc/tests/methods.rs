@@ -227,7 +227,7 @@ async fn raw_bytes_hash_to_what_the_header_says() {
     };
     assert_eq!(alloy_primitives::keccak256(bytes("debug_getRawHeader", json!("0x1")).await), block.hash);
     let whole = bytes("debug_getRawBlock", json!("latest")).await;
-    assert_eq!(whole.len() as u64, block.size);
+    assert_eq!(whole.len() as u64, block.size());
     let decoded: alloy_consensus::Block<alloy_consensus::TxEnvelope> =
         alloy_rlp::Decodable::decode(&mut whole.as_ref()).unwrap();
     assert_eq!((decoded.header.hash_slow(), decoded.body.transactions.len()), (block.hash, 2));
