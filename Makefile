@@ -76,8 +76,9 @@ test-rust: tools contracts ## Unit, scenario and property tests
 	$(CARGO) test --locked --workspace
 
 .PHONY: test-contracts
-test-contracts: tools ## The contracts' own tests, natively
-	$(CARGO) test --locked --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
+test-contracts: tools ## The contracts' own tests: natively, and their WebAssembly in the node's virtual machine
+	# By the environment, as tests build modules on their own.
+	CARGO_TARGET_DIR=$(CONTRACTS_TARGET_DIR) $(CARGO) test --locked --workspace --manifest-path contracts/Cargo.toml
 
 # The engines decide without touching the world, so they also build where there is none. The cfg says so to the one crate
 # that would otherwise look for an operating system's randomness.

@@ -8,6 +8,8 @@ use alloy_primitives::{Address, U256};
 use alloy_sol_types::sol;
 use stylus_sdk::prelude::*;
 
+corniche_contract::abi!();
+
 sol! {
     /// The number changed.
     event Incremented(address indexed by, uint256 number);

@@ -5,13 +5,13 @@
 
 extern crate alloc;
 
-mod counter;
-
 use alloc::vec::Vec;
 use alloy_primitives::{keccak256, Address, B256, U256};
 use alloy_sol_types::sol;
-use counter::Counter;
+use corniche_contract::Counter;
 use stylus_sdk::prelude::*;
+
+corniche_contract::abi!();
 
 sol! {
     event Transfer(address indexed from, address indexed to, bytes32 indexed id);

@@ -5,6 +5,7 @@
 
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Bytes;
+use corniche_abi::interface;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::{env, fs};
 pub struct Contract {
     pub name: String,
     pub wasm: Bytes,
-    /// Empty when nobody knows it: calls are then shown by their selectors.
+    /// The one in the module, unless another is given. Empty when nobody knows it: calls are then shown by their selectors.
     pub abi: JsonAbi,
 }
 
@@ -38,7 +39,14 @@ pub enum ContractError {
 
 impl Contract {
     pub fn new(name: &str, wasm: impl Into<Bytes>) -> Self {
-        Self { name: name.into(), wasm: wasm.into(), abi: JsonAbi::new() }
+        let wasm = wasm.into();
+        let abi = interface::embedded(&wasm).and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+        Self { name: name.into(), wasm, abi }
+    }
+
+    /// The JSON ABI as the module carries it, if it does.
+    pub fn interface(&self) -> Option<&[u8]> {
+        interface::embedded(&self.wasm)
     }
 
     /// An ABI as text: the bare array, or an object with it under `abi`.

@@ -1,5 +1,5 @@
 //! A number in storage that is added to without being read: the host calls `counter_add` and `counter_sub` of the chain's own
-//! module, as a storage type beside those of the SDK. Copy this file to use it.
+//! module, as a storage type beside those of the SDK.
 //!
 //! Transactions that only add or take away do not depend on each other, however many meet in a block; one that calls [`Counter::get`]
 //! depends on all before it.

@@ -1,0 +1,51 @@
+//! Who owns how much, without reading it.
+
+use crate::Counter;
+use alloy_primitives::{Address, U256};
+use stylus_sdk::host::VM;
+use stylus_sdk::storage::{StorageGuard, StorageGuardMut, StorageMap, StorageType};
+
+/// A number for each account, stored as `mapping(address => uint256)` is.
+///
+/// [`credit`](Self::credit) and [`debit`](Self::debit) do not read it: payments to one account, however many meet in a block, do not wait for
+/// each other, and neither do payments from one that owns far more than it pays. [`of`](Self::of) waits for all before it.
+pub struct Balances {
+    accounts: StorageMap<Address, Counter>,
+}
+
+impl Balances {
+    /// Reads it, which the others avoid.
+    pub fn of(&self, account: Address) -> U256 {
+        self.accounts.getter(account).get()
+    }
+
+    /// More for an account; `false`, and nothing changed, where that would pass 2^256 - 1.
+    #[must_use]
+    pub fn credit(&mut self, account: Address, amount: U256) -> bool {
+        self.accounts.setter(account).add(amount, U256::MAX)
+    }
+
+    /// Less for an account; `false`, and nothing changed, where it has less than that.
+    #[must_use]
+    pub fn debit(&mut self, account: Address, amount: U256) -> bool {
+        self.accounts.setter(account).sub(amount, U256::ZERO)
+    }
+}
+
+impl StorageType for Balances {
+    type Wraps<'a> = StorageGuard<'a, Self>;
+    type WrapsMut<'a> = StorageGuardMut<'a, Self>;
+
+    unsafe fn new(slot: U256, offset: u8, host: VM) -> Self {
+        // SAFETY: the map is all there is, so it aliases nothing that this does not.
+        Self { accounts: unsafe { StorageMap::new(slot, offset, host) } }
+    }
+
+    fn load<'s>(self) -> Self::Wraps<'s> {
+        StorageGuard::new(self)
+    }
+
+    fn load_mut<'s>(self) -> Self::WrapsMut<'s> {
+        StorageGuardMut::new(self)
+    }
+}
