@@ -42,6 +42,9 @@ build: tools ## Build the node: one binary, `corniche`
 .PHONY: contracts
 contracts: tools ## Build the contracts to WebAssembly
 	$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
+	for generation in contracts/generations/*/Cargo.toml; do \
+		$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path $$generation --target-dir $(CONTRACTS_TARGET_DIR) || exit 1; \
+	done
 
 ##### everything that must pass
 
@@ -53,10 +56,12 @@ test: tools node-tools fmt-check contracts lint check-deps test-rust test-contra
 fmt: ## Format the code
 	$(CARGO) fmt --all
 	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml
+	for generation in contracts/generations/*/Cargo.toml; do $(CARGO) fmt --all --manifest-path $$generation || exit 1; done
 
 fmt-check: tools ## Is the code formatted?
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml --check
+	for generation in contracts/generations/*/Cargo.toml; do $(CARGO) fmt --all --manifest-path $$generation --check || exit 1; done
 
 .PHONY: lint
 lint: tools ## Clippy with the lint table, warnings are errors
