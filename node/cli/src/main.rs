@@ -1,11 +1,13 @@
 //! The `corniche` binary: one command line, a module for each command.
 
+mod account;
 mod bench;
 mod contract;
 mod engines;
 mod exit;
 mod genesis;
 mod keys;
+mod keystore;
 mod load;
 mod node;
 mod processor;
@@ -35,6 +37,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Account(account::Args),
     Bench(bench::Args),
     Contract(contract::Args),
     Dev(node::DevArgs),
@@ -48,6 +51,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let run = match Cli::parse().command {
+        Command::Account(args) => account::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Contract(args) => contract::run(args),
         Command::Dev(args) => node::run_dev(args),
