@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use corniche_harness::Revert;
 use corniche_types::{Bytes, keccak256};
 use serde_json::{Value, json};
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 /// The function that a contract's constructor is, by the name its selector is made of.
 const CONSTRUCTOR: &str = "stylus_constructor()";
@@ -15,13 +15,23 @@ const CONSTRUCTOR: &str = "stylus_constructor()";
 #[derive(Clone, Copy)]
 pub struct Arguments<'a>(pub &'a [String]);
 
-/// What is known of a contract's interface; empty without an ABI file.
-pub struct Interface(JsonAbi);
+/// What is known of a contract's interface; empty when nothing is.
+#[derive(Clone, Debug)]
+pub struct Interface(pub JsonAbi);
 
 impl Interface {
+    /// For what is said in full.
+    pub fn nothing() -> &'static Self {
+        static NOTHING: LazyLock<Interface> = LazyLock::new(|| Interface(JsonAbi::new()));
+        &NOTHING
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Reads an ABI file: the bare array, or an object with it under `abi`.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self(JsonAbi::new())) };
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let parse = || -> Result<JsonAbi, serde_json::Error> {
             let mut value: Value = serde_json::from_str(&text)?;
@@ -38,8 +48,7 @@ impl Interface {
         match self.0.function(text).map(Vec::as_slice) {
             Some([function]) => Ok(function.clone()),
             Some(_) => bail!("the ABI has several functions {text}; write the signature"),
-            None if self.0.is_empty() => bail!("'{text}' needs its types, for instance '{text}(address)(uint256)', or --abi"),
-            None => bail!("the ABI has no function {text}"),
+            None => bail!("the ABI has no function {text}; it has {}", names(self.0.functions.keys())),
         }
     }
 
@@ -53,7 +62,10 @@ impl Interface {
             );
             return Ok(None);
         };
-        let values = parse_arguments(&constructor.inputs, arguments)?;
+        let values = parse_arguments(&constructor.inputs, arguments).with_context(|| {
+            let inputs: Vec<_> = constructor.inputs.iter().map(|input| format!("{} {}", input.ty, input.name)).collect();
+            format!("constructor({}); --no-constructor deploys without running it", inputs.join(", "))
+        })?;
         if values.is_empty() {
             return Ok(Some(keccak256(CONSTRUCTOR)[..4].to_vec()));
         }
@@ -65,7 +77,7 @@ impl Interface {
         Ok(self.constructor(signature)?.is_some_and(|constructor| !constructor.inputs.is_empty()))
     }
 
-    fn constructor(&self, signature: Option<&str>) -> anyhow::Result<Option<Constructor>> {
+    pub fn constructor(&self, signature: Option<&str>) -> anyhow::Result<Option<Constructor>> {
         let Some(text) = signature else { return Ok(self.0.constructor().cloned()) };
         Constructor::parse(text).map(Some).with_context(|| format!("'{text}' is not a constructor signature"))
     }
@@ -76,6 +88,11 @@ impl Interface {
         Some(match Revert::decode(data, [&self.0]) {
             Some(Revert::Text(text)) => text,
             Some(Revert::Panic(code)) => format!("panic {}", plain(&to_json(&code))),
+            // The deployer hands on what the constructor of a new contract refused with.
+            Some(Revert::Custom(error, values)) if error.name == "ContractInitializationError" => {
+                let reason = values.get(1).and_then(DynSolValue::as_bytes).map(Bytes::copy_from_slice).unwrap_or_default();
+                format!("its constructor refused: {}", self.revert_reason(&reason).unwrap_or_else(|| "without a reason".into()))
+            }
             Some(Revert::Custom(error, values)) => {
                 let values: Vec<_> = values.iter().map(|value| plain(&to_json(value))).collect();
                 format!("{}({})", error.name, values.join(", "))
@@ -111,7 +128,7 @@ fn parse_arguments(inputs: &[Param], Arguments(texts): Arguments<'_>) -> anyhow:
 }
 
 /// Numbers as decimal strings, because JSON readers lose what does not fit into a double.
-fn to_json(value: &DynSolValue) -> Value {
+pub fn to_json(value: &DynSolValue) -> Value {
     match value {
         DynSolValue::Bool(value) => json!(value),
         DynSolValue::Int(value, _) => json!(value.to_string()),
@@ -127,9 +144,17 @@ fn to_json(value: &DynSolValue) -> Value {
     }
 }
 
-/// A value for people: text without quotes, everything else as JSON.
+/// A value for people: text without quotes, everything else as JSON. What would move a terminal's cursor is written out, since a contract may return it.
 pub fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let harmless =
+        |letter: char| if letter.is_control() && letter != '\n' { letter.escape_default().to_string() } else { letter.into() };
+    value.as_str().map_or_else(|| value.to_string(), |text| text.chars().map(harmless).collect())
+}
+
+/// What there is to choose from.
+pub fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(String::as_str).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 #[cfg(test)]

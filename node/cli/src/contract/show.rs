@@ -1,0 +1,145 @@
+//! `corniche contract abi`: an ABI as other tools want it.
+
+use super::{abi::Interface, paying};
+use crate::exit;
+use alloy_json_abi::{JsonAbi, ToSolConfig};
+use anyhow::{Context, bail, ensure};
+use corniche_abi::interface;
+use corniche_client::Client;
+use corniche_types::Address;
+use corniche_vm::wasm::unpack;
+use serde_json::Value;
+use std::{fs, path::Path};
+
+#[derive(clap::Args, Debug)]
+pub struct Show {
+    /// A module, a file of JSON, or an address on the chain of --rpc
+    #[arg(value_name = "FILE|ADDRESS")]
+    of: String,
+    #[command(flatten)]
+    form: Form,
+    /// What to call it in Solidity and TypeScript; the file's name when absent
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// JSON-RPC URL of a node
+    #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
+    rpc: String,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(multiple = false)]
+struct Form {
+    /// As JSON, an item a line; so it is without any of these
+    #[arg(long)]
+    json: bool,
+    /// As an interface of Solidity
+    #[arg(long)]
+    solidity: bool,
+    /// As a constant of TypeScript that viem and abitype take types from
+    #[arg(long)]
+    typescript: bool,
+}
+
+impl Show {
+    pub fn run(&self) -> anyhow::Result<()> {
+        let items = self.items()?;
+        let name = self.name.clone().unwrap_or_else(|| match self.of.starts_with("0x") {
+            true => "contract".into(),
+            false => Path::new(&self.of).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        });
+        exit::result(match &self.form {
+            Form { solidity: true, .. } => {
+                let abi: JsonAbi = serde_json::from_value(items.into())?;
+                abi.to_sol(&camel(&name, true), Some(ToSolConfig::new().print_constructors(true)))
+            }
+            Form { typescript: true, .. } => format!("export const {}Abi = {} as const;", camel(&name, false), lines(&items)),
+            _ => lines(&items),
+        });
+        Ok(())
+    }
+
+    /// In the author's order.
+    fn items(&self) -> anyhow::Result<Vec<Value>> {
+        if let Ok(address) = self.of.parse::<Address>() {
+            return self.on_chain(address);
+        }
+        let path = Path::new(&self.of);
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if bytes.starts_with(b"\0asm") {
+            let carried = interface::embedded(&bytes);
+            let help = "`corniche contract build` puts the abi.json of a project into its module";
+            return parse(carried.with_context(|| format!("{} carries no ABI; {help}", path.display()))?, &self.of);
+        }
+        parse(&bytes, &self.of)
+    }
+
+    fn on_chain(&self, address: Address) -> anyhow::Result<Vec<Value>> {
+        let code = Client::new(&self.rpc).code(address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        ensure!(!code.is_empty(), "there is no contract at {address}");
+        let wasm = unpack(&code).with_context(|| format!("the code at {address} is no module"))?;
+        match interface::embedded(&wasm) {
+            Some(carried) => parse(carried, &self.of),
+            None => bail!("the contract at {address} carries no ABI; whoever deployed it may have its abi.json"),
+        }
+    }
+}
+
+/// The bare array, or an object with it under `abi`; checked, since anybody may have written it.
+fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
+    let mut value: Value = serde_json::from_slice(json).with_context(|| format!("the ABI of {of} is not JSON"))?;
+    let value = value.get_mut("abi").map(Value::take).unwrap_or(value);
+    serde_json::from_value::<JsonAbi>(value.clone()).with_context(|| format!("what {of} says is no ABI"))?;
+    serde_json::from_value(value).with_context(|| format!("the ABI of {of} is no array"))
+}
+
+/// JSON with an item a line, as `abi.json` is kept.
+pub fn lines(items: &[Value]) -> String {
+    let items: Vec<_> = items.iter().map(|item| format!("  {item}")).collect();
+    if items.is_empty() { "[]".into() } else { format!("[\n{}\n]", items.join(",\n")) }
+}
+
+/// my-token as MyToken or myToken; what begins with a digit is no name.
+pub fn camel(name: &str, first_upper: bool) -> String {
+    let mut out = String::new();
+    let mut upper = first_upper;
+    for letter in name.chars() {
+        match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' => {
+                if out.is_empty() && letter.is_ascii_digit() {
+                    out.push('_');
+                }
+                out.push(if upper { letter.to_ascii_uppercase() } else { letter });
+                upper = false;
+            }
+            _ => upper = !out.is_empty() || first_upper,
+        }
+    }
+    if out.is_empty() { camel("contract", first_upper) } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_names_of_the_language() {
+        for (name, solidity, typescript) in [
+            ("my-token", "MyToken", "myToken"),
+            ("token", "Token", "token"),
+            ("a_b.c", "ABC", "aBC"),
+            ("3d", "_3d", "_3d"),
+            ("", "Contract", "contract"),
+            ("-x", "X", "x"),
+        ] {
+            assert_eq!((camel(name, true).as_str(), camel(name, false).as_str()), (solidity, typescript), "{name}");
+        }
+    }
+
+    #[test]
+    fn json_has_an_item_a_line() {
+        assert_eq!(lines(&[]), "[]");
+        let items = [serde_json::json!({"type": "receive"}), serde_json::json!({"type": "fallback"})];
+        assert_eq!(lines(&items), "[\n  {\"type\":\"receive\"},\n  {\"type\":\"fallback\"}\n]");
+        assert_eq!(serde_json::from_str::<Vec<Value>>(&lines(&items)).unwrap(), items);
+    }
+}

@@ -1,0 +1,280 @@
+//! `corniche contract` and `corniche account` as their users have them, beside a development chain: deploying, calling, logs and traces by the ABI that
+//! modules carry.
+
+mod common;
+
+use alloy_primitives::{Address, hex};
+use common::Node;
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+const BOB: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
+const AGGREGATE: &str = "aggregate((address,bytes)[])";
+
+/// A terminal in an empty folder, beside a chain.
+struct Terminal {
+    node: Node,
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        Self { node: Node::start(&[]), folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corniche"));
+        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("CORNICHE_RPC", self.node.says["rpc"].as_str().unwrap());
+        command.env("CORNICHE_KEYSTORES", self.folder.path().join("keystores"));
+        for unset in ["CORNICHE_KEY", "CORNICHE_KEYSTORE", "CORNICHE_PASSWORD", "CORNICHE_EXPLORER"] {
+            command.env_remove(unset);
+        }
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// What it prints as its result.
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Its exit code, and what it says to people.
+    fn refuses(&self, words: &[&str]) -> (i32, String) {
+        let output = self.run(words);
+        assert!(output.stdout.is_empty(), "{words:?}: {output:?}");
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// A contract of `contracts/` that carries its ABI, as a file here.
+    fn module(&self, name: &str) -> PathBuf {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let built = std::env::var_os("CONTRACTS_WASM_DIR")
+            .map_or_else(|| here.join("target/contracts/wasm32-unknown-unknown/release"), PathBuf::from);
+        let wasm = std::fs::read(built.join(format!("{name}.wasm"))).expect("run `make contracts`, or set CONTRACTS_WASM_DIR");
+        let abi = std::fs::read(here.join(format!("contracts/{name}/abi.json"))).unwrap();
+        let path = self.folder.path().join(format!("{name}.wasm"));
+        std::fs::write(&path, corniche_abi::interface::embed(&wasm, &abi)).unwrap();
+        path
+    }
+
+    fn deploy(&self, name: &str, arguments: &[&str]) -> String {
+        let module = self.module(name);
+        let words = [&["contract", "deploy", module.to_str().unwrap()], arguments, &["--dev-account"]].concat();
+        self.says(&words)
+    }
+}
+
+#[test]
+fn functions_are_called_by_their_names() {
+    let terminal = Terminal::new();
+    let counter = terminal.deploy("counter", &[]);
+    assert_eq!(terminal.says(&["contract", "call", &counter, "number"]), "0");
+    terminal.says(&["contract", "send", &counter, "add", "41", "--dev-account", "1"]);
+    terminal.says(&["contract", "send", &counter, "increment", "--dev-account"]);
+    assert_eq!(terminal.says(&["contract", "call", &counter, "number"]), "42");
+    assert_eq!(terminal.says(&["contract", "call", &counter, "number()(uint256)"]), "42", "signatures need no ABI");
+
+    let (code, told) = terminal.refuses(&["contract", "call", &counter, "numbr"]);
+    assert!(code == 1 && told.contains("it has add, increment, number"), "{told}");
+    let (_, told) = terminal.refuses(&["contract", "call", BOB, "number"]);
+    assert!(told.contains("there is no contract"), "{told}");
+    let (_, told) = terminal.refuses(&["contract", "call", MULTICALL, "aggregate"]);
+    assert!(told.contains("carries no ABI") && told.contains("'aggregate(address)(uint256)'"), "{told}");
+    // Refused before it is sent, and decoded by what the contract carries.
+    let most = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+    let (code, told) = terminal.refuses(&["contract", "send", &counter, "add", most, "--dev-account"]);
+    assert!(code == 3 && told.contains(&format!("CounterOverflow(42, {most})")), "{told}");
+    // And as decoded when it was in a block.
+    let (code, told) = terminal.refuses(&["contract", "send", &counter, "add", most, "--dev-account", "--gas", "200000"]);
+    assert!(code == 3 && told.contains("CounterOverflow(42, ") && told.contains("corniche contract trace 0x"), "{told}");
+}
+
+#[test]
+fn an_interface_is_printed_for_every_tool() {
+    let terminal = Terminal::new();
+    let module = terminal.module("counter");
+    let counter = terminal.deploy("counter", &[]);
+    let json = terminal.says(&["contract", "abi", &counter]);
+    assert_eq!(json, terminal.says(&["contract", "abi", module.to_str().unwrap(), "--json"]));
+    let committed = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/counter/abi.json")).unwrap();
+    let committed: Value = serde_json::from_slice(&committed).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), committed);
+    assert_eq!(json.lines().count(), 2 + committed.as_array().unwrap().len(), "an item a line");
+
+    let solidity = terminal.says(&["contract", "abi", module.to_str().unwrap(), "--solidity"]);
+    for part in [
+        "interface Counter {",
+        "error CounterOverflow(uint256 number, uint256 added);",
+        "function add(uint256 added) external;",
+    ] {
+        assert!(solidity.contains(part), "{solidity}");
+    }
+    let typescript = terminal.says(&["contract", "abi", &counter, "--typescript", "--name", "my-counter"]);
+    assert!(typescript.starts_with("export const myCounterAbi = [\n") && typescript.ends_with("\n] as const;"), "{typescript}");
+    let (_, told) = terminal.refuses(&["contract", "abi", MULTICALL]);
+    assert!(told.contains("carries no ABI"), "{told}");
+    let (_, told) = terminal.refuses(&["contract", "abi", "/dev/null"]);
+    assert!(told.contains("not JSON"), "{told}");
+}
+
+#[test]
+fn events_are_told_in_the_contracts_words() {
+    let terminal = Terminal::new();
+    let token = terminal.deploy("erc20", &["Gold", "GLD", "1000"]);
+    let sent = terminal.says(&["contract", "send", &token, "transfer", BOB, "10", "--dev-account"]);
+    terminal.says(&["contract", "send", &token, "approve", BOB, "5", "--dev-account"]);
+
+    let lines = terminal.says(&["contract", "logs", &token]);
+    let lines: Vec<_> = lines.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].ends_with(&format!(" Transfer(from: {}, to: {ALICE}, value: 1000)", Address::ZERO)), "{lines:?}");
+    assert!(lines[1].ends_with(&format!(" {sent} Transfer(from: {ALICE}, to: {BOB}, value: 10)")), "{lines:?}");
+    assert!(lines[2].ends_with(&format!(" Approval(owner: {ALICE}, spender: {BOB}, value: 5)")), "{lines:?}");
+
+    assert_eq!(terminal.says(&["contract", "logs", &token, "Approval"]), lines[2]);
+    let signature = "Approval(address indexed owner, address indexed spender, uint256 value)";
+    assert_eq!(terminal.says(&["contract", "logs", &token, signature]), lines[2]);
+    let height = lines[1].split(' ').next().unwrap();
+    assert_eq!(terminal.says(&["contract", "logs", &token, "--from", height, "--to", height]), lines[1]);
+    let json: Value = serde_json::from_str(&terminal.says(&["contract", "logs", &token, "Approval", "--json"])).unwrap();
+    assert_eq!(json["arguments"], json!({"owner": ALICE, "spender": BOB, "value": "5"}));
+    let (_, told) = terminal.refuses(&["contract", "logs", &token, "Transfers"]);
+    assert!(told.contains("it has Approval, Transfer"), "{told}");
+}
+
+#[test]
+fn events_are_followed_as_they_come() {
+    let terminal = Terminal::new();
+    let counter = terminal.deploy("counter", &[]);
+    let mut following =
+        terminal.command(&["contract", "logs", &counter, "Incremented", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    for number in 1..=3 {
+        terminal.says(&["contract", "send", &counter, "increment", "--dev-account"]);
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.ends_with(&format!("Incremented(by: {ALICE}, number: {number})")), "{line}");
+    }
+    following.kill().unwrap();
+    following.wait().unwrap();
+}
+
+#[test]
+fn a_transaction_is_told_as_a_tree_of_calls() {
+    let terminal = Terminal::new();
+    let token = terminal.deploy("erc20", &["Gold", "GLD", "1000"]);
+    // Somebody without tokens sends some, by way of two other calls.
+    let transfer = format!("0xa9059cbb{:0>64}{:0>64x}", BOB[2..].to_lowercase(), 7);
+    let inner = terminal.node.call("eth_chainId", json!([])).is_string().then(|| calls(&token, &transfer)).unwrap();
+    let argument = format!("[({MULTICALL},{inner})]");
+    let words = ["contract", "send", MULTICALL, AGGREGATE, &argument, "--dev-account", "--gas", "1000000"];
+    let (code, told) = terminal.refuses(&words);
+    assert_eq!(code, 3, "{told}");
+    let hash = told.split_whitespace().find(|word| word.len() == 66).unwrap();
+
+    let output =
+        terminal.run(&["contract", "trace", hash, "--label", &format!("{ALICE}=alice"), "--label", &format!("{token}=gold")]);
+    let (tree, legend) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let lines: Vec<_> = tree.lines().collect();
+    assert!(lines[0].starts_with("alice → [") && lines[0].contains("0xcA11…CA11.0x"), "{tree}");
+    assert!(lines[1].starts_with("└─ [") || lines[1].starts_with("├─ ["), "{tree}");
+    assert!(lines[2].contains("] gold.transfer(to: 0x7099…79C8, value: 7)"), "{tree}");
+    assert!(lines[3].ends_with("✗ ERC20InsufficientBalance(sender: 0xcA11…CA11, balance: 0, needed: 7)"), "{tree}");
+    assert!(legend.contains(&format!("0xcA11…CA11 is {MULTICALL}, which carries no ABI")), "{legend}");
+
+    let raw: Value = serde_json::from_str(&terminal.says(&["contract", "trace", hash, "--json"])).unwrap();
+    assert_eq!(raw["calls"][0]["calls"][0]["error"], "execution reverted");
+    let (code, told) = terminal.refuses(&["contract", "trace", &format!("0x{:064x}", 7)]);
+    assert!(code == 4 && told.contains("in no block of this chain"), "{told}");
+}
+
+/// The input of an aggregate of one call.
+fn calls(to: &str, input: &str) -> String {
+    use alloy_dyn_abi::{DynSolValue, JsonAbiExt};
+    let call =
+        DynSolValue::Tuple(vec![DynSolValue::Address(to.parse().unwrap()), DynSolValue::Bytes(hex::decode(input).unwrap())]);
+    let aggregate = alloy_json_abi::Function::parse(AGGREGATE).unwrap();
+    hex::encode_prefixed(aggregate.abi_encode_input(&[DynSolValue::Array(vec![call])]).unwrap())
+}
+
+#[test]
+fn a_node_that_traces_nothing_is_told_so() {
+    let terminal = Terminal { node: Node::start(&["--namespaces", "eth,net,web3"]), folder: tempfile::tempdir().unwrap() };
+    let (code, told) = terminal.refuses(&["contract", "trace", &format!("0x{:064x}", 7)]);
+    assert!(code == 4 && told.contains("does not serve the namespace debug"), "{told}");
+}
+
+#[test]
+fn a_salt_decides_the_address_and_the_constructor_runs() {
+    let terminal = Terminal::new();
+    let token = terminal.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "7"]);
+    assert_eq!(terminal.says(&["contract", "call", &token, "name"]), "Gold");
+    assert_eq!(terminal.says(&["contract", "call", &token, "totalSupply"]), "1000");
+    let module = terminal.module("erc20");
+    let module = module.to_str().unwrap();
+    let again = ["contract", "deploy", module, "Gold", "GLD", "1000", "--salt", "7", "--dev-account"];
+    let (code, told) = terminal.refuses(&again);
+    assert!(code == 3 && told.contains("ContractDeploymentError"), "{told}");
+    // The same code on another chain is at the same address.
+    let elsewhere = Terminal::new();
+    assert_eq!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "7"]), token);
+    assert_ne!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "8"]), token);
+}
+
+#[test]
+fn a_constructor_that_is_not_run_is_said() {
+    let terminal = Terminal::new();
+    let module = terminal.module("erc20");
+    let module = module.to_str().unwrap();
+    let (code, told) = terminal.refuses(&["contract", "deploy", module, "--dev-account"]);
+    assert!(code == 1 && told.contains("constructor(string name, string symbol, uint256 initialSupply)"), "{told}");
+    assert!(told.contains("--no-constructor"), "{told}");
+    let explorer = ["--explorer", "http://127.0.0.1:4000/"];
+    let output = terminal.run(&[&["contract", "deploy", module, "--no-constructor", "--dev-account"][..], &explorer].concat());
+    let (address, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success() && told.contains("the constructor that its ABI declares was not run"), "{told}");
+    assert!(told.contains(&format!("http://127.0.0.1:4000/address/{}", address.trim())), "{told}");
+    assert_eq!(terminal.says(&["contract", "call", address.trim(), "totalSupply"]), "0");
+}
+
+#[test]
+fn a_keystore_signs_with_its_password() {
+    let terminal = Terminal::new();
+    std::fs::write(terminal.folder.path().join("password"), "correct horse\n").unwrap();
+    let password = ["--password-file", "password"];
+    let address = terminal.says(&[&["account", "new", "carol"][..], &password].concat());
+    assert_eq!(terminal.says(&["account", "list"]), format!("carol\t{address}"));
+    assert_eq!(terminal.says(&["account", "show", "carol"]), address);
+    terminal.says(&["contract", "send", &address, "--value", "1ether", "--dev-account"]);
+
+    terminal.says(&[&["contract", "send", BOB, "--value", "1", "--keystore", "carol"][..], &password].concat());
+    assert_eq!(terminal.node.call("eth_getTransactionCount", json!([address, "latest"])), "0x1");
+    let mut command = terminal.command(&["contract", "send", BOB, "--value", "1"]);
+    command.env("CORNICHE_KEYSTORE", "keystores/carol").env("CORNICHE_PASSWORD", "correct horse");
+    assert!(command.output().unwrap().status.success());
+
+    let mut command = terminal.command(&["contract", "send", BOB, "--keystore", "carol"]);
+    let output = command.env("CORNICHE_PASSWORD", "wrong").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the password is wrong"));
+    let (_, told) = terminal.refuses(&[&["account", "new", "carol"][..], &password].concat());
+    assert!(told.contains("never overwritten"), "{told}");
+    let (_, told) = terminal.refuses(&["contract", "send", BOB, "--keystore", "dave"]);
+    assert!(told.contains("neither a file dave nor a keystore of that name"), "{told}");
+    let (_, told) = terminal.refuses(&["contract", "send", BOB, "--value", "1"]);
+    assert!(told.contains("who signs?") && told.contains("corniche account new"), "{told}");
+    let (code, told) = terminal.refuses(&["contract", "send", BOB, "--key", "0xac0974bec39a17e36ba4a6b4d238ff94"]);
+    assert!(code == 2 && told.contains("unexpected argument '--key'"), "{told}");
+    let key = terminal.says(&[&["account", "show", "carol", "--private-key"][..], &password].concat());
+    assert!(key.len() == 66 && !told.contains(&key));
+}
