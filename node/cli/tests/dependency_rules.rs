@@ -40,6 +40,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-api", "sdk/api", Tools),
     ("corniche-state", "runtime/state", Tools),
     ("corniche-client", "sdk/client", Cores),
+    ("corniche-verifier", "sdk/verifier", Cores),
     ("corniche-vm", "runtime/vm", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
     ("corniche-testkit", "node/consensus/testkit", Kit),

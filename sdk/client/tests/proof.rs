@@ -189,3 +189,13 @@ fn another_networks_certificate_proves_nothing() {
     let client = chain.node(Some(&other.certificate(&[0, 1, 2])), &chain.headers);
     unproven(client.prove(3, chain.hash(3), &chain.committee()));
 }
+
+#[test]
+fn a_certificate_of_a_block_that_calls_itself_another_proves_nothing() {
+    let mut chain = Chain::new();
+    // All four sign it, and it is the hash of a header; but the header is of block 2.
+    chain.headers[2].number = 2;
+    let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
+    let problem = unproven(client.prove(2, chain.hash(2), &chain.committee()));
+    assert_eq!(problem, "block 3 calls itself block 2");
+}

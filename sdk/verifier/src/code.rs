@@ -1,0 +1,46 @@
+//! What a contract's code says of itself.
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use corniche_abi::interface;
+
+/// The most bytes of a module that are unpacked: four times what a chain takes today.
+const MOST_MODULE_BYTES: usize = 2 << 20;
+
+/// The text in a module's section; `None` without one. Code is a module, or `ef f0 00 00` and a module compressed with brotli.
+pub fn interface(code: &[u8]) -> Result<Option<String>, String> {
+    let unpacked;
+    let module = match code {
+        [0xef, 0xf0, 0x00, 0x00, compressed @ ..] => {
+            unpacked = unpack(compressed)?;
+            &unpacked
+        }
+        _ => code,
+    };
+    let text = interface::embedded(module).map(<[u8]>::to_vec);
+    text.map(String::from_utf8).transpose().map_err(|_| "code: its interface is not UTF-8".into())
+}
+
+fn unpack(compressed: &[u8]) -> Result<Vec<u8>, String> {
+    let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
+    let mut module = vec![0; MOST_MODULE_BYTES];
+    let (mut available_in, mut input_offset) = (compressed.len(), 0);
+    let (mut available_out, mut output_offset, mut written) = (module.len(), 0, 0);
+    let result = BrotliDecompressStream(
+        &mut available_in,
+        &mut input_offset,
+        compressed,
+        &mut available_out,
+        &mut output_offset,
+        &mut module,
+        &mut written,
+        &mut state,
+    );
+    match result {
+        BrotliResult::ResultSuccess => {
+            module.truncate(output_offset);
+            Ok(module)
+        }
+        BrotliResult::NeedsMoreOutput => Err(format!("code: it unpacks to more than {MOST_MODULE_BYTES} bytes")),
+        _ => Err("code: it is damaged".into()),
+    }
+}
