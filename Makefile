@@ -23,7 +23,7 @@ help: ## This list
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also Node.js 20 or newer with npm, and Chromium for one of them"
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, and Chromium"
 
 ##### a network on this machine
 
@@ -96,8 +96,17 @@ engines-wasm: tools ## The ordering engines build for wasm32
 e2e: build contracts node-tools ## Real processes, driven with a wallet library
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
 
+# What the package for browsers checks with: one module without imports, whose bytes do not depend on where it is built.
+.PHONY: verifier
+verifier: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported" \
+	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/corniche
+verifier: tools wasm-c ## Build what checks finality in browsers: sdk/js/viem/verifier.wasm
+	$(CARGO) rustc --locked -p corniche-verifier --lib --crate-type cdylib --target $(WASM_TARGET) --profile verifier
+	cp $(TARGET_DIR)/$(WASM_TARGET)/verifier/corniche_verifier.wasm sdk/js/viem/verifier.wasm
+	@echo "sdk/js/viem/verifier.wasm: $$(wc -c < sdk/js/viem/verifier.wasm) bytes, $$(gzip -9c sdk/js/viem/verifier.wasm | wc -c) with gzip" >&2
+
 .PHONY: clients
-clients: build contracts node-tools ## Whether the clients people use work with a node: viem, ethers, hardhat, cast, a page in Chromium
+clients: build contracts node-tools verifier ## Whether the clients people use work with a node: viem, ethers, hardhat, cast, a page in Chromium
 	cd testnet/e2e && npm ci --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
@@ -155,6 +164,11 @@ tools:
 	if [ -n "$$missing" ]; then printf "missing on this machine:$$missing\n" >&2; exit 1; fi
 	@rustc --print target-libdir --target $(WASM_TARGET) 2>/dev/null | xargs -r test -d || \
 	  { echo "adding the target $(WASM_TARGET)" >&2; rustup target add $(WASM_TARGET); }
+
+.PHONY: wasm-c
+wasm-c:
+	@command -v $${CC_wasm32_unknown_unknown:-clang} >/dev/null && command -v $${AR_wasm32_unknown_unknown:-llvm-ar} >/dev/null || \
+	  { echo "missing on this machine: clang and llvm-ar, for instance the packages clang and llvm (the C code of BLS signatures is compiled to WebAssembly)" >&2; exit 1; }
 
 .PHONY: node-tools
 node-tools:

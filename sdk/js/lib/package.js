@@ -25,6 +25,9 @@ export async function project(t) {
   await run('tar', ['-xzf', join(folder, packed.filename), '-C', installed, '--strip-components=1']);
   symlinkSync(at('node_modules/viem'), join(folder, 'node_modules/viem'));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+  // All that its programs need of Node.js' own types.
+  const readFile = 'export function readFile(path: string, encoding: "utf8"): Promise<string>;';
+  writeFileSync(join(folder, 'node.d.ts'), `declare module 'node:fs/promises' { ${readFile} }`);
   return { folder, packed, installed };
 }
 
@@ -48,3 +51,10 @@ export async function compile(folder, files, { lib = 'es2023,dom' } = {}) {
 
 /** Runs a program of the project and answers what it prints. */
 export const node = async (folder, file) => (await run(process.execPath, [file], { cwd: folder })).stdout;
+
+/** A module with an ABI behind it, as `corniche contract build` puts one there. */
+export function carrying(module, abi, name = 'corniche.abi') {
+  const length = (number) => (number < 0x80 ? [number] : [(number & 0x7f) | 0x80, ...length(number >>> 7)]);
+  const content = [name.length, ...new TextEncoder().encode(name), ...(typeof abi === 'string' ? new TextEncoder().encode(abi) : abi)];
+  return Uint8Array.from([...module, 0, ...length(content.length), ...content]);
+}

@@ -2,27 +2,31 @@
 // compiles and runs, and every action against a node.
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { createPublicClient, http, keccak256 } from 'viem';
+import { packed as packedModule, wasm } from '../../../testnet/e2e/lib/contracts.js';
 import { story } from '../../../testnet/e2e/lib/network.js';
-import { SOURCES, compile, node as run, programs, project } from '../lib/package.js';
+import { SOURCES, carrying, compile, node as run, programs, project } from '../lib/package.js';
+import { supply, token } from '../lib/tour.js';
 
 const load = ({ installed }) => import(pathToFileURL(join(installed, 'dist/index.js')));
 
 test('the package and what its README says', { timeout: 120_000 }, async (t) => {
-  const { network, step } = await story(t, { dev: true });
+  const data = mkdtempSync(join(tmpdir(), 'corniche-readme-'));
+  t.after(() => rmSync(data, { recursive: true }));
+  const { network, step } = await story(t, { dev: true, flags: ['--data', data] });
   const [node] = network.nodes;
-  const installation = await project(t);
-  const { folder, packed } = installation;
+  const { folder, packed } = await project(t);
 
   await step('holds what a user needs and nothing else', () => {
     const paths = packed.files.map(({ path }) => path);
-    const expected = /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|package\.json|README\.md|LICENSE-(MIT|APACHE))$/;
+    const expected = /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|verifier\.wasm|package\.json|README\.md|LICENSE-(MIT|APACHE))$/;
     assert.deepEqual(paths.filter((path) => !expected.test(path)), []);
-    for (const needed of ['dist/index.js', 'dist/index.d.ts', 'README.md', 'LICENSE-MIT']) assert.ok(paths.includes(needed), needed);
+    for (const needed of ['dist/index.js', 'dist/index.d.ts', 'dist/verifier.js', 'verifier.wasm', 'README.md', 'LICENSE-MIT']) assert.ok(paths.includes(needed), needed);
     console.log(`${packed.filename}: ${packed.size} bytes, ${packed.unpackedSize} unpacked`);
   });
 
@@ -50,24 +54,32 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
     assert.equal(await compile(folder, ['types.ts']), '');
   });
 
+  // What its programs find: the genesis, a token that carries its ABI as the first contract of the first account, and that ABI as a file.
+  copyFileSync(join(data, 'genesis.json'), join(folder, 'genesis.json'));
+  const bytecode = packedModule(carrying(wasm('erc20'), JSON.stringify(token.abi)));
+  await node.receipt(await node.wallet(network.accounts[0]).deployContract({ abi: token.abi, bytecode, args: ['Cornice', 'CRN', supply] }));
+  writeFileSync(join(folder, 'token.ts'), `export const abi = ${JSON.stringify(token.abi)} as const;\n`);
+
   const shown = programs(join(SOURCES, 'README.md'));
-  assert.ok(shown.length >= 2);
+  assert.ok(shown.length >= 5);
   for (const [index, { heading, program }] of shown.entries()) {
     await step(`the program under “${heading}”`, async () => {
       const own = program.replaceAll('http://127.0.0.1:8545', node.rpc);
       assert.notEqual(own, program, 'it asks a node');
       // Its own console is all that it needs of the world around it.
       writeFileSync(join(folder, `program-${index}.ts`), own);
-      assert.equal(await compile(folder, [`program-${index}.ts`]), '');
-      assert.match(await run(folder, `program-${index}.js`), expected[heading] ?? /./);
+      assert.equal(await compile(folder, ['node.d.ts', `program-${index}.ts`]), '');
+      assert.match(await run(folder, `program-${index}.js`), expected[heading].shift());
     });
   }
 });
 
 /** What the README's programs print. */
 const expected = {
-  'A chain': /^chain \d+: block 0, of which 0 are final\n1 of 1 validators sign\n$/,
-  'Waiting until something is final': /^final by block \d+n?, signed by the validators 0\ncertified \d+n\n$/,
+  'A chain': [/^chain \d+: block \d+, of which \d+ are final\n1 of 1 validators sign\n$/],
+  'Waiting until something is final': [/^final by block \d+, signed by the validators 0\ncertified \d+n\n$/],
+  'Believing nothing': [/^10001 CRN in block \d+\n$/],
+  Contracts: [/^transfer nonpayable$/m, /^true\n$/],
 };
 
 test('every action, on four validators', { timeout: 120_000 }, async (t) => {

@@ -1,30 +1,20 @@
 // A page and a browser wallet in a real browser: what CORS, fetch and EIP-1193 add to what the libraries do elsewhere.
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { delimiter, join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { chromium } from 'playwright-core';
 import { decodeErrorResult, numberToHex, verifyMessage, verifyTypedData } from 'viem';
 import { story } from '../../../testnet/e2e/lib/network.js';
+import { missing, open } from '../lib/browser.js';
 import { supply, token } from '../lib/tour.js';
 
-const browser = process.env.CHROMIUM ?? find('chromium', 'chromium-browser', 'google-chrome');
-const skip = browser ? false : 'there is no Chromium: install one, or set CHROMIUM to its path';
-
-test('a wallet in a browser adds the network, signs and sends', { timeout: 120_000, skip }, async (t) => {
+test('a wallet in a browser adds the network, signs and sends', { timeout: 120_000, skip: missing }, async (t) => {
   const { network, step } = await story(t, { dev: true });
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
-  const url = await serve(t, await bundle());
-  const chromiumProcess = await chromium.launch({ executablePath: browser });
-  t.after(() => chromiumProcess.close());
-  const page = await chromiumProcess.newPage();
-  await page.goto(url);
+  const page = await open(t, { '/': '<!doctype html><script src="dapp.js"></script>', '/dapp.js': await bundle() });
   await page.evaluate((key) => window.install(key), network.keys[0]);
   /** Calls one of the page's functions in the page. */
   const dapp = (name, ...args) => page.evaluate(([called, given]) => window.dapp[called](...given), [name, args]);
@@ -106,22 +96,4 @@ async function bundle() {
   const entryPoints = [fileURLToPath(new URL('../page/dapp.js', import.meta.url))];
   const { outputFiles } = await build({ entryPoints, bundle: true, write: false, format: 'iife', logLevel: 'error' });
   return outputFiles[0].text;
-}
-
-/** The page on a port of this machine. */
-async function serve(t, script) {
-  const server = createServer((request, response) => {
-    if (request.url === '/dapp.js') return response.setHeader('content-type', 'text/javascript').end(script);
-    if (request.url === '/') return response.setHeader('content-type', 'text/html').end('<!doctype html><script src="dapp.js"></script>');
-    return response.writeHead(404).end();
-  });
-  server.listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  return `http://127.0.0.1:${server.address().port}`;
-}
-
-function find(...names) {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
 }

@@ -26,9 +26,14 @@ export function wasm(name) {
 
 /** What to give a wallet as "bytecode": the library appends the constructor arguments. */
 export function bytecode(name) {
-  const packed = brotliCompressSync(wasm(name), {
+  return packed(wasm(name));
+}
+
+/** The same of a module at hand. */
+export function packed(module) {
+  const compressed = brotliCompressSync(module, {
     params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 22 },
   });
-  const code = concatHex(['0xeff00000', bytesToHex(packed)]);
+  const code = concatHex(['0xeff00000', bytesToHex(compressed)]);
   return concatHex([prelude((code.length - 2) / 2), code]);
 }

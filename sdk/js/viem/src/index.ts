@@ -4,8 +4,10 @@
  * @packageDocumentation
  */
 
+export { InterfaceError, LONGEST_ABI, readAbi } from './abi.ts';
 export { MULTICALL3, cornicheAt, cornicheOf, defineCorniche, type CornicheChain, type CornicheParameters, type Genesis } from './chain.ts';
 export { cornicheActions, type CornicheActions } from './actions/index.ts';
+export { contractAbi, type ContractAbiParameters } from './actions/contractAbi.ts';
 export {
   getCertificate,
   getDag,
@@ -17,6 +19,7 @@ export {
   type DagParameters,
 } from './actions/queries.ts';
 export type { BlockParameter } from './actions/request.ts';
+export { verifyAccount, verifyBlock, type VerifyAccountParameters, type VerifyBlockParameters } from './actions/verify.ts';
 export { waitForCertificate, type WaitForCertificateParameters } from './actions/waitForCertificate.ts';
 export { CertificateTimeoutError, TransactionDroppedError, TransactionReplacedError } from './errors.ts';
 export {
@@ -39,3 +42,12 @@ export {
 export type * as rpc from './rpc.ts';
 export type { Method, Methods, RpcSchema } from './rpc.ts';
 export type { CornicheRpcSchema } from './schema.ts';
+export {
+  VerificationError,
+  Verifier,
+  loadVerifier,
+  type FinalHeader,
+  type OpenParameters,
+  type ProvenAccount,
+  type VerifierSource,
+} from './verifier.ts';

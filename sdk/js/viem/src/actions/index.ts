@@ -1,8 +1,11 @@
+import { contractAbi } from './contractAbi.ts';
 import { getCertificate, getDag, getHeads, getOrdering, getStatistics, getTransactionStatus, getValidators } from './queries.ts';
 import type { AnyClient } from './request.ts';
+import { verifyAccount, verifyBlock } from './verify.ts';
 import { waitForCertificate } from './waitForCertificate.ts';
 
 const actions = {
+  contractAbi,
   getCertificate,
   getDag,
   getHeads,
@@ -10,6 +13,8 @@ const actions = {
   getStatistics,
   getTransactionStatus,
   getValidators,
+  verifyAccount,
+  verifyBlock,
   waitForCertificate,
 };
 

@@ -1,0 +1,77 @@
+import { numberToHex, type Address, type Hex } from 'viem';
+import type { AccountProof, Block } from '../rpc.ts';
+import { VerificationError, type FinalHeader, type ProvenAccount, type Verifier } from '../verifier.ts';
+import { getCertificate, getHeads } from './queries.ts';
+import type { AnyClient } from './request.ts';
+
+/** The most blocks between the one in question and the certificate's. */
+const LONGEST_CHAIN = 4_096n;
+
+/** Headers asked for at a time. */
+const AT_ONCE = 32;
+
+export interface VerifyBlockParameters {
+  /** Who knows the genesis. */
+  verifier: Verifier;
+  /** The block; the newest one that the node says is certified. */
+  blockNumber?: bigint;
+}
+
+/**
+ * A block's header, once it is known to be final: the certificate and the headers between are asked for and checked here. `null`: there is no
+ * certificate yet. Throws a `VerificationError` when what the node says does not hold.
+ *
+ * @example
+ * const verifier = await Verifier.open(genesis);
+ * const header = await client.verifyBlock({ verifier, blockNumber: 7n });
+ */
+export async function verifyBlock(client: AnyClient, { verifier, blockNumber }: VerifyBlockParameters): Promise<FinalHeader | null> {
+  const number = blockNumber ?? (await getHeads(client)).certified.number;
+  const certificate = await getCertificate(client, { blockNumber: number });
+  if (!certificate) return null;
+  const between = certificate.blockNumber - number;
+  if (between < 0n || between > LONGEST_CHAIN) throw new VerificationError(`the certificate is for block ${certificate.blockNumber}, not for block ${number} or a later one`);
+  const headers: Block[] = [];
+  while (headers.length <= between) {
+    const count = Math.min(AT_ONCE, Number(between) + 1 - headers.length);
+    const numbers = Array.from({ length: count }, (_, index) => certificate.blockNumber - BigInt(headers.length + index));
+    headers.push(...(await Promise.all(numbers.map((each) => header(client, each)))));
+  }
+  const verified = verifier.final({ certificate: certificate.raw, headers });
+  if (verified.number !== number) throw new VerificationError(`asked for block ${number}, the answer is block ${verified.number}`);
+  return verified;
+}
+
+async function header(client: AnyClient, number: bigint): Promise<Block> {
+  const block = await request<Block | null>(client, 'eth_getBlockByNumber', numberToHex(number), false);
+  if (!block) throw new VerificationError(`the node does not have block ${number}`);
+  return block;
+}
+
+export interface VerifyAccountParameters extends VerifyBlockParameters {
+  address: Address;
+  /** Storage slots. */
+  slots?: readonly Hex[];
+}
+
+/**
+ * What an account and its slots hold in a block that is final, every value of it shown. A node has proofs for its newest 256 blocks. `null`:
+ * there is no certificate yet. Throws a `VerificationError` when what the node says does not hold.
+ *
+ * @example
+ * const proven = await client.verifyAccount({ verifier, address });
+ */
+export async function verifyAccount(
+  client: AnyClient,
+  { verifier, blockNumber, address, slots = [] }: VerifyAccountParameters,
+): Promise<(ProvenAccount & { header: FinalHeader }) | null> {
+  const header = await verifyBlock(client, { verifier, ...(blockNumber === undefined ? {} : { blockNumber }) });
+  if (!header) return null;
+  const proof = await request<AccountProof>(client, 'eth_getProof', address, slots, { blockHash: header.hash });
+  return { ...verifier.account({ stateRoot: header.stateRoot, address, slots, proof }), header };
+}
+
+/** A method whose answer is handed on as it is. */
+function request<Answer>(client: AnyClient, method: string, ...params: unknown[]): Promise<Answer> {
+  return (client.request as unknown as (request: { method: string; params: unknown[] }) => Promise<Answer>)({ method, params });
+}
