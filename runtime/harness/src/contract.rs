@@ -1,15 +1,13 @@
 //! A contract as it is deployed: its module, and what its interface calls things.
-//!
-//! The one place here that touches the world: a test's contract is built by `cargo` when the test asks for it.
 #![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
 
+use crate::cargo;
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Bytes;
 use corniche_abi::interface;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
 
@@ -29,8 +27,8 @@ pub enum ContractError {
     Unreadable { path: PathBuf, error: std::io::Error },
     #[error("{} is not an ABI: {error}", path.display())]
     NotAnAbi { path: PathBuf, error: serde_json::Error },
-    #[error("cannot run cargo: {0}")]
-    NoCargo(std::io::Error),
+    #[error("cannot run {0}: {1}")]
+    CannotRun(&'static str, std::io::Error),
     #[error("{} does not build for wasm32-unknown-unknown:\n{errors}", manifest.display())]
     DoesNotBuild { manifest: PathBuf, errors: String },
     #[error("{} builds no .wasm: its [lib] needs crate-type = [\"lib\", \"cdylib\"]", .0.display())]
@@ -62,7 +60,8 @@ impl Contract {
         Self::new(&name, read(wasm)?).with_abi_of(wasm.parent().unwrap_or(Path::new(".")))
     }
 
-    /// The contract that the crate under test is, built as it is deployed: `cargo build --release --target wasm32-unknown-unknown`.
+    /// The contract that the crate under test is, built as it is deployed: `cargo build --release --target wasm32-unknown-unknown`, with this
+    /// machine's paths taken out of the messages of panics, so that gas is the same everywhere.
     ///
     /// # Panics
     /// When it does not build, or outside of `cargo test`: for tests, which have nothing else to do then.
@@ -78,7 +77,7 @@ impl Contract {
         if let Some(contract) = built.get(folder) {
             return Ok(contract.clone());
         }
-        let contract = Self::open_in(folder, &build(folder)?)?;
+        let contract = Self::open_in(folder, &cargo::build(folder)?)?;
         built.insert(folder.into(), contract.clone());
         Ok(contract)
     }
@@ -97,33 +96,4 @@ impl Contract {
 
 fn read(path: &Path) -> Result<Vec<u8>, ContractError> {
     fs::read(path).map_err(|error| ContractError::Unreadable { path: path.into(), error })
-}
-
-/// Where the module lies afterwards.
-fn build(folder: &Path) -> Result<PathBuf, ContractError> {
-    let manifest = folder.join("Cargo.toml");
-    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--lib", "--release", "--target", "wasm32-unknown-unknown", "--message-format=json-render-diagnostics"])
-        .arg("--manifest-path")
-        .arg(&manifest)
-        // Those of the test's own build are not the module's.
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(ContractError::NoCargo)?;
-    if !built.status.success() {
-        return Err(ContractError::DoesNotBuild { manifest, errors: String::from_utf8_lossy(&built.stderr).into_owned() });
-    }
-    let manifest = manifest.canonicalize().unwrap_or(manifest);
-    String::from_utf8_lossy(&built.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest))
-        .filter_map(|message| {
-            let files = message["filenames"].as_array()?;
-            files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(PathBuf::from)
-        })
-        .next_back()
-        .ok_or(ContractError::NoModule(manifest))
 }

@@ -7,7 +7,7 @@ use corniche_vm::{End, TraceFrame};
 use std::fmt;
 
 /// A transaction that did what it was to do.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sent<T> {
     /// What the function returned; of a deployment the address.
     pub output: T,
@@ -27,6 +27,14 @@ impl<T> Sent<T> {
     pub fn events_of<E: SolEvent>(&self, contract: Address) -> Vec<E> {
         let logs = self.logs.iter().filter(|log| log.address == contract);
         logs.filter_map(|log| E::decode_raw_log(log.topics.iter().copied(), &log.data).ok()).collect()
+    }
+}
+
+/// So that `unwrap_err` in a test shows it. Without the output: what `sol!` makes for a function's returned values has no `Debug`
+/// unless it is asked for.
+impl<T> fmt::Debug for Sent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the transaction went well, for {} gas, with {} events", self.gas_used, self.logs.len())
     }
 }
 
