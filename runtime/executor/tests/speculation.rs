@@ -3,7 +3,7 @@
 
 mod support;
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_executor::{
     Alone, BlockOutput, Candidate, Recorded, Recorder, SpeculationLimits, Speculator, Statistics, parallel, serial,
     verify_ordered,
@@ -140,6 +140,31 @@ fn a_stale_result_is_not_adopted() {
     let (output, statistics) = parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
     assert_eq!(output.receipts[0].output.last(), Some(&7));
     assert_eq!((statistics.adopted, statistics.executions), (0, 1));
+}
+
+/// What was drawn from one block's randomness does not hold in a block that has another one.
+#[test]
+fn what_drew_another_randomness_is_run_again() {
+    const DRAW: &str = r#"(module
+        (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+        (import "corniche" "block_randomness" (func $randomness (param i32)))
+        (memory (export "memory") 1 1)
+        (func (export "user_entrypoint") (param i32) (result i32)
+            (call $randomness (i32.const 0)) (call $write_result (i32.const 0) (i32.const 32)) (i32.const 0)))"#;
+    let mut node = Node::new();
+    let contract = key(0).address().create(0);
+    let deployment = alloy_consensus::TxEip1559 { input: wat::parse_str(DRAW).unwrap().into(), ..support::deployment(0) };
+    node.append(&[key(0).sign(deployment)]);
+    for (randomness, adopted) in [(B256::ZERO, 1), (B256::repeat_byte(3), 0)] {
+        let mut speculator = Speculator::new(SpeculationLimits::default());
+        let nonce = node.account(&key(1).address()).nonce;
+        let block = candidates(&[key(1).sign(draft(nonce, contract))]);
+        speculate(&node, &mut speculator, &block);
+        let env = BlockEnv { randomness, ..node.env() };
+        let (output, statistics) = execute_in(&mut node, &mut speculator, &env, &block);
+        assert_eq!(output.receipts[0].output[..], randomness[..]);
+        assert_eq!((statistics.adopted, statistics.executions), (adopted, 1 - adopted));
+    }
 }
 
 /// S5: an author has a share and no more; others are not touched by it; what was ordered or has waited too long makes room.

@@ -1,4 +1,4 @@
-//! The counter calls from WebAssembly: answers, the storage cache, charges.
+//! The functions of `corniche` from WebAssembly. Counters: answers, the storage cache, charges. Randomness.
 #![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
 
 mod common;
@@ -135,4 +135,33 @@ fn the_table_s_price_and_the_host_s_are_charged() {
     let (world, _) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[CACHE, ADD]);
     let event = world.events.iter().find(|event| event.name == "counter_add").unwrap();
     assert_eq!(event.ink_before - event.ink_after, base + (5_000 + 2_900) * 10_000);
+}
+
+const RANDOMNESS: &str = r#"
+    (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+    (import "corniche" "block_randomness" (func $randomness (param i32)))"#;
+
+#[test]
+fn the_block_s_randomness_is_the_header_s_in_every_frame_and_has_its_price() {
+    let wasm = module(
+        RANDOMNESS,
+        "(call $randomness (i32.const 64)) (call $write_result (i32.const 64) (i32.const 32)) (i32.const 0)",
+    );
+    let mut world = World::default();
+    let exit = world.run(&wasm, &[], GAS);
+    assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Return, &[9; 32][..]));
+    let event = world.events.iter().find(|event| event.name == "block_randomness").unwrap();
+    assert_eq!(event.ink_before - event.ink_after, corniche_abi::import("corniche", "block_randomness").unwrap().ink);
+    let exit = World::default().run_static(&wasm, &[]);
+    assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Return, &[9; 32][..]));
+}
+
+#[test]
+fn randomness_that_does_not_fit_into_memory_ends_the_frame() {
+    for pointer in [65_505, 65_536, -1] {
+        let wasm = module(RANDOMNESS, &format!("(call $randomness (i32.const {pointer})) (i32.const 0)"));
+        assert_eq!(World::default().run(&wasm, &[], GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds), "{pointer}");
+    }
+    let wasm = module(RANDOMNESS, "(call $randomness (i32.const 65504)) (i32.const 0)");
+    assert_eq!(World::default().run(&wasm, &[], GAS).status, ExitStatus::Return);
 }

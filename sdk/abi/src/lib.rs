@@ -31,6 +31,15 @@
 //!   addition that succeeds and finds zero pays 17,100 more, so that a slot comes into being at a store's price. No refunds. A
 //!   store after a counter call is priced and refunded as if the transaction had found what the call left.
 //! - In a static call the frame ends, as with a store.
+//!
+//! # Randomness
+//!
+//! ```text
+//! block_randomness(destination: i32)     writes 32 bytes
+//! ```
+//!
+//! The randomness of the block this runs in, as its header says it (`mixHash`, `prevRandao`): the same for all of a block's transactions,
+//! and not known before they are ordered, as far as the ordering engine keeps that (`docs/write-a-contract.md`).
 
 #![no_std]
 
@@ -138,8 +147,11 @@ pub const VM_HOOKS: &[HostCall] = &[
 ];
 
 /// Every function of the module [`CORNICHE_MODULE`], by name in ascending order.
-pub const CORNICHE: &[HostCall] =
-    &[call("counter_add", &[I32, I32, I32], Some(I32), HEAVY), call("counter_sub", &[I32, I32, I32], Some(I32), HEAVY)];
+pub const CORNICHE: &[HostCall] = &[
+    call("block_randomness", &[I32], None, POINTER),
+    call("counter_add", &[I32, I32, I32], Some(I32), HEAVY),
+    call("counter_sub", &[I32, I32, I32], Some(I32), HEAVY),
+];
 
 /// What a contract may import: modules with their functions.
 pub const MODULES: &[(&str, &[HostCall])] = &[(VM_HOOKS_MODULE, VM_HOOKS), (CORNICHE_MODULE, CORNICHE)];

@@ -3,8 +3,9 @@
 //! - [`abi!`]: the module carries its interface, so clients and explorers need nothing else to name what it does.
 //! - [`Counter`] and [`Balances`]: numbers that are raised and lowered without being read, so transactions that do so run side by
 //!   side; [`erc20::Erc20`] is a token on them.
+//! - [`block_randomness`]: what nobody knew before the block was ordered.
 //!
-//! All of it stands beside the SDK's own types. A module that counts imports from `corniche`, which other
+//! All of it stands beside the SDK's own types. A module that uses the counters or the randomness imports from `corniche`, which other
 //! chains refuse; one that only carries its interface runs anywhere. Natively, in `cargo test`, everything works on the SDK's `TestVM`.
 
 extern crate alloc;
@@ -13,6 +14,10 @@ mod abi;
 mod balances;
 mod counter;
 pub mod erc20;
+mod randomness;
 
 pub use balances::Balances;
 pub use counter::Counter;
+pub use randomness::block_randomness;
+#[cfg(not(target_arch = "wasm32"))]
+pub use randomness::set_block_randomness;

@@ -1,4 +1,4 @@
-//! The functions of `vm_hooks` and, in [`counters`], of `corniche`: what a contract can ask for.
+//! The functions of `vm_hooks` and, in [`corniche`], of `corniche`: what a contract can ask for.
 //!
 //! Each call pays before it works: its base price from the host-call table, then what depends on lengths, then what the [`Host`] says
 //! the state costs. Pointers and lengths are the contract's to choose, so every access is checked against the guest's memory, and one
@@ -8,7 +8,7 @@
 //! keys; what is not flushed when the frame ends is lost. A word read before a nested call keeps its value after it unless the cache was
 //! flushed with `clear`: contracts written for this interface rely on exactly that, stale reads included.
 
-mod counters;
+mod corniche;
 mod frame;
 
 use super::gas::{self, INK_PER_GAS};
@@ -478,6 +478,6 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
         let _ = (call, pages);
         Ok(())
     });
-    counters::link(&mut linker)?;
+    corniche::link(&mut linker)?;
     Ok(linker)
 }

@@ -1,0 +1,59 @@
+//! The functions of `corniche`: counters that are not read (D8), and the block's randomness. What they do and cost stands in
+//! [`corniche_abi`].
+
+use super::{Call, Frame, Outcome, perform};
+use crate::block_reads::BlockField;
+use crate::host::Sum;
+use alloy_primitives::U256;
+use corniche_abi::{CORNICHE, CORNICHE_MODULE, HostCall};
+use wasmtime::{Caller, Linker};
+
+pub(super) fn link(linker: &mut Linker<Frame>) -> wasmtime::Result<()> {
+    for call in CORNICHE {
+        match call.name {
+            "block_randomness" => randomness(linker, call)?,
+            "counter_add" => counter(linker, call, Sum::Plus)?,
+            "counter_sub" => counter(linker, call, Sum::Minus)?,
+            other => return Err(wasmtime::Error::msg(format!("{other} has no implementation"))),
+        }
+    }
+    Ok(())
+}
+
+fn randomness(linker: &mut Linker<Frame>, call: &'static HostCall) -> wasmtime::Result<()> {
+    let read = move |caller: Caller<'_, Frame>, destination: i32| -> wasmtime::Result<()> {
+        perform(caller, call.name, call.ink, |call| {
+            let randomness = call.host().block(BlockField::Randomness).randomness;
+            call.write(destination, randomness.as_slice())
+        })
+    };
+    linker.func_wrap(CORNICHE_MODULE, call.name, read).map(|_| ())
+}
+
+fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256) -> Sum) -> wasmtime::Result<()> {
+    let count = move |caller: Caller<'_, Frame>, slot: i32, amount: i32, bound: i32| -> wasmtime::Result<i32> {
+        perform(caller, call.name, call.ink, |call| {
+            let amount = call.number(amount)?;
+            call.count(slot, change(amount), bound)
+        })
+    };
+    linker.func_wrap(CORNICHE_MODULE, call.name, count).map(|_| ())
+}
+
+impl Call<'_> {
+    /// 0: done; 1: the bound does not allow it.
+    fn count(&mut self, slot: i32, change: Sum, bound: i32) -> Outcome<i32> {
+        let (key, bound) = (self.word(slot)?, self.number(bound)?);
+        // What this frame wrote comes first, and what it read is read again.
+        if let Some(word) = self.frame().cache.remove(&key)
+            && word.dirty
+        {
+            let gas_left = self.gas_left();
+            let stored = self.host().storage_store(&key, &word.value, gas_left);
+            self.settle(stored)?;
+        }
+        let gas_left = self.gas_left();
+        let counted = self.host().storage_count(&key, change, &bound, gas_left);
+        Ok(i32::from(!self.settle(counted)?))
+    }
+}
