@@ -151,6 +151,25 @@ fn only_the_rim_touches_the_world() {
     assert!(broken.is_empty(), "only network, store, rpc and cli may:\n{}", broken.join("\n"));
 }
 
+/// Contracts are a workspace of their own. Of ours, what is compiled into a module may be `sdk/contract` and the words; tests run it in the
+/// harness.
+#[test]
+fn contracts_know_nothing_of_the_node() {
+    let layers: BTreeMap<_, _> = CRATES.iter().map(|&(name, _, layer)| (name, layer)).collect();
+    let packages = packages(&root().join("contracts"));
+    assert!(packages.iter().any(|package| package.folder == "sdk/contract"));
+    for package in packages {
+        for dependency in &package.dependencies {
+            let allowed = match dependency.name.as_str() {
+                "corniche-contract" => true,
+                "corniche-harness" => dependency.dev,
+                name => layers.get(name).is_none_or(|layer| *layer == Words),
+            };
+            assert!(allowed, "{} imports {}", package.name, dependency.name);
+        }
+    }
+}
+
 #[test]
 fn the_stricter_lints_are_the_same_on_both_sides() {
     let [consensus, runtime] =
@@ -208,12 +227,16 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("node/cli is two folders deep")
 }
 
-/// What the manifests say, without touching the network.
 fn workspace() -> Vec<Package> {
+    packages(root())
+}
+
+/// What the manifests of the workspace in a folder say, without touching the network.
+fn packages(workspace: &Path) -> Vec<Package> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(root())
+        .current_dir(workspace)
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
