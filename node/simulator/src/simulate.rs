@@ -17,7 +17,7 @@ use corniche_engine::Committee;
 use corniche_testkit::{DiskModel, Jitter, Links, Micros, World};
 use corniche_types::{Address, GenesisAccount, U256, keccak256};
 use corniche_vm::{
-    Vm, VmConfig,
+    Rules, Vm, VmConfig,
     wasm::{self, NoCache},
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -71,7 +71,8 @@ impl<'a> Run<'a> {
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
         let engines = Engines::new(&genesis, &secrets, scenario.cost, probe.tune)?;
         let genesis = Arc::new(genesis);
-        let vm = Vm::new(&VmConfig::default(), Arc::new(NoCache)).map_err(|error| error.to_string())?;
+        let config = VmConfig { rules: Rules { console: genesis.is_development() }, ..VmConfig::default() };
+        let vm = Vm::new(&config, Arc::new(NoCache)).map_err(|error| error.to_string())?;
         let roles = roles(scenario);
         let identities: Vec<usize> = roles.iter().map(|role| role.identity).collect();
         let checks = Checks::new(&identities, |process| roles[process].behaviour.is_none());

@@ -11,7 +11,7 @@ use alloy_sol_types::{SolCall, SolType, SolValue, abi::token::TokenSeq};
 use corniche_state::{Changes, EmptyState, Overlay, StateView};
 use corniche_types::{Account, KECCAK_EMPTY};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
-use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
+use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
 use std::sync::{Arc, OnceLock};
 
 /// Inputs, outputs and logs of a transaction that are kept for its tree.
@@ -42,7 +42,9 @@ impl Chain {
     pub fn new() -> Self {
         // One for all tests of a process: its address space is large.
         static VM: OnceLock<Vm> = OnceLock::new();
-        let vm = VM.get_or_init(|| Vm::new(&VmConfig::default(), Arc::new(NoCache)).expect("a virtual machine"));
+        // Debug builds of contracts are at home here.
+        let config = VmConfig { rules: Rules::DEVELOPMENT, ..VmConfig::default() };
+        let vm = VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).expect("a virtual machine"));
         let block = BlockEnv {
             chain_id: 31_337,
             number: 1,

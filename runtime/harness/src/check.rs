@@ -1,7 +1,8 @@
 //! Would a module deploy, and if not, what is to be done about it.
 
 use crate::{Chain, Contract, creation};
-use corniche_abi::ENTRYPOINT_EXPORT;
+use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT};
+use corniche_vm::Rules;
 use corniche_vm::wasm::validate::{self, ValidationError};
 use std::collections::BTreeMap;
 use wasmparser::{Parser, Payload};
@@ -20,6 +21,8 @@ pub struct Deployable {
     pub functions: u32,
     /// Host calls by module.
     pub imports: BTreeMap<String, Vec<String>>,
+    /// It imports `console`: it deploys on development chains and nowhere else.
+    pub development_only: bool,
 }
 
 /// A module that does not.
@@ -38,20 +41,23 @@ pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
         let mend = "build it with `cargo build --release --target wasm32-unknown-unknown` and take the .wasm file; creation data and text format are not modules";
         return Err(Refused { fault: "not a WebAssembly module: it does not begin with \\0asm".into(), mend: mend.into() });
     }
-    let checked = validate::check(wasm).map_err(|error| Refused { mend: mend(&error), fault: error.to_string() })?;
+    let checked = validate::check_by(Rules::DEVELOPMENT, wasm)
+        .map_err(|error| Refused { mend: mend(&error), fault: error.to_string() })?;
     let too_large = |fault| Refused { fault, mend: SMALLER.into() };
     let data = creation::compressed(wasm).map_err(|error| too_large(error.to_string()))?;
     let (compressed, mut chain) = (data.len(), Chain::new());
     let author = chain.account("author");
     let deployed = chain.by(author).create(&Contract::new("contract", wasm.to_vec()), data);
     let deployed = deployed.map_err(|failed| too_large(failed.to_string()))?;
+    let imports = imports(wasm);
     Ok(Deployable {
         compressed,
         unpacked: wasm.len(),
         deployment_gas: deployed.gas_used,
         pages: checked.initial_pages,
         functions: checked.defined_functions,
-        imports: imports(wasm),
+        development_only: imports.contains_key(CONSOLE_MODULE),
+        imports,
     })
 }
 
@@ -71,6 +77,9 @@ fn mend(error: &ValidationError) -> String {
         ValidationError::Function { reason, .. } | ValidationError::Type { reason, .. } => function(reason),
         ValidationError::Limit { what, .. } => limit(what),
         ValidationError::UnknownImport { module, .. } => import(module),
+        ValidationError::Console(_) => {
+            "it is what a debug build speaks through: on `corniche dev` and in tests. Build without the feature `debug` for other chains".into()
+        }
         ValidationError::WrongImport { .. } => {
             "declare it as expected: the table of host calls is in sdk/abi, and stylus-sdk has them right; a declaration by hand is easily one argument off".into()
         }
@@ -145,7 +154,8 @@ fn import(module: &str) -> String {
             "it is wasm-bindgen's, for browsers: switch the features off that bring it (getrandom's `wasm_js`, chrono's `wasmbind`, `js-sys`)".into()
         }
         "wasi_snapshot_preview1" | "wasi_unstable" => "it was built for wasm32-wasip1: build for wasm32-unknown-unknown".into(),
-        "console" | "debug" => "it is for debugging on chains that have it: build without stylus-sdk's `debug` feature and without the console! macro".into(),
+        CONSOLE_MODULE => "`console` has log_txt, log_i32, log_i64, tee_i32 and tee_i64, on development chains; what is spelled otherwise it does not have".into(),
+        "debug" => "it is another chain's, for tests of its own node: leave it out".into(),
         "vm_hooks" | "corniche" => "the name is not in the table of sdk/abi: compare the spelling, or use stylus-sdk 0.9 or 0.10".into(),
         _ => "this chain offers the modules `vm_hooks` and `corniche` only".into(),
     }

@@ -4,6 +4,7 @@
 //! [38,206] alice → exchange.swap(amount: 100)
 //! ├─ [12,031] token.transferFrom(from: alice, to: exchange, value: 100) → true
 //! │  · Transfer(from: alice, to: exchange, value: 100)
+//! │  » what a debug build says to its console
 //! └─ [2,410] vault.pay(to: alice, value: 96)
 //!    ✗ InsufficientBalance(account: vault, have: 12)
 //! ✗ InsufficientBalance(account: vault, have: 12)
@@ -23,23 +24,38 @@ pub fn tell(book: &Book, root: &TraceFrame) -> String {
 }
 
 fn below(book: &Book, frame: &TraceFrame, margin: &str, out: &mut String) {
-    let mut logs = frame.logs.iter().peekable();
+    let mut told = told(book, frame).into_iter().peekable();
     let ended = ending(book, frame);
     for (position, call) in frame.calls.iter().enumerate() {
-        while let Some(log) = logs.next_if(|log| log.position <= position) {
-            let _ = writeln!(out, "{margin}· {}", book.log(&log.log));
+        while let Some((_, line)) = told.next_if(|(before, _)| *before <= position) {
+            let _ = writeln!(out, "{margin}{line}");
         }
-        let last = position + 1 == frame.calls.len() && logs.peek().is_none() && ended.is_none();
+        let last = position + 1 == frame.calls.len() && told.peek().is_none() && ended.is_none();
         let (branch, beside) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let _ = writeln!(out, "{margin}{branch}{}", line(book, call));
         below(book, call, &format!("{margin}{beside}"), out);
     }
-    for log in logs {
-        let _ = writeln!(out, "{margin}· {}", book.log(&log.log));
+    for (_, line) in told {
+        let _ = writeln!(out, "{margin}{line}");
     }
     if let Some(ended) = ended {
         let _ = writeln!(out, "{margin}✗ {ended}");
     }
+}
+
+/// Events and what a debug build said, in their order: each with the number of calls before it.
+fn told(book: &Book, frame: &TraceFrame) -> Vec<(usize, String)> {
+    let mut all: Vec<_> =
+        frame.logs.iter().enumerate().map(|(at, log)| ((log.position, at, 1), format!("· {}", book.log(&log.log)))).collect();
+    // A line that says it came after so many logs stands before the next one.
+    all.extend(frame.lines.iter().map(|line| ((line.calls, line.logs, 0), format!("» {}", printable(&line.text)))));
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|((calls, ..), text)| (calls, text)).collect()
+}
+
+/// In one line of its own, whatever a contract says.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn line(book: &Book, frame: &TraceFrame) -> String {

@@ -49,7 +49,8 @@ const IN_THE_SHELL: &[(&str, &str, &str)] = &[
     ("(import \"env\" \"memcpy\" (func))", "`env`.`memcpy` is not known", "not linked"),
     ("(import \"__wbindgen_placeholder__\" \"__wbindgen_throw\" (func))", "`__wbindgen_throw`", "getrandom"),
     ("(import \"wasi_snapshot_preview1\" \"fd_write\" (func))", "`fd_write`", "wasm32-unknown-unknown"),
-    ("(import \"console\" \"log_txt\" (func (param i32 i32)))", "`console`.`log_txt`", "debug"),
+    ("(import \"console\" \"log_text\" (func (param i32 i32)))", "`console`.`log_text`", "log_txt"),
+    ("(import \"console\" \"log_f64\" (func $log (param f64)))", "floating-point", "fixed point"),
     ("(import \"vm_hooks\" \"read_arg\" (func (param i32)))", "`vm_hooks`.`read_arg`", "spelling"),
     ("(import \"chain\" \"height\" (func))", "`chain`.`height`", "`vm_hooks` and `corniche` only"),
     ("(import \"vm_hooks\" \"read_args\" (func (param i64)))", "expected (i32) -> (), found (i64) -> ()", "argument off"),
@@ -150,4 +151,13 @@ fn what_deploys_is_told_what_it_costs() {
     assert!(fits.compressed > 4 && fits.deployment_gas > 53_000, "{fits:?}");
     let imports: Vec<_> = fits.imports.iter().map(|(module, names)| (module.as_str(), names.join(" "))).collect();
     assert_eq!(imports, [("corniche", "counter_add".to_owned()), ("vm_hooks", "read_args".to_owned())]);
+}
+
+#[test]
+fn what_speaks_to_a_console_deploys_on_development_chains_only() {
+    let speaks = r#"(import "console" "log_txt" (func (param i32 i32)))"#;
+    let wasm = wat::parse_str(format!("(module {speaks} {SHELL})")).expect("a module");
+    assert!(check(&wasm).expect("it deploys").development_only);
+    let silent = wat::parse_str(format!("(module {SHELL})")).expect("a module");
+    assert!(!check(&silent).expect("it deploys").development_only);
 }

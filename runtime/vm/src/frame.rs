@@ -282,6 +282,12 @@ impl Host for Frame<'_, '_> {
         Ok(Charged::new((), cost))
     }
 
+    fn say(&mut self, text: &[u8]) {
+        if let Some(trace) = &mut self.world.trace {
+            trace.line(text);
+        }
+    }
+
     fn balance(&mut self, address: &Address, gas_left: u64) -> Result<Charged<U256>, HostError> {
         let cost = affordable(self.world.access_account(address), gas_left)?;
         let balance = self.world.journal.account(address).balance;

@@ -32,6 +32,10 @@ pub use block_reads::{BlockField, BlockReads};
 pub use host::BlockEnv;
 pub use outcome::{Call, CallOutcome, End, Executed, Fault, NoEstimate, NotExecuted};
 pub use precompile::{PrecompileError, is_precompile, precompiles};
-pub use trace::{Ending, FrameKind, OWN_BYTES, Touched, Trace, TraceFrame, TraceLimits, TraceLog};
+pub use trace::{
+    CONSOLE_BYTES, Ending, FrameKind, OWN_BYTES, OWN_LINE_BYTES, SILENCED, Touched, Trace, TraceFrame, TraceLimits, TraceLine,
+    TraceLog,
+};
 pub use vm::{Vm, VmConfig};
+pub use wasm::validate::Rules;
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

@@ -22,6 +22,13 @@ pub struct TraceLimits {
 /// What a frame or a log is counted for besides what it carries.
 pub const OWN_BYTES: usize = 512;
 
+/// Of all that contracts say in a run ([`TraceLine`]), each line counted for [`OWN_LINE_BYTES`] besides.
+pub const CONSOLE_BYTES: usize = 64 << 10;
+/// What a line is counted for besides its text.
+pub const OWN_LINE_BYTES: usize = 64;
+/// The last line of a run that said more.
+pub const SILENCED: &str = "… and more, which is not kept";
+
 /// Calls, accounts and slots of one run.
 #[derive(Debug)]
 pub struct Trace {
@@ -32,6 +39,8 @@ pub struct Trace {
     depth: usize,
     bytes: usize,
     overflowed: bool,
+    /// What contracts may still say; `None` when they have said too much.
+    console_bytes: Option<usize>,
     root: Option<TraceFrame>,
     touched: Touched,
 }
@@ -71,6 +80,7 @@ pub struct TraceFrame {
     pub ending: Ending,
     pub calls: Vec<Self>,
     pub logs: Vec<TraceLog>,
+    pub lines: Vec<TraceLine>,
 }
 
 /// How a frame ended.
@@ -97,6 +107,15 @@ pub struct TraceLog {
     pub log: Log,
 }
 
+/// What a debug build said (`console`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceLine {
+    /// So many calls and so many logs of the frame came before it.
+    pub calls: usize,
+    pub logs: usize,
+    pub text: String,
+}
+
 /// Accounts and slots a run had to do with, also in frames that were undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
@@ -112,7 +131,16 @@ pub struct Touched {
 
 impl Trace {
     pub fn new(limits: TraceLimits) -> Self {
-        Self { limits, open: Vec::new(), depth: 0, bytes: 0, overflowed: false, root: None, touched: Touched::default() }
+        Self {
+            limits,
+            open: Vec::new(),
+            depth: 0,
+            bytes: 0,
+            overflowed: false,
+            console_bytes: Some(CONSOLE_BYTES),
+            root: None,
+            touched: Touched::default(),
+        }
     }
 
     /// Whether the run did more than was to be recorded. Then there are no frames.
@@ -170,6 +198,19 @@ impl Trace {
         }
     }
 
+    /// The contract says something. What is too much is dropped with a word.
+    pub(crate) fn line(&mut self, text: &[u8]) {
+        let Some(room) = self.console_bytes else { return };
+        self.console_bytes = room.checked_sub(OWN_LINE_BYTES + text.len());
+        let text = if self.console_bytes.is_some() { String::from_utf8_lossy(text) } else { SILENCED.into() };
+        if self.is_recorded()
+            && self.has_room(OWN_LINE_BYTES + text.len())
+            && let Some(frame) = self.open.last_mut()
+        {
+            frame.lines.push(TraceLine { calls: frame.calls.len(), logs: frame.logs.len(), text: text.into_owned() });
+        }
+    }
+
     /// The run is over; its outermost frame stands for the transaction.
     pub(crate) fn finish(&mut self, gas_limit: u64, gas_used: u64, touched: Touched) {
         if let Some(root) = &mut self.root {
@@ -210,6 +251,7 @@ impl TraceFrame {
             ending: Ending::TooDeep,
             calls: Vec::new(),
             logs: Vec::new(),
+            lines: Vec::new(),
         }
     }
 }

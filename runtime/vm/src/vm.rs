@@ -5,7 +5,7 @@ use crate::outcome::{End, Fault};
 use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, WasmEngine};
 use std::sync::Arc;
 
-/// Sizes of the engine: local to a node, never visible in a result.
+/// Sizes of the engine, local to a node and never visible in a result, and the chain's rules.
 pub type VmConfig = EngineConfig;
 
 /// Runs transactions and calls. A clone is another handle to the same engine and cache.

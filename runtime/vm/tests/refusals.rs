@@ -169,7 +169,10 @@ fn imports() {
         &with(r#"(import "corniche" "counter_add" (func (param i32 i32) (result i32)))"#),
         &["`corniche`.`counter_add`", "(i32, i32, i32) -> (i32)", "(i32, i32) -> (i32)"],
     );
-    assert_refused(&with(r#"(import "console" "log_txt" (func (param i32 i32)))"#), &["`console`.`log_txt`"]);
+    assert_refused(
+        &with(r#"(import "console" "log_txt" (func (param i32 i32)))"#),
+        &["`console`.`log_txt`", "development chains only"],
+    );
     assert_refused(
         &with(r#"(import "vm_hooks" "read_args" (func (param i64)))"#),
         &["`read_args`", "(i32) -> ()", "(i64) -> ()"],

@@ -56,6 +56,9 @@ pub const VM_HOOKS_MODULE: &str = "vm_hooks";
 /// The module of our own additions.
 pub const CORNICHE_MODULE: &str = "corniche";
 
+/// The module that debug builds speak through; on development chains only (`validate::Rules` of the virtual machine).
+pub const CONSOLE_MODULE: &str = "console";
+
 /// The exported function a call enters by: length of the input in, zero for success out.
 pub const ENTRYPOINT_EXPORT: &str = "user_entrypoint";
 
@@ -155,6 +158,22 @@ pub const CORNICHE: &[HostCall] = &[
 
 /// What a contract may import: modules with their functions.
 pub const MODULES: &[(&str, &[HostCall])] = &[(VM_HOOKS_MODULE, VM_HOOKS), (CORNICHE_MODULE, CORNICHE)];
+
+/// Every function of the module [`CONSOLE_MODULE`], by name in ascending order: what is logged is seen in traces and nowhere else. `log_txt`
+/// takes UTF-8 text by pointer and length; what is teed is handed back. Other chains of this interface also have these for floats, which no
+/// contract here has.
+pub const CONSOLE: &[HostCall] = &[
+    call("log_i32", &[I32], None, PLAIN),
+    call("log_i64", &[I64], None, PLAIN),
+    call("log_txt", &[I32, I32], None, POINTER),
+    call("tee_i32", &[I32], Some(I32), PLAIN),
+    call("tee_i64", &[I64], Some(I64), PLAIN),
+];
+
+/// The function of that name in [`CONSOLE`], if there is one.
+pub fn console(name: &str) -> Option<&'static HostCall> {
+    CONSOLE.iter().find(|call| call.name == name)
+}
 
 /// The function of that name in that module, if there is one.
 pub fn import(module: &str, name: &str) -> Option<&'static HostCall> {

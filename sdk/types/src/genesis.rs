@@ -158,6 +158,12 @@ impl Genesis {
         keccak256(crate::wire::encode(&("corniche-committee", self.chain_id, Epoch(0), body)))
     }
 
+    /// Whether this is a chain for development, where contracts may speak to a console: one of a single validator, whose word alone
+    /// decides everything anyway.
+    pub fn is_development(&self) -> bool {
+        self.validators.len() == 1
+    }
+
     pub fn fault_model(&self) -> FaultModel {
         match self.engine.name.as_str() {
             "quepaxa" | "sadl-racs" | "baxos" => FaultModel::Crash,

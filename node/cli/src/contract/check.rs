@@ -27,17 +27,20 @@ impl Check {
     }
 
     fn told(&self, fits: &Deployable) -> String {
-        let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports } = fits;
+        let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports, development_only } = fits;
         let imports: Vec<_> = imports.iter().map(|(module, names)| format!("{module}: {}", names.join(", "))).collect();
         let limit = corniche_types::MAX_TRANSACTION_BYTES;
         let mut lines = vec![
-            format!("{} deploys", self.file.display()),
+            format!("{} deploys{}", self.file.display(), if *development_only { ", on development chains only" } else { "" }),
             format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
             format!("deployment  {deployment_gas} gas compressed, without a constructor"),
             format!("functions   {functions}"),
             format!("memory      {pages} pages of 64 KiB to start with, 250 gas each at every call"),
             format!("imports     {}", imports.join("; ")),
         ];
+        if *development_only {
+            lines.push("note        it imports `console`, as debug builds do: `corniche dev` and tests take it; build without the feature `debug` for other chains".into());
+        }
         if *pages > 4 {
             lines.push("note        most of that memory is the stack: RUSTFLAGS=\"-C link-arg=-zstack-size=65536\" makes every call cheaper".into());
         }
@@ -53,5 +56,6 @@ fn as_json(fits: &Deployable) -> serde_json::Value {
         "functions": fits.functions,
         "memoryPages": fits.pages,
         "imports": fits.imports,
+        "developmentOnly": fits.development_only,
     })
 }

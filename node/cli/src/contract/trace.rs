@@ -7,7 +7,7 @@ use alloy_primitives::U64;
 use corniche_client::{Client, ClientError, Request};
 use corniche_harness::{Book, tell};
 use corniche_types::{Address, B256, Bytes, Log, U256};
-use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLog};
+use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLine, TraceLog};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -154,6 +154,15 @@ struct Frame {
     calls: Vec<Self>,
     #[serde(default)]
     logs: Vec<FrameLog>,
+    #[serde(default)]
+    console: Vec<FrameLine>,
+}
+
+#[derive(Deserialize)]
+struct FrameLine {
+    text: String,
+    position: U64,
+    logs: U64,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +194,7 @@ impl Frame {
             position: log.position.to(),
             log: Log { address: log.address, topics: log.topics, data: log.data },
         };
+        let line = |line: FrameLine| TraceLine { calls: line.position.to(), logs: line.logs.to(), text: line.text };
         TraceFrame {
             kind,
             from: self.from,
@@ -197,6 +207,7 @@ impl Frame {
             ending,
             calls: self.calls.into_iter().map(Self::into_frame).collect(),
             logs: self.logs.into_iter().map(log).collect(),
+            lines: self.console.into_iter().map(line).collect(),
         }
     }
 }

@@ -21,7 +21,7 @@ use corniche_pipeline::{
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
 use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
-use corniche_vm::{Vm, VmConfig, wasm::ModuleCache};
+use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -115,7 +115,7 @@ impl Site {
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
         let vm = match vm {
             Some(vm) => vm,
-            None => Vm::new(&vm_config(threads), Arc::new(CodeOnDisk(store.code_cache())))?,
+            None => Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?,
         };
         let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
@@ -199,10 +199,11 @@ fn report(recovered: &Recovered) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn vm_config(executors: usize) -> VmConfig {
+fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
     let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
     let executors = u32::try_from(executors).expect("clamped by the caller");
-    VmConfig { executors, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
+    let rules = Rules { console: genesis.is_development() };
+    VmConfig { executors, rules, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
 }
 
 /// Which validator of the genesis the keys belong to.

@@ -3,7 +3,7 @@
 use crate::call::revert_reason;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use corniche_vm::host::Trap;
-use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLog};
+use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLine, TraceLog};
 use serde::{Deserialize, Serialize};
 
 /// Its `tracerConfig`.
@@ -34,6 +34,9 @@ pub struct Frame<'t> {
     calls: Vec<Self>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     logs: Vec<Log<'t>>,
+    /// What a debug build said, of calls that failed too; not geth's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    console: Vec<Line<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<U256>,
     #[serde(rename = "type")]
@@ -46,6 +49,20 @@ struct Log<'t> {
     topics: &'t [B256],
     data: &'t Bytes,
     position: U64,
+}
+
+/// Said after so many calls and logs of the frame.
+#[derive(Serialize)]
+struct Line<'t> {
+    text: &'t str,
+    position: U64,
+    logs: U64,
+}
+
+impl<'t> Line<'t> {
+    fn new(line: &'t TraceLine) -> Self {
+        Self { text: &line.text, position: U64::from(line.calls), logs: U64::from(line.logs) }
+    }
 }
 
 impl<'t> Log<'t> {
@@ -73,6 +90,7 @@ impl<'t> Frame<'t> {
             revert_reason: if reverted { reason(&frame.output) } else { None },
             calls: frame.calls.iter().map(|call| Self::new(call, logs)).collect(),
             logs: if logs { frame.logs.iter().map(Log::new).collect() } else { Vec::new() },
+            console: frame.lines.iter().map(Line::new).collect(),
             value: (frame.kind != FrameKind::StaticCall).then_some(frame.value),
             kind: name(frame.kind),
         }

@@ -13,7 +13,7 @@ use super::hostcalls::{self, Frame, Stop};
 use super::instance::{Counters, Instance, Shelf};
 use super::instrument::{self, InstrumentError};
 use super::supposed::Supposed;
-use super::validate::{self, ValidationError};
+use super::validate::{self, Rules, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
@@ -25,7 +25,7 @@ use wasmtime::{Engine, Linker, Module};
 /// Gas that the start of any frame costs at least.
 const LEAST_START_GAS: u64 = gas::start_ink(0, 0) / INK_PER_GAS;
 
-/// What is local to a node; nothing here can change a result.
+/// What is local to a node and can change no result, and the chain's [`Rules`].
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Transactions that may execute at the same time besides calls (`call_permit`).
@@ -36,13 +36,22 @@ pub struct EngineConfig {
     pub recent_bytes: usize,
     /// Memory of instances that wait for their next run in a block, the machine code of their contracts included; the same share besides.
     pub waiting_bytes: usize,
+    /// Of the chain. Unlike all else here they show in results, and follow from the genesis.
+    pub rules: Rules,
     /// What the executor's tables of keys are spread by: a number that nobody else knows where others choose keys, any number in tests.
     pub table_secret: u64,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { executors: 2, callers: 6, recent_bytes: 256 << 20, waiting_bytes: 256 << 20, table_secret: 0 }
+        Self {
+            executors: 2,
+            callers: 6,
+            recent_bytes: 256 << 20,
+            waiting_bytes: 256 << 20,
+            rules: Rules::default(),
+            table_secret: 0,
+        }
     }
 }
 
@@ -83,6 +92,7 @@ struct Kept {
 struct Inner {
     engine: Engine,
     linker: Linker<Frame>,
+    rules: Rules,
     /// Everything besides the code that an artefact depends on.
     environment: B256,
     artefacts: Arc<dyn ModuleCache>,
@@ -171,6 +181,7 @@ impl WasmEngine {
                 environment: environment(&engine),
                 engine,
                 linker,
+                rules: config.rules,
                 artefacts,
                 starts: Starts::default(),
                 blocks: kept(Purpose::Blocks, config.executors, 1),
@@ -263,7 +274,7 @@ impl WasmEngine {
 
     /// Makes a module ready, from its artefact where there is one, and keeps nothing.
     pub(super) fn build(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
-        let checked = validate::check(wasm)?;
+        let checked = validate::check_by(self.inner.rules, wasm)?;
         affordable(checked.compile_gas(), gas)?;
         if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
             return Ok(Built { contract: self.link(code_hash, &module, facts)?, artefact: None });

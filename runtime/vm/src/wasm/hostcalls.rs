@@ -8,6 +8,7 @@
 //! keys; what is not flushed when the frame ends is lost. A word read before a nested call keeps its value after it unless the cache was
 //! flushed with `clear`: contracts written for this interface rely on exactly that, stale reads included.
 
+mod console;
 mod corniche;
 mod frame;
 
@@ -479,5 +480,6 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
         Ok(())
     });
     corniche::link(&mut linker)?;
+    console::link(&mut linker)?;
     Ok(linker)
 }

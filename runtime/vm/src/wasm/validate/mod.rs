@@ -5,7 +5,7 @@
 //! where the module has a name section, by name.
 //!
 //! What always holds for a [`Checked`] module: every instruction has a price; only `i32` and `i64` exist; one memory of at most
-//! [`MAX_MEMORY_PAGES`]; at most one table, filled once; every import is in the host-call table with its exact signature; segments lie within
+//! [`MAX_MEMORY_PAGES`]; at most one table, filled once; every import is in the host-call table with its exact signature (`console` only where [`Rules`] have it); segments lie within
 //! memory and table, so instantiation cannot trap; nothing runs before the entrypoint is called.
 //!
 //! The rules are part of the protocol: a module that one node accepts every node accepts. wasmparser's own checks are those of the
@@ -25,7 +25,7 @@ pub use names::function_names;
 pub use refusal::{Place, ValidationError};
 
 use super::gas;
-use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
+use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use names::{first_users, printable, signature_text, value_text};
 use refusal::malformed;
 use std::collections::BTreeMap;
@@ -76,12 +76,28 @@ impl Frame {
     }
 }
 
-/// Checks the whole module. Linear in its size.
+/// What of the rules differs from chain to chain. It follows from the genesis, so all nodes of a chain have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// A development chain: contracts may import `console`.
+    pub console: bool,
+}
+
+impl Rules {
+    pub const DEVELOPMENT: Self = Self { console: true };
+}
+
+/// Checks the whole module by the rules of chains that are not for development. Linear in its size.
 pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
+    check_by(Rules::default(), wasm)
+}
+
+/// The same by the rules of any chain.
+pub fn check_by(rules: Rules, wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
     if wasm.len() > MAX_MODULE_BYTES {
         return Err(ValidationError::TooLarge { size: wasm.len(), limit: MAX_MODULE_BYTES });
     }
-    let mut checker = Checker::new(wasm);
+    let mut checker = Checker::new(rules, wasm);
     for payload in parser().parse_all(wasm) {
         checker.payload(payload.map_err(malformed)?)?;
     }
@@ -105,6 +121,7 @@ pub(super) fn parser() -> Parser {
 }
 
 struct Checker<'a> {
+    rules: Rules,
     wasm: &'a [u8],
     names: BTreeMap<u32, String>,
     /// By type index.
@@ -125,8 +142,9 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(wasm: &'a [u8]) -> Self {
+    fn new(rules: Rules, wasm: &'a [u8]) -> Self {
         Self {
+            rules,
             wasm,
             names: function_names(wasm),
             first_users: first_users(wasm),
@@ -223,7 +241,12 @@ impl<'a> Checker<'a> {
 
     fn import(&mut self, import: wasmparser::Import<'_>) -> Result<(), ValidationError> {
         let unknown = || ValidationError::UnknownImport { module: printable(import.module), name: printable(import.name) };
-        let call = corniche_abi::import(import.module, import.name).ok_or_else(unknown)?;
+        let call = match import.module {
+            CONSOLE_MODULE if self.rules.console => corniche_abi::console(import.name),
+            CONSOLE_MODULE => return Err(ValidationError::Console(printable(import.name))),
+            module => corniche_abi::import(module, import.name),
+        };
+        let call = call.ok_or_else(unknown)?;
         let wrong = |have: String| ValidationError::WrongImport {
             module: printable(import.module),
             name: printable(import.name),

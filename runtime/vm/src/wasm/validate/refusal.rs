@@ -21,6 +21,8 @@ pub enum ValidationError {
         "import `{module}`.`{name}` is not known; contracts import functions of `vm_hooks` and `corniche` only, by the names of their tables"
     )]
     UnknownImport { module: String, name: String },
+    #[error("import `console`.`{0}` is for development chains only")]
+    Console(String),
     #[error("import `{module}`.`{name}` has the wrong type: expected {want}, found {have}")]
     WrongImport { module: String, name: String, want: String, have: String },
     #[error("export `{0}` is missing or has the wrong type: {1}")]
