@@ -6,7 +6,8 @@
 //!
 //! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
-//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Statistics`]: results of `corniche_*` methods.
+//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Statistics`]: results of `corniche_*` methods;
+//! - [`ProvenAccount`]: what `eth_getProof` answers, once it has been checked.
 
 mod certificate;
 mod chain;
@@ -17,6 +18,7 @@ mod namespace;
 mod not_served;
 pub mod openrpc;
 mod ordering;
+mod proof;
 mod status;
 
 pub use alloy_rpc_types_eth as eth;
@@ -28,6 +30,7 @@ pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};
 pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
+pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
 pub use status::{TransactionReport, TransactionStatus};
 
 /// Quantities as Ethereum writes them: hexadecimal without leading zeros.

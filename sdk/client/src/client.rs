@@ -7,7 +7,6 @@ use crate::{
 };
 use alloy_consensus::TxEip1559;
 use alloy_rpc_types_eth::TransactionReceipt;
-use corniche_api::{Dag, DagRange};
 use corniche_crypto::EthereumKey;
 use corniche_types::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -33,12 +32,17 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Block {
+    /// Blocks before it; the genesis is 0.
     #[serde(deserialize_with = "quantity")]
     pub number: u64,
+    /// keccak-256 of its header.
     pub hash: B256,
+    /// Of the state that it leaves.
     pub state_root: B256,
+    /// Seconds since 1970.
     #[serde(deserialize_with = "quantity")]
     pub timestamp: u64,
+    /// Wei per gas that its transactions paid at least.
     pub base_fee_per_gas: U256,
     /// Hashes of the executed transactions.
     pub transactions: Vec<B256>,
@@ -47,26 +51,33 @@ pub struct Block {
 /// Wei per gas for a transaction sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
+    /// At most, tip included.
     pub max_fee_per_gas: u128,
+    /// The tip, at most.
     pub max_priority_fee_per_gas: u128,
 }
 
 /// A call that changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
+    /// Who calls; the zero address when absent.
     pub from: Option<Address>,
     /// `None` is a creation, for estimates.
     pub to: Option<Address>,
+    /// Wei that come with it.
     pub value: U256,
+    /// What the contract is given: selector and arguments.
     pub input: Bytes,
 }
 
 /// How long to wait for something, and how often to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
+    /// When to give up, counted from the first look.
     pub deadline: Duration,
     /// The first pause; each later one is half as long again, up to `longest_pause`.
     pub first_pause: Duration,
+    /// No pause is longer.
     pub longest_pause: Duration,
 }
 
@@ -78,6 +89,7 @@ impl Default for Wait {
 }
 
 impl Wait {
+    /// The usual pauses with another deadline.
     pub fn at_most(deadline: Duration) -> Self {
         Self { deadline, ..Self::default() }
     }
@@ -106,6 +118,7 @@ impl Client {
         Self::with_timeout(url, REQUEST_TIMEOUT)
     }
 
+    /// The same with another bound on each request; 30 seconds otherwise.
     pub fn with_timeout(url: impl Into<String>, timeout: Duration) -> Self {
         Self { transport: Transport::new(url, timeout) }
     }
@@ -115,10 +128,12 @@ impl Client {
         &self.transport
     }
 
+    /// The chain's id, which every signed transaction names.
     pub fn chain_id(&self) -> Result<u64, ClientError> {
         self.number("eth_chainId", json!([]))
     }
 
+    /// Number of the newest executed block.
     pub fn block_number(&self) -> Result<u64, ClientError> {
         self.number("eth_blockNumber", json!([]))
     }
@@ -133,6 +148,7 @@ impl Client {
         self.ask("eth_getBlockByNumber", json!(["finalized", false]))
     }
 
+    /// What an account owns, in wei, on the newest state.
     pub fn balance(&self, address: Address) -> Result<U256, ClientError> {
         self.ask("eth_getBalance", json!([address, "latest"]))
     }
@@ -142,6 +158,7 @@ impl Client {
         self.number("eth_getTransactionCount", json!([address, "pending"]))
     }
 
+    /// An account's code exactly as it was deployed; empty without one.
     pub fn code(&self, address: Address) -> Result<Bytes, ClientError> {
         self.ask("eth_getCode", json!([address, "latest"]))
     }
@@ -151,6 +168,7 @@ impl Client {
         self.ask("eth_call", json!([call_object(call), "latest"]))
     }
 
+    /// A gas limit with which this succeeds.
     pub fn estimate_gas(&self, call: &Call) -> Result<u64, ClientError> {
         self.number("eth_estimateGas", json!([call_object(call)]))
     }
@@ -229,12 +247,8 @@ impl Client {
         receipt.ok_or(ClientError::Deadline { hash, waited: wait.deadline })
     }
 
-    /// What the ordering engine of this validator did in these rounds; a full node refuses.
-    pub fn dag(&self, range: DagRange) -> Result<Dag, ClientError> {
-        self.ask("corniche_getDag", range.params())
-    }
-
-    fn ask<R: DeserializeOwned>(&self, method: &str, params: Value) -> Result<R, ClientError> {
+    /// A method by its name.
+    pub(crate) fn ask<R: DeserializeOwned>(&self, method: &str, params: Value) -> Result<R, ClientError> {
         self.transport.request(method, params)
     }
 

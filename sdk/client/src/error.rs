@@ -11,22 +11,60 @@ use std::time::Duration;
 pub enum ClientError {
     /// Nothing answered, or the answer did not come through. What was asked may have happened.
     #[error("{url}: {problem}")]
-    Unreachable { url: String, problem: String },
+    Unreachable {
+        /// Of the node.
+        url: String,
+        /// What went wrong on the way.
+        problem: String,
+    },
     /// Something answered that is not a node of ours.
     #[error("{method}: the answer makes no sense: {problem}")]
-    Nonsense { method: String, problem: String },
+    Nonsense {
+        /// What was asked.
+        method: String,
+        /// What is wrong with the answer.
+        problem: String,
+    },
     /// The node said no. Asking the same again gets the same answer until the state changes.
     #[error("{method}: {refusal}")]
-    Refused { method: String, refusal: Refusal },
+    Refused {
+        /// What was asked.
+        method: String,
+        /// In the node's words.
+        refusal: Refusal,
+    },
     /// A call or an estimate reverted. The data is what the contract returned, usually an ABI-encoded error.
     #[error("{message}")]
-    Reverted { message: String, data: Bytes },
+    Reverted {
+        /// In the node's words.
+        message: String,
+        /// What the contract returned.
+        data: Bytes,
+    },
     /// The node's answers do not prove what they claim. It lies, or is on another network than the genesis at hand.
     #[error("block {number} is not proven: {problem}")]
-    Unproven { number: u64, problem: String },
+    Unproven {
+        /// The block in question.
+        number: u64,
+        /// What does not hold.
+        problem: String,
+    },
     /// No receipt within the time given. The transaction may still be executed.
     #[error("transaction {hash} has no receipt after {waited:?}; it may still come")]
-    Deadline { hash: B256, waited: Duration },
+    Deadline {
+        /// The transaction.
+        hash: B256,
+        /// The deadline.
+        waited: Duration,
+    },
+    /// The transaction left the pool and will not be executed.
+    #[error("transaction {hash} will not come: {reason}")]
+    Gone {
+        /// The transaction.
+        hash: B256,
+        /// In the node's words.
+        reason: String,
+    },
     /// The draft cannot be signed as it is.
     #[error("cannot sign: {0}")]
     Unsignable(String),
@@ -36,8 +74,11 @@ pub enum ClientError {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct Refusal {
+    /// One of [`corniche_api::ErrorCode`].
     pub code: i64,
+    /// A sentence for people; its phrases are geth's.
     pub message: String,
+    /// With a revert, what the contract returned.
     #[serde(default)]
     pub data: Option<Value>,
 }

@@ -3,8 +3,9 @@
 use crate::{client::Client, error::ClientError};
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
+use corniche_api::{HeadBlock, ProvenAccount, StorageKey};
 use corniche_crypto::{CommitteeKeys, FinalBlock};
-use corniche_types::{B256, Certificate};
+use corniche_types::{Address, B256, Certificate, header_hash};
 use serde_json::json;
 
 /// The most blocks between the one in question and the certified one.
@@ -18,10 +19,7 @@ impl Client {
     /// are hashed here, each naming its parent. An answer that does not fit is [`ClientError::Unproven`].
     pub fn prove(&self, number: u64, hash: B256, committee: &CommitteeKeys) -> Result<Option<Certificate>, ClientError> {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
-        let method = "corniche_getCertificate";
-        let answer: Option<corniche_api::Certificate> = self.transport().request(method, json!([format!("{number:#x}")]))?;
-        let Some(answer) = answer else { return Ok(None) };
-        let certificate = Certificate::try_from(answer).map_err(|error| unproven(error.to_string()))?;
+        let Some(certificate) = self.certificate(number)? else { return Ok(None) };
         let mut block = FinalBlock::certified(committee, &certificate).map_err(|error| unproven(error.to_string()))?;
         if block.number() < number || block.number() - number > LONGEST_CHAIN {
             return Err(unproven(format!("the certificate is for block {}", block.number())));
@@ -33,6 +31,28 @@ impl Client {
             true => Ok(Some(certificate)),
             false => Err(unproven(format!("the certified block {number} is {}, not {hash}", block.hash()))),
         }
+    }
+
+    /// What an account and its slots hold in the newest certified block, every value of it shown: that the block is final as
+    /// [`Client::prove`] shows it, the rest by paths in the state's tree.
+    pub fn prove_account(
+        &self,
+        address: Address,
+        slots: &[B256],
+        committee: &CommitteeKeys,
+    ) -> Result<(ProvenAccount, Header), ClientError> {
+        let HeadBlock { number, hash, .. } = self.heads()?.certified;
+        let unproven = |problem: String| ClientError::Unproven { number, problem };
+        // Block 0 has no certificate; who knows the genesis has no need to ask.
+        self.prove(number, hash, committee)?.ok_or_else(|| unproven("it has no certificate".into()))?;
+        let header = self.header(number, hash)?;
+        if header_hash(&header) != hash {
+            return Err(unproven(format!("asked for block {hash}, the answer hashes to {}", header_hash(&header))));
+        }
+        let slots: Vec<StorageKey> = slots.iter().copied().map(StorageKey).collect();
+        let answer = self.ask("eth_getProof", json!([address, slots, { "blockHash": hash }]))?;
+        let account = ProvenAccount::check(&header.state_root, address, &slots, &answer).map_err(unproven)?;
+        Ok((account, header))
     }
 
     /// What the node answers when it is asked for this header. Whether it is the one, the caller finds out.

@@ -11,7 +11,9 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// One call of a batch.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// Its name.
     pub method: &'static str,
+    /// An array.
     pub params: Value,
 }
 
@@ -52,6 +54,7 @@ impl Transport {
         Self { agent: config.into(), url: url.into() }
     }
 
+    /// As it was given.
     pub fn url(&self) -> &str {
         &self.url
     }

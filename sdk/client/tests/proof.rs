@@ -4,17 +4,19 @@
 
 use alloy_consensus::Header;
 use alloy_rpc_types_eth::Block;
-use corniche_client::{Client, ClientError};
+use corniche_client::{Client, ClientError, Wait};
 use corniche_crypto::{BlsSecretKey, CommitteeKeys, bls_aggregate};
 use corniche_types::{
-    Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, SignerBitmap, TimestampMs,
-    ValidatorIndex, ValidatorInfo,
+    Account, Address, B256, Bytes, Certificate, EngineConfig, Epoch, FeeRules, Genesis, Height, Proof, ProofError,
+    SignerBitmap, TimestampMs, U256, ValidatorIndex, ValidatorInfo,
+    proof::{self, Terminal, TreeKey},
 };
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     thread,
+    time::Duration,
 };
 
 /// Four validators, the blocks 1 to 3, and whatever a node says about them.
@@ -198,4 +200,101 @@ fn a_certificate_of_a_block_that_calls_itself_another_proves_nothing() {
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
     let problem = unproven(client.prove(2, chain.hash(2), &chain.committee()));
     assert_eq!(problem, "block 3 calls itself block 2");
+}
+
+#[test]
+fn an_account_is_shown_from_the_genesis_on() {
+    let mut chain = Chain::new();
+    let (rich, account) = (Address::repeat_byte(1), Account { nonce: 7, balance: U256::from(5), ..Account::default() });
+    // A state of one account: its leaf is the root.
+    let key = TreeKey::account(&rich);
+    let value = proof::account_value(&account);
+    let terminal = Terminal::Leaf { key: key.0, value_hash: proof::value_hash(&value) };
+    let path = Proof { siblings: Vec::new(), terminal };
+    let absent = path.to_parts(&TreeKey::storage(&rich, &B256::ZERO), &[]);
+    chain.headers[2].state_root = root_of(&rich, &value);
+    let answer = json!({
+        "address": rich, "accountProof": path.to_parts(&key, &value), "balance": "0x5", "nonce": "0x7",
+        "codeHash": account.code_hash, "storageHash": B256::ZERO,
+        "storageProof": [{ "key": B256::ZERO, "value": "0x0", "proof": absent }],
+    });
+    let serve = |answer: Value, headers: &[Header]| {
+        let certificate = json!(corniche_api::Certificate::from(&chain.certificate(&[0, 1, 2])));
+        let (hash, header) = (chain.hash(3), headers[2].clone());
+        serve(move |request| match request["method"].as_str().unwrap() {
+            "corniche_getHeads" => {
+                let head = json!({ "hash": hash, "number": "0x3", "timestampMs": "0x0" });
+                json!({ "executed": head, "certified": head })
+            }
+            "corniche_getCertificate" => certificate.clone(),
+            "eth_getBlockByHash" => json!(Block::<B256>::empty(alloy_rpc_types_eth::Header::new(header.clone()))),
+            "eth_getProof" => answer.clone(),
+            other => panic!("{other}"),
+        })
+    };
+    let ask = |client: Client| client.prove_account(rich, &[B256::ZERO], &chain.committee());
+    let (proven, header) = ask(serve(answer.clone(), &chain.headers)).unwrap();
+    assert_eq!((proven.balance, proven.nonce, proven.storage[0].value), (U256::from(5), 7, B256::ZERO));
+    assert_eq!(header, chain.headers[2]);
+
+    let refused = |client: Client, expected: &str| match ask(client) {
+        Err(ClientError::Unproven { number: 3, problem }) => assert!(problem.contains(expected), "{problem}"),
+        other => panic!("{other:?}"),
+    };
+    for (field, lie) in
+        [("balance", json!("0x6")), ("nonce", json!("0x8")), ("codeHash", json!(B256::ZERO)), ("accountProof", json!([]))]
+    {
+        let mut lying = answer.clone();
+        lying[field] = lie;
+        refused(serve(lying, &chain.headers), "proof");
+    }
+    // The right account in another state, which nobody signed.
+    let mut headers = chain.headers.clone();
+    headers[2].state_root = B256::repeat_byte(9);
+    refused(serve(answer, &headers), "hashes to");
+}
+
+/// The root of a state that holds this account and nothing else: the leaf itself, as any proof against the wrong root tells.
+fn root_of(holder: &Address, value: &[u8]) -> B256 {
+    let key = TreeKey::account(holder);
+    let path = Proof { siblings: Vec::new(), terminal: Terminal::Leaf { key: key.0, value_hash: proof::value_hash(value) } };
+    match proof::verify_account(&B256::ZERO, holder, &path.to_parts(&key, value)) {
+        Err(ProofError::OtherRoot { found, .. }) => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_will_not_come_is_not_waited_for() {
+    let chain = Chain::new();
+    let gone = |status: Value| {
+        let client = serve(move |_| status.clone());
+        client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::at_most(Duration::from_secs(3_600)))
+    };
+    let reason = |status: Value| match gone(status) {
+        Err(ClientError::Gone { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reason(json!({ "status": "dropped", "reason": "nonce too low" })), "nonce too low");
+    assert!(reason(json!({ "status": "replaced", "by": B256::repeat_byte(1) })).starts_with("replaced by 0x0101"));
+    let client = serve(|_| json!(null));
+    let waited = client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::at_most(Duration::ZERO));
+    assert!(matches!(waited, Err(ClientError::Deadline { .. })));
+}
+
+#[test]
+fn a_final_transaction_is_one_whose_block_was_shown() {
+    let chain = Chain::new();
+    let (certificate, hash) = (chain.certificate(&[1, 2, 3]), chain.hash(3));
+    let ask = |claimed: B256| {
+        let certificate = json!(corniche_api::Certificate::from(&certificate));
+        let client = serve(move |request| match request["method"].as_str().unwrap() {
+            "corniche_getTransactionStatus" => json!({ "status": "certified", "blockHash": claimed, "blockNumber": "0x3" }),
+            "corniche_getCertificate" => certificate.clone(),
+            other => panic!("{other}"),
+        });
+        client.wait_final(B256::repeat_byte(7), &chain.committee(), Wait::default())
+    };
+    assert_eq!(ask(hash).unwrap(), (3, certificate.clone()));
+    assert!(matches!(ask(B256::repeat_byte(8)), Err(ClientError::Unproven { number: 3, .. })));
 }

@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use account::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY};
 pub use alloy_consensus::Header;
-pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, keccak256};
+pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
 pub use block::{Block, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};

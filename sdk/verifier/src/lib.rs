@@ -14,14 +14,13 @@
 //! ```
 
 mod code;
-mod proof;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
+use corniche_api::{ProvenAccount, StorageKey};
 use corniche_crypto::{CommitteeKeys, FinalBlock};
 use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header};
-use proof::{ProvenAccount, StorageKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

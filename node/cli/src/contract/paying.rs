@@ -131,7 +131,7 @@ pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
 pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
     let exit = match &error {
         ClientError::Unreachable { .. } => Exit::Unreachable,
-        ClientError::Refused { .. } => Exit::Refused,
+        ClientError::Refused { .. } | ClientError::Gone { .. } => Exit::Refused,
         ClientError::Reverted { .. } => Exit::Reverted,
         ClientError::Deadline { .. } => Exit::Deadline,
         ClientError::Nonsense { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,

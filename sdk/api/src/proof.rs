@@ -2,29 +2,43 @@
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
 use corniche_types::{Address, B256, U256, proof};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What an account holds, every value of it shown. Of an account that is not there all are zero, the code hash too.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvenAccount {
-    address: Address,
-    balance: U256,
-    nonce: String,
-    code_hash: B256,
-    storage: Vec<ProvenSlot>,
+    /// Whose account it is.
+    pub address: Address,
+    /// Wei.
+    pub balance: U256,
+    /// Of its next transaction.
+    #[serde(with = "crate::quantity")]
+    pub nonce: u64,
+    /// keccak-256 of its code; of an account without code, of nothing.
+    pub code_hash: B256,
+    /// The slots that were asked for, in that order.
+    pub storage: Vec<ProvenSlot>,
 }
 
 /// What a slot holds.
-#[derive(Debug, Serialize)]
-struct ProvenSlot {
-    key: B256,
-    value: B256,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProvenSlot {
+    /// Where.
+    pub key: B256,
+    /// Zero where nothing is.
+    pub value: B256,
 }
 
 /// A slot, in up to 32 bytes of hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StorageKey(B256);
+pub struct StorageKey(pub B256);
+
+impl Serialize for StorageKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
 
 impl<'de> Deserialize<'de> for StorageKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -64,7 +78,7 @@ impl ProvenAccount {
             Ok(ProvenSlot { key: *key, value })
         };
         let storage = slots.iter().zip(&answer.storage_proof).map(check).collect::<Result<_, _>>()?;
-        Ok(Self { address, balance, nonce: format!("{nonce:#x}"), code_hash, storage })
+        Ok(Self { address, balance, nonce, code_hash, storage })
     }
 }
 

@@ -1,0 +1,29 @@
+//! Pays one wei, waits until that is final, and shows what the payee has, believing the genesis and nothing else: `verify GENESIS.json ACCOUNT`.
+//!
+//! `CORNICHE_KEY` is the sender's private key in hexadecimal digits, `CORNICHE_RPC` a node; `http://127.0.0.1:8545` without it.
+
+use corniche_client::{Client, Draft, Wait};
+use corniche_crypto::{CommitteeKeys, EthereumKey};
+use corniche_types::{Address, Genesis, U256};
+use std::{env, error::Error};
+
+#[allow(clippy::print_stdout)] // its result
+fn main() -> Result<(), Box<dyn Error>> {
+    let [genesis, account] = env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "verify GENESIS.json ACCOUNT")?;
+    let account: Address = account.parse()?;
+    let key = EthereumKey::from_hex(&env::var("CORNICHE_KEY")?)?;
+    let client = Client::new(env::var("CORNICHE_RPC").unwrap_or("http://127.0.0.1:8545".into()));
+
+    // Who signs, with the proofs that they hold their keys: checked once, used for every certificate.
+    let genesis = Genesis::from_json(&std::fs::read_to_string(genesis)?)?;
+    let committee = CommitteeKeys::from_genesis(&genesis)?;
+
+    let hash = client.send(&key, &Draft::transfer(account, U256::ONE))?;
+    let (block, certificate) = client.wait_final(hash, &committee, Wait::default())?;
+    let signers = certificate.signers.signers(genesis.validators.len()).ok_or("another committee's bitmap")?;
+    println!("{hash} is final in block {block}: {} of {} validators signed", signers.len(), genesis.validators.len());
+
+    let (proven, header) = client.prove_account(account, &[], &committee)?;
+    println!("{account} has {} wei in block {}, state {}", proven.balance, header.number, header.state_root);
+    Ok(())
+}
