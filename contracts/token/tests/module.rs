@@ -5,6 +5,7 @@ use corniche_harness::{Address, Chain, Contract, B256, U256};
 use k256::ecdsa::SigningKey;
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use stylus_sdk::testing::TestVM;
 
 sol! {
     function name() returns (string);
@@ -228,5 +229,31 @@ proptest! {
         prop_assert_eq!(chain.view(*token, allowanceCall { owner: *alice, spender: *bob }), number(if taken { value } else { 0 }));
         let again = chain.by(*bob).send(*token, signed).is_ok();
         prop_assert_eq!(again, !taken, "once");
+    }
+
+    /// The contract's Rust on the SDK's host counts by reading and writing, its module by the chain's own calls: they are the same token.
+    #[test]
+    fn natively_and_as_a_module_it_does_the_same(
+        deeds in prop::collection::vec((0usize..3, 0usize..3, prop_oneof![0u64..600, 990u64..1_010], any::<bool>()), 1..24)
+    ) {
+        let Bench { mut chain, token, alice, bob, .. } = bench();
+        let people = [alice, bob, Address::repeat_byte(7)];
+        let vm = TestVM::default();
+        vm.set_sender(alice);
+        let mut native = token::Token::from(&vm);
+        native.constructor("Cornice".into(), "CRN".into(), number(1_000)).unwrap();
+        for (by, to, value, burn) in deeds {
+            let (by, to, value) = (people[by], people[to], number(value));
+            vm.set_sender(by);
+            let [here, there] = match burn {
+                true => [native.burn(value).is_ok(), chain.by(by).send(token, burnCall { value }).is_ok()],
+                false => [native.transfer(to, value).is_ok(), chain.by(by).send(token, transferCall { to, value }).is_ok()],
+            };
+            prop_assert_eq!(here, there);
+            for account in people {
+                prop_assert_eq!(native.balance_of(account), chain.view(token, balanceOfCall { account }));
+            }
+            prop_assert_eq!(native.total_supply(), chain.view(token, totalSupplyCall {}));
+        }
     }
 }

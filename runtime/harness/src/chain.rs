@@ -131,6 +131,16 @@ impl Chain {
         self.block.number
     }
 
+    /// What the next block's transactions read as its randomness; another one in each block.
+    pub fn randomness(&self) -> B256 {
+        self.block.randomness
+    }
+
+    /// What the next block's will be.
+    pub fn set_randomness(&mut self, randomness: B256) {
+        self.block.randomness = randomness;
+    }
+
     /// Lets so many seconds go by.
     pub fn advance(&mut self, seconds: u64) {
         self.block.timestamp = self.block.timestamp.saturating_add(seconds);

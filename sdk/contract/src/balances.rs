@@ -49,3 +49,40 @@ impl StorageType for Balances {
         StorageGuardMut::new(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{keccak256, B256};
+    use stylus_sdk::prelude::*;
+    use stylus_sdk::testing::*;
+
+    sol_storage! {
+        struct Bank {
+            uint256 before;
+            Balances balances;
+        }
+    }
+
+    #[test]
+    fn it_is_stored_as_a_mapping_is() {
+        let vm = TestVM::default();
+        let mut bank = Bank::from(&vm);
+        let account = Address::repeat_byte(7);
+        assert!(bank.balances.credit(account, U256::from(5)) && bank.balances.debit(account, U256::from(2)));
+        assert_eq!(bank.balances.of(account), U256::from(3));
+        let slot = keccak256([account.into_word(), B256::with_last_byte(1)].concat());
+        assert_eq!(vm.get_storage(slot.into()), B256::with_last_byte(3), "Solidity's slot of a mapping in slot 1");
+    }
+
+    #[test]
+    fn nobody_owes_and_nobody_owns_more_than_there_are_numbers() {
+        let vm = TestVM::default();
+        let mut bank = Bank::from(&vm);
+        let account = Address::repeat_byte(7);
+        assert!(!bank.balances.debit(account, U256::from(1)));
+        assert!(bank.balances.credit(account, U256::MAX));
+        assert!(!bank.balances.credit(account, U256::from(1)));
+        assert_eq!(bank.balances.of(account), U256::MAX);
+    }
+}

@@ -106,3 +106,52 @@ mod calls {
         number.map(|number| counter.set(number)).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use stylus_sdk::prelude::*;
+    use stylus_sdk::testing::*;
+
+    sol_storage! {
+        struct Shelf {
+            uint256 before;
+            Counter counter;
+            uint256 after;
+        }
+    }
+
+    /// Numbers at the ends and in between.
+    fn numbers() -> impl Strategy<Value = U256> {
+        prop_oneof![
+            (0u64..8).prop_map(U256::from),
+            (0u64..8).prop_map(|less| U256::MAX - U256::from(less)),
+            any::<[u64; 4]>().prop_map(U256::from_limbs),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        /// As 512 bits would have it: what is done is exact and within the bound, and what is refused changes nothing, nor its neighbours.
+        #[test]
+        fn nothing_wraps_and_bounds_hold(start in numbers(), amounts in prop::collection::vec((any::<bool>(), numbers(), numbers()), 0..8)) {
+            let vm = TestVM::default();
+            let mut shelf = Shelf::from(&vm);
+            shelf.before.set(U256::from(1));
+            shelf.after.set(U256::from(2));
+            shelf.counter.set(start);
+            let mut number = alloy_primitives::U512::from(start);
+            for (add, amount, bound) in amounts {
+                let [wide, limit] = [amount, bound].map(alloy_primitives::U512::from);
+                let next = if add { Some(number + wide).filter(|sum| *sum <= limit) } else { number.checked_sub(wide).filter(|rest| *rest >= limit) };
+                let done = if add { shelf.counter.add(amount, bound) } else { shelf.counter.sub(amount, bound) };
+                prop_assert_eq!(done, next.is_some());
+                number = next.unwrap_or(number);
+                prop_assert_eq!(alloy_primitives::U512::from(shelf.counter.get()), number);
+            }
+            prop_assert_eq!((shelf.before.get(), shelf.after.get()), (U256::from(1), U256::from(2)), "one slot of its own");
+        }
+    }
+}

@@ -52,9 +52,23 @@ export async function compile(folder, files, { lib = 'es2023,dom' } = {}) {
 /** Runs a program of the project and answers what it prints. */
 export const node = async (folder, file) => (await run(process.execPath, [file], { cwd: folder })).stdout;
 
-/** A module with an ABI behind it, as `corniche contract build` puts one there. */
+/** A module with this ABI and no other, as `corniche contract build` puts one there. */
 export function carrying(module, abi, name = 'corniche.abi') {
   const length = (number) => (number < 0x80 ? [number] : [(number & 0x7f) | 0x80, ...length(number >>> 7)]);
   const content = [name.length, ...new TextEncoder().encode(name), ...(typeof abi === 'string' ? new TextEncoder().encode(abi) : abi)];
-  return Uint8Array.from([...module, 0, ...length(content.length), ...content]);
+  return Uint8Array.from([...plain(module), 0, ...length(content.length), ...content]);
+}
+
+/** A module without its custom sections: it does the same, and says nothing of itself. */
+export function plain(module) {
+  const kept = [...module.subarray(0, 8)];
+  for (let at = 8; at < module.length; ) {
+    let [end, shift, length] = [at + 1, 0, 0];
+    do length |= (module[end] & 0x7f) << shift, (shift += 7);
+    while (module[end++] & 0x80);
+    end += length;
+    if (module[at] !== 0) kept.push(...module.subarray(at, end));
+    at = end;
+  }
+  return Uint8Array.from(kept);
 }

@@ -7,9 +7,9 @@ import test from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { bytesToHex, concatHex, createPublicClient, getContract, http, zeroAddress } from 'viem';
-import { packed, wasm } from '../../../testnet/e2e/lib/contracts.js';
+import { abi, packed, wasm } from '../../../testnet/e2e/lib/contracts.js';
 import { story } from '../../../testnet/e2e/lib/network.js';
-import { carrying, project } from '../lib/package.js';
+import { carrying, plain, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 
 const EMPTY = Uint8Array.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
@@ -42,8 +42,12 @@ test('the ABI in a contract', { timeout: 120_000 }, async (t) => {
     const deploy = async (data) => (await node.receipt(await wallet.sendTransaction({ data }))).contractAddress;
     const raw = await client.contractAbi({ address: await deploy(bytesToHex(carrying(wasm('counter'), '[]'))) });
     assert.deepEqual(raw, []);
-    const other = carrying(wasm('counter'), '[]', 'name.of.another');
-    assert.equal(await client.contractAbi({ address: await deploy(bytesToHex(other)) }), null);
+    for (const silent of [plain(wasm('counter')), carrying(wasm('counter'), '[]', 'name.of.another')]) {
+      assert.equal(await client.contractAbi({ address: await deploy(bytesToHex(silent)) }), null);
+    }
+    // As the repository's own contracts are built.
+    const counter = await client.contractAbi({ address: await deploy(bytesToHex(wasm('counter'))) });
+    assert.deepEqual(counter.map(({ name }) => name), abi('counter').map(({ name }) => name));
     assert.equal(await client.contractAbi({ address: zeroAddress }), null);
     assert.equal(await client.contractAbi({ address: owner.address }), null);
   });

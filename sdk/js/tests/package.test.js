@@ -2,14 +2,16 @@
 // compiles and runs, and every action against a node.
 
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { createPublicClient, http, keccak256 } from 'viem';
 import { packed as packedModule, wasm } from '../../../testnet/e2e/lib/contracts.js';
-import { story } from '../../../testnet/e2e/lib/network.js';
+import { corniche, story } from '../../../testnet/e2e/lib/network.js';
 import { SOURCES, carrying, compile, node as run, programs, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 
@@ -54,11 +56,15 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
     assert.equal(await compile(folder, ['types.ts']), '');
   });
 
-  // What its programs find: the genesis, a token that carries its ABI as the first contract of the first account, and that ABI as a file.
+  // What its programs find: the genesis, a token that carries its ABI as the first contract of the first account, and what the commands in it write.
   copyFileSync(join(data, 'genesis.json'), join(folder, 'genesis.json'));
   const bytecode = packedModule(carrying(wasm('erc20'), JSON.stringify(token.abi)));
   await node.receipt(await node.wallet(network.accounts[0]).deployContract({ abi: token.abi, bytecode, args: ['Cornice', 'CRN', supply] }));
-  writeFileSync(join(folder, 'token.ts'), `export const abi = ${JSON.stringify(token.abi)} as const;\n`);
+  const commands = readFileSync(join(SOURCES, 'README.md'), 'utf8').matchAll(/^corniche (.*) > (\S+)$/gm);
+  for (const [, words, file] of commands) {
+    const { stdout } = await promisify(execFile)(corniche, words.split(' '), { env: { ...process.env, CORNICHE_RPC: node.rpc } });
+    writeFileSync(join(folder, file), stdout);
+  }
 
   const shown = programs(join(SOURCES, 'README.md'));
   assert.ok(shown.length >= 5);
@@ -86,9 +92,9 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4 });
   const [node] = network.nodes;
   const [sender, friend] = network.accounts;
-  const corniche = await load(await project(t));
-  const chain = await corniche.cornicheAt(node.rpc, { name: 'Under test' });
-  const client = createPublicClient({ chain, transport: http(), pollingInterval: 20, cacheTime: 0 }).extend(corniche.cornicheActions());
+  const own = await load(await project(t));
+  const chain = await own.cornicheAt(node.rpc, { name: 'Under test' });
+  const client = createPublicClient({ chain, transport: http(), pollingInterval: 20, cacheTime: 0 }).extend(own.cornicheActions());
   const wallet = node.wallet(sender);
   const send = (more) => wallet.sendTransaction({ to: friend.address, value: 1n, ...more });
   let certificate;
@@ -98,10 +104,10 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     assert.deepEqual([chain.rpcUrls.default.http, chain.rpcUrls.default.webSocket], [[node.rpc], [node.rpc.replace('http', 'ws')]]);
     const gathering = createPublicClient({ chain, transport: http(), batch: { multicall: true } });
     const abi = [{ type: 'function', name: 'getChainId', stateMutability: 'view', inputs: [], outputs: [{ type: 'uint256' }] }];
-    const calls = [{ address: corniche.MULTICALL3, abi, functionName: 'getChainId' }];
+    const calls = [{ address: own.MULTICALL3, abi, functionName: 'getChainId' }];
     assert.deepEqual(await gathering.multicall({ contracts: calls, allowFailure: false }), [BigInt(chain.id)]);
-    assert.deepEqual(corniche.cornicheOf({ chain_id: 5, currency: 'T' }, { rpc: 'https://a' }).nativeCurrency.symbol, 'T');
-    assert.throws(() => corniche.cornicheOf({ chain_id: 2 ** 60, currency: 'T' }, { rpc: 'https://a' }), RangeError);
+    assert.deepEqual(own.cornicheOf({ chain_id: 5, currency: 'T' }, { rpc: 'https://a' }).nativeCurrency.symbol, 'T');
+    assert.throws(() => own.cornicheOf({ chain_id: 2 ** 60, currency: 'T' }, { rpc: 'https://a' }), RangeError);
   });
 
   await step('a certificate is waited for, of a transaction and of a block', async () => {
@@ -182,8 +188,8 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
   });
 
   await step('the places of those who signed', () => {
-    assert.deepEqual(corniche.signersOf('0x0d'), [0, 2, 3]);
-    assert.deepEqual(corniche.signersOf('0x0081'), [8, 15]);
-    assert.deepEqual(corniche.signersOf('0x'), []);
+    assert.deepEqual(own.signersOf('0x0d'), [0, 2, 3]);
+    assert.deepEqual(own.signersOf('0x0081'), [8, 15]);
+    assert.deepEqual(own.signersOf('0x'), []);
   });
 });
