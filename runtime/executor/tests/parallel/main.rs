@@ -13,6 +13,7 @@ mod fees;
 mod hints;
 mod nested_calls;
 mod nonces;
+mod payments;
 mod precompiles;
 mod random_blocks;
 mod read_skew;
