@@ -10,7 +10,7 @@ use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::{OrderingRecord, Transaction, ValidatorIndex};
-use corniche_vm::{BlockEnv, NotExecuted, Trace};
+use corniche_vm::{BlockEnv, NotExecuted, Trace, TraceFrame};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +42,23 @@ impl<'n> Replay<'n> {
             self.run(None)?;
         }
         Ok(())
+    }
+
+    /// Runs the next transaction; there is one. Where frames of it fail is found out by running it once more, if `places` are wanted.
+    pub fn run_traced(&mut self, trace: &mut Trace, places: bool) -> Result<(), RpcError> {
+        if !places {
+            return self.run(Some(trace));
+        }
+        let (next, changes) = (self.next, self.changes.clone());
+        let mut first = trace.again();
+        self.run(Some(&mut first))?;
+        if !first.root().is_some_and(TraceFrame::has_place) {
+            *trace = first;
+            return Ok(());
+        }
+        (self.next, self.changes) = (next, changes);
+        *trace = first.again().with_places();
+        self.run(Some(trace))
     }
 
     /// Runs the next transaction; there is one.

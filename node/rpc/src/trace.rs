@@ -112,7 +112,7 @@ pub(crate) fn transaction(node: &Node, hash: &B256, request: &TraceRequest) -> R
 /// The next transaction, and the bytes it took.
 fn one(node: &Node, tracer: Tracer, replay: &mut Replay<'_>, room: usize) -> Result<(Json, usize), RpcError> {
     let mut trace = tracer.trace(room);
-    replay.run(Some(&mut trace))?;
+    replay.run_traced(&mut trace, matches!(tracer, Tracer::Calls(_)))?;
     tracer.result(node, &trace, &replay.view(), room)
 }
 

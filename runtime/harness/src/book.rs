@@ -1,12 +1,18 @@
 //! What things are called: accounts by their labels, contracts' functions, events and errors by their ABIs.
 
+use crate::contract::Contract;
 use crate::revert::Revert;
+use crate::symbols::Symbols;
 use alloy_dyn_abi::{DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{JsonAbi, Param};
 use alloy_primitives::{Address, B256, Bytes};
 use corniche_types::Log;
+use corniche_vm::Place;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What is known of code: its name, its interface, its symbols.
+type Known = (String, Arc<JsonAbi>, Option<Arc<Symbols>>);
 
 /// Names for people who read traces. Never part of a result.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +21,8 @@ pub struct Book {
     /// By the contract's address, however it came to be.
     interfaces: BTreeMap<Address, Arc<JsonAbi>>,
     /// Of contracts that others make: by the code's hash.
-    codes: BTreeMap<B256, (String, Arc<JsonAbi>)>,
+    codes: BTreeMap<B256, Known>,
+    symbols: BTreeMap<Address, Arc<Symbols>>,
 }
 
 impl Book {
@@ -28,16 +35,40 @@ impl Book {
         self.interfaces.insert(address, Arc::new(abi));
     }
 
+    /// What a contract's functions are called and which lines they come from.
+    pub fn symbols(&mut self, address: Address, symbols: Symbols) {
+        self.symbols.insert(address, Arc::new(symbols));
+    }
+
+    /// A contract that may come to be there.
+    pub(crate) fn expect(&mut self, address: Address, contract: &Contract) {
+        self.symbols.extend(contract.symbols.clone().map(|symbols| (address, symbols)));
+    }
+
+    /// Whether anything is known of where a contract may fail.
+    pub(crate) fn has_symbols(&self, address: &Address) -> bool {
+        self.symbols.contains_key(address)
+    }
+
+    /// Where a contract's run failed, the innermost function first; nothing where nothing is known.
+    pub(crate) fn places(&self, address: &Address, places: &[Place]) -> Vec<String> {
+        self.symbols.get(address).map(|symbols| symbols.tell(places)).unwrap_or_default()
+    }
+
     /// Code that is called so wherever it lies.
-    pub(crate) fn code(&mut self, hash: B256, name: &str, abi: &JsonAbi) {
-        self.codes.insert(hash, (name.into(), Arc::new(abi.clone())));
+    pub(crate) fn code(&mut self, hash: B256, contract: &Contract) {
+        let Contract { name, abi, symbols, .. } = contract;
+        self.codes.insert(hash, (name.clone(), Arc::new(abi.clone()), symbols.clone()));
     }
 
     /// An account that holds known code.
     pub(crate) fn met(&mut self, address: Address, code_hash: B256) {
-        if let Some((name, abi)) = self.codes.get(&code_hash) {
+        if let Some((name, abi, symbols)) = self.codes.get(&code_hash) {
             self.labels.entry(address).or_insert_with(|| name.clone());
             self.interfaces.entry(address).or_insert_with(|| abi.clone());
+            if let Some(symbols) = symbols {
+                self.symbols.entry(address).or_insert_with(|| symbols.clone());
+            }
         }
     }
 

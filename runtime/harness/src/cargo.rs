@@ -12,15 +12,31 @@ use std::process::{Command, Output, Stdio};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// What a module is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Build {
+    /// A deployment.
+    Release,
+    /// Looking at what fails: with the feature `debug` and debug information.
+    Debug,
+}
+
 /// Where the module lies afterwards.
-pub fn build(folder: &Path) -> Result<PathBuf, ContractError> {
+pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
     let manifest = folder.join("Cargo.toml");
-    let flags: Vec<_> =
-        told_as(folder)?.into_iter().map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display())).collect();
+    let metadata = metadata(folder)?;
+    let flags: Vec<_> = told_as(folder, &metadata)?
+        .into_iter()
+        .map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()))
+        .collect();
     let mut build = cargo(folder);
     build.args(["build", "--lib", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
     // A list in the project's configuration is added to, as it is not by the environment.
     build.arg("--config").arg(format!("target.{TARGET}.rustflags={}", Value::from(flags)));
+    if how == Build::Debug {
+        build.args(["--config", "profile.release.strip=\"none\"", "--config", "profile.release.debug=\"line-tables-only\""]);
+        build.args(has_debug(&metadata, &manifest).then_some(["--features", "debug"]).into_iter().flatten());
+    }
     let built = run("cargo", build)?;
     if !built.status.success() {
         return Err(ContractError::DoesNotBuild { manifest, errors: String::from_utf8_lossy(&built.stderr).into_owned() });
@@ -38,11 +54,23 @@ pub fn build(folder: &Path) -> Result<PathBuf, ContractError> {
         .ok_or(ContractError::NoModule(manifest))
 }
 
-/// This machine's paths, and what a module calls them; of those that fit the last counts.
-fn told_as(folder: &Path) -> Result<Vec<(PathBuf, String)>, ContractError> {
+/// What cargo knows of the crate and its dependencies.
+fn metadata(folder: &Path) -> Result<Value, ContractError> {
     let mut metadata = cargo(folder);
     metadata.args(["metadata", "--format-version", "1", "--filter-platform", TARGET]);
-    let metadata: Value = serde_json::from_slice(&run("cargo", metadata)?.stdout).unwrap_or_default();
+    Ok(serde_json::from_slice(&run("cargo", metadata)?.stdout).unwrap_or_default())
+}
+
+/// Whether the crate has a feature of that name.
+fn has_debug(metadata: &Value, manifest: &Path) -> bool {
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let own = manifest.canonicalize().unwrap_or_else(|_| manifest.into());
+    let package = packages.iter().find(|package| package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == own));
+    package.is_some_and(|package| package["features"].get("debug").is_some())
+}
+
+/// This machine's paths, and what a module calls them; of those that fit the last counts.
+fn told_as(folder: &Path, metadata: &Value) -> Result<Vec<(PathBuf, String)>, ContractError> {
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let home =
         env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));

@@ -77,7 +77,7 @@ impl Chain {
     pub fn knows(&mut self, contract: &Contract) {
         let compressed = creation::compressed(&contract.wasm).unwrap_or_default();
         for stored in [&contract.wasm[..], &compressed] {
-            self.book.code(keccak256(stored), &contract.name, &contract.abi);
+            self.book.code(keccak256(stored), contract);
         }
     }
 
@@ -195,7 +195,23 @@ impl Chain {
     fn run(&self, call: &Call) -> (CallOutcome, Option<Box<TraceFrame>>, Changes) {
         let mut trace = Trace::new(TRACED);
         let (outcome, changes) = self.vm.simulate(&self.state(), &self.block, call, Some(&mut trace));
+        if trace.root().is_some_and(|root| self.can_say_where(root)) {
+            trace = Trace::new(TRACED).with_places();
+            self.vm.simulate(&self.state(), &self.block, call, Some(&mut trace));
+        }
         (outcome, trace.into_parts().0.map(Box::new), changes)
+    }
+
+    /// Whether something failed in code whose lines or functions are known.
+    fn can_say_where(&self, root: &TraceFrame) -> bool {
+        fn fails(book: &Book, frame: &TraceFrame) -> bool {
+            (frame.ended_by_machine() && book.has_symbols(&frame.to)) || frame.calls.iter().any(|call| fails(book, call))
+        }
+        let mut book = self.book.clone();
+        root.has_place() && {
+            meet(&mut book, &self.state(), Some(root));
+            fails(&book, root)
+        }
     }
 
     /// A transaction, in a block of its own.
@@ -295,12 +311,14 @@ impl By<'_> {
     /// Sends creation data of a contract.
     pub(crate) fn create(self, contract: &Contract, data: Vec<u8>) -> Result<Sent<Address>, Failed> {
         let call = Call { to: None, input: data.into(), ..self.envelope() };
+        // A constructor that fails leaves no code to know it by.
+        self.chain.book.expect(self.from.create(self.chain.nonce(self.from)), contract);
         let (outcome, trace) = self.chain.transact(&call);
         match outcome.contract_address.filter(|_| outcome.end == End::Success) {
             Some(address) => {
                 let code_hash = self.chain.account_of(&address).code_hash;
                 for hash in [code_hash, keccak256(&contract.wasm)] {
-                    self.chain.book.code(hash, &contract.name, &contract.abi);
+                    self.chain.book.code(hash, contract);
                 }
                 self.chain.book.met(address, code_hash);
                 self.chain.gas.add(format!("{}: deployment", contract.name), outcome.gas_used);

@@ -1,14 +1,15 @@
 //! A contract as it is deployed: its module, and what its interface calls things.
 #![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
 
-use crate::cargo;
+use crate::cargo::{self, Build};
+use crate::symbols::{Symbols, stripped};
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Bytes;
 use corniche_abi::interface;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs};
 
 /// A module and its ABI.
@@ -18,6 +19,8 @@ pub struct Contract {
     pub wasm: Bytes,
     /// The one in the module, unless another is given. Empty when nobody knows it: calls are then shown by their selectors.
     pub abi: JsonAbi,
+    /// What its functions are called and which lines they come from, as far as that is known.
+    pub symbols: Option<Arc<Symbols>>,
 }
 
 /// Why there is no contract.
@@ -39,7 +42,8 @@ impl Contract {
     pub fn new(name: &str, wasm: impl Into<Bytes>) -> Self {
         let wasm = wasm.into();
         let abi = interface::embedded(&wasm).and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
-        Self { name: name.into(), wasm, abi }
+        let symbols = Symbols::of(&wasm).map(Arc::new);
+        Self { name: name.into(), wasm, abi, symbols }
     }
 
     /// The JSON ABI as the module carries it, if it does.
@@ -63,22 +67,41 @@ impl Contract {
     /// The contract that the crate under test is, built as it is deployed: `cargo build --release --target wasm32-unknown-unknown`, with this
     /// machine's paths taken out of the messages of panics, so that gas is the same everywhere.
     ///
+    /// With `CORNICHE_DEBUG=1` in the environment it is the debug build instead ([`debug_in_crate`](Self::debug_in_crate)).
+    ///
     /// # Panics
     /// When it does not build, or outside of `cargo test`: for tests, which have nothing else to do then.
     pub fn in_this_crate() -> Self {
         let folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo test says where the crate is");
-        Self::in_crate(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"))
+        let debug = env::var_os("CORNICHE_DEBUG").is_some_and(|value| !value.is_empty() && value != "0");
+        let contract = if debug { Self::debug_in_crate } else { Self::in_crate };
+        contract(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The contract that the crate in a folder is. Built once in a process; `abi.json` beside its `Cargo.toml` is its ABI.
     pub fn in_crate(folder: &Path) -> Result<Self, ContractError> {
-        static BUILT: Mutex<BTreeMap<PathBuf, Contract>> = Mutex::new(BTreeMap::new());
+        Self::built(folder, Build::Release)
+    }
+
+    /// The same with the crate's feature `debug`, if it has one, and its debug information kept beside what is deployed: it speaks to the
+    /// console, panics say why, and failures name functions and lines. It costs other gas, and deploys on development chains only.
+    pub fn debug_in_crate(folder: &Path) -> Result<Self, ContractError> {
+        Self::built(folder, Build::Debug)
+    }
+
+    fn built(folder: &Path, how: Build) -> Result<Self, ContractError> {
+        static BUILT: Mutex<BTreeMap<(PathBuf, Build), Contract>> = Mutex::new(BTreeMap::new());
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(contract) = built.get(folder) {
+        let key = (folder.to_owned(), how);
+        if let Some(contract) = built.get(&key) {
             return Ok(contract.clone());
         }
-        let contract = Self::open_in(folder, &cargo::build(folder)?)?;
-        built.insert(folder.into(), contract.clone());
+        let contract = Self::open_in(folder, &cargo::build(folder, how)?)?;
+        let contract = match how {
+            Build::Release => contract,
+            Build::Debug => Self { wasm: stripped(&contract.wasm).into(), ..contract },
+        };
+        built.insert(key, contract.clone());
         Ok(contract)
     }
 

@@ -42,6 +42,7 @@ pub mod creation;
 mod gas;
 mod outcome;
 mod revert;
+mod symbols;
 mod tree;
 
 pub use alloy_primitives::{Address, B256, Bytes, U256};
@@ -52,4 +53,5 @@ pub use contract::{Contract, ContractError};
 pub use gas::{GasReport, GasUsed};
 pub use outcome::{Failed, Sent};
 pub use revert::Revert;
+pub use symbols::Symbols;
 pub use tree::tell;

@@ -40,6 +40,9 @@ fn below(book: &Book, frame: &TraceFrame, margin: &str, out: &mut String) {
     }
     if let Some(ended) = ended {
         let _ = writeln!(out, "{margin}✗ {ended}");
+        for place in book.places(&frame.to, &frame.places) {
+            let _ = writeln!(out, "{margin}  at {place}");
+        }
     }
 }
 

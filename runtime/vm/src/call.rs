@@ -27,7 +27,7 @@ impl Vm {
     /// What the call would do in this state.
     pub fn call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
         match self.call_permit() {
-            Ok(_permit) => self::call(self.machine_for_calls(), view, env, call),
+            Ok(_permit) => self::call(self.machine_for_calls(None), view, env, call),
             Err(busy) => CallOutcome::before_running(busy),
         }
     }
@@ -35,7 +35,7 @@ impl Vm {
     /// The same, with everything it does on its way written down.
     pub fn trace_call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call, trace: &mut Trace) -> CallOutcome {
         match self.call_permit() {
-            Ok(_permit) => simulate(self.machine_for_calls(), view, env, call, Some(trace)).0,
+            Ok(_permit) => simulate(self.machine_for_calls(Some(trace)), view, env, call, Some(trace)).0,
             Err(busy) => CallOutcome::before_running(busy),
         }
     }
@@ -49,7 +49,7 @@ impl Vm {
         trace: Option<&mut Trace>,
     ) -> (CallOutcome, Changes) {
         match self.call_permit() {
-            Ok(_permit) => simulate(self.machine_for_calls(), view, env, call, trace),
+            Ok(_permit) => simulate(self.machine_for_calls(trace.as_deref()), view, env, call, trace),
             Err(busy) => (CallOutcome::before_running(busy), Changes::default()),
         }
     }
@@ -59,7 +59,7 @@ impl Vm {
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, NoEstimate> {
         let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end).into(), allowance: 0 };
         let _permit = self.call_permit().map_err(busy)?;
-        estimate_gas(self.machine_for_calls(), view, env, call)
+        estimate_gas(self.machine_for_calls(None), view, env, call)
     }
 }
 

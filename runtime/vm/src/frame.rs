@@ -15,7 +15,7 @@ use crate::{
     precompile, price, stylus,
     table::Table,
     trace::{Ending, FrameKind, Trace, TraceFrame},
-    wasm::Entry,
+    wasm::{Entry, places::RawPlaces},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::Log;
@@ -285,6 +285,15 @@ impl Host for Frame<'_, '_> {
     fn say(&mut self, text: &[u8]) {
         if let Some(trace) = &mut self.world.trace {
             trace.line(text);
+        }
+    }
+
+    fn failed_at(&mut self, places: RawPlaces) {
+        let World { journal, trace, .. } = &mut *self.world;
+        if let Some(trace) = trace
+            && let Some(code) = journal.code(&self.code_hash)
+        {
+            trace.failed_at(places.in_code(&code));
         }
     }
 

@@ -13,6 +13,7 @@
 //!   checks, and by [`Limits`], which the host hands from the caller's request to the callee's run unchanged.
 
 use crate::block_reads::BlockField;
+use crate::wasm::places::RawPlaces;
 use alloy_primitives::{Address, B256, Bytes, U256};
 pub use corniche_state::Sum;
 
@@ -200,6 +201,9 @@ pub trait Host {
 
     /// The contract says something that shows in traces and nowhere else.
     fn say(&mut self, _text: &[u8]) {}
+
+    /// The run fails here; told by machines that know it. Shows in traces and nowhere else.
+    fn failed_at(&mut self, _places: RawPlaces) {}
 
     /// Told of every host call after it was charged and done; the one place tracing hangs on.
     fn trace(&mut self, _event: &HostCallEvent) {}

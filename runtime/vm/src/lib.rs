@@ -37,5 +37,6 @@ pub use trace::{
     TraceLog,
 };
 pub use vm::{Vm, VmConfig};
+pub use wasm::places::Place;
 pub use wasm::validate::Rules;
 pub use wasm::{ModuleCache, NoCache, THREAD_STACK_BYTES};

@@ -5,6 +5,7 @@
 //! all and says so, and the run goes on to the same result.
 
 use crate::outcome::{End, Ended};
+use crate::wasm::places::Place;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::Account;
 use corniche_types::Log;
@@ -39,6 +40,7 @@ pub struct Trace {
     depth: usize,
     bytes: usize,
     overflowed: bool,
+    places: bool,
     /// What contracts may still say; `None` when they have said too much.
     console_bytes: Option<usize>,
     root: Option<TraceFrame>,
@@ -81,6 +83,8 @@ pub struct TraceFrame {
     pub calls: Vec<Self>,
     pub logs: Vec<TraceLog>,
     pub lines: Vec<TraceLine>,
+    /// Where it failed, if it trapped or ran out of gas and the trace is one [`with_places`](Trace::with_places): the innermost function first.
+    pub places: Vec<Place>,
 }
 
 /// How a frame ended.
@@ -137,10 +141,25 @@ impl Trace {
             depth: 0,
             bytes: 0,
             overflowed: false,
+            places: false,
             console_bytes: Some(CONSOLE_BYTES),
             root: None,
             touched: Touched::default(),
         }
+    }
+
+    /// An empty one of the same kind.
+    pub fn again(&self) -> Self {
+        Self { places: self.places, ..Self::new(self.limits) }
+    }
+
+    /// Of a run that also says where its frames fail. It runs on machine code of its own, which takes a while to make, and comes to the same.
+    pub fn with_places(self) -> Self {
+        Self { places: true, ..self }
+    }
+
+    pub(crate) fn wants_places(&self) -> bool {
+        self.places
     }
 
     /// Whether the run did more than was to be recorded. Then there are no frames.
@@ -211,6 +230,16 @@ impl Trace {
         }
     }
 
+    /// The innermost frame fails.
+    pub(crate) fn failed_at(&mut self, places: Vec<Place>) {
+        if self.is_recorded()
+            && self.has_room(size_of_val(&places[..]))
+            && let Some(frame) = self.open.last_mut()
+        {
+            frame.places = places;
+        }
+    }
+
     /// The run is over; its outermost frame stands for the transaction.
     pub(crate) fn finish(&mut self, gas_limit: u64, gas_used: u64, touched: Touched) {
         if let Some(root) = &mut self.root {
@@ -237,6 +266,16 @@ impl Trace {
 }
 
 impl TraceFrame {
+    /// Whether it ended as contracts do not end themselves: there may be a place to ask for.
+    pub fn ended_by_machine(&self) -> bool {
+        matches!(self.ending, Ending::Ran(End::Trap(_) | End::OutOfGas))
+    }
+
+    /// Whether this or a call below it did.
+    pub fn has_place(&self) -> bool {
+        self.ended_by_machine() || self.calls.iter().any(Self::has_place)
+    }
+
     /// One that begins.
     pub(crate) fn beginning(kind: FrameKind, from: Address, to: Address, value: U256, gas: u64, input: &Bytes) -> Self {
         Self {
@@ -252,6 +291,7 @@ impl TraceFrame {
             calls: Vec::new(),
             logs: Vec::new(),
             lines: Vec::new(),
+            places: Vec::new(),
         }
     }
 }

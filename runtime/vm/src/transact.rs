@@ -48,7 +48,7 @@ impl Vm {
         trace: Option<&mut Trace>,
     ) -> Result<Executed, NotExecuted> {
         let _permit = self.call_permit().map_err(|busy| NotExecuted::Fault(Fault(busy.reason().unwrap_or_default())))?;
-        traced_transact(self.machine_for_calls(), view, env, transaction, tip_to, trace)
+        traced_transact(self.machine_for_calls(trace.as_deref()), view, env, transaction, tip_to, trace)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::machine::Machine;
 use crate::outcome::{End, Fault};
-use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, WasmEngine};
-use std::sync::Arc;
+use crate::trace::Trace;
+use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine};
+use std::sync::{Arc, OnceLock};
 
 /// Sizes of the engine, local to a node and never visible in a result, and the chain's rules.
 pub type VmConfig = EngineConfig;
@@ -14,7 +15,10 @@ pub struct Vm {
     machine: Arc<dyn Machine>,
     /// The same, with what it keeps kept apart.
     for_calls: WasmEngine,
-    table_secret: u64,
+    /// For runs that say where they fail; made when somebody asks. `None`: it cannot be had.
+    with_places: Arc<OnceLock<Option<WasmEngine>>>,
+    config: VmConfig,
+    backend: Backend,
 }
 
 impl Vm {
@@ -28,12 +32,13 @@ impl Vm {
     pub fn with_backend(config: &VmConfig, backend: Backend, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
         let engine = WasmEngine::with_backend(config, backend, artefacts)?;
         let for_calls = engine.for_calls();
-        Ok(Self { machine: Arc::new(engine), for_calls, table_secret: config.table_secret })
+        let (machine, config) = (Arc::new(engine), config.clone());
+        Ok(Self { machine, for_calls, with_places: Arc::default(), config, backend })
     }
 
     /// What tables whose keys others choose are to be spread by ([`VmConfig::table_secret`]).
     pub fn table_secret(&self) -> u64 {
-        self.table_secret
+        self.config.table_secret
     }
 
     /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed. It pays what its deployment
@@ -51,8 +56,21 @@ impl Vm {
         &*self.machine
     }
 
-    /// For work beside blocks.
-    pub(crate) fn machine_for_calls(&self) -> &dyn Machine {
-        &self.for_calls
+    /// For work beside blocks, and what traces it.
+    pub(crate) fn machine_for_calls(&self, trace: Option<&Trace>) -> &dyn Machine {
+        match trace.filter(|trace| trace.wants_places()).and_then(|_| self.machine_with_places()) {
+            Some(machine) => machine,
+            None => &self.for_calls,
+        }
+    }
+
+    /// It serves people who look at what failed: some code, a few runs.
+    fn machine_with_places(&self) -> Option<&WasmEngine> {
+        let make = || {
+            let config =
+                VmConfig { executors: 0, recent_bytes: 32 << 20, waiting_bytes: 0, places: true, ..self.config.clone() };
+            WasmEngine::with_backend(&config, self.backend, Arc::new(NoCache)).ok()
+        };
+        self.with_places.get_or_init(make).as_ref()
     }
 }

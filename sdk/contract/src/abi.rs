@@ -22,6 +22,26 @@ macro_rules! abi {
             #[cfg(target_arch = "wasm32")]
             #[unsafe(link_section = "corniche.abi")]
             static SECTION: [u8; INTERFACE.len()] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $file));
+            $crate::tell_panics!();
         };
     };
+}
+
+/// In debug builds: what runs at the beginning of every call, as the linker has it.
+#[cfg(all(feature = "debug", target_arch = "wasm32"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tell_panics {
+    () => {
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static TELL_PANICS: extern "C" fn() = $crate::panic::tell;
+    };
+}
+
+#[cfg(not(all(feature = "debug", target_arch = "wasm32")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tell_panics {
+    () => {};
 }

@@ -5,6 +5,9 @@
 //!   side; [`erc20::Erc20`] is a token on them.
 //! - [`block_randomness`]: what nobody knew before the block was ordered.
 //!
+//! With the feature `debug` a contract that uses [`abi!`] says to the console of a development chain why it panics; without it, which is how it
+//! is built for other chains, nothing of that is in the module.
+//!
 //! All of it stands beside the SDK's own types. A module that uses the counters or the randomness imports from `corniche`, which other
 //! chains refuse; one that only carries its interface runs anywhere. Natively, in `cargo test`, everything works on the SDK's `TestVM`.
 
@@ -14,6 +17,9 @@ mod abi;
 mod balances;
 mod counter;
 pub mod erc20;
+#[cfg(all(feature = "debug", target_arch = "wasm32"))]
+#[doc(hidden)]
+pub mod panic;
 mod randomness;
 
 pub use balances::Balances;

@@ -3,6 +3,7 @@
 use alloy_json_abi::JsonAbi;
 use anyhow::{Context, ensure};
 use corniche_abi::interface;
+use corniche_harness::Symbols;
 use corniche_vm::wasm::unpack;
 use std::{fs, path::Path};
 
@@ -22,4 +23,9 @@ pub fn abi_of(wasm: &[u8]) -> Option<JsonAbi> {
 /// The ABI that an account's code carries, compressed or not.
 pub fn abi_of_code(code: &[u8]) -> Option<JsonAbi> {
     abi_of(&unpack(code).ok()?)
+}
+
+/// The names and lines that an account's code carries, compressed or not.
+pub fn symbols_of_code(code: &[u8]) -> Option<Symbols> {
+    Symbols::of(&unpack(code).ok()?)
 }

@@ -4,10 +4,11 @@
 use super::{abi::Interface, module, paying};
 use crate::exit::{self, Exit, Failed};
 use alloy_primitives::U64;
+use anyhow::Context;
 use corniche_client::{Client, ClientError, Request};
-use corniche_harness::{Book, tell};
+use corniche_harness::{Book, Symbols, tell};
 use corniche_types::{Address, B256, Bytes, Log, U256};
-use corniche_vm::{End, Ending, FrameKind, TraceFrame, TraceLine, TraceLog};
+use corniche_vm::{End, Ending, FrameKind, Place, TraceFrame, TraceLine, TraceLog};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -26,6 +27,9 @@ pub struct Trace {
     /// The ABI of a contract that carries none, for instance 0x5FbD…=token.json; any number of times
     #[arg(long, value_name = "ADDRESS=FILE", value_parser = interface)]
     abi: Vec<(Address, PathBuf)>,
+    /// A contract's module with names and debug information, for the functions and lines where it failed; any number of times
+    #[arg(long, value_name = "ADDRESS=FILE.wasm", value_parser = interface)]
+    symbols: Vec<(Address, PathBuf)>,
     /// JSON-RPC URL of a node
     #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
     rpc: String,
@@ -48,12 +52,20 @@ impl Trace {
         contracts(&root, &mut involved);
         let (mut book, mut legend) = (Book::default(), Vec::new());
         for (address, carries) in carried(&client, &involved)? {
-            let Some(abi) = carries else { continue };
+            let Some((abi, symbols)) = carries else { continue };
             legend.push(match &abi {
                 Some(_) => format!("{} is {address}", short(&address)),
                 None => format!("{} is {address}, which carries no ABI", short(&address)),
             });
             book.interface(address, abi.unwrap_or_default());
+            symbols.into_iter().for_each(|symbols| book.symbols(address, symbols));
+        }
+        for (address, path) in &self.symbols {
+            let symbols = Symbols::of(&module::read(path)?);
+            book.symbols(
+                *address,
+                symbols.with_context(|| format!("{} has neither names nor debug information", path.display()))?,
+            );
         }
         for (address, path) in &self.abi {
             book.interface(*address, Interface::open(path)?.0);
@@ -109,8 +121,8 @@ fn contracts(frame: &TraceFrame, into: &mut BTreeSet<Address>) {
     frame.calls.iter().for_each(|call| contracts(call, into));
 }
 
-/// For each address: no contract, a contract, or a contract with its ABI.
-type Carried = (Address, Option<Option<alloy_json_abi::JsonAbi>>);
+/// For each address: no contract, or a contract with its ABI and its symbols, if it carries them.
+type Carried = (Address, Option<(Option<alloy_json_abi::JsonAbi>, Option<Symbols>)>);
 
 fn carried(client: &Client, addresses: &BTreeSet<Address>) -> anyhow::Result<Vec<Carried>> {
     let addresses: Vec<Address> = addresses.iter().copied().collect();
@@ -121,7 +133,7 @@ fn carried(client: &Client, addresses: &BTreeSet<Address>) -> anyhow::Result<Vec
         let codes = client.transport().batch::<Bytes>(&requests).map_err(explain)?;
         found.extend(some.iter().zip(codes).map(|(address, code)| {
             let code = code.unwrap_or_default();
-            (*address, (!code.is_empty()).then(|| module::abi_of_code(&code)))
+            (*address, (!code.is_empty()).then(|| (module::abi_of_code(&code), module::symbols_of_code(&code))))
         }));
     }
     Ok(found)
@@ -156,6 +168,14 @@ struct Frame {
     logs: Vec<FrameLog>,
     #[serde(default)]
     console: Vec<FrameLine>,
+    #[serde(default)]
+    places: Vec<FramePlace>,
+}
+
+#[derive(Deserialize)]
+struct FramePlace {
+    function: U64,
+    offset: U64,
 }
 
 #[derive(Deserialize)]
@@ -195,6 +215,7 @@ impl Frame {
             log: Log { address: log.address, topics: log.topics, data: log.data },
         };
         let line = |line: FrameLine| TraceLine { calls: line.position.to(), logs: line.logs.to(), text: line.text };
+        let place = |place: FramePlace| Place { function: place.function.to(), offset: place.offset.to() };
         TraceFrame {
             kind,
             from: self.from,
@@ -208,6 +229,7 @@ impl Frame {
             calls: self.calls.into_iter().map(Self::into_frame).collect(),
             logs: self.logs.into_iter().map(log).collect(),
             lines: self.console.into_iter().map(line).collect(),
+            places: self.places.into_iter().map(place).collect(),
         }
     }
 }

@@ -37,6 +37,9 @@ pub struct Frame<'t> {
     /// What a debug build said, of calls that failed too; not geth's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     console: Vec<Line<'t>>,
+    /// Where it trapped or ran out of gas, the innermost function first; not geth's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<At>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<U256>,
     #[serde(rename = "type")]
@@ -49,6 +52,13 @@ struct Log<'t> {
     topics: &'t [B256],
     data: &'t Bytes,
     position: U64,
+}
+
+/// A function of the code by its index, and bytes from the beginning of the code section's content.
+#[derive(Serialize)]
+struct At {
+    function: U64,
+    offset: U64,
 }
 
 /// Said after so many calls and logs of the frame.
@@ -91,6 +101,11 @@ impl<'t> Frame<'t> {
             calls: frame.calls.iter().map(|call| Self::new(call, logs)).collect(),
             logs: if logs { frame.logs.iter().map(Log::new).collect() } else { Vec::new() },
             console: frame.lines.iter().map(Line::new).collect(),
+            places: frame
+                .places
+                .iter()
+                .map(|place| At { function: U64::from(place.function), offset: U64::from(place.offset) })
+                .collect(),
             value: (frame.kind != FrameKind::StaticCall).then_some(frame.value),
             kind: name(frame.kind),
         }

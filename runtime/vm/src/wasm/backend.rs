@@ -8,6 +8,7 @@
 use super::instrument::APART;
 use super::validate::{MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES};
 use crate::host::Limits;
+use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
 /// Native stack one counted word may take at most, with room to spare.
@@ -34,13 +35,16 @@ pub enum Backend {
     Pulley,
 }
 
+/// Functions that a failed run is said to have been in, the innermost.
+const MAX_PLACES: usize = 32;
+
 impl Backend {
     pub const ALL: [Self; 4] = [Self::Cranelift, Self::Optimising, Self::Winch, Self::Pulley];
 }
 
 /// Every setting that could make two nodes differ is named here, also where it is wasmtime's default today. Threads, exceptions,
 /// garbage collection, components and asynchronous support are not even compiled in.
-pub(super) fn wasmtime_config(backend: Backend, instances: u32) -> wasmtime::Result<Config> {
+pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     match backend {
         Backend::Cranelift => config.strategy(Strategy::Cranelift).cranelift_opt_level(OptLevel::None),
@@ -69,8 +73,9 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32) -> wasmtime::Res
     config.async_stack_size(WASM_STACK_BYTES);
     // Neither tables for unwinding, whose registration grows quadratic with loaded modules, nor backtraces on every trap.
     config.native_unwind_info(false);
-    config.wasm_backtrace_max_frames(None);
-    config.generate_address_map(false);
+    // They are for an engine that runs again what failed.
+    config.wasm_backtrace_max_frames(if places { NonZeroUsize::new(MAX_PLACES) } else { None });
+    config.generate_address_map(places);
     // Four GiB of address space per slot, of which 8 MiB can ever be used: bounds checks become page protection.
     config.memory_reservation(4 << 30);
     config.memory_guard_size(32 << 20);

@@ -12,6 +12,7 @@ use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
 use super::instance::{Counters, Instance, Shelf};
 use super::instrument::{self, InstrumentError};
+use super::places::RawPlaces;
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
@@ -36,6 +37,8 @@ pub struct EngineConfig {
     pub recent_bytes: usize,
     /// Memory of instances that wait for their next run in a block, the machine code of their contracts included; the same share besides.
     pub waiting_bytes: usize,
+    /// Runs that fail say where ([`Host::failed_at`]), and code takes longer to make ready.
+    pub places: bool,
     /// Of the chain. Unlike all else here they show in results, and follow from the genesis.
     pub rules: Rules,
     /// What the executor's tables of keys are spread by: a number that nobody else knows where others choose keys, any number in tests.
@@ -49,6 +52,7 @@ impl Default for EngineConfig {
             callers: 6,
             recent_bytes: 256 << 20,
             waiting_bytes: 256 << 20,
+            places: false,
             rules: Rules::default(),
             table_secret: 0,
         }
@@ -93,6 +97,7 @@ struct Inner {
     engine: Engine,
     linker: Linker<Frame>,
     rules: Rules,
+    places: bool,
     /// Everything besides the code that an artefact depends on.
     environment: B256,
     artefacts: Arc<dyn ModuleCache>,
@@ -167,8 +172,9 @@ impl WasmEngine {
         let transactions = config.transactions();
         let waiting = transactions.saturating_mul(WAITING_EACH);
         let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
-        let engine =
-            wasmtime_config(backend, running.saturating_add(waiting)).and_then(|config| Engine::new(&config)).map_err(fault)?;
+        let engine = wasmtime_config(backend, running.saturating_add(waiting), config.places)
+            .and_then(|config| Engine::new(&config))
+            .map_err(fault)?;
         let linker = hostcalls::linker(&engine).map_err(fault)?;
         let kept = |purpose, threads: u32, share| Kept {
             recent: Recent::new(config.recent_bytes / share),
@@ -182,6 +188,7 @@ impl WasmEngine {
                 engine,
                 linker,
                 rules: config.rules,
+                places: config.places,
                 artefacts,
                 starts: Starts::default(),
                 blocks: kept(Purpose::Blocks, config.executors, 1),
@@ -410,7 +417,9 @@ impl WasmEngine {
 
     fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, input: Bytes, started: Started) -> Exit {
         host.code_is_paid();
-        let status = match instance.run(host, input, started.ink, started.limits) {
+        let result = instance.run(host, input, started.ink, started.limits);
+        let places = result.as_ref().err().filter(|_| self.inner.places).map(RawPlaces::of);
+        let status = match result {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
             Err(error) => match instance.frame().take_stop() {
@@ -422,6 +431,9 @@ impl WasmEngine {
                 None => classify(&error, instance.counters()),
             },
         };
+        if let (Some(places), ExitStatus::Trap(_) | ExitStatus::OutOfGas) = (places, &status) {
+            host.failed_at(places);
+        }
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
         // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.

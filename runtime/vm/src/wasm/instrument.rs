@@ -80,6 +80,15 @@ fn failed(error: impl std::fmt::Display) -> InstrumentError {
 
 /// Rewrites the module. Linear in its size.
 pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
+    instrument_noting(checked, |_, _, _| {})
+}
+
+/// The same, and notes where each instruction of the contract goes: which of the defined functions it is in, at how many bytes of that
+/// function's new body what was made of it begins, and where it lay in the module.
+pub(super) fn instrument_noting(
+    checked: &Checked<'_>,
+    mut note: impl FnMut(usize, usize, usize),
+) -> Result<Vec<u8>, InstrumentError> {
     let mut context = Context::new(checked);
     let mut out = Sections::default();
     let mut frames = checked.frames.iter();
@@ -111,7 +120,8 @@ pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
             }
             Payload::CodeSectionEntry(body) => {
                 let frame = frames.next().ok_or_else(|| failed("more bodies than frames"))?;
-                out.code.function(&context.function(&body, frame)?);
+                let index = out.code.len() as usize;
+                out.code.function(&context.function(&body, frame, |new, old| note(index, new, old))?);
             }
             // The memory is written anew with its bound; the rest has no place in a compiled module.
             _ => {}
@@ -329,7 +339,12 @@ impl Context {
         }
     }
 
-    fn function(&self, body: &FunctionBody<'_>, frame: &Frame) -> Result<Function, InstrumentError> {
+    fn function(
+        &self,
+        body: &FunctionBody<'_>,
+        frame: &Frame,
+        mut note: impl FnMut(usize, usize),
+    ) -> Result<Function, InstrumentError> {
         let mut same = RoundtripReencoder;
         let mut locals = Vec::new();
         for local in body.get_locals_reader().map_err(failed)? {
@@ -357,7 +372,9 @@ impl Context {
         // Blocks of the contract that are open; the last `end` closes the function itself.
         let mut open = 0u32;
         let last = operators.len().saturating_sub(1);
-        for (at, operator) in operators.into_iter().enumerate() {
+        let places = body.get_operators_reader().map_err(failed)?.into_iter_with_offsets();
+        for ((at, operator), place) in operators.into_iter().enumerate().zip(places) {
+            note(function.byte_len(), place.map_err(failed)?.1);
             let class = gas::class(&operator).ok_or_else(|| failed("an instruction without a price"))?;
             let ends_run = ends_run(&operator) && at != last;
             match &operator {

@@ -35,6 +35,7 @@ mod instance;
 mod instance_tests;
 pub mod instrument;
 mod machine;
+pub mod places;
 mod supposed;
 pub mod validate;
 

@@ -1,0 +1,152 @@
+//! What a module's instructions are called: functions by its name section, lines by its debug information.
+//!
+//! A module on the chain seldom has either: they are large. A debug build keeps them beside what is deployed, and as long as the code is the same
+//! they fit.
+
+use addr2line::Context;
+use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
+use corniche_vm::Place;
+use corniche_vm::wasm::validate::MAX_MODULE_BYTES;
+use std::collections::BTreeMap;
+use std::fmt;
+use wasmparser::{KnownCustom, Name, Parser, Payload};
+
+/// Lines told of one failure.
+const MOST_LINES: usize = 8;
+
+/// What the functions of a module are called, and where they come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Symbols {
+    /// By index, imported ones first.
+    names: BTreeMap<u32, String>,
+    /// Sections of debug information by their names.
+    dwarf: BTreeMap<String, Vec<u8>>,
+}
+
+impl Symbols {
+    /// `None`: the module has none.
+    pub fn of(wasm: &[u8]) -> Option<Self> {
+        let mut symbols = Self::default();
+        for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+            let Payload::CustomSection(section) = payload else { continue };
+            if section.name().starts_with(".debug_") {
+                symbols.dwarf.insert(section.name().into(), section.data().into());
+            } else if let KnownCustom::Name(reader) = section.as_known() {
+                for subsection in reader.into_iter().map_while(Result::ok) {
+                    if let Name::Function(names) = subsection {
+                        let named = names.into_iter().map_while(Result::ok);
+                        symbols.names.extend(named.map(|naming| (naming.index, naming.name.into())));
+                    }
+                }
+            }
+        }
+        (!symbols.names.is_empty() || !symbols.dwarf.is_empty()).then_some(symbols)
+    }
+
+    /// The way to where a run failed, the innermost first, a line each: `token::transfer (src/lib.rs:12)`. Of the functions of the standard
+    /// library that stand between a panic and its end nothing is told.
+    pub fn tell(&self, places: &[Place]) -> Vec<String> {
+        let section = |id: SectionId| -> Result<_, Error> {
+            Ok(EndianSlice::new(self.dwarf.get(id.name()).map(Vec::as_slice).unwrap_or_default(), LittleEndian))
+        };
+        let lines = Dwarf::load(section).and_then(Context::from_dwarf).ok();
+        let all: Vec<Step> = places.iter().flat_map(|place| self.at(place, lines.as_ref())).collect();
+        let mut told: Vec<String> =
+            all.iter().filter(|step| !step.is_machinery()).map(ToString::to_string).take(MOST_LINES).collect();
+        if told.is_empty() {
+            told = all.iter().map(ToString::to_string).take(MOST_LINES).collect();
+        }
+        told
+    }
+
+    /// A function, after those that were inlined into it.
+    fn at(&self, place: &Place, lines: Option<&Context<EndianSlice<'_, LittleEndian>>>) -> Vec<Step> {
+        let steps = lines.and_then(|lines| lines_at(place, lines)).unwrap_or_default();
+        if !steps.is_empty() {
+            return steps;
+        }
+        let name = self.names.get(&place.function).map(|name| readable(name));
+        let name = name.unwrap_or_else(|| format!("function {} at byte {} of the code", place.function, place.offset));
+        vec![Step { name, source: None }]
+    }
+}
+
+/// A function on the way, and where in its source the way goes on.
+struct Step {
+    name: String,
+    source: Option<(String, u32)>,
+}
+
+impl Step {
+    /// What stands between `panic!` and the end, and what a call goes through before it reaches the contract.
+    fn is_machinery(&self) -> bool {
+        const NAMES: [&str; 10] =
+            ["std::", "core::", "alloc::", "rust_", "__rust", "abort", "stylus_sdk::", "route<", "__stylus", "user_entrypoint"];
+        const FILES: [&str; 5] = ["library/core/", "library/std/", "library/alloc/", "stdarch/", "/stylus-sdk-"];
+        let file = self.source.as_ref().map(|(file, _)| file.as_str()).unwrap_or_default();
+        NAMES.iter().any(|name| self.name.trim_start_matches('<').starts_with(name))
+            || FILES.iter().any(|part| file.contains(part))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some((file, line)) => write!(f, "{} ({}:{line})", self.name, short(file)),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+fn lines_at(place: &Place, lines: &Context<EndianSlice<'_, LittleEndian>>) -> Option<Vec<Step>> {
+    let mut frames = lines.find_frames(place.offset.into()).skip_all_loads().ok()?;
+    let mut steps = Vec::new();
+    while let Ok(Some(frame)) = frames.next() {
+        let Some(name) = frame.function.as_ref().and_then(|function| function.raw_name().ok()) else { continue };
+        let source = frame.location.as_ref().and_then(|location| Some((location.file?.into(), location.line?)));
+        steps.push(Step { name: readable(&name), source });
+    }
+    Some(steps)
+}
+
+/// Without the hash that Rust appends.
+fn readable(name: &str) -> String {
+    let name = format!("{:#}", rustc_demangle::demangle(name));
+    name.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Of a path in the contract's own folder the part that its author writes.
+fn short(file: &str) -> &str {
+    file.find("/src/").map_or(file, |at| {
+        let folder = file[..at].rfind('/').map_or(0, |slash| slash + 1);
+        &file[folder..]
+    })
+}
+
+/// The module without what only people read: as it is deployed.
+pub(crate) fn stripped(wasm: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(wasm.len().min(MAX_MODULE_BYTES));
+    out.extend_from_slice(&wasm[..wasm.len().min(8)]);
+    for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+        let Some((id, range)) = payload.as_section() else { continue };
+        let keeps = match &payload {
+            Payload::CustomSection(section) => section.name() == corniche_abi::interface::SECTION,
+            _ => true,
+        };
+        if keeps {
+            section(&mut out, id, &wasm[range]);
+        }
+    }
+    out
+}
+
+fn section(out: &mut Vec<u8>, id: u8, content: &[u8]) {
+    out.push(id);
+    let mut length = content.len();
+    while length > 0x7f {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(content);
+}

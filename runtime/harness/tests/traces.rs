@@ -1,0 +1,135 @@
+//! What a developer sees of a call through three contracts that fails at its end: the whole tree, compared as text.
+#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+
+use alloy_sol_types::sol;
+use corniche_harness::{Address, Chain, Contract, tell};
+use std::path::Path;
+
+sol! {
+    function pass(address[] way, uint8 how);
+}
+
+/// Three of them, and what alice's call through all of them came to.
+fn through_three(how: u8) -> String {
+    let contract = Contract::debug_in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay")).unwrap();
+    let mut chain = Chain::new();
+    let alice = chain.account("alice");
+    let [front, middle, end]: [Address; 3] = ["front", "middle", "end"].map(|name| {
+        let address = chain.by(alice).deploy(&contract, ()).unwrap();
+        chain.label(address, name);
+        address
+    });
+    let failed = chain.by(alice).send(front, passCall { way: vec![middle, end], how }).unwrap_err();
+    assert_eq!(failed.to_string(), tell(chain.book(), failed.trace.as_ref().unwrap()));
+    failed.to_string()
+}
+
+/// Gas is a matter of compilers; that each frame has its own, and callers more than callees, is not.
+fn without_gas(told: &str) -> String {
+    let mut all = Vec::new();
+    let lines = told.lines().map(|line| match (line.find('['), line.find("] ")) {
+        (Some(open), Some(close)) if open < close && !line.contains('✗') => {
+            all.push(line[open + 1..close].replace(',', "").parse::<u64>().unwrap());
+            format!("{}[gas] {}\n", &line[..open], &line[close + 2..])
+        }
+        _ => format!("{line}\n"),
+    });
+    let told: String = lines.collect();
+    assert!(all.len() == 3 && all.is_sorted_by(|caller, callee| caller > callee), "{all:?}");
+    told
+}
+
+#[test]
+fn a_custom_error_is_told_by_each_contract_it_goes_through() {
+    let told = without_gas(&through_three(0));
+    let expected = "\
+alice → [gas] front.pass(way: [middle, end], how: 0)
+» 2 to go
+· Passed(left: 1)
+├─ [gas] middle.pass(way: [end], how: 0)
+│  » 1 to go
+│  · Passed(left: 0)
+│  ├─ [gas] end.pass(way: [], how: 0)
+│  │  » 0 to go
+│  │  ✗ NothingLeft(have: 0, need: 7)
+│  ✗ NothingLeft(have: 0, need: 7)
+✗ NothingLeft(have: 0, need: 7)
+";
+    assert_eq!(told, expected, "{told}");
+}
+
+#[test]
+fn a_panic_says_why_and_the_way_to_it_is_told_by_lines() {
+    let told = without_gas(&through_three(1));
+    let expected = "\
+alice → [gas] front.pass(way: [middle, end], how: 1)
+» 2 to go
+· Passed(left: 1)
+├─ [gas] middle.pass(way: [end], how: 1)
+│  » 1 to go
+│  · Passed(left: 0)
+│  ├─ [gas] end.pass(way: [], how: 1)
+│  │  » 0 to go
+│  │  » panicked at /beside/relay/src/lib.rs:60:39: the purse holds 7
+│  │  ✗ contract trapped: unreachable executed
+│  │    at spend (relay/src/lib.rs:60)
+│  │    at fail (relay/src/lib.rs:51)
+│  │    at pass (relay/src/lib.rs:37)
+│  ✗ without a reason
+✗ without a reason
+";
+    assert_eq!(told, expected, "{told}");
+}
+
+#[test]
+fn a_trap_is_told_by_the_lines_it_went_through() {
+    let told = without_gas(&through_three(2));
+    let expected = "\
+alice → [gas] front.pass(way: [middle, end], how: 2)
+» 2 to go
+· Passed(left: 1)
+├─ [gas] middle.pass(way: [end], how: 2)
+│  » 1 to go
+│  · Passed(left: 0)
+│  ├─ [gas] end.pass(way: [], how: 2)
+│  │  » 0 to go
+│  │  ✗ contract trapped: unreachable executed
+│  │    at stop (relay/src/lib.rs:66)
+│  │    at fail (relay/src/lib.rs:52)
+│  │    at pass (relay/src/lib.rs:37)
+│  ✗ without a reason
+✗ without a reason
+";
+    assert_eq!(told, expected, "{told}");
+}
+
+/// Places without debug information are functions by the module's name section; each way of failing leads to its instruction.
+#[test]
+fn a_module_with_names_alone_tells_functions_and_each_failure_its_own() {
+    let module = wat::parse_str(
+        r#"(module
+            (import "vm_hooks" "storage_load_bytes32" (func $load (param i32 i32)))
+            (memory (export "memory") 1)
+            (func $away (i32.store (i32.const 70000) (i32.const 1)))
+            (func $divide (param i32) (drop (i32.div_u (i32.const 1) (local.get 0))))
+            (func $spin (loop (br 0)))
+            (func $outside (call $load (i32.const 0) (i32.const 65530)))
+            (func $grow (drop (memory.grow (i32.const 1))) (call $divide (i32.const 0)))
+            (func $main (export "user_entrypoint") (param $how i32) (result i32)
+                (if (i32.eqz (local.get $how)) (then (return (i32.const 0))))
+                (if (i32.eq (local.get $how) (i32.const 1)) (then (call $away)))
+                (if (i32.eq (local.get $how) (i32.const 2)) (then (call $divide (i32.const 0))))
+                (if (i32.eq (local.get $how) (i32.const 3)) (then (call $spin)))
+                (if (i32.eq (local.get $how) (i32.const 4)) (then (call $outside)))
+                (call $grow) (i32.const 0)))"#,
+    );
+    let mut chain = Chain::new();
+    let alice = chain.account("alice");
+    let contract = chain.by(alice).deploy(&Contract::new("thing", module.unwrap()), ()).unwrap();
+    let ways: [&[&str]; 5] = [&["away"], &["divide"], &["spin"], &["outside"], &["divide", "grow"]];
+    for (length, way) in (1..).zip(ways) {
+        let failed = chain.by(alice).gas(1_000_000).send_raw(contract, vec![0; length]).unwrap_err().to_string();
+        let told: Vec<_> = failed.lines().filter_map(|line| line.strip_prefix("  at ")).collect();
+        assert_eq!(told, [way, &["main"]].concat(), "{failed}");
+    }
+}
