@@ -1,15 +1,20 @@
 //! `corniche contract`: from an empty folder to a contract that is deployed, called, watched and verified.
 
 mod abi;
+mod build;
 mod check;
 mod deploy;
+mod export;
 mod known;
 mod logs;
 mod module;
+mod new;
 mod paying;
+mod project;
 mod show;
 mod trace;
 mod using;
+mod verify;
 
 use clap::Subcommand;
 use corniche_client::Client;
@@ -24,9 +29,13 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Make a folder with a contract that builds and is tested
+    New(new::New),
+    /// Build a contract for deployment: the same bytes wherever it lies, with its ABI in it; prints size and gas
+    Build(build::Build),
     /// Say whether a module would deploy and what it costs, or what is wrong with it and what to do; needs no node
     Check(check::Check),
-    /// Print a contract's ABI: of a module, of a file of JSON, or of what lies at an address
+    /// Print a contract's ABI: of its source, a module, a file of JSON, or of what lies at an address
     ///
     /// Example: corniche contract abi 0x5FbD… --typescript > token.ts
     Abi(show::Show),
@@ -48,6 +57,8 @@ enum Command {
     Logs(logs::Logs),
     /// Tell what a transaction did as a tree of calls, decoded by the ABIs that the contracts carry
     Trace(trace::Trace),
+    /// Build a contract again and compare it with the code at an address; says what differs
+    Verify(verify::Verify),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
     ///
     /// Without ARGs it is what those tools call bytecode: they append the ABI-encoded constructor arguments themselves.
@@ -77,6 +88,8 @@ impl Node {
 /// Runs `corniche contract`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
+        Command::New(new) => new.run(),
+        Command::Build(build) => build.run(),
         Command::Check(check) => check.run(),
         Command::Abi(show) => show.run(),
         Command::Deploy(deploy) => deploy.run(),
@@ -84,6 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Send(send) => send.run(),
         Command::Logs(logs) => logs.run(),
         Command::Trace(trace) => trace.run(),
+        Command::Verify(verify) => verify.run(),
         Command::Pack(pack) => pack.run(),
     }
 }

@@ -4,12 +4,12 @@
 mod common;
 
 use alloy_primitives::{Address, hex};
-use common::Node;
+use common::{Node, Terminal};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Stdio,
 };
 
 const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -17,46 +17,7 @@ const BOB: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
 const AGGREGATE: &str = "aggregate((address,bytes)[])";
 
-/// A terminal in an empty folder, beside a chain.
-struct Terminal {
-    node: Node,
-    folder: tempfile::TempDir,
-}
-
 impl Terminal {
-    fn new() -> Self {
-        Self { node: Node::start(&[]), folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corniche"));
-        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
-        command.env("CORNICHE_RPC", self.node.says["rpc"].as_str().unwrap());
-        command.env("CORNICHE_KEYSTORES", self.folder.path().join("keystores"));
-        for unset in ["CORNICHE_KEY", "CORNICHE_KEYSTORE", "CORNICHE_PASSWORD", "CORNICHE_EXPLORER"] {
-            command.env_remove(unset);
-        }
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    /// What it prints as its result.
-    fn says(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-    }
-
-    /// Its exit code, and what it says to people.
-    fn refuses(&self, words: &[&str]) -> (i32, String) {
-        let output = self.run(words);
-        assert!(output.stdout.is_empty(), "{words:?}: {output:?}");
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    }
-
     /// A contract of `contracts/` that carries its ABI, as a file here.
     fn module(&self, name: &str) -> PathBuf {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -210,7 +171,7 @@ fn calls(to: &str, input: &str) -> String {
 
 #[test]
 fn a_node_that_traces_nothing_is_told_so() {
-    let terminal = Terminal { node: Node::start(&["--namespaces", "eth,net,web3"]), folder: tempfile::tempdir().unwrap() };
+    let terminal = Terminal::beside(Node::start(&["--namespaces", "eth,net,web3"]));
     let (code, told) = terminal.refuses(&["contract", "trace", &format!("0x{:064x}", 7)]);
     assert!(code == 4 && told.contains("does not serve the namespace debug"), "{told}");
 }

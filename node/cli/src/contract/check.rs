@@ -15,6 +15,9 @@ pub struct Check {
     json: bool,
 }
 
+pub const STACK_NOTE: &str = "note        most of its memory is the stack, paid for at every call: `rustflags = [\"-C\", \"link-arg=-zstack-size=65536\"]` under \
+    [target.wasm32-unknown-unknown] in .cargo/config.toml makes it smaller";
+
 impl Check {
     pub fn run(&self) -> anyhow::Result<()> {
         let wasm = fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
@@ -42,13 +45,13 @@ impl Check {
             lines.push("note        it imports `console`, as debug builds do: `corniche dev` and tests take it; build without the feature `debug` for other chains".into());
         }
         if *pages > 4 {
-            lines.push("note        most of that memory is the stack: RUSTFLAGS=\"-C link-arg=-zstack-size=65536\" makes every call cheaper".into());
+            lines.push(STACK_NOTE.into());
         }
         lines.join("\n")
     }
 }
 
-fn as_json(fits: &Deployable) -> serde_json::Value {
+pub fn as_json(fits: &Deployable) -> serde_json::Value {
     json!({
         "unpackedBytes": fits.unpacked,
         "compressedBytes": fits.compressed,

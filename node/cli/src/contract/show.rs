@@ -1,6 +1,6 @@
 //! `corniche contract abi`: an ABI as other tools want it.
 
-use super::{abi::Interface, paying};
+use super::{abi::Interface, export, paying, project::Project};
 use crate::exit;
 use alloy_json_abi::{JsonAbi, ToSolConfig};
 use anyhow::{Context, bail, ensure};
@@ -9,18 +9,24 @@ use corniche_client::Client;
 use corniche_types::Address;
 use corniche_vm::wasm::unpack;
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 #[derive(clap::Args, Debug)]
 pub struct Show {
-    /// A module, a file of JSON, or an address on the chain of --rpc
-    #[arg(value_name = "FILE|ADDRESS")]
+    /// A module, a file of JSON, an address on the chain of --rpc, or the folder of a contract, whose source is asked
+    #[arg(value_name = "FILE|ADDRESS|FOLDER", default_value = ".")]
     of: String,
     #[command(flatten)]
     form: Form,
     /// What to call it in Solidity and TypeScript; the file's name when absent
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Write what a folder's source says to abi.json in it
+    #[arg(long, conflicts_with_all = ["solidity", "typescript"])]
+    write: bool,
+    /// Fail when abi.json in a folder is not what its source says
+    #[arg(long, conflicts_with = "write")]
+    check: bool,
     /// JSON-RPC URL of a node
     #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
     rpc: String,
@@ -43,9 +49,24 @@ struct Form {
 impl Show {
     pub fn run(&self) -> anyhow::Result<()> {
         let items = self.items()?;
+        let kept = Path::new(&self.of).join("abi.json");
+        if self.write {
+            fs::write(&kept, lines(&items) + "\n").with_context(|| format!("cannot write {}", kept.display()))?;
+            exit::note(format_args!("wrote {}", kept.display()));
+            return Ok(());
+        }
+        if self.check {
+            return differences(&kept, &items);
+        }
         let name = self.name.clone().unwrap_or_else(|| match self.of.starts_with("0x") {
             true => "contract".into(),
-            false => Path::new(&self.of).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            false => Path::new(&self.of)
+                .canonicalize()
+                .unwrap_or_default()
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
         });
         exit::result(match &self.form {
             Form { solidity: true, .. } => {
@@ -64,6 +85,16 @@ impl Show {
             return self.on_chain(address);
         }
         let path = Path::new(&self.of);
+        if path.is_dir() {
+            let exported = export::export(&Project::open(path)?)?;
+            exported.unread.iter().for_each(exit::note);
+            return Ok(exported.items);
+        }
+        ensure!(
+            !self.write && !self.check,
+            "--write and --check are for the folder of a contract, which {} is not",
+            path.display()
+        );
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         if bytes.starts_with(b"\0asm") {
             let carried = interface::embedded(&bytes);
@@ -84,8 +115,24 @@ impl Show {
     }
 }
 
+/// Says which items are in one of them only, whatever their order and whatever arguments that nobody decodes are called.
+fn differences(kept: &Path, source: &[Value]) -> anyhow::Result<()> {
+    let json = fs::read(kept).with_context(|| format!("cannot read {}; --write makes it", kept.display()))?;
+    let kept_items = parse(&json, &kept.display().to_string())?;
+    let all = |items: &[Value]| -> anyhow::Result<BTreeSet<String>> {
+        // As the same type of item, so that what is left out where it does not matter is no difference.
+        let abi: JsonAbi = serde_json::from_value(items.to_vec().into())?;
+        Ok(abi.items().map(|item| serde_json::to_string(&item)).collect::<Result<_, _>>()?)
+    };
+    let (kept_items, source) = (all(&kept_items)?, all(source)?);
+    let mut lines: Vec<_> = kept_items.difference(&source).map(|item| format!("- {item}")).collect();
+    lines.extend(source.difference(&kept_items).map(|item| format!("+ {item}")));
+    ensure!(lines.is_empty(), "{} is not what the source says; --write makes it so\n{}", kept.display(), lines.join("\n"));
+    Ok(())
+}
+
 /// The bare array, or an object with it under `abi`; checked, since anybody may have written it.
-fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
+pub fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
     let mut value: Value = serde_json::from_slice(json).with_context(|| format!("the ABI of {of} is not JSON"))?;
     let value = value.get_mut("abi").map(Value::take).unwrap_or(value);
     serde_json::from_value::<JsonAbi>(value.clone()).with_context(|| format!("what {of} says is no ABI"))?;

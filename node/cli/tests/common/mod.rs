@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 /// A development chain as a process of its own, which dropping kills.
@@ -66,5 +66,54 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Where projects that tests make are built.
+pub const PROJECTS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/projects");
+
+/// A terminal in an empty folder, beside a chain.
+pub struct Terminal {
+    pub node: Node,
+    pub folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    pub fn new() -> Self {
+        Self::beside(Node::start(&[]))
+    }
+
+    pub fn beside(node: Node) -> Self {
+        Self { node, folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corniche"));
+        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("CORNICHE_RPC", self.node.says["rpc"].as_str().unwrap());
+        command.env("CORNICHE_KEYSTORES", self.folder.path().join("keystores"));
+        command.env("CARGO_TARGET_DIR", PROJECTS);
+        for unset in ["CORNICHE_KEY", "CORNICHE_KEYSTORE", "CORNICHE_PASSWORD", "CORNICHE_EXPLORER"] {
+            command.env_remove(unset);
+        }
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// What it prints as its result.
+    pub fn says(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// Its exit code, and what it says to people.
+    pub fn refuses(&self, words: &[&str]) -> (i32, String) {
+        let output = self.run(words);
+        assert!(output.stdout.is_empty(), "{words:?}: {output:?}");
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 }

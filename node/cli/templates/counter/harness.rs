@@ -1,0 +1,34 @@
+//! The module that is deployed, on the virtual machine that nodes run.
+
+use alloy_sol_types::sol;
+use corniche_harness::{Chain, Contract, U256};
+
+sol! {
+    function number() returns (uint256);
+    function increment();
+    function add(uint256 added);
+    event Incremented(address indexed by, uint256 number);
+    error CounterOverflow(uint256 number, uint256 added);
+}
+
+#[test]
+fn it_counts_and_tells_who_counted() {
+    let mut chain = Chain::new();
+    let [alice, bob] = ["alice", "bob"].map(|name| chain.account(name));
+    let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();
+    chain.by(alice).send(counter, incrementCall {}).unwrap();
+    let sent = chain.by(bob).send(counter, addCall { added: U256::from(41) }).unwrap();
+    let [told] = &sent.events::<Incremented>()[..] else { panic!("{:?}", sent.logs) };
+    assert_eq!((told.by, told.number), (bob, U256::from(42)));
+    assert_eq!(chain.view(counter, numberCall {}), U256::from(42));
+}
+
+#[test]
+fn what_would_pass_the_end_is_refused_by_name() {
+    let mut chain = Chain::new();
+    let alice = chain.account("alice");
+    let counter = chain.by(alice).deploy(&Contract::in_this_crate(), ()).unwrap();
+    chain.by(alice).send(counter, addCall { added: U256::MAX }).unwrap();
+    let refused = chain.by(alice).send(counter, incrementCall {}).unwrap_err();
+    assert_eq!(refused.error::<CounterOverflow>().unwrap().number, U256::MAX);
+}
