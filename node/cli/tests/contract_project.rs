@@ -41,7 +41,8 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
     fs::create_dir_all(&elsewhere).unwrap();
     fs::rename(terminal.folder.path().join("my-counter"), elsewhere.join("somewhere-else")).unwrap();
     let mut command = terminal.command(&["contract", "build", "--no-wasm-opt", "--json"]);
-    command.current_dir(elsewhere.join("somewhere-else")).env_remove("CARGO_TARGET_DIR").env("RUSTFLAGS", "-C opt-level=1");
+    let target = elsewhere.join("somewhere-else/target");
+    command.current_dir(elsewhere.join("somewhere-else")).env("CARGO_TARGET_DIR", target).env("RUSTFLAGS", "-C opt-level=1");
     let output = command.env("CARGO_PROFILE_RELEASE_DEBUG", "2").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -67,6 +67,7 @@ impl Build {
 
 /// Builds, optimises where that is possible, and puts in the ABI.
 pub fn make(project: &Project, optimise: bool) -> anyhow::Result<Made> {
+    let abi = project.abi()?;
     let built = project.build()?;
     let (mut wasm, mut optimised) = (built.wasm, None);
     if let Some(version) = wasm_opt().filter(|_| optimise) {
@@ -81,10 +82,8 @@ pub fn make(project: &Project, optimise: bool) -> anyhow::Result<Made> {
             )),
         }
     }
-    if let Some(abi) = project.abi()? {
-        if interface::embedded(&wasm) != Some(&abi) {
-            wasm = interface::embed(&wasm, &abi);
-        }
+    if let Some(abi) = abi.filter(|abi| interface::embedded(&wasm) != Some(abi)) {
+        wasm = interface::embed(&wasm, &abi);
     }
     let interface = interface::embedded(&wasm).is_some();
     Ok(Made { wasm, compiler: built.compiler, optimised, interface })

@@ -199,7 +199,21 @@ fn dependency(harness: &str) -> anyhow::Result<String> {
 }
 
 fn with_harness(manifest: &str, dependency: &str) -> String {
-    let profile = "# The virtual machine of the tests: optimised, without debug information.\n[profile.dev.package.\"*\"]\nopt-level = 1\ndebug = false\n\n";
+    let profile = "# The virtual machine of the tests: optimised once, without its own checks and debug information.
+[profile.dev]
+debug = \"line-tables-only\"
+
+[profile.dev.package.\"*\"]
+opt-level = 1
+debug = false
+debug-assertions = false
+overflow-checks = false
+
+[profile.dev.build-override]
+opt-level = 0
+debug = false
+
+";
     let manifest = manifest.replacen("[dev-dependencies]\n", &format!("[dev-dependencies]\n{dependency}\n"), 1);
     manifest.replacen("[profile.release]", &format!("{profile}[profile.release]"), 1)
 }
