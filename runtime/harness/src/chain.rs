@@ -51,7 +51,7 @@ impl Chain {
             timestamp: 1_893_456_000,
             base_fee: 1_000_000_000,
             coinbase: Address::repeat_byte(0xfe),
-            gas_limit: 100_000_000,
+            gas_limit: 30_000_000,
             randomness: keccak256("1"),
         };
         let (changes, book, gas) = (Changes::default(), Book::default(), GasReport::default());

@@ -13,8 +13,8 @@ use crate::{
     machine::Machine,
     outcome::{End, Ended, Fault},
     precompile, price, stylus,
-    table::Table,
     trace::{Ending, FrameKind, Trace, TraceFrame},
+    warm_code::WarmCode,
     wasm::{Entry, places::RawPlaces},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -32,7 +32,7 @@ pub(crate) struct World<'a> {
     pub open: Vec<Address>,
     /// Hashes of the code that ran. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
     /// undone; the same on all nodes, unlike what they have loaded.
-    pub warm_code: Table<B256, ()>,
+    pub warm_code: WarmCode,
     /// Told what happens, when anybody wants to know.
     pub trace: Option<&'a mut Trace>,
 }
@@ -216,11 +216,11 @@ impl Host for Frame<'_, '_> {
     }
 
     fn code_is_cold(&self) -> bool {
-        self.world.warm_code.get(&self.code_hash).is_none()
+        !self.world.warm_code.is_warm(&self.code_hash, self.context.depth)
     }
 
     fn code_is_paid(&mut self) {
-        self.world.warm_code.insert(self.code_hash, ());
+        self.world.warm_code.ran(self.code_hash);
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

@@ -26,6 +26,7 @@ mod tests;
 mod trace;
 mod transact;
 mod vm;
+mod warm_code;
 pub mod wasm;
 
 pub use block_reads::{BlockField, BlockReads};

@@ -1,19 +1,20 @@
 //! Precompiles: addresses at which the node computes what contracts would compute slowly.
 //!
-//! Addresses, inputs, outputs and prices are Ethereum's as of its Osaka upgrade:
+//! Addresses, inputs and outputs are Ethereum's as of its Osaka upgrade. So are the prices of hashes and powers; the others are what these
+//! computations cost a processor here beside everything else that gas buys (`benches/host_calls.rs`), two and a half to five times Ethereum's:
 //!
 //! | address | what | price |
 //! |---|---|---|
-//! | 0x01 | the address that signed | 3,000 |
+//! | 0x01 | the address that signed | 8,000 |
 //! | 0x02 | SHA-256 | 60 and 12 a word |
 //! | 0x03 | RIPEMD-160 | 600 and 120 a word |
 //! | 0x04 | its input | 15 and 3 a word |
 //! | 0x05 | base^exponent mod modulus, of at most 1,024 bytes each (EIP-198, 7823) | EIP-7883 |
-//! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196, 1108) | 150, 6,000 |
-//! | 0x08 | whether a product of pairings of bn254 is one (EIP-197, 1108) | 45,000 and 34,000 a pair |
-//! | 0x09 | BLAKE2b's compression (EIP-152) | 1 a round |
+//! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196) | 750, 24,000 |
+//! | 0x08 | whether a product of pairings of bn254 is one (EIP-197) | 110,000 and 75,000 a pair |
+//! | 0x09 | BLAKE2b's compression (EIP-152) | 3 a round |
 //! | 0x71, 0x72 | what tools for Stylus contracts ask: see `stylus` | 200, and an account looked at |
-//! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 6,900 |
+//! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 18,000 |
 //!
 //! A price is paid before anything is computed. An input that makes no sense, where the table's EIPs say so, fails the call and takes
 //! all the gas it was given; who runs out of gas meets the same end. None writes state, all but 0x71 read none, and all are warm from
@@ -58,16 +59,16 @@ pub enum PrecompileError {
 
 /// In the order of their addresses.
 const PRECOMPILES: [Precompile; 10] = [
-    Precompile { address: 0x01, price: |_| 3_000, run: |input| Ok(recover(input)) },
+    Precompile { address: 0x01, price: |_| 8_000, run: |input| Ok(recover(input)) },
     Precompile { address: 0x02, price: |input| by_word(input, 60, 12), run: |input| Ok(word(&Sha256::digest(input))) },
     Precompile { address: 0x03, price: |input| by_word(input, 600, 120), run: |input| Ok(word(&Ripemd160::digest(input))) },
     Precompile { address: 0x04, price: |input| by_word(input, 15, 3), run: |input| Ok(input.clone()) },
     Precompile { address: 0x05, price: modexp::price, run: |input| modexp::run(input) },
-    Precompile { address: 0x06, price: |_| 150, run: |input| bn254::add(input) },
-    Precompile { address: 0x07, price: |_| 6_000, run: |input| bn254::multiply(input) },
+    Precompile { address: 0x06, price: |_| 750, run: |input| bn254::add(input) },
+    Precompile { address: 0x07, price: |_| 24_000, run: |input| bn254::multiply(input) },
     Precompile { address: 0x08, price: bn254::pairing_price, run: |input| bn254::pairing(input) },
     Precompile { address: 0x09, price: blake2::price, run: |input| blake2::run(input) },
-    Precompile { address: 0x100, price: |_| 6_900, run: |input| Ok(p256::verify(input)) },
+    Precompile { address: 0x100, price: |_| 18_000, run: |input| Ok(p256::verify(input)) },
 ];
 
 /// The precompile at an address.

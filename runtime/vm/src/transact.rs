@@ -18,8 +18,8 @@ use crate::{
     machine::Machine,
     outcome::{End, Ended, Executed, Fault, NotExecuted},
     price,
-    table::Table,
     trace::{FrameKind, Touched, Trace},
+    warm_code::WarmCode,
 };
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_crypto::VerifiedTransaction;
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
             gas_price,
             block_reads: BlockReads::default(),
             open: Vec::new(),
-            warm_code: Table::default(),
+            warm_code: WarmCode::default(),
             trace,
         }
     }

@@ -24,7 +24,7 @@ fn the_table_is_frozen() {
 fn straight_code_costs_the_sum_of_its_instructions() {
     let body = "i32.const 1 i32.const 2 i32.mul drop local.get $length i32.load drop i32.const 0";
     let wasm = module("", body);
-    let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load);
+    let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load) + gas::load_ink(1);
     let exit = World::default().run(&wasm, b"", GAS);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(GAS - exit.gas_left, gas_for(&wasm, 1, used));
@@ -366,8 +366,9 @@ fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
     let branchy = |count: usize| module("", &format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(count)));
     let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
     let (one, many) = (branchy(1), branchy(1_000));
-    assert_eq!(price(&one), gas::GAS_COMPILE_PER_BYTE * one.len() as u64);
-    assert_eq!(price(&many), gas::GAS_COMPILE_PER_BYTE * many.len() as u64 + 2_000 * 2_000 * 1_500 / 10_000);
+    let linear = |wasm: &[u8]| gas::GAS_COMPILE_PER_BYTE * wasm.len() as u64 + gas::GAS_COMPILE_PER_FUNCTION;
+    assert_eq!(price(&one), linear(&one));
+    assert_eq!(price(&many), linear(&many) + 2_000 * 2_000 * 1_500 / 10_000);
     let (hash, price) = (keccak256(&many), price(&many));
     // Not compiled yet, then compiled: the same answers.
     for _ in 0..2 {

@@ -95,13 +95,13 @@ const fn call(name: &'static str, parameters: &'static [ValueType], result: Opti
 }
 
 /// A value handed over in registers.
-const PLAIN: u64 = 30_000;
+const PLAIN: u64 = 70_000;
 /// One or more small fixed-size reads or writes of guest memory.
-const POINTER: u64 = 40_000;
+const POINTER: u64 = 100_000;
 /// Something allocates or looks into the state on the way.
-const HEAVY: u64 = 60_000;
+const HEAVY: u64 = 120_000;
 /// 256-bit division and its like.
-const WIDE: u64 = 120_000;
+const WIDE: u64 = 280_000;
 
 /// Every function of the module [`VM_HOOKS_MODULE`], by name in ascending order.
 pub const VM_HOOKS: &[HostCall] = &[

@@ -14,7 +14,7 @@ const PAIR_BYTES: usize = 192;
 const PAIRS_AT_ONCE: usize = 16;
 
 pub fn pairing_price(input: &[u8]) -> u64 {
-    45_000 + 34_000 * (input.len() / PAIR_BYTES) as u64
+    110_000 + 75_000 * (input.len() / PAIR_BYTES) as u64
 }
 
 pub fn add(input: &[u8]) -> Result<Bytes, PrecompileError> {

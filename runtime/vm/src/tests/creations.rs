@@ -24,7 +24,7 @@ fn code_is_stored_as_sent_and_paid_by_the_byte() {
     let address = chain.sender().create(0);
     assert!(receipt.success);
     assert_eq!((receipt.contract_address, receipt.to), (Some(address), None));
-    assert_eq!(receipt.gas_used, intrinsic(b"token") + PREPARE_GAS + 200 * 5);
+    assert_eq!(receipt.gas_used, intrinsic(b"token") + PREPARE_GAS + 60 * 5);
     let expected = Account { nonce: 1, balance: U256::from(5), code_hash: keccak256("token"), abi_version: 1, gas_version: 1 };
     assert_eq!(chain.account(address), expected);
     assert_eq!(chain.state.code[&keccak256("token")], Bytes::from_static(b"token"));
@@ -48,7 +48,7 @@ fn the_constructor_runs_in_the_same_transaction() {
     assert_eq!((chain.slot(address, 1), chain.balance(address)), (1_000, 5));
     assert_eq!(receipt.logs[0].address, address);
     let constructor = 22_100 + 375 + 375 + 32;
-    assert_eq!(receipt.gas_used, intrinsic(b"token|1000") + PREPARE_GAS + 200 * 5 + constructor);
+    assert_eq!(receipt.gas_used, intrinsic(b"token|1000") + PREPARE_GAS + 60 * 5 + constructor);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn gas_for_checking_and_for_the_deposit() {
     let mut chain = Chain::new();
     chain.script("token", |_| out(1));
     let base = intrinsic(b"token");
-    for (gas, success) in [(base + 10, false), (base + PREPARE_GAS + 999, false), (base + PREPARE_GAS + 1_000, true)] {
+    for (gas, success) in [(base + 10, false), (base + PREPARE_GAS + 299, false), (base + PREPARE_GAS + 300, true)] {
         let mut draft = creation(&chain, b"token");
         draft.gas_limit = gas;
         let receipt = chain.send(draft).receipt;
@@ -116,11 +116,11 @@ fn contracts_create_by_nonce_and_by_salt() {
     let factory = chain.contract("factory", |guest| {
         let gas = guest.gas;
         let first = guest.create(b"token", 1, None)?;
-        assert_eq!(first.gas, 32_000 + 2 + PREPARE_GAS + 1_000);
+        assert_eq!(first.gas, 32_000 + 2 + PREPARE_GAS + 300);
         assert_eq!(first.gas, gas - guest.gas);
         let second = guest.create(b"token", 0, None)?;
         let salted = guest.create(b"token", 0, Some(B256::repeat_byte(3)))?;
-        assert_eq!(salted.gas, 32_000 + 2 + 6 + PREPARE_GAS + 1_000);
+        assert_eq!(salted.gas, 32_000 + 2 + 6 + PREPARE_GAS + 300);
         let again = guest.create(b"token", 0, Some(B256::repeat_byte(3)))?;
         assert_eq!(again.address, None, "taken");
         assert_eq!(guest.gas, {

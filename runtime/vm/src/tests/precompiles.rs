@@ -92,7 +92,7 @@ fn pairs_beyond_those_computed_at_once() {
     for count in [16, 34, 100] {
         let ended = run(pairs(count));
         assert_eq!((ended.end, ended.output[31]), (End::Success, 1));
-        assert_eq!(PLENTY - ended.gas_left, 45_000 + 34_000 * count as u64);
+        assert_eq!(PLENTY - ended.gas_left, 110_000 + 75_000 * count as u64);
         assert_eq!(run([pairs(count), one.to_vec()].concat()).output[31], 0);
     }
 }

@@ -4,7 +4,8 @@
 //! computes other blocks. It is therefore frozen by a fixture (`tests/fixtures/gas-1.txt`), and a change needs a new [`GAS_VERSION`]
 //! active from a height of the genesis. Nothing here follows wasmtime's fuel, which differs between its compilers and releases.
 //!
-//! How the numbers were chosen: one gas should never buy more than about 10 ns on the reference machine of `docs/performance.md`.
+//! How the numbers were chosen: a block of 30 million gas takes half a second at most, so a gas buys 16 ns at most, and prices are made for 12 on the
+//! machine of `docs/performance.md`, of the worst a processor can be made to do with each (`benches/worst_block.rs`, `benches/host_calls.rs`).
 
 use wasmparser::Operator;
 
@@ -22,6 +23,8 @@ pub enum Class {
     Local,
     Global,
     Alu,
+    /// Its answer is a number: three instructions of the machine unless a branch follows.
+    Compare,
     Multiply,
     Divide,
     Select,
@@ -45,21 +48,41 @@ pub const fn ink(class: Class) -> u64 {
         Class::Free => 0,
         Class::Constant | Class::Local => 100,
         Class::Global => 300,
-        Class::Alu => 150,
-        Class::Multiply => 250,
-        Class::Divide => 1_500,
-        Class::Select => 250,
-        Class::Load => 500,
-        Class::Store => 600,
-        Class::Branch => 600,
-        Class::BranchTable => 1_500,
-        Class::Call => 3_000,
-        Class::CallIndirect => 6_000,
+        Class::Alu => 250,
+        Class::Compare => 700,
+        Class::Multiply => 700,
+        Class::Divide => 3_500,
+        Class::Select => 400,
+        Class::Load => 3_000,
+        Class::Store => 1_000,
+        Class::Branch => 3_500,
+        Class::BranchTable => 5_000,
+        Class::Call => 12_000,
+        Class::CallIndirect => 16_000,
         Class::MemorySize => 500,
         Class::MemoryGrow => 60_000,
         Class::MemoryCopy | Class::MemoryFill => 10_000,
     }
 }
+
+/// Loads in an instruction. Each pays for where its value may be as well ([`load_ink`]); a store waits for nothing.
+pub const fn loads(class: Class) -> u64 {
+    match class {
+        Class::Load | Class::MemoryFill => 1,
+        Class::MemoryCopy => 2,
+        _ => 0,
+    }
+}
+
+/// The price of one load in a memory of so many pages, on top of its class's. Where a value's address comes from a load before it, it is waited for: 4 ns where
+/// memory fits the nearest caches, 10 with 16 pages, 20 with 32, 50 to 100 with 128.
+pub const fn load_ink(pages: u32) -> u64 {
+    let pages = pages as u64;
+    pages * (INK_PER_LOAD_PAGE + INK_PER_LOAD_PAGE_SQUARED * pages)
+}
+
+pub const INK_PER_LOAD_PAGE: u64 = 250;
+pub const INK_PER_LOAD_PAGE_SQUARED: u64 = 5;
 
 /// Price of entering a function, for each local that has to be zeroed.
 pub const INK_PER_LOCAL: u64 = 50;
@@ -75,15 +98,15 @@ pub const INK_PER_HOST_BYTE: u64 = 60;
 /// Price of each byte of a frame's result, which its caller holds until it calls again or ends: what bounds the results that all open frames
 /// hold together. Pages do not, since those of the frame that answered are free again.
 pub const INK_PER_RESULT_BYTE: u64 = 2_500;
-/// Price of keccak-256, for each begun word of 32 bytes, and before them. Ethereum's 6 and 30 gas buy more than twice the time that
-/// any other gas does.
-pub const INK_PER_KECCAK_WORD: u64 = 16 * INK_PER_GAS;
-pub const INK_KECCAK_BASE: u64 = 72 * INK_PER_GAS;
+/// Price of keccak-256, for each begun word of 32 bytes, and before them. Ethereum's 6 and 30 gas buy five times the time that
+/// other gas does.
+pub const INK_PER_KECCAK_WORD: u64 = 32 * INK_PER_GAS;
+pub const INK_KECCAK_BASE: u64 = 150 * INK_PER_GAS;
 /// Price of each significant byte of the exponent in `math_pow`: Ethereum's 50 gas.
 pub const INK_PER_EXPONENT_BYTE: u64 = 50 * INK_PER_GAS;
 /// Price of a word that enters the storage cache by being written. It occupies memory of the host until the frame ends, and nothing
 /// else pays for it when it is never flushed.
-pub const INK_PER_CACHED_WORD: u64 = 50 * INK_PER_GAS;
+pub const INK_PER_CACHED_WORD: u64 = 60 * INK_PER_GAS;
 
 /// Price of starting a frame, before its pages.
 pub const GAS_START: u64 = 500;
@@ -92,14 +115,13 @@ pub const GAS_START_PER_KIB: u64 = 16;
 
 /// Price of code that a transaction runs for the first time, on top of the start: it may have to be loaded. Which code a node has loaded is
 /// its own affair and never shows.
-pub const GAS_COLD_CODE: u64 = 4_000;
+pub const GAS_COLD_CODE: u64 = 5_000;
 /// And for each begun KiB of the unpacked module.
-pub const GAS_COLD_CODE_PER_KIB: u64 = 200;
+pub const GAS_COLD_CODE_PER_KIB: u64 = 250;
 /// And for each of its functions, imported ones included.
-pub const GAS_COLD_CODE_PER_FUNCTION: u64 = 10;
-/// And for each page its memory starts with: a fresh instance's pages are the kernel's too. All of them touched cost five times that, but
-/// few contracts touch all.
-pub const GAS_COLD_CODE_PER_PAGE: u64 = 500;
+pub const GAS_COLD_CODE_PER_FUNCTION: u64 = 12;
+/// And for each page its memory starts with: a fresh instance's pages are the kernel's, and a frame may touch all of them.
+pub const GAS_COLD_CODE_PER_PAGE: u64 = 1_700;
 
 /// Price of unpacking compressed code at its deployment, whatever comes of it: for what it may unpack to, and for each compressed byte, a few of
 /// which can make the decoder build large tables for nothing.
@@ -108,7 +130,11 @@ pub const GAS_UNPACK_PER_BYTE: u64 = 100;
 
 /// Price of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
 /// beside what Ethereum's rules ask for storing the code.
-pub const GAS_COMPILE_PER_BYTE: u64 = 40;
+pub const GAS_COMPILE_PER_BYTE: u64 = 100;
+
+/// And for each function, and each of its locals: an empty function takes 20 µs.
+pub const GAS_COMPILE_PER_FUNCTION: u64 = 1_500;
+pub const GAS_COMPILE_PER_LOCAL: u64 = 8;
 
 /// And for each branch of a function times the branches of that function: what compiling costs beyond the linear part.
 pub const INK_PER_JOIN_SQUARED: u64 = 1_500;
@@ -121,10 +147,15 @@ pub const fn unpack_gas(compressed_bytes: usize) -> u64 {
     }
 }
 
-/// What a deployment pays for its module being validated, instrumented and compiled; `joins` are the branches of each function.
-pub fn compile_gas(unpacked_bytes: usize, joins: impl IntoIterator<Item = u32>) -> u64 {
-    let squares: u64 = joins.into_iter().map(|joins| u64::from(joins) * u64::from(joins)).sum();
-    GAS_COMPILE_PER_BYTE * unpacked_bytes as u64 + squares * INK_PER_JOIN_SQUARED / INK_PER_GAS
+/// What a deployment pays for its module being validated, instrumented and compiled: for each function its branches and its locals.
+pub fn compile_gas(unpacked_bytes: usize, functions: impl IntoIterator<Item = (u32, u32)>) -> u64 {
+    let squared = |joins: u32| u64::from(joins) * u64::from(joins) * INK_PER_JOIN_SQUARED;
+    let (mut gas, mut ink) = (GAS_COMPILE_PER_BYTE * unpacked_bytes as u64, 0);
+    for (joins, locals) in functions {
+        gas += GAS_COMPILE_PER_FUNCTION + GAS_COMPILE_PER_LOCAL * u64::from(locals);
+        ink += squared(joins);
+    }
+    gas + ink / INK_PER_GAS
 }
 
 /// What every run of a module pays first, in ink.
@@ -160,9 +191,10 @@ classes! {
     Constant: I32Const I64Const;
     Local: LocalGet LocalSet LocalTee;
     Global: GlobalGet GlobalSet;
-    Alu:
+    Compare:
         I32Eqz I32Eq I32Ne I32LtS I32LtU I32GtS I32GtU I32LeS I32LeU I32GeS I32GeU
-        I64Eqz I64Eq I64Ne I64LtS I64LtU I64GtS I64GtU I64LeS I64LeU I64GeS I64GeU
+        I64Eqz I64Eq I64Ne I64LtS I64LtU I64GtS I64GtU I64LeS I64LeU I64GeS I64GeU;
+    Alu:
         I32Clz I32Ctz I32Popcnt I32Add I32Sub I32And I32Or I32Xor I32Shl I32ShrS I32ShrU I32Rotl I32Rotr
         I64Clz I64Ctz I64Popcnt I64Add I64Sub I64And I64Or I64Xor I64Shl I64ShrS I64ShrU I64Rotl I64Rotr
         I32WrapI64 I64ExtendI32S I64ExtendI32U
@@ -192,6 +224,8 @@ pub fn describe() -> String {
         line(name, ink(*class));
     }
     line("local", INK_PER_LOCAL);
+    line("load_page", INK_PER_LOAD_PAGE);
+    line("load_page_squared", INK_PER_LOAD_PAGE_SQUARED);
     line("memory_byte", INK_PER_MEMORY_BYTE);
     line("page", INK_PER_PAGE);
     line("grown_page", INK_PER_GROWN_PAGE);
@@ -210,6 +244,8 @@ pub fn describe() -> String {
     line("unpack", GAS_UNPACK * INK_PER_GAS);
     line("unpack_byte", GAS_UNPACK_PER_BYTE * INK_PER_GAS);
     line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
+    line("compile_function", GAS_COMPILE_PER_FUNCTION * INK_PER_GAS);
+    line("compile_local", GAS_COMPILE_PER_LOCAL * INK_PER_GAS);
     line("compile_join_squared", INK_PER_JOIN_SQUARED);
     for call in corniche_abi::MODULES.iter().flat_map(|(_, calls)| *calls) {
         line(call.name, call.ink);

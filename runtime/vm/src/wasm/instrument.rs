@@ -4,7 +4,8 @@
 //! memory and entrypoint is dropped, so nothing can collide):
 //!
 //! - **gas**, in ink. Each straight run of instructions is charged at its start, before anything of it happens. `memory.grow`,
-//!   `memory.copy` and `memory.fill` charge for pages and bytes in two small added functions.
+//!   `memory.copy` and `memory.fill` charge for pages and bytes in small added functions. What a load costs grows with the memory it may
+//!   miss in, so a fourth global, which nobody else sees, holds the price of one load beyond its base, and growth raises it.
 //! - **stack**, in words. A function takes its frame's words at entry and gives them back at its end.
 //! - **pages**, what the transaction may still add in linear memory.
 //!
@@ -13,7 +14,7 @@
 //!
 //! ```text
 //! function:   take words | block | ...body, `return` becomes a branch to the block's end... | end | give words back
-//! run:        gas -= price; trap if gas < 0
+//! run:        gas -= price + loads * price of the pages; trap if gas < 0
 //! ```
 //!
 //! Functions that call nothing and need few words are not counted: native stack has room to spare for one of them at any depth
@@ -172,6 +173,9 @@ struct Context {
     gas_global: u32,
     stack_global: u32,
     pages_global: u32,
+    load_global: u32,
+    /// Whether memory may grow: otherwise the price of its pages is known.
+    grows: bool,
     initial_pages: u32,
     maximum_pages: u32,
 }
@@ -192,6 +196,8 @@ impl Context {
             gas_global: checked.globals,
             stack_global: checked.globals + 1,
             pages_global: checked.globals + 2,
+            load_global: checked.globals + 3,
+            grows: checked.maximum_pages > checked.initial_pages,
             initial_pages: checked.initial_pages,
             maximum_pages: checked.maximum_pages,
         }
@@ -230,6 +236,7 @@ impl Context {
         out.globals.global(counter(ValType::I64), &ConstExpr::i64_const(0));
         out.globals.global(counter(ValType::I32), &ConstExpr::i32_const(0));
         out.globals.global(counter(ValType::I32), &ConstExpr::i32_const(0));
+        out.globals.global(counter(ValType::I64), &ConstExpr::i64_const(0));
         out.exports.export(MEMORY_EXPORT, ExportKind::Memory, 0);
         out.exports.export(GAS_EXPORT, ExportKind::Global, self.gas_global);
         out.exports.export(STACK_EXPORT, ExportKind::Global, self.stack_global);
@@ -249,6 +256,7 @@ impl Context {
         code.local_get(ink).global_set(self.gas_global);
         code.local_get(words).global_set(self.stack_global);
         code.local_get(pages).global_set(self.pages_global);
+        code.i64_const(gas::load_ink(self.initial_pages) as i64).global_set(self.load_global);
         code.local_get(length).call(self.entrypoint).end();
         function
     }
@@ -272,6 +280,16 @@ impl Context {
         self.settle_gas(&mut code, spare);
         code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
+        // What a load costs from now on: `gas::load_ink` of the pages there will be.
+        code.memory_size(0)
+            .i32_const(PAGES_APART as i32)
+            .i32_sub()
+            .local_get(pages)
+            .i32_add()
+            .i64_extend_i32_u()
+            .local_tee(spare);
+        code.i64_const(gas::INK_PER_LOAD_PAGE as i64).local_get(spare);
+        code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
         // Cannot fail here, and if it does, the run is a fault whatever it answers.
         code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
         function
@@ -332,11 +350,21 @@ impl Context {
         code.local_get(spare).i64_const(0).i64_lt_s().if_(BlockType::Empty).unreachable().end();
     }
 
-    fn charge(&self, code: &mut InstructionSink<'_>, ink: u64, spare: u32) {
-        if ink > 0 {
-            code.global_get(self.gas_global).i64_const(ink as i64).i64_sub();
-            self.settle_gas(code, spare);
+    fn charge(&self, code: &mut InstructionSink<'_>, run: Run, spare: u32) {
+        let known = if self.grows { 0 } else { gas::load_ink(self.initial_pages) };
+        let ink = run.ink + run.loads * known;
+        if ink == 0 {
+            return;
         }
+        code.global_get(self.gas_global).i64_const(ink as i64).i64_sub();
+        if self.grows && run.loads > 0 {
+            code.global_get(self.load_global);
+            if run.loads > 1 {
+                code.i64_const(run.loads as i64).i64_mul();
+            }
+            code.i64_sub();
+        }
+        self.settle_gas(code, spare);
     }
 
     fn function(
@@ -484,15 +512,25 @@ fn ends_run(operator: &Operator<'_>) -> bool {
     )
 }
 
+/// What a straight run costs: fixed, and for each of its loads what the pages ask.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    ink: u64,
+    loads: u64,
+}
+
 /// The prices of a function's straight runs, in order.
-struct Prices(std::vec::IntoIter<u64>);
+struct Prices(std::vec::IntoIter<Run>);
 
 impl Prices {
     fn of(operators: &[Operator<'_>], entry: u64) -> Self {
         let mut runs = Vec::new();
-        let mut run = entry;
+        let mut run = Run { ink: entry, loads: 0 };
         for operator in operators {
-            run += gas::class(operator).map_or(0, gas::ink);
+            if let Some(class) = gas::class(operator) {
+                run.ink += gas::ink(class);
+                run.loads += gas::loads(class);
+            }
             if ends_run(operator) {
                 runs.push(std::mem::take(&mut run));
             }
@@ -500,7 +538,7 @@ impl Prices {
         Self(runs.into_iter())
     }
 
-    fn next(&mut self) -> u64 {
-        self.0.next().unwrap_or(0)
+    fn next(&mut self) -> Run {
+        self.0.next().unwrap_or_default()
     }
 }

@@ -30,7 +30,7 @@ impl<'a> Checker<'a> {
         let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
         let mut frame = Frame { parameters, locals, max_operands: 0, joins: 0, result, is_leaf: true };
         let mut operators = 0u32;
-        let mut joins = 0u64;
+        let (mut joins, mut indirect) = (0u64, 0);
         let mut reader = body.get_operators_reader().map_err(malformed)?;
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset().map_err(malformed)?;
@@ -50,7 +50,11 @@ impl<'a> Checker<'a> {
                 | Operator::Else
                 | Operator::BrIf { .. } => joins += 1,
                 Operator::BrTable { .. } => joins += 1 + u64::from(targets),
-                Operator::Call { .. } | Operator::CallIndirect { .. } => frame.is_leaf = false,
+                Operator::Call { .. } => frame.is_leaf = false,
+                Operator::CallIndirect { .. } => {
+                    frame.is_leaf = false;
+                    indirect += 1;
+                }
                 _ => {}
             }
             validator.op(offset, &operator).map_err(|error| refuse(self, error.to_string()))?;
@@ -69,7 +73,7 @@ impl<'a> Checker<'a> {
         if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
             return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
         }
-        frame.joins = joins as u32;
+        frame.joins = joins as u32 + JOINS_OF_INDIRECT_CALL * indirect;
         self.frames.push(frame);
         Ok(())
     }

@@ -18,6 +18,8 @@ pub const MAX_PARAMETERS: u32 = 64;
 pub const MAX_NESTING: u32 = 512;
 /// Branches and their targets in one function. Compile time grows with the square of it.
 pub const MAX_JOINS: u32 = 4_096;
+/// What compiling an indirect call costs, in branches: its checks are branches of the machine. It does not count against [`MAX_JOINS`].
+pub const JOINS_OF_INDIRECT_CALL: u32 = 6;
 /// Locals times branches of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
 /// function costs to compile.
 pub const MAX_LOCALS_TIMES_JOINS: u64 = 400_000;

@@ -1,0 +1,134 @@
+//! A state with contracts in it, and what running them costs a processor.
+#![allow(dead_code)] // each benchmark uses its part
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use corniche_state::{Account, Changes, EmptyState, Overlay};
+use corniche_types::intrinsic_gas;
+use corniche_vm::{BlockEnv, Call, End, NoCache, Vm, VmConfig};
+use std::sync::Arc;
+
+/// What is measured stands here.
+pub const SUBJECT: Address = Address::repeat_byte(0x5b);
+/// Answers at once.
+pub const NOTHING: Address = Address::repeat_byte(0x77);
+/// Pays for it all.
+const PAYER: Address = Address::repeat_byte(0xaa);
+
+/// Every host call with its signature, under its own name.
+pub fn imports() -> String {
+    use corniche_abi::{MODULES, ValueType};
+    let word = |kind: &ValueType| if *kind == ValueType::I32 { "i32 " } else { "i64 " };
+    let functions = MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (module, call)));
+    functions
+        .map(|(module, call)| {
+            let parameters: String = call.parameters.iter().map(word).collect();
+            let result = call.result.iter().map(|kind| format!("(result {})", word(kind))).collect::<String>();
+            format!("(import \"{module}\" \"{0}\" (func ${0} (param {parameters}) {result}))\n", call.name)
+        })
+        .collect()
+}
+
+/// A module that imports what its text names.
+pub fn module(memory: &str, functions: &str, locals: &str, body: &str) -> Vec<u8> {
+    let used: String = imports()
+        .lines()
+        .filter(|line| names(&format!("{functions}{body}"), name_of(line)))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let text = format!(
+        r#"(module {used} (memory (export "memory") {memory}) {functions}
+            (func (export "user_entrypoint") (param $length i32) (result i32) {locals} {body}))"#
+    );
+    wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn name_of(import: &str) -> &str {
+    import.split('$').nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default()
+}
+
+fn names(text: &str, name: &str) -> bool {
+    text.match_indices(&format!("${name}"))
+        .any(|(at, found)| !text[at + found.len()..].starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_'))
+}
+
+/// For ever.
+pub fn again(body: &str) -> String {
+    format!("(loop $again {body} (br $again)) i32.const 0")
+}
+
+/// Machines and accounts.
+pub struct Bench {
+    vm: Vm,
+    changes: Changes,
+}
+
+/// What one call took.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    pub nanoseconds: f64,
+    /// Without what the transaction pays for existing.
+    pub gas: u64,
+}
+
+impl Cost {
+    pub fn per_gas(&self) -> f64 {
+        self.nanoseconds / self.gas as f64
+    }
+}
+
+impl Bench {
+    pub fn new(config: &VmConfig) -> Self {
+        let vm = Vm::new(config, Arc::new(NoCache)).expect("a virtual machine");
+        let mut bench = Self { vm, changes: Changes::default() };
+        bench.changes.accounts.insert(PAYER, Some(Account { balance: U256::MAX >> 1, ..Account::default() }));
+        bench.deploy(NOTHING, &module("1", "", "", "i32.const 0"));
+        bench
+    }
+
+    pub fn deploy(&mut self, at: Address, wasm: &[u8]) {
+        let code_hash = keccak256(wasm);
+        let account = Account { nonce: 1, balance: U256::from(1) << 100, code_hash, abi_version: 1, gas_version: 1 };
+        self.changes.accounts.insert(at, Some(account));
+        self.changes.code.insert(code_hash, Bytes::copy_from_slice(wasm));
+    }
+
+    pub fn store(&mut self, at: Address, slot: B256, value: B256) {
+        self.changes.storage.insert((at, slot), value);
+    }
+
+    /// Runs it once. What the caller is charged for the input is not part of the cost.
+    pub fn run(&self, to: Option<Address>, input: &Bytes, gas: u64) -> (Cost, End) {
+        let intrinsic = intrinsic_gas(to.is_none(), input, &Vec::new());
+        let call = Call { from: PAYER, to, input: input.clone(), gas: gas + intrinsic, ..Call::default() };
+        let view = Overlay { base: &EmptyState, changes: &self.changes };
+        let env = BlockEnv {
+            chain_id: 7,
+            number: 1,
+            timestamp: 1,
+            base_fee: 0,
+            coinbase: Address::repeat_byte(0xfe),
+            gas_limit: gas + intrinsic,
+            randomness: B256::repeat_byte(9),
+        };
+        let start = processor_time();
+        let outcome = self.vm.call(&view, &env, &call);
+        let nanoseconds = processor_time() - start;
+        assert!(!matches!(outcome.end, End::Fault(_) | End::Invalid(_)), "{:?}", outcome.end);
+        (Cost { nanoseconds, gas: outcome.gas_used.saturating_sub(intrinsic) }, outcome.end)
+    }
+
+    /// The cheapest of several runs: what disturbs a machine only ever adds.
+    pub fn least(&self, times: u32, to: Option<Address>, input: &Bytes, gas: u64) -> Cost {
+        let runs = (0..times.max(1)).map(|_| self.run(to, input, gas).0);
+        runs.min_by(|one, other| one.nanoseconds.total_cmp(&other.nanoseconds)).expect("at least one run")
+    }
+}
+
+/// What this thread spent of a processor, ns.
+#[allow(unsafe_code)]
+pub fn processor_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a value of that type, and the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
