@@ -1,0 +1,123 @@
+//! Every host function, through real WebAssembly on a real journal: what it does, at its edges too, what it refuses and what it costs.
+//!
+//! [`CASES`] names the tests of each function; a function of the table (`sdk/abi`) without one fails here. `docs/vm-hooks.md` is made from the same
+//! table (`hooks_page.rs`).
+#![allow(clippy::unwrap_used)] // also in helpers
+
+mod common;
+#[path = "conformance/world.rs"]
+mod world;
+
+#[path = "conformance/accounts.rs"]
+mod accounts;
+#[path = "conformance/calls.rs"]
+mod calls;
+#[path = "conformance/context.rs"]
+mod context;
+#[path = "conformance/creations.rs"]
+mod creations;
+#[path = "conformance/data.rs"]
+mod data;
+#[path = "conformance/pointers.rs"]
+mod pointers;
+#[path = "conformance/prices.rs"]
+mod prices;
+#[path = "conformance/storage.rs"]
+mod storage;
+
+use corniche_abi::MODULES;
+use std::collections::BTreeSet;
+
+type Cases = &'static [fn()];
+
+/// Function, and what shows how it behaves. Pointers and prices of all of them are tested by their own tables.
+const CASES: &[(&str, Cases)] = &[
+    ("account_balance", &[accounts::balances]),
+    ("account_code", &[accounts::code_is_copied_as_far_as_it_goes]),
+    ("account_code_size", &[accounts::code_is_copied_as_far_as_it_goes]),
+    ("account_codehash", &[accounts::hashes_of_code_of_nothing_and_of_nobody]),
+    ("block_basefee", &[context::the_block]),
+    ("block_coinbase", &[context::the_block]),
+    ("block_gas_limit", &[context::the_block]),
+    ("block_number", &[context::the_block]),
+    ("block_randomness", &[context::the_block]),
+    ("block_timestamp", &[context::the_block]),
+    (
+        "call_contract",
+        &[calls::kinds_differ_in_whose_state_it_is, calls::ways_to_fail, calls::gas_that_goes_along, calls::wei_goes_along],
+    ),
+    ("chainid", &[context::the_block]),
+    ("contract_address", &[calls::kinds_differ_in_whose_state_it_is]),
+    ("counter_add", &[storage::counters]),
+    ("counter_sub", &[storage::counters]),
+    ("create1", &[creations::addresses_and_nonces, creations::ways_to_fail, creations::in_a_static_frame]),
+    ("create2", &[creations::addresses_and_nonces, creations::ways_to_fail, creations::in_a_static_frame]),
+    (
+        "delegate_call_contract",
+        &[calls::kinds_differ_in_whose_state_it_is, calls::ways_to_fail, calls::delegation_in_a_static_frame],
+    ),
+    ("emit_log", &[data::logs, data::logs_of_what_failed_are_gone]),
+    ("evm_gas_left", &[context::gas_and_ink]),
+    ("evm_ink_left", &[context::gas_and_ink]),
+    ("exit_early", &[data::exits]),
+    ("math_add_mod", &[data::arithmetic]),
+    ("math_div", &[data::arithmetic]),
+    ("math_mod", &[data::arithmetic]),
+    ("math_mul_mod", &[data::arithmetic]),
+    ("math_pow", &[data::arithmetic]),
+    ("msg_reentrant", &[calls::reentrancy]),
+    ("msg_sender", &[calls::kinds_differ_in_whose_state_it_is]),
+    ("msg_value", &[calls::kinds_differ_in_whose_state_it_is, calls::wei_goes_along]),
+    ("native_keccak256", &[data::hashes]),
+    ("pay_for_memory_grow", &[data::memory_is_paid_where_it_grows]),
+    ("read_args", &[data::input_and_result]),
+    ("read_return_data", &[calls::what_a_call_returned, calls::ways_to_fail]),
+    ("return_data_size", &[calls::what_a_call_returned, calls::ways_to_fail]),
+    ("static_call_contract", &[calls::kinds_differ_in_whose_state_it_is, calls::nothing_changes_in_a_static_call]),
+    ("storage_cache_bytes32", &[storage::only_a_flush_writes, storage::stale_words_stay_until_cleared]),
+    (
+        "storage_flush_cache",
+        &[storage::only_a_flush_writes, storage::stale_words_stay_until_cleared, storage::the_stipend_does_not_write],
+    ),
+    ("storage_load_bytes32", &[storage::only_a_flush_writes, storage::stale_words_stay_until_cleared]),
+    ("transient_load_bytes32", &[storage::transient_words]),
+    ("transient_store_bytes32", &[storage::transient_words]),
+    ("tx_gas_price", &[context::the_transaction]),
+    ("tx_ink_price", &[context::gas_and_ink]),
+    ("tx_origin", &[context::the_transaction]),
+    ("write_result", &[data::input_and_result]),
+];
+
+fn table() -> BTreeSet<&'static str> {
+    MODULES.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.name)).collect()
+}
+
+#[test]
+fn every_function_of_the_table_has_cases() {
+    let with_cases: BTreeSet<_> = CASES.iter().filter(|(_, cases)| !cases.is_empty()).map(|(name, _)| *name).collect();
+    assert_eq!(with_cases, table());
+    assert_eq!(pointers::SIGNATURES.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), table());
+    assert_eq!(prices::PRICES.iter().map(|price| price.call).collect::<BTreeSet<_>>(), table());
+}
+
+#[test]
+fn every_function_does_what_it_is_said_to() {
+    let mut done = Vec::new();
+    for case in CASES.iter().flat_map(|(_, cases)| *cases) {
+        // Many functions share a case.
+        if !done.contains(&(*case as usize)) {
+            case();
+            done.push(*case as usize);
+        }
+    }
+}
+
+#[test]
+fn pointers_are_checked_to_the_last_byte() {
+    pointers::all();
+}
+
+#[test]
+fn prices_are_those_of_the_table() {
+    prices::all();
+}

@@ -1,0 +1,112 @@
+//! Storage and its cache, transient words, counters.
+
+use super::world::*;
+use corniche_vm::End;
+use corniche_vm::host::Trap;
+
+/// Word 7 into slot 1.
+const STORE: &str = "(call $storage_cache_bytes32 (i32.const 160) (i32.const 192))";
+const FLUSH: &str = "(call $storage_flush_cache (i32.const 0))";
+const LOAD: &str = "(call $storage_load_bytes32 (i32.const 160) (i32.const 1024))";
+
+pub fn only_a_flush_writes() {
+    let after = |body: &str| {
+        let mut world = World::new().one(&answering(body, 32)).stored(ONE, 1, 3);
+        (world.answer(b"")[31], world.slot(ONE, 1))
+    };
+    assert_eq!(after(LOAD), (3, 3));
+    // A frame sees its own cache; what it does not flush is lost.
+    assert_eq!(after(&format!("{STORE}{LOAD}")), (7, 3));
+    assert_eq!(after(&format!("{STORE}{FLUSH}{LOAD}")), (7, 7));
+    // Nothing is written twice, and a later word stays in the cache.
+    assert_eq!(after(&format!("{STORE}{FLUSH}(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)){LOAD}")), (0, 7));
+    // Undone with the frame.
+    let mut world = World::new().one(&contract(&format!("{STORE}{FLUSH} i32.const 1"))).stored(ONE, 1, 3);
+    assert_eq!(world.send(b"").end, End::Revert);
+    assert_eq!(world.slot(ONE, 1), 3);
+}
+
+/// What a nested call writes is seen by who cleared its cache, and by nobody else.
+pub fn stale_words_stay_until_cleared() {
+    let two = contract(&format!("{STORE}{FLUSH} i32.const 0"));
+    for (clear, seen) in [(0, 3), (1, 7)] {
+        let body =
+            format!("{LOAD} (call $storage_flush_cache (i32.const {clear})) {} {LOAD}", call("delegate_call_contract", 32));
+        let mut world = World::new().one(&answering(&body, 32)).two(&two).stored(ONE, 1, 3);
+        assert_eq!((world.answer(b"")[31], world.slot(ONE, 1), world.slot(TWO, 1)), (seen, 7, 0), "clear {clear}");
+    }
+    // A word that is dirty is the caller's, whatever the callee wrote: it is written over it by a later flush.
+    let body =
+        format!("(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)) {} {FLUSH}", call("delegate_call_contract", 32));
+    let mut world = World::new().one(&answering(&body, 1)).two(&two).stored(ONE, 1, 3);
+    world.answer(b"");
+    assert_eq!(world.slot(ONE, 1), 0);
+}
+
+/// EIP-2200: a call with nothing but the stipend cannot write.
+pub fn the_stipend_does_not_write() {
+    let two = contract(&format!("{STORE}{FLUSH} i32.const 0"));
+    let given = |gas: u64| {
+        let body = format!(
+            "(i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const {ZERO}) (i64.const {gas}) (i32.const 600)))"
+        );
+        let mut world = World::new().one(&answering(&body, 4)).two(&two).stored(TWO, 1, 3);
+        (int(&world.answer(b""), 0), world.slot(TWO, 1))
+    };
+    assert_eq!(given(100_000), (0, 7));
+    // The least that suffices, and one less.
+    let (mut short, mut enough) = (0, 100_000);
+    while enough - short > 1 {
+        let middle = (short + enough) / 2;
+        if given(middle).0 == 0 { enough = middle } else { short = middle }
+    }
+    assert_eq!((given(enough), given(short)), ((0, 7), (2, 3)));
+}
+
+pub fn transient_words() {
+    let store = "(call $transient_store_bytes32 (i32.const 160) (i32.const 192))";
+    let load = "(call $transient_load_bytes32 (i32.const 160) (i32.const 1024))";
+    let mut world = World::new().one(&answering(&format!("{store}{load}"), 32));
+    assert_eq!(world.answer(b"")[31], 7);
+    // Gone with its transaction, and never in storage.
+    let mut world = world.one(&answering(load, 32));
+    assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (0, 0));
+    // Kept over calls of one transaction, undone with a frame that fails, and each contract's own.
+    let two = |status: u32| contract(&format!("{store} i32.const {status}"));
+    for (kind, status, seen) in [("delegate_call_contract", 0, 7), ("delegate_call_contract", 1, 0), ("call_contract", 0, 0)] {
+        let body = format!("{} {load}", call(kind, 32));
+        assert_eq!(World::new().one(&answering(&body, 32)).two(&two(status)).answer(b"")[31], seen, "{kind} {status}");
+    }
+    // In a static frame a load is fine and a store is not, though nothing of it would last.
+    for (what, status) in [(load, 0), (store, 2)] {
+        let two = contract(&format!("{what} i32.const 0"));
+        let answer = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        assert_eq!(int(&answer, 0), status);
+    }
+}
+
+pub fn counters() {
+    // By 7 up to a bound of 1, by 1 up to 7, by 1 down to 1, by 7 down to 0.
+    for (name, amount, bound, before, answer, after) in [
+        ("counter_add", SEVEN, UNIT, 0, 1, 0),
+        ("counter_add", UNIT, SEVEN, 6, 0, 7),
+        ("counter_add", UNIT, SEVEN, 7, 1, 7),
+        ("counter_add", ZERO, SEVEN, 7, 0, 7),
+        ("counter_sub", UNIT, UNIT, 2, 0, 1),
+        ("counter_sub", UNIT, UNIT, 1, 1, 1),
+        ("counter_sub", SEVEN, ZERO, 6, 1, 6),
+    ] {
+        let body =
+            format!("(i32.store (i32.const {OUT}) (call ${name} (i32.const {UNIT}) (i32.const {amount}) (i32.const {bound})))");
+        let mut world = World::new().one(&answering(&body, 4)).stored(ONE, 1, before);
+        assert_eq!((int(&world.answer(b""), 0), world.slot(ONE, 1)), (answer, after), "{name} of {before}");
+        let two = contract(&format!("{body} i32.const 0"));
+        let status = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
+        assert_eq!(int(&status, 0), 2, "in a static frame");
+    }
+    // A dirty word of the cache is written first, and the next load sees the counter.
+    let body = format!("{STORE} (drop (call $counter_sub (i32.const {UNIT}) (i32.const {UNIT}) (i32.const {ZERO}))) {LOAD}");
+    let mut world = World::new().one(&answering(&body, 32));
+    assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (6, 6));
+    let _ = Trap::StaticViolation;
+}
