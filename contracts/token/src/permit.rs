@@ -16,7 +16,7 @@ const VERSION: B256 = b256!("c89efdaa54c0f20c7adf612882df0950f5a951637e0307cdcb4
 
 /// The node's own recovery of signers, and what it costs.
 const RECOVER: Address = address!("0000000000000000000000000000000000000001");
-const RECOVER_GAS: u64 = 3_000;
+const RECOVER_GAS: u64 = 8_000;
 
 /// Half of the curve's order. Of the two signatures that say the same only the one below is taken.
 const HALF_ORDER: B256 = b256!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
