@@ -22,10 +22,16 @@ export async function open(t, files) {
   server.listen(0, '127.0.0.1');
   t.after(() => server.close());
   await once(server, 'listening');
+  return visit(t, `http://127.0.0.1:${server.address().port}/`);
+}
+
+/** A page of somebody else's. `extension` is a script that runs before any of the page's own. */
+export async function visit(t, url, extension) {
   const running = await chromium.launch({ executablePath: browser });
   t.after(() => running.close());
   const page = await running.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  if (extension) await page.addInitScript(extension);
+  await page.goto(url);
   return page;
 }
 
