@@ -193,7 +193,7 @@ mod tests {
         let lines = compare(&module(&[0x01]), &module(&[0x01, 0x01]));
         assert_eq!(
             lines,
-            ["code: 9 bytes on the chain, 10 built", "function 1 is the first that differs: 3 bytes on the chain, 4 built"]
+            ["code: 8 bytes on the chain, 9 built", "function 1 is the first that differs: 3 bytes on the chain, 4 built"]
         );
     }
 
