@@ -156,6 +156,9 @@ pub trait DevChain: Send + Sync {
     /// Whether transactions make blocks by themselves.
     fn automine(&self) -> bool;
 
+    /// Told what contracts said in a transaction, by whom and in order. Printing it must not wait for anybody.
+    fn said(&self, _transaction: &B256, _lines: &[(Address, &str)]) {}
+
     /// Does it, and answers when what it comes to can be read. The number is a snapshot's name, seconds, a time, or whether (1)
     /// there was such a snapshot or such a transaction; otherwise 0.
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>>;

@@ -26,6 +26,7 @@ pub mod backend;
 mod budget;
 mod call;
 mod config;
+mod console;
 mod convert;
 mod dag;
 mod dev;

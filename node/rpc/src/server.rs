@@ -9,6 +9,7 @@ use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
 use crate::budget::{self, Budget, Gathered};
 use crate::config::RpcConfig;
+use crate::console;
 use crate::jsonrpc::write_response;
 use crate::listener::{BoundedListener, Client, Origin};
 use crate::metrics::Metrics;
@@ -54,7 +55,7 @@ pub struct ServerParts {
 pub struct RpcServer {
     address: SocketAddr,
     stopping: watch::Sender<bool>,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl RpcServer {
@@ -66,6 +67,8 @@ impl RpcServer {
         let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
         let (pending, _) = broadcast::channel(node.config.max_pending_behind);
         let feeder = tokio::spawn(feed(Arc::clone(&node), pending.clone(), stopped.clone()));
+
+        let console = tokio::spawn(console::listen(Arc::clone(&node), stopped.clone()));
 
         let config = &node.config;
         let listener = BoundedListener::new(listener, config, node.metrics.clone());
@@ -87,7 +90,7 @@ impl RpcServer {
                 tracing::error!(%error, "the RPC server ended");
             }
         });
-        Ok(Self { address, stopping, tasks: [feeder, serving] })
+        Ok(Self { address, stopping, tasks: [feeder, console, serving] })
     }
 
     pub fn address(&self) -> SocketAddr {

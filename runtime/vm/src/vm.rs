@@ -41,6 +41,11 @@ impl Vm {
         self.config.table_secret
     }
 
+    /// Whether a contract has said something (`console`) since this was made, so that a trace may have something to show.
+    pub fn has_spoken(&self) -> bool {
+        self.for_calls.has_spoken()
+    }
+
     /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed. It pays what its deployment
     /// would for being checked and compiled: answers the gas, at most `gas`.
     pub fn suppose(&mut self, code: &[u8], gas: u64) -> Result<u64, CompileError> {

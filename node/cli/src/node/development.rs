@@ -12,7 +12,7 @@ use super::{
     open::run_chain,
     shared::{Shared, Still},
 };
-use crate::genesis::dev_accounts;
+use crate::{exit, genesis::dev_accounts};
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::EthereumKey;
@@ -20,7 +20,7 @@ use corniche_pipeline::dev::{DevOrder as Order, Dropped, MOST_BLOCKS, Start, Wor
 use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, DropOrder, Reverted};
 use corniche_state::{Changes, StateView};
 use corniche_store::{Reader, Recovered, Store};
-use corniche_types::{B256, Bytes, Height, Resume, TimestampMs, keccak256};
+use corniche_types::{Address, B256, Bytes, Height, Resume, TimestampMs, keccak256};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -346,6 +346,13 @@ impl DevChain for Told {
     fn instance(&self) -> B256 {
         let begun = self.0.begun.load(Ordering::Relaxed).to_be_bytes();
         keccak256([self.0.started.as_slice(), &begun].concat())
+    }
+
+    fn said(&self, transaction: &B256, lines: &[(Address, &str)]) {
+        for (contract, text) in lines {
+            let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            exit::note(format_args!("{transaction} {contract} » {text}"));
+        }
     }
 
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {

@@ -20,7 +20,7 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, Linker, Module};
 
 /// Gas that the start of any frame costs at least.
@@ -96,6 +96,8 @@ struct Kept {
 struct Inner {
     engine: Engine,
     linker: Linker<Frame>,
+    /// Whether a contract has said something since this was made.
+    spoken: Arc<AtomicBool>,
     rules: Rules,
     places: bool,
     /// Everything besides the code that an artefact depends on.
@@ -175,7 +177,8 @@ impl WasmEngine {
         let engine = wasmtime_config(backend, running.saturating_add(waiting), config.places)
             .and_then(|config| Engine::new(&config))
             .map_err(fault)?;
-        let linker = hostcalls::linker(&engine).map_err(fault)?;
+        let spoken = Arc::default();
+        let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
         let kept = |purpose, threads: u32, share| Kept {
             recent: Recent::new(config.recent_bytes / share),
             shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
@@ -187,6 +190,7 @@ impl WasmEngine {
                 environment: environment(&engine),
                 engine,
                 linker,
+                spoken,
                 rules: config.rules,
                 places: config.places,
                 artefacts,
@@ -375,6 +379,10 @@ impl WasmEngine {
                 Err(exit) => exit,
             }
         })
+    }
+
+    pub fn has_spoken(&self) -> bool {
+        self.inner.spoken.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]

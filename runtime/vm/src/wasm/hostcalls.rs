@@ -23,6 +23,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_abi::VM_HOOKS_MODULE;
 use frame::{CachedWord, Outcome};
 pub(super) use frame::{Frame, Handles, Stop};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use wasmtime::{Caller, Engine, Linker};
 
 /// One host call in progress.
@@ -322,8 +324,8 @@ fn perform<R>(
     })
 }
 
-/// Every function of the table, bound to its work.
-pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
+/// Every function of the table, bound to its work; `spoken` is set when a contract says something.
+pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Result<Linker<Frame>> {
     let mut linker = Linker::new(engine);
     macro_rules! hook {
         ($name:ident($call:ident $(, $argument:ident: $ty:ty)*) -> $result:ty $body:block) => {{
@@ -480,6 +482,6 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Frame>> {
         Ok(())
     });
     corniche::link(&mut linker)?;
-    console::link(&mut linker)?;
+    console::link(&mut linker, spoken)?;
     Ok(linker)
 }

@@ -3,14 +3,18 @@
 
 use super::{Call, Frame, Outcome, perform};
 use corniche_abi::{CONSOLE_MODULE, HostCall};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wasmtime::{Caller, Linker};
 
-pub(super) fn link(linker: &mut Linker<Frame>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<Frame>, spoken: &Arc<AtomicBool>) -> wasmtime::Result<()> {
     macro_rules! hook {
         ($name:ident($call:ident $(, $argument:ident: $ty:ty)*) -> $result:ty $body:block) => {{
             let hook: &HostCall = corniche_abi::console(stringify!($name))
                 .ok_or_else(|| wasmtime::Error::msg("a host call is missing in the table"))?;
+            let spoken = Arc::clone(spoken);
             let log = move |caller: Caller<'_, Frame>, $($argument: $ty),*| -> wasmtime::Result<$result> {
+                spoken.store(true, Ordering::Relaxed);
                 perform(caller, hook.name, hook.ink, |$call: &mut Call<'_>| -> Outcome<$result> { $body })
             };
             linker.func_wrap(CONSOLE_MODULE, hook.name, log)?;

@@ -1,0 +1,85 @@
+//! What debug builds of contracts say on a development chain, told to whoever runs it.
+//!
+//! Executing a block keeps nothing of it. So once some contract has spoken, blocks are run again when they are durable, as a debugger would, and what
+//! is said then was said the first time too.
+
+use crate::backend::ChainEvent;
+use crate::node::Node;
+use crate::replay::Replay;
+use crate::server::until;
+use alloy_primitives::Address;
+use corniche_api::RpcError;
+use corniche_types::Height;
+use corniche_vm::{Trace, TraceFrame, TraceLimits};
+use std::sync::Arc;
+use tokio::sync::{broadcast::error::RecvError, watch};
+
+/// Of one transaction. What contracts say fits into a fraction of it.
+const TRACED: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
+
+/// Until the server stops; at once elsewhere than on a development chain.
+pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
+    if node.backend.dev().is_none() {
+        return;
+    }
+    let mut events = node.backend.subscribe();
+    let mut next = node.backend.head().0 + 1;
+    let stopped = until(stopped);
+    tokio::pin!(stopped);
+    loop {
+        let event = tokio::select! {
+            () = &mut stopped => return,
+            event = events.recv() => event,
+        };
+        match event {
+            Ok(ChainEvent::Head(head)) => {
+                if node.backend.vm().has_spoken() {
+                    let (node, new) = (Arc::clone(&node), next..=head.0);
+                    let told = tokio::task::spawn_blocking(move || new.for_each(|height| tell(&node, Height(height)))).await;
+                    if let Err(error) = told {
+                        tracing::error!(%error, "what contracts said is not told");
+                    }
+                }
+                next = head.0 + 1;
+            }
+            Ok(ChainEvent::Reverted(reverted)) => next = reverted.to.0 + 1,
+            Ok(ChainEvent::Pending(_) | ChainEvent::Finalized(_)) => {}
+            Err(RecvError::Lagged(_)) => next = node.backend.head().0 + 1,
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn tell(node: &Node, height: Height) {
+    // A chain that goes back meanwhile takes the block with it.
+    if let Err(error) = said_in(node, height) {
+        tracing::debug!(%height, error = error.message, "what contracts said in a block is not told");
+    }
+}
+
+fn said_in(node: &Node, height: Height) -> Result<(), RpcError> {
+    let (Some(dev), Some(block)) = (node.backend.dev(), node.backend.block(height)) else { return Ok(()) };
+    let mut replay = Replay::new(node, Arc::clone(&block))?;
+    for receipt in &block.receipts {
+        let mut trace = Trace::new(TRACED);
+        replay.run(Some(&mut trace))?;
+        let mut said = Vec::new();
+        trace.root().into_iter().for_each(|root| collect(root, &mut said));
+        if !said.is_empty() {
+            dev.said(&receipt.transaction_hash, &said);
+        }
+    }
+    Ok(())
+}
+
+/// By whom, in the order it was said.
+fn collect<'t>(frame: &'t TraceFrame, said: &mut Vec<(Address, &'t str)>) {
+    let mut lines = frame.lines.iter().peekable();
+    for (before, call) in frame.calls.iter().enumerate() {
+        while let Some(line) = lines.next_if(|line| line.calls <= before) {
+            said.push((frame.to, &line.text));
+        }
+        collect(call, said);
+    }
+    said.extend(lines.map(|line| (frame.to, line.text.as_str())));
+}
