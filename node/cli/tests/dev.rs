@@ -4,6 +4,7 @@
 mod common;
 
 use common::Node;
+use corniche_types::Bytes;
 use serde_json::{Value, json};
 
 impl Node {
@@ -557,6 +558,23 @@ fn a_chain_says_what_it_is() {
     assert_eq!(instance(), metadata["instanceId"]);
     node.call("hardhat_reset", json!([]));
     assert_ne!(instance(), metadata["instanceId"]);
+}
+
+#[test]
+fn what_a_contract_says_is_printed_beside_its_transaction() {
+    let (node, mut lines) = Node::overheard();
+    let from = &node.accounts()[0];
+    let module = wat::parse_str(
+        r#"(module (import "console" "log_txt" (func $log (param i32 i32))) (memory (export "memory") 1) (data (i32.const 0) "hello\0athere")
+            (func (export "user_entrypoint") (param i32) (result i32) (call $log (i32.const 0) (i32.const 11)) (i32.const 0)))"#,
+    );
+    let code = Bytes::from(module.unwrap());
+    let created = node.receipt(&node.call("eth_sendTransaction", json!([{"from": from, "data": code}])));
+    let contract = created["contractAddress"].as_str().unwrap();
+    let sent = node.call("eth_sendTransaction", json!([{"from": from, "to": contract}]));
+    assert_eq!(node.receipt(&sent)["status"], json!("0x1"));
+    let line = lines.find(|line| line.contains('»')).unwrap();
+    assert_eq!(line.to_lowercase(), format!("{} {contract} » hello there", sent.as_str().unwrap()), "as one line");
 }
 
 /// As hardhat and anvil have it. What it takes is a transaction that nobody signed, so everywhere else there is none to refuse.

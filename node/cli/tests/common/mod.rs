@@ -20,11 +20,22 @@ pub struct Node {
 
 impl Node {
     pub fn start(arguments: &[&str]) -> Self {
+        Self::run(arguments, Stdio::null())
+    }
+
+    /// With what it says besides, line by line.
+    pub fn overheard() -> (Self, impl Iterator<Item = String>) {
+        let mut node = Self::run(&[], Stdio::piped());
+        let lines = BufReader::new(node.process.stderr.take().unwrap()).lines().map(Result::unwrap);
+        (node, lines)
+    }
+
+    fn run(arguments: &[&str], stderr: Stdio) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_corniche"))
             .args(["dev", "--port", "0", "--json"])
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let mut line = String::new();
