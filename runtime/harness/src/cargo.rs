@@ -1,4 +1,5 @@
-//! The one place here that touches the world: a test's contract is built by `cargo` when the test asks for it.
+//! A contract's crate is built the same wherever it lies. The one place here that touches the world: `cargo` is run when a test, or the command
+//! line, asks for a module.
 //!
 //! A module carries the paths of the sources whose panics it can tell of, and what a call costs depends on the module's size. So
 //! paths are told as they would be told anywhere, and what the environment says of other builds does not count.
@@ -10,7 +11,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// What a module is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,14 +26,7 @@ pub enum Build {
 pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
     let manifest = folder.join("Cargo.toml");
     let metadata = metadata(folder)?;
-    let flags: Vec<_> = told_as(folder, &metadata)?
-        .into_iter()
-        .map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()))
-        .collect();
-    let mut build = cargo(folder);
-    build.args(["build", "--lib", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
-    // A list in the project's configuration is added to, as it is not by the environment.
-    build.arg("--config").arg(format!("target.{TARGET}.rustflags={}", Value::from(flags)));
+    let mut build = module_build(folder, &metadata)?;
     if how == Build::Debug {
         build.args(["--config", "profile.release.strip=\"none\"", "--config", "profile.release.debug=\"line-tables-only\""]);
         build.args(has_debug(&metadata, &manifest).then_some(["--features", "debug"]).into_iter().flatten());
@@ -42,7 +36,24 @@ pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
         return Err(ContractError::DoesNotBuild { manifest, errors: String::from_utf8_lossy(&built.stderr).into_owned() });
     }
     let manifest = manifest.canonicalize().unwrap_or(manifest);
-    String::from_utf8_lossy(&built.stdout)
+    module_of(&built.stdout, &manifest).ok_or(ContractError::NoModule(manifest))
+}
+
+/// The command that builds a crate's module, given what `cargo metadata` says of it: with this machine's paths told as anywhere, and without what
+/// a shell or a test's own build was told. [`module_of`] finds the module in what it prints.
+pub fn module_build(folder: &Path, metadata: &Value) -> Result<Command, ContractError> {
+    let told = told_as(folder, metadata)?.into_iter();
+    let flags: Vec<_> = told.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display())).collect();
+    let mut build = cargo(folder);
+    build.args(["build", "--lib", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
+    // A list in the project's configuration is added to, as it is not by the environment.
+    build.arg("--config").arg(format!("target.{TARGET}.rustflags={}", Value::from(flags)));
+    Ok(build)
+}
+
+/// The module among what cargo says that it made of a manifest, whose path is a canonical one.
+pub fn module_of(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
+    String::from_utf8_lossy(messages)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest))
@@ -51,7 +62,6 @@ pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
             files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(PathBuf::from)
         })
         .next_back()
-        .ok_or(ContractError::NoModule(manifest))
 }
 
 /// What cargo knows of the crate and its dependencies.

@@ -34,7 +34,7 @@
 //! frame, the events and the errors, in the words of the contracts' ABIs.
 
 mod book;
-mod cargo;
+pub mod cargo;
 mod chain;
 mod check;
 mod contract;

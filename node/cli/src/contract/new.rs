@@ -182,7 +182,7 @@ fn toolchain() -> String {
         }
     };
     let channel = pinned.as_deref().unwrap_or("stable");
-    format!("{comment}\n[toolchain]\nchannel = \"{channel}\"\ntargets = [\"{}\"]\n", super::project::TARGET)
+    format!("{comment}\n[toolchain]\nchannel = \"{channel}\"\ntargets = [\"{}\"]\n", corniche_harness::cargo::TARGET)
 }
 
 /// A line of `[dev-dependencies]`.

@@ -1,9 +1,10 @@
 //! A contract's crate: where it lies, how it is built, and so that the same code comes out wherever it lies.
 //!
-//! What a build depends on is kept away from it: paths are remapped, flags and profiles in the environment are not passed on, and versions are those
+//! What a build depends on is kept away from it: paths, flags and profiles by [`module_build`], as in tests with the harness, and versions are those
 //! of Cargo.lock. What is left is the compiler, which `rust-toolchain.toml` names.
 
 use anyhow::{Context, bail, ensure};
+use corniche_harness::cargo::{TARGET, module_build, module_of};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -11,8 +12,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-
-pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// A package that builds a module.
 #[derive(Debug)]
@@ -23,9 +22,9 @@ pub struct Project {
     /// Where Cargo.lock lies.
     pub workspace: PathBuf,
     pub target: PathBuf,
-    /// Packages outside of the workspace that it is built from by their paths.
-    beside: BTreeSet<PathBuf>,
     pub features: BTreeSet<String>,
+    /// What cargo knows of it.
+    metadata: Value,
 }
 
 /// What cargo made of it.
@@ -62,15 +61,9 @@ impl Project {
             "{} builds no module: its Cargo.toml needs\n\n  [lib]\n  crate-type = [\"lib\", \"cdylib\"]",
             text(package, "name")
         );
-        let beside = packages
-            .iter()
-            .filter(|package| package["source"].is_null())
-            .filter_map(|package| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned()))
-            .filter(|folder| !folder.starts_with(&workspace))
-            .collect();
         let features = package["features"].as_object().map(|features| features.keys().cloned().collect()).unwrap_or_default();
         let target = PathBuf::from(text(&metadata, "target_directory"));
-        Ok(Self { name: text(package, "name"), folder, workspace, target, beside, features })
+        Ok(Self { name: text(package, "name"), folder, workspace, target, features, metadata })
     }
 
     /// As the file of a module is called.
@@ -92,15 +85,8 @@ impl Project {
     /// Builds the module. What cargo says goes to standard error.
     pub fn build(&self) -> anyhow::Result<Built> {
         let compiler = tool(&self.folder, "rustc", &["-vV"])?;
-        let flags: Vec<Value> = self
-            .remapped(&compiler)?
-            .into_iter()
-            .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()).into())
-            .collect();
-        let mut cargo = cargo_alone(&self.folder);
-        cargo.args(["build", "--lib", "--release", "--locked", "--target", TARGET, "--message-format=json-render-diagnostics"]);
-        // A list in the project's configuration is added to, as it is not by the environment.
-        cargo.arg("--config").arg(format!("target.{TARGET}.rustflags={}", Value::from(flags)));
+        let mut cargo = module_build(&self.folder, &self.metadata)?;
+        cargo.arg("--locked");
         let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
         ensure!(
             output.status.success(),
@@ -108,35 +94,9 @@ impl Project {
             self.name
         );
         let manifest = self.folder.join("Cargo.toml");
-        let made = String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|message| message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest))
-            .filter_map(|message| {
-                let files = message["filenames"].as_array()?;
-                files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(PathBuf::from)
-            })
-            .next_back()
-            .context("cargo made no module")?;
+        let made = module_of(&output.stdout, &manifest).context("cargo made no module")?;
         let wasm = fs::read(&made).with_context(|| format!("cannot read {}", made.display()))?;
         Ok(Built { wasm, compiler: compiler.lines().next().unwrap_or_default().to_owned() })
-    }
-
-    /// Paths of this machine that messages of panics would carry, and what they carry instead; the last that fits counts.
-    fn remapped(&self, compiler: &str) -> anyhow::Result<Vec<(PathBuf, String)>> {
-        let home =
-            env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
-        let sysroot = PathBuf::from(tool(&self.folder, "rustc", &["--print", "sysroot"])?.trim());
-        let commit = compiler.lines().find_map(|line| line.strip_prefix("commit-hash: ")).unwrap_or("unknown");
-        let mut paths: Vec<_> = home.into_iter().map(|home| (home, "/cargo".to_owned())).collect();
-        paths.push((sysroot.join("lib/rustlib/src/rust"), format!("/rustc/{commit}")));
-        paths.push((self.workspace.clone(), "/source".into()));
-        for (number, folder) in self.beside.iter().enumerate() {
-            let name = folder.file_name().unwrap_or_default().to_string_lossy();
-            paths.push((folder.clone(), format!("/beside/{number}/{name}")));
-        }
-        paths.push((self.target.clone(), "/target".into()));
-        Ok(paths)
     }
 }
 
@@ -144,20 +104,6 @@ impl Project {
 pub fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder);
-    cargo
-}
-
-/// The same without what a shell may have set for other builds.
-fn cargo_alone(folder: &Path) -> Command {
-    const FLAGS: [&str; 4] = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CARGO_INCREMENTAL"];
-    let mut cargo = cargo(folder);
-    for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        let of_a_target = text.starts_with("CARGO_TARGET_") && text.ends_with("_RUSTFLAGS");
-        if of_a_target || text.starts_with("CARGO_PROFILE_") || FLAGS.contains(&&*text) {
-            cargo.env_remove(&name);
-        }
-    }
     cargo
 }
 
