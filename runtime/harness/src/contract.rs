@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
 
 use crate::cargo::{self, Build};
-use crate::symbols::{Symbols, stripped};
+use crate::symbols::Symbols;
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Bytes;
 use corniche_abi::interface;
@@ -99,7 +99,7 @@ impl Contract {
         let contract = Self::open_in(folder, &cargo::build(folder, how)?)?;
         let contract = match how {
             Build::Release => contract,
-            Build::Debug => Self { wasm: stripped(&contract.wasm).into(), ..contract },
+            Build::Debug => Self { wasm: interface::stripped(&contract.wasm).into(), ..contract },
         };
         built.insert(key, contract.clone());
         Ok(contract)

@@ -6,7 +6,6 @@
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
 use corniche_vm::Place;
-use corniche_vm::wasm::validate::MAX_MODULE_BYTES;
 use std::collections::BTreeMap;
 use std::fmt;
 use wasmparser::{KnownCustom, Name, Parser, Payload};
@@ -43,6 +42,11 @@ impl Symbols {
         (!symbols.names.is_empty() || !symbols.dwarf.is_empty()).then_some(symbols)
     }
 
+    /// Of a function, as the name section has it.
+    pub fn name(&self, function: u32) -> Option<&str> {
+        self.names.get(&function).map(String::as_str)
+    }
+
     /// The way to where a run failed, the innermost first, a line each: `token::transfer (src/lib.rs:12)`. Of the functions of the standard
     /// library that stand between a panic and its end nothing is told.
     pub fn tell(&self, places: &[Place]) -> Vec<String> {
@@ -65,7 +69,7 @@ impl Symbols {
         if !steps.is_empty() {
             return steps;
         }
-        let name = self.names.get(&place.function).map(|name| readable(name));
+        let name = self.name(place.function).map(readable);
         let name = name.unwrap_or_else(|| format!("function {} at byte {} of the code", place.function, place.offset));
         vec![Step { name, source: None }]
     }
@@ -121,32 +125,4 @@ fn short(file: &str) -> &str {
         let folder = file[..at].rfind('/').map_or(0, |slash| slash + 1);
         &file[folder..]
     })
-}
-
-/// The module without what only people read: as it is deployed.
-pub(crate) fn stripped(wasm: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(wasm.len().min(MAX_MODULE_BYTES));
-    out.extend_from_slice(&wasm[..wasm.len().min(8)]);
-    for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
-        let Some((id, range)) = payload.as_section() else { continue };
-        let keeps = match &payload {
-            Payload::CustomSection(section) => section.name() == corniche_abi::interface::SECTION,
-            _ => true,
-        };
-        if keeps {
-            section(&mut out, id, &wasm[range]);
-        }
-    }
-    out
-}
-
-fn section(out: &mut Vec<u8>, id: u8, content: &[u8]) {
-    out.push(id);
-    let mut length = content.len();
-    while length > 0x7f {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    out.extend_from_slice(content);
 }

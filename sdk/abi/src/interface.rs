@@ -27,7 +27,7 @@ pub fn embedded(wasm: &[u8]) -> Option<&[u8]> {
 /// The module with this ABI in it, in place of any that it carried. Bytes that are not a sequence of sections come back as they are: a
 /// deployment says what is wrong with them.
 pub fn embed(wasm: &[u8], json: &[u8]) -> Vec<u8> {
-    let Some(mut module) = without_interface(wasm) else { return wasm.to_vec() };
+    let Some(mut module) = only(wasm, |section| section.content_of(SECTION).is_none()) else { return wasm.to_vec() };
     let mut content = Vec::with_capacity(SECTION.len() + json.len() + 1);
     write_number(&mut content, SECTION.len());
     content.extend_from_slice(SECTION.as_bytes());
@@ -39,12 +39,19 @@ pub fn embed(wasm: &[u8], json: &[u8]) -> Vec<u8> {
     module
 }
 
-/// `None` when the bytes are not a sequence of sections.
-fn without_interface(wasm: &[u8]) -> Option<Vec<u8>> {
+/// The module without what only people read, but for its interface: as it is deployed. Bytes that are not a sequence of sections come back
+/// as they are.
+pub fn stripped(wasm: &[u8]) -> Vec<u8> {
+    let keeps = |section: &Section<'_>| section.id != CUSTOM || section.content_of(SECTION).is_some();
+    only(wasm, keeps).unwrap_or_else(|| wasm.to_vec())
+}
+
+/// The module of these sections only; `None` when the bytes are not a sequence of sections.
+fn only(wasm: &[u8], keeps: impl Fn(&Section<'_>) -> bool) -> Option<Vec<u8>> {
     let mut module = PREAMBLE.to_vec();
     for section in sections(wasm)? {
         let section = section?;
-        if section.content_of(SECTION).is_none() {
+        if keeps(&section) {
             module.extend_from_slice(section.whole);
         }
     }

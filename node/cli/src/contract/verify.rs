@@ -1,17 +1,17 @@
 //! `corniche contract verify`: is what lies at an address what this source makes.
 
-use super::{build::make, paying, project::Project};
+use super::{Rpc, build::make, paying, project::Project};
 use crate::{
     contract::abi::Interface,
     exit::{self, Exit, Failed},
 };
 use anyhow::{Context, ensure};
-use corniche_client::Client;
+use corniche_harness::Symbols;
 use corniche_types::{Address, keccak256};
 use corniche_vm::wasm::unpack;
 use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf};
-use wasmparser::{KnownCustom, Name, Parser, Payload};
+use wasmparser::{Parser, Payload};
 
 #[derive(clap::Args, Debug)]
 pub struct Verify {
@@ -20,9 +20,8 @@ pub struct Verify {
     /// Folder of the contract, or a module
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
-    /// JSON-RPC URL of a node
-    #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
-    rpc: String,
+    #[command(flatten)]
+    rpc: Rpc,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -36,7 +35,7 @@ struct Candidate {
 
 impl Verify {
     pub fn run(&self) -> anyhow::Result<()> {
-        let code = Client::new(&self.rpc).code(self.address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        let code = self.rpc.client().code(self.address).map_err(|error| paying::explain(error, Interface::nothing()))?;
         ensure!(!code.is_empty(), "there is no contract at {}", self.address);
         let deployed = unpack(&code).with_context(|| format!("the code at {} is no module", self.address))?;
         let candidates = self.candidates()?;
@@ -88,13 +87,13 @@ struct Pieces<'a> {
     sections: BTreeMap<String, &'a [u8]>,
     functions: Vec<&'a [u8]>,
     imported: u32,
-    names: BTreeMap<u32, String>,
+    symbols: Symbols,
 }
 
 impl<'a> Pieces<'a> {
     /// As far as it can be read.
     fn of(wasm: &'a [u8]) -> Self {
-        let mut pieces = Self::default();
+        let mut pieces = Self { symbols: Symbols::of(wasm).unwrap_or_default(), ..Self::default() };
         for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
             match &payload {
                 Payload::ImportSection(section) => {
@@ -102,15 +101,6 @@ impl<'a> Pieces<'a> {
                     pieces.imported = imports.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count() as u32;
                 }
                 Payload::CodeSectionEntry(body) => pieces.functions.extend(wasm.get(body.range())),
-                Payload::CustomSection(section) => {
-                    if let KnownCustom::Name(names) = section.as_known() {
-                        for name in names.map_while(Result::ok) {
-                            let Name::Function(functions) = name else { continue };
-                            let functions = functions.into_iter().map_while(Result::ok);
-                            pieces.names.extend(functions.map(|naming| (naming.index, naming.name.to_owned())));
-                        }
-                    }
-                }
                 _ => {}
             }
             if let Some((id, range)) = payload.as_section() {
@@ -169,8 +159,8 @@ fn compare(deployed: &[u8], built: &[u8]) -> Vec<String> {
     }
     if let Some(first) = chain.functions.iter().zip(&here.functions).position(|(one, other)| one != other) {
         let index = here.imported + first as u32;
-        let name =
-            here.names.get(&index).or_else(|| chain.names.get(&index)).map(|name| format!(" ({name})")).unwrap_or_default();
+        let name = here.symbols.name(index).or_else(|| chain.symbols.name(index));
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
         let (one, other) = (chain.functions[first].len(), here.functions[first].len());
         lines.push(format!("function {index}{name} is the first that differs: {one} bytes on the chain, {other} built"));
     }
