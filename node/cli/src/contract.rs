@@ -65,24 +65,31 @@ enum Command {
     Pack(deploy::Pack),
 }
 
-/// Which node, and how to answer.
+/// Which node.
 #[derive(clap::Args, Debug)]
-struct Node {
+struct Rpc {
     /// JSON-RPC URL of a node
     #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
     rpc: String,
+}
+
+impl Rpc {
+    fn client(&self) -> Client {
+        Client::new(&self.rpc)
+    }
+}
+
+/// Which node, and how to answer.
+#[derive(clap::Args, Debug)]
+struct Node {
+    #[command(flatten)]
+    rpc: Rpc,
     /// The contract's ABI as JSON, for contracts that carry none: names functions, the constructor, events and errors
     #[arg(long, value_name = "FILE")]
     abi: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-impl Node {
-    fn client(&self) -> Client {
-        Client::new(&self.rpc)
-    }
 }
 
 /// Runs `corniche contract`.

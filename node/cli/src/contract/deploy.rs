@@ -64,7 +64,7 @@ pub struct Pack {
 
 impl Deploy {
     pub fn run(&self) -> anyhow::Result<()> {
-        let client = self.node.client();
+        let client = self.node.rpc.client();
         let wasm = module::read(&self.file)?;
         let abi = interface(&wasm, self.node.abi.as_deref())?;
         let encoded = match self.no_constructor {

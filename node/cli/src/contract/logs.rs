@@ -46,7 +46,7 @@ struct Log {
 
 impl Logs {
     pub fn run(&self) -> anyhow::Result<()> {
-        let client = self.node.client();
+        let client = self.node.rpc.client();
         let known = Known::new(&self.node, &client, self.address)?;
         let mut abi = known.interface().clone();
         let only = self.event.as_deref().map(|text| event(&abi, text, self.address)).transpose()?;

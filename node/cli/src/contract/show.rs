@@ -1,11 +1,10 @@
 //! `corniche contract abi`: an ABI as other tools want it.
 
-use super::{abi::Interface, export, paying, project::Project};
+use super::{Rpc, abi::Interface, export, paying, project::Project};
 use crate::exit;
 use alloy_json_abi::{JsonAbi, ToSolConfig};
 use anyhow::{Context, bail, ensure};
 use corniche_abi::interface;
-use corniche_client::Client;
 use corniche_types::Address;
 use corniche_vm::wasm::unpack;
 use serde_json::Value;
@@ -27,9 +26,8 @@ pub struct Show {
     /// Fail when abi.json in a folder is not what its source says
     #[arg(long, conflicts_with = "write")]
     check: bool,
-    /// JSON-RPC URL of a node
-    #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
-    rpc: String,
+    #[command(flatten)]
+    rpc: Rpc,
 }
 
 #[derive(clap::Args, Debug)]
@@ -105,7 +103,7 @@ impl Show {
     }
 
     fn on_chain(&self, address: Address) -> anyhow::Result<Vec<Value>> {
-        let code = Client::new(&self.rpc).code(address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        let code = self.rpc.client().code(address).map_err(|error| paying::explain(error, Interface::nothing()))?;
         ensure!(!code.is_empty(), "there is no contract at {address}");
         let wasm = unpack(&code).with_context(|| format!("the code at {address} is no module"))?;
         match interface::embedded(&wasm) {

@@ -1,7 +1,7 @@
 //! `corniche contract trace`: a transaction as a tree of calls. The node tells the calls (`callTracer`), the contracts' code tells what they are
 //! called, and the tree is the one that tests with the harness print.
 
-use super::{abi::Interface, module, paying};
+use super::{Rpc, abi::Interface, module, paying};
 use crate::exit::{self, Exit, Failed};
 use alloy_primitives::U64;
 use anyhow::Context;
@@ -30,9 +30,8 @@ pub struct Trace {
     /// A contract's module with names and debug information, for the functions and lines where it failed; any number of times
     #[arg(long, value_name = "ADDRESS=FILE.wasm", value_parser = interface)]
     symbols: Vec<(Address, PathBuf)>,
-    /// JSON-RPC URL of a node
-    #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
-    rpc: String,
+    #[command(flatten)]
+    rpc: Rpc,
     /// Print what the node answers: the calls, undecoded
     #[arg(long)]
     json: bool,
@@ -40,7 +39,7 @@ pub struct Trace {
 
 impl Trace {
     pub fn run(&self) -> anyhow::Result<()> {
-        let client = Client::new(&self.rpc);
+        let client = self.rpc.client();
         let answer = ask(&client, self.hash, json!({"withLog": true})).map_err(explain)?;
         if self.json {
             exit::result(format_args!("{answer:#}"));

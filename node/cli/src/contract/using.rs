@@ -40,7 +40,7 @@ pub struct Send {
 
 impl Call {
     pub fn run(&self) -> anyhow::Result<()> {
-        let client = self.node.client();
+        let client = self.node.rpc.client();
         let known = Known::new(&self.node, &client, self.to)?;
         let function = known.function(&self.function)?;
         let input = abi::encode_call(&function, Arguments(&self.arguments))?;
@@ -60,7 +60,7 @@ impl Call {
 
 impl Send {
     pub fn run(&self) -> anyhow::Result<()> {
-        let client = self.node.client();
+        let client = self.node.rpc.client();
         let known = Known::new(&self.node, &client, self.to)?;
         let input = match &self.function {
             Some(function) => abi::encode_call(&known.function(function)?, Arguments(&self.arguments))?,
