@@ -27,14 +27,17 @@ fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
     let changes = genesis_changes(&genesis);
     state.apply(Height(0), &changes);
     let mut head = genesis.header(tree.apply(&changes));
+    let mut hashes = vec![header_hash(&head)];
     for block in blocks {
         state.apply(block.block.height(), &block.changes);
         tree.apply(&block.changes);
         head = block.block.header.clone();
+        hashes.push(block.block.hash());
     }
     let of_second = blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
     let gas_in_second = of_second.map(|header| header.gas_used).sum();
-    ExecutionStart { state, tree, head, gas_in_second }
+    let hashes = hashes.split_off(hashes.len().saturating_sub(64));
+    ExecutionStart { state, tree, head, gas_in_second, hashes }
 }
 
 fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
