@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A header of this chain, as `debug_getRawHeader` answered it, and what it says.
-    const RAW: &[u8] = &hex!("00");
+    const RAW: &[u8] = &hex!("c0");
 
     fn string(bytes: &[u8]) -> Vec<u8> {
         let head = match bytes {
