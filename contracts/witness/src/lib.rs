@@ -91,7 +91,7 @@ mod tests {
         let vm = TestVM::default();
         let mut witness = Witness::from(&vm);
         for junk in [&b""[..], b"anything", &[0xc0]] {
-            assert_eq!(witness.witness(Bytes(junk.to_vec())), Err(Malformed {}.into()));
+            assert_eq!(witness.witness(junk.to_vec().into()), Err(Malformed {}.into()));
         }
         assert_eq!(witness.header(U256::ZERO), Default::default());
     }
