@@ -58,7 +58,10 @@ fn a_header_that_differs_in_a_byte_is_another() {
         let mut other = header.to_vec();
         other[at] ^= 1;
         let failed = chain.by(alice).call(witness, call(&other.into())).unwrap_err();
-        let why = [failed.error::<Malformed>().is_some(), failed.error::<Another>().is_some() || failed.error::<OutOfReach>().is_some()];
+        let why = [
+            failed.error::<Malformed>().is_some(),
+            failed.error::<Another>().is_some() || failed.error::<OutOfReach>().is_some(),
+        ];
         assert!(why[0] != why[1], "byte {at}: {failed:?}");
         refused[usize::from(why[1])] += 1;
     }

@@ -19,8 +19,7 @@ use corniche_certify::Certifier;
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
-    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex,
-    certified,
+    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -296,7 +296,8 @@ fn blocks_name_the_headers_below_them_that_are_certified() {
     let blocks: Vec<Executed> = long_plans(150).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
     assert_chain(&blocks);
     for length in [63, 64, 65, 150] {
-        let expected: Vec<_> = (0..(length as u64 + 1).saturating_sub(64)).map(|number| (number, hash_of(number, &blocks))).collect();
+        let expected: Vec<_> =
+            (0..(length as u64 + 1).saturating_sub(64)).map(|number| (number, hash_of(number, &blocks))).collect();
         assert_eq!(certified_in(&blocks[..length]), expected, "after {length} blocks");
     }
     assert!(blocks[20..63].iter().all(|block| block.committed.changes == Default::default()));

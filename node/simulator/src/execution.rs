@@ -13,8 +13,7 @@ use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart};
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
 use corniche_types::{
-    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, certified, header_hash,
-    keccak256,
+    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, certified, header_hash, keccak256,
 };
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};

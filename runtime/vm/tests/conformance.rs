@@ -50,7 +50,12 @@ const CASES: &[(&str, Cases)] = &[
     ),
     (
         "certified_hash",
-        &[certified::as_far_as_it_goes, certified::in_every_kind_of_frame, certified::of_whom_nobody_wrote, certified::out_of_gas],
+        &[
+            certified::as_far_as_it_goes,
+            certified::in_every_kind_of_frame,
+            certified::of_whom_nobody_wrote,
+            certified::out_of_gas,
+        ],
     ),
     ("chainid", &[context::the_block]),
     ("contract_address", &[calls::kinds_differ_in_whose_state_it_is]),

@@ -19,7 +19,9 @@ use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{Alone, Pool, verify_ordered_once};
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
+use corniche_pipeline::{
+    AHEAD_OF_CERTIFICATION, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer,
+};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Store, Trace};

@@ -26,7 +26,10 @@ impl Ancestors {
     pub fn new(head: u64, newest: &[B256]) -> (Self, Sender<B256>) {
         let unwritten = certified::unwritten(head);
         let (known, wanted) = (newest.len(), unwritten.clone().count());
-        assert_eq!(known, wanted, "invariant: execution on top of block {head} starts with the hashes of the last {DEPTH} headers");
+        assert_eq!(
+            known, wanted,
+            "invariant: execution on top of block {head} starts with the hashes of the last {DEPTH} headers"
+        );
         let (sender, sealed) = channel();
         (Self { next: *unwritten.start(), known: newest.iter().copied().collect(), sealed }, sender)
     }
