@@ -145,7 +145,8 @@ impl Genesis {
             );
         }
         // Whoever has code there could say what was certified.
-        if self.accounts.get(&certified::ADDRESS).is_some_and(|account| !account.code.is_empty() || !account.storage.is_empty()) {
+        if self.accounts.get(&certified::ADDRESS).is_some_and(|account| !account.code.is_empty() || !account.storage.is_empty())
+        {
             let address = certified::ADDRESS;
             return refuse("accounts", format!("have code or storage at {address}, where hashes of certified headers lie"));
         }
