@@ -51,6 +51,12 @@ pub const ENTRIES: &[(&str, &str, &str, &str)] = &[
         "Not there.",
         "",
     ),
+    (
+        "certified_hash",
+        "The hash of a header (number, where it goes) that a quorum certified before this block ran: in block N of those from N − 8,255 to N − 65. 0: written; 1: there is none, and nothing is written.",
+        "Not there.",
+        "100, or 2,100 the first time in a transaction; nothing when out of range",
+    ),
     ("block_timestamp", "Seconds of the block; never less than in the block before.", "", ""),
     (
         "call_contract",
