@@ -39,6 +39,6 @@ impl Label {
 
     /// The name again.
     pub fn name(&self) -> String {
-        String::from_utf8_lossy(&self.0[..self.length()]).into_owned()
+        String::from_utf8(self.0[..self.length()].into()).unwrap_or_default()
     }
 }

@@ -218,7 +218,7 @@ impl Registry {
 
     /// When somebody committed to it; zero if nobody did, or it was used.
     pub fn committed(&self, commitment: B256) -> u64 {
-        self.commitments.get(commitment).to()
+        self.commitments.get(commitment).as_limbs()[0]
     }
 
     /// The address that a name stands for. Fails rather than answer with nobody's.
@@ -259,7 +259,7 @@ impl Registry {
         if since != 0 && now <= since + MOST_AGE {
             return Err(AlreadyCommitted { commitment, until: since + MOST_AGE }.into());
         }
-        self.commitments.insert(commitment, U64::from(now));
+        self.commitments.insert(commitment, U64::wrapping_from(now));
         let by = self.vm().msg_sender();
         self.vm().log(Committed { commitment, by });
         Ok(())
@@ -279,7 +279,7 @@ impl Registry {
         let paid = self.charge(label, term)?;
         self.redeem(self.commitment_of(label, owner, term, secret))?;
         self.begin_tenure(label, owner);
-        self.names.setter(label.0).expires.set(U40::from(expires));
+        self.names.setter(label.0).expires.set(U40::wrapping_from(expires));
         self.vm().log(Registered { label: label.0, owner, name, expires, paid });
         self.give_back(paid)
     }
@@ -293,7 +293,7 @@ impl Registry {
         }
         let expires = self.extended(self.expires(label), term, 1)?;
         let paid = self.charge(label, term)?;
-        self.names.setter(label.0).expires.set(U40::from(expires));
+        self.names.setter(label.0).expires.set(U40::wrapping_from(expires));
         let by = self.vm().msg_sender();
         self.vm().log(Renewed { label: label.0, by, name, expires, paid });
         self.give_back(paid)
@@ -374,8 +374,9 @@ impl Registry {
         self.names.getter(label.0).owner.get()
     }
 
+    // By limbs, here and where times are stored: conversions that check bring the words of their panics into the module, four kilobytes.
     fn expires(&self, label: Label) -> u64 {
-        self.names.getter(label.0).expires.get().to()
+        self.names.getter(label.0).expires.get().as_limbs()[0]
     }
 
     fn tenure(&self, label: Label) -> U56 {
@@ -432,7 +433,7 @@ impl Registry {
     /// A new owner, about whose name nothing is recorded yet.
     fn begin_tenure(&mut self, label: Label, owner: Address) {
         let mut one = self.names.setter(label.0);
-        let tenure = one.tenure.get() + U56::from(1);
+        let tenure = one.tenure.get() + U56::ONE;
         one.tenure.set(tenure);
         one.owner.set(owner);
     }
