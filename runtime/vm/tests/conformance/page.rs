@@ -194,8 +194,8 @@ pub const PRICES: &str = "
 
 pub const TAIL: &str = "
 Arithmetic of the machine and calls of functions are hundredths of a gas to little more than one; `runtime/vm/tests/fixtures/gas-1.txt` has every instruction. A load costs more the more
-pages memory has, because a value that lies far away is waited for: a Rust contract starts with 17 pages, most of them a stack it does not use, and `-C link-arg=-zstack-size=65536`
-leaves two or three.
+pages memory has, because a value that lies far away is waited for: a Rust contract starts with 17 pages, most of them a stack it does not use, and `-C link-arg=-zstack-size=32768`
+leaves one or two.
 
 ## What has no meaning here
 
