@@ -31,12 +31,13 @@ impl Check {
         let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports, development_only } = fits;
         let imports: Vec<_> = imports.iter().map(|(module, names)| format!("{module}: {}", names.join(", "))).collect();
         let limit = corniche_types::MAX_TRANSACTION_BYTES;
+        let plural = if *pages == 1 { "" } else { "s" };
         let mut lines = vec![
             format!("{} deploys{}", self.file.display(), if *development_only { ", on development chains only" } else { "" }),
             format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
             format!("deployment  {deployment_gas} gas compressed, without a constructor"),
             format!("functions   {functions}"),
-            format!("memory      {pages} pages of 64 KiB to start with, 250 gas each at every call"),
+            format!("memory      {pages} page{plural} of 64 KiB to start with, 250 gas each at every call"),
             format!("imports     {}", imports.join("; ")),
         ];
         if *development_only {
@@ -81,7 +82,10 @@ mod tests {
     fn a_large_memory_is_told_with_what_it_costs() {
         assert_eq!(pages_note(4), None);
         let note = pages_note(17).unwrap();
-        assert!(note.contains("17 pages, which cost 33150 gas at the first call in a transaction and 4250 at each other."), "{note}");
+        assert!(
+            note.contains("17 pages, which cost 33150 gas at the first call in a transaction and 4250 at each other."),
+            "{note}"
+        );
         assert!(note.contains("-zstack-size=32768") && !note.contains('\n'), "{note}");
     }
 }
