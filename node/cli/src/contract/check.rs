@@ -31,12 +31,13 @@ impl Check {
         let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports, development_only } = fits;
         let imports: Vec<_> = imports.iter().map(|(module, names)| format!("{module}: {}", names.join(", "))).collect();
         let limit = corniche_types::MAX_TRANSACTION_BYTES;
+        let plural = if *pages == 1 { "" } else { "s" };
         let mut lines = vec![
             format!("{} deploys{}", self.file.display(), if *development_only { ", on development chains only" } else { "" }),
             format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
             format!("deployment  {deployment_gas} gas compressed, without a constructor"),
             format!("functions   {functions}"),
-            format!("memory      {pages} pages of 64 KiB to start with, 250 gas each at every call"),
+            format!("memory      {pages} page{plural} of 64 KiB to start with, 250 gas each at every call"),
             format!("imports     {}", imports.join("; ")),
         ];
         if *development_only {
