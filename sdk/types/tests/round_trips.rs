@@ -105,11 +105,11 @@ fn senseless_genesis_files_are_refused_by_field() {
             let code = Bytes::from_static(b"\0asm");
             g.accounts.insert(g.validators[0].fee_address, GenesisAccount { code, ..GenesisAccount::default() });
         }),
-        ("accounts have code or storage at 0x0000F90827F1C53a10cb7A02335B175320002935", |g| {
+        ("accounts have code or storage at", |g| {
             let code = Bytes::from_static(b"\0asm");
             g.accounts.insert(certified::ADDRESS, GenesisAccount { code, ..GenesisAccount::default() });
         }),
-        ("accounts have code or storage at 0x0000F90827F1C53a10cb7A02335B175320002935", |g| {
+        ("accounts have code or storage at", |g| {
             let storage = [(B256::ZERO, B256::repeat_byte(1))].into();
             g.accounts.insert(certified::ADDRESS, GenesisAccount { storage, ..GenesisAccount::default() });
         }),
