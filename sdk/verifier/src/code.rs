@@ -2,21 +2,23 @@
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use corniche_abi::interface;
+use std::borrow::Cow;
 
 /// The most bytes of a module that are unpacked: four times what a chain takes today.
 const MOST_MODULE_BYTES: usize = 2 << 20;
 
-/// The text in a module's section; `None` without one. Code is a module, or `ef f0 00 00` and a module compressed with brotli.
+/// The module that an account's code is: as it stands, or behind `ef f0 00 00` compressed with brotli. Whether it is a module at all is
+/// not looked at.
+pub fn module(code: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    match code {
+        [0xef, 0xf0, 0x00, 0x00, compressed @ ..] => unpack(compressed).map(Cow::Owned),
+        _ => Ok(Cow::Borrowed(code)),
+    }
+}
+
+/// The text in a module's section; `None` without one.
 pub fn interface(code: &[u8]) -> Result<Option<String>, String> {
-    let unpacked;
-    let module = match code {
-        [0xef, 0xf0, 0x00, 0x00, compressed @ ..] => {
-            unpacked = unpack(compressed)?;
-            &unpacked
-        }
-        _ => code,
-    };
-    let text = interface::embedded(module).map(<[u8]>::to_vec);
+    let text = interface::embedded(&module(code)?).map(<[u8]>::to_vec);
     text.map(String::from_utf8).transpose().map_err(|_| "code: its interface is not UTF-8".into())
 }
 

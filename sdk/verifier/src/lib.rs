@@ -13,7 +13,7 @@
 //! interface  a contract's code         the text of the ABI in it, which nobody has checked
 //! ```
 
-mod code;
+pub mod code;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 

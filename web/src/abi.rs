@@ -1,0 +1,319 @@
+//! Calls, events and errors in words, by the interfaces that contracts carry or people uploaded. Both come from strangers: everything here
+//! is bounded, and what does not fit is shown as bytes instead.
+
+use crate::{
+    database::{Database, DatabaseError, Read, sql},
+    indexer::{contracts::parse_abi, tokens::clean},
+};
+use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
+use alloy_json_abi::{Event, Function, JsonAbi, Param};
+use alloy_primitives::{Address, B256, Bytes};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most values of a call that are shown, counted through arrays and tuples, and characters of one.
+const MOST_VALUES: usize = 256;
+const MOST_TEXT: usize = 1_024;
+
+/// Deepest nesting of types that is decoded: the decoder recurses.
+const DEEPEST: usize = 8;
+
+/// Most contracts whose interfaces one page reads.
+const MOST_CONTRACTS: usize = 32;
+
+/// What the database knows of names that a page needs.
+#[derive(Debug, Default)]
+pub struct Known {
+    interfaces: BTreeMap<Address, JsonAbi>,
+    names: BTreeMap<Address, String>,
+    methods: BTreeMap<[u8; 4], String>,
+}
+
+/// A call, an event or an error with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// `transfer(address,uint256)`
+    pub signature: String,
+    /// Name and value, in order.
+    pub values: Vec<(String, Value)>,
+}
+
+/// A value as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A link.
+    Address(Address),
+    /// Anything else, cut to size and without characters that move others.
+    Text(String),
+}
+
+impl Decoded {
+    /// In one line.
+    pub fn brief(&self) -> String {
+        let name = self.signature.split('(').next().unwrap_or_default();
+        let values: Vec<_> = self.values.iter().take(4).map(|(_, value)| value.brief()).collect();
+        let more = if self.values.len() > 4 { ", …" } else { "" };
+        format!("{name}({}{more})", values.join(", "))
+    }
+}
+
+impl Value {
+    fn brief(&self) -> String {
+        match self {
+            Self::Address(address) => {
+                let text = address.to_string();
+                format!("{}…{}", &text[..6], &text[text.len() - 4..])
+            }
+            Self::Text(text) if text.chars().count() > 32 => format!("{}…", text.chars().take(32).collect::<String>()),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Known {
+    /// Names of methods, whosever they are.
+    pub async fn methods(database: &Database, selectors: impl Iterator<Item = [u8; 4]>) -> Result<Self, DatabaseError> {
+        let mut known = Self::default();
+        for selector in selectors.collect::<BTreeSet<_>>() {
+            let text = "SELECT signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT 1";
+            let row = sql(text).bind(selector.to_vec()).fetch_optional(database.readers()).await?;
+            if let Some(signature) = row.map(|row| row.text("signature")).transpose()? {
+                let name = signature.split('(').next().unwrap_or_default().chars().take(48).collect();
+                known.methods.insert(selector, name);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Interfaces and names of contracts.
+    pub async fn contracts(database: &Database, addresses: impl IntoIterator<Item = Address>) -> Result<Self, DatabaseError> {
+        let mut known = Self::default();
+        for address in addresses.into_iter().take(MOST_CONTRACTS) {
+            let row = sql("SELECT abi FROM contracts WHERE address = $1").bind(address.to_vec());
+            if let Some(row) = row.fetch_optional(database.readers()).await?
+                && let Some(abi) = parse_abi(&row.text("abi")?)
+            {
+                known.interfaces.insert(address, abi);
+            }
+            let row = sql("SELECT symbol FROM tokens WHERE address = $1").bind(address.to_vec());
+            if let Some(row) = row.fetch_optional(database.readers()).await? {
+                known.names.insert(address, row.text("symbol")?);
+            }
+        }
+        Ok(known)
+    }
+
+    /// A method's name.
+    pub fn method(&self, selector: [u8; 4]) -> Option<String> {
+        self.methods.get(&selector).cloned()
+    }
+
+    /// What a contract calls itself.
+    pub fn name(&self, address: Address) -> Option<&str> {
+        self.names.get(&address).map(String::as_str)
+    }
+
+    /// A contract's interface.
+    pub fn interface(&self, address: Address) -> Option<&JsonAbi> {
+        self.interfaces.get(&address)
+    }
+
+    /// A call in words.
+    pub fn call(&self, to: Address, input: &[u8]) -> Option<Decoded> {
+        let (selector, arguments) = input.split_at_checked(4)?;
+        let function = self.interfaces.get(&to)?.functions().find(|function| function.selector() == selector)?;
+        call(function, arguments)
+    }
+
+    /// What a call answered, in words.
+    pub fn error(&self, from: Address, output: &[u8]) -> Option<Decoded> {
+        let (selector, arguments) = output.split_at_checked(4)?;
+        let error = self.interfaces.get(&from)?.errors().find(|error| error.selector() == selector)?;
+        fits(&error.inputs)?;
+        let values = error.abi_decode_input(arguments).ok()?;
+        Some(Decoded { signature: signature(&error.signature()), values: named(&error.inputs, &values) })
+    }
+
+    /// A log in words.
+    pub fn event(&self, from: Address, topics: &[B256], data: &[u8]) -> Option<Decoded> {
+        let first = topics.first()?;
+        let event: &Event = self.interfaces.get(&from)?.events().find(|event| event.selector() == *first)?;
+        for input in &event.inputs {
+            depth(&input.ty).filter(|depth| *depth <= DEEPEST)?;
+        }
+        let decoded = event.decode_log_parts(topics.iter().copied(), data).ok()?;
+        let (mut indexed, mut body) = (decoded.indexed.iter(), decoded.body.iter());
+        let mut room = MOST_VALUES;
+        let values = event.inputs.iter().enumerate().map(|(at, input)| {
+            let value = if input.indexed { indexed.next() } else { body.next() };
+            let name = if input.name.is_empty() { format!("#{at}") } else { text(&input.name) };
+            (name, value.map_or(Value::Text(String::new()), |value| show(value, &mut room)))
+        });
+        Some(Decoded { signature: signature(&event.signature()), values: values.collect() })
+    }
+}
+
+/// A call of this function in words.
+pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
+    fits(&function.inputs)?;
+    let values = function.abi_decode_input(arguments).ok()?;
+    Some(Decoded { signature: signature(&function.signature()), values: named(&function.inputs, &values) })
+}
+
+/// What this function answered, in words.
+pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>> {
+    fits(&function.outputs)?;
+    let values = function.abi_decode_output(output).ok()?;
+    Some(named(&function.outputs, &values))
+}
+
+/// Reads what somebody typed as a value of this type.
+pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
+    fits(std::slice::from_ref(input)).ok_or("this type is too deep")?;
+    let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
+    kind.coerce_str(typed.trim()).map_err(|error| format!("{error}"))
+}
+
+/// None where a type is nested deeper than is decoded.
+fn fits(inputs: &[Param]) -> Option<()> {
+    fn deep(param: &Param, left: usize) -> Option<()> {
+        let left = left.checked_sub(depth(&param.ty)?)?;
+        param.components.iter().try_for_each(|component| deep(component, left.checked_sub(1)?))
+    }
+    inputs.iter().try_for_each(|input| deep(input, DEEPEST))
+}
+
+/// How many arrays a type's text has around it.
+fn depth(kind: &str) -> Option<usize> {
+    (kind.len() <= 512).then(|| kind.matches(['[', '(']).count())
+}
+
+fn named(params: &[Param], values: &[DynSolValue]) -> Vec<(String, Value)> {
+    let mut room = MOST_VALUES;
+    let name = |at: usize| match params.get(at).map(|param| param.name.as_str()) {
+        None | Some("") => format!("#{at}"),
+        Some(name) => text(name),
+    };
+    values.iter().enumerate().map(|(at, value)| (name(at), show(value, &mut room))).collect()
+}
+
+fn show(value: &DynSolValue, room: &mut usize) -> Value {
+    match value {
+        DynSolValue::Address(address) => Value::Address(*address),
+        value => {
+            let mut line = String::new();
+            write(value, &mut line, room);
+            Value::Text(line)
+        }
+    }
+}
+
+/// Writes a value as far as there is room. Its depth is bounded by the type's.
+fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
+    if *room == 0 || line.len() > MOST_TEXT {
+        if !line.ends_with('…') {
+            line.push('…');
+        }
+        return;
+    }
+    *room -= 1;
+    let (values, open, close) = match value {
+        DynSolValue::Bool(yes) => return line.push_str(if *yes { "true" } else { "false" }),
+        DynSolValue::Int(number, _) => return line.push_str(&number.to_string()),
+        DynSolValue::Uint(number, _) => return line.push_str(&number.to_string()),
+        DynSolValue::FixedBytes(word, size) => return line.push_str(&brief(&word[..*size])),
+        DynSolValue::Address(address) => return line.push_str(&address.to_string()),
+        DynSolValue::Function(function) => return line.push_str(&brief(function.as_slice())),
+        DynSolValue::Bytes(bytes) => return line.push_str(&brief(bytes)),
+        DynSolValue::String(string) => return line.push_str(&text(string)),
+        DynSolValue::Array(values) | DynSolValue::FixedArray(values) => (values, '[', ']'),
+        DynSolValue::Tuple(values) => (values, '(', ')'),
+    };
+    line.push(open);
+    for (at, value) in values.iter().enumerate() {
+        if *room == 0 || line.len() > MOST_TEXT {
+            line.push('…');
+            break;
+        }
+        if at > 0 {
+            line.push_str(", ");
+        }
+        write(value, line, room);
+    }
+    line.push(close);
+}
+
+/// A stranger's text in one line of ours.
+pub fn text(text: &str) -> String {
+    let cut: String = text.chars().take(MOST_TEXT).collect();
+    let cleaned = clean(&cut);
+    if cut.len() < text.len() { format!("{cleaned}…") } else { cleaned }
+}
+
+fn signature(signature: &str) -> String {
+    text(signature)
+}
+
+/// Bytes in hexadecimal digits, the first of them when they are many.
+pub fn brief(bytes: &[u8]) -> String {
+    const MOST: usize = 256;
+    match bytes.len() {
+        0..=MOST => format!("0x{}", hex::encode(bytes)),
+        length => format!("0x{}… ({length} bytes)", hex::encode(&bytes[..MOST])),
+    }
+}
+
+/// The input of a call.
+pub fn encode(function: &Function, values: &[DynSolValue]) -> Result<Bytes, String> {
+    function.abi_encode_input(values).map(Bytes::from).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+
+    const CONTRACT: Address = Address::repeat_byte(1);
+
+    fn known(abi: &str) -> Known {
+        let abi: JsonAbi = serde_json::from_str(abi).unwrap();
+        Known { interfaces: BTreeMap::from([(CONTRACT, abi)]), ..Known::default() }
+    }
+
+    #[test]
+    fn a_call_is_told_in_words() {
+        let known = known(
+            r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]"#,
+        );
+        let mut input = hex::decode("a9059cbb").unwrap();
+        input.extend(Address::repeat_byte(7).into_word());
+        input.extend(U256::from(5).to_be_bytes::<32>());
+        let call = known.call(CONTRACT, &input).unwrap();
+        assert_eq!(call.signature, "transfer(address,uint256)");
+        let values = [("to".to_owned(), Value::Address(Address::repeat_byte(7))), ("#1".to_owned(), Value::Text("5".into()))];
+        assert_eq!(call.values, values);
+        assert_eq!(call.brief(), "transfer(0x0707…0707, 5)");
+        assert_eq!(known.call(CONTRACT, &input[..20]), None, "half a call");
+        assert_eq!(known.call(Address::ZERO, &input), None, "somebody without an interface");
+    }
+
+    #[test]
+    fn types_that_nest_without_end_are_not_decoded() {
+        let deep = format!("uint256{}", "[]".repeat(200));
+        let known = known(&format!(
+            r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{deep}"}}],"outputs":[],"stateMutability":"view"}}]"#
+        ));
+        let function = known.interface(CONTRACT).unwrap().functions().next().unwrap();
+        assert_eq!(call(function, &[0; 64]), None);
+        assert!(parse(&function.inputs[0], "[]").is_err());
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let mut room = MOST_VALUES;
+        let many = DynSolValue::Array(vec![DynSolValue::Bool(true); 100_000]);
+        let Value::Text(line) = show(&many, &mut room) else { panic!("no text") };
+        assert!(line.len() < 2 * MOST_TEXT && line.ends_with("…]"), "{}", line.len());
+        assert_eq!(text(&"x".repeat(2_000)).chars().count(), MOST_TEXT + 1);
+        assert_eq!(text("<b>\u{202e}a\nb"), "<b>ab");
+    }
+}

@@ -1,0 +1,146 @@
+// What makes pages live. Everything it does is comfort: without it the pages say the same.
+'use strict';
+
+const store = {
+  get(name) { try { return localStorage.getItem(name); } catch { return null; } },
+  set(name, value) { try { localStorage.setItem(name, value); } catch { /* private windows */ } },
+};
+
+// ---- dark and light
+
+function setTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+}
+setTheme(store.get('theme'));
+
+function switchTheme() {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === 'dark'
+    : matchMedia('(prefers-color-scheme: dark)').matches;
+  setTheme(dark ? 'light' : 'dark');
+  store.set('theme', document.documentElement.dataset.theme);
+}
+
+// ---- units of amounts
+
+function decimal(wei, decimals) {
+  if (decimals === 0) return group(wei);
+  const digits = wei.padStart(decimals + 1, '0');
+  const part = digits.slice(digits.length - decimals).replace(/0+$/, '');
+  const whole = group(digits.slice(0, digits.length - decimals));
+  return part ? `${whole}.${part}` : whole;
+}
+const group = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ',');
+
+function setUnit(decimals) {
+  const unit = { 18: document.body.dataset.currency, 9: 'gwei', 0: 'wei' }[decimals];
+  for (const amount of document.querySelectorAll('[data-wei]')) {
+    amount.textContent = `${decimal(amount.dataset.wei, Number(decimals))} ${unit}`;
+  }
+}
+
+// ---- times: exact in the page, relative beside it
+
+const STEPS = [[86_400, 'day'], [3_600, 'hour'], [60, 'minute'], [1, 'second']];
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+function ago(ms) {
+  const seconds = Math.round((Date.now() - ms) / 1_000);
+  const [size, unit] = STEPS.find(([size]) => Math.abs(seconds) >= size) ?? [1, 'second'];
+  return relative.format(-Math.trunc(seconds / size), unit);
+}
+
+function refreshTimes() {
+  for (const time of document.querySelectorAll('time[data-ms]')) {
+    const exact = (time.dataset.exact ??= time.textContent);
+    const compact = time.closest('td');
+    time.title = exact;
+    time.textContent = compact ? ago(Number(time.dataset.ms)) : `${exact} (${ago(Number(time.dataset.ms))})`;
+  }
+}
+
+// ---- equal values light up; values can be copied
+
+function lightUp(event) {
+  const value = event.target.closest?.('.value')?.dataset.value;
+  for (const other of document.querySelectorAll('.value.same')) other.classList.remove('same');
+  if (!value) return;
+  for (const other of document.querySelectorAll('.value')) {
+    if (other.dataset.value === value) other.classList.add('same');
+  }
+}
+
+async function copy(event) {
+  const button = event.target.closest?.('[data-copy]');
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = '✓';
+  setTimeout(() => { button.textContent = '⧉'; }, 1_500);
+}
+
+// ---- live parts: fetched again as the server draws them, at most twice a second
+
+const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
+let fetching = false;
+let due = false;
+
+async function refresh() {
+  if (fetching) { due = true; return; }
+  fetching = true;
+  try {
+    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+    if (answer.ok) {
+      const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      for (const part of parts()) {
+        const next = fresh.getElementById(part.id);
+        if (next && !part.contains(document.activeElement)) part.replaceChildren(...next.childNodes);
+      }
+      dress();
+    }
+  } catch { /* the next tick tries again */ }
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  fetching = false;
+  if (due) { due = false; refresh(); }
+}
+
+function listen() {
+  if (parts().length === 0 && !document.querySelector('[data-live="block"]')) return;
+  const events = new EventSource('/live');
+  events.onmessage = ({ data }) => {
+    const tick = JSON.parse(data);
+    document.dispatchEvent(new CustomEvent('tick', { detail: tick }));
+    if (tick.kind === 'block') {
+      for (const place of document.querySelectorAll('[data-live="block"]')) place.textContent = group(String(tick.number));
+    }
+    if (tick.kind !== 'dag' && parts().length > 0 && !document.hidden) refresh();
+  };
+}
+
+/** Everything that has to be done to parts of a page that just came. */
+function dress() {
+  for (const button of document.querySelectorAll('.copy')) button.hidden = !navigator.clipboard;
+  setUnit(document.getElementById('unit')?.value ?? '18');
+  refreshTimes();
+}
+
+document.addEventListener('DOMContentLoaded', () => {
+  document.querySelector('.tools')?.removeAttribute('hidden');
+  document.getElementById('theme')?.addEventListener('click', switchTheme);
+  const unit = document.getElementById('unit');
+  if (unit) {
+    unit.value = store.get('unit') ?? '18';
+    unit.addEventListener('change', () => { store.set('unit', unit.value); setUnit(unit.value); });
+  }
+  document.addEventListener('pointerover', lightUp);
+  document.addEventListener('focusin', lightUp);
+  document.addEventListener('click', copy);
+  document.addEventListener('keydown', (event) => {
+    if (event.key === '/' && !/^(input|textarea|select)$/i.test(document.activeElement?.tagName ?? '')) {
+      event.preventDefault();
+      document.getElementById('q')?.focus();
+    }
+  });
+  setInterval(refreshTimes, 10_000);
+  dress();
+  listen();
+});

@@ -1,0 +1,132 @@
+//! Numbers, amounts and times as people read them.
+
+use alloy_primitives::U256;
+
+/// Decimals of the chain's own currency.
+pub const COIN_DECIMALS: u64 = 18;
+
+/// A whole number with commas.
+pub fn number(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
+fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An amount of a token with this many decimals, exactly: `1,234.5`.
+pub fn amount(amount: U256, decimals: u64) -> String {
+    let digits = amount.to_string();
+    let decimals = decimals as usize;
+    if decimals == 0 {
+        return grouped(&digits);
+    }
+    let digits = format!("{digits:0>width$}", width = decimals + 1);
+    let (whole, part) = digits.split_at(digits.len() - decimals);
+    let part = part.trim_end_matches('0');
+    if part.is_empty() { grouped(whole) } else { format!("{}.{part}", grouped(whole)) }
+}
+
+/// Wei as gwei.
+pub fn gwei(wei: u64) -> String {
+    amount(U256::from(wei), 9)
+}
+
+/// Bytes with a unit.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => tenths(bytes as f64 / 1_024.0, "KiB"),
+        _ => tenths(bytes as f64 / 1_048_576.0, "MiB"),
+    }
+}
+
+fn tenths(number: f64, unit: &str) -> String {
+    format!("{number:.1} {unit}")
+}
+
+/// Parts of a whole in per cent with one decimal; nothing of nothing is 0.
+pub fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 })
+}
+
+/// Milliseconds as a duration.
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        60_000..3_600_000 => format!("{} min", ms / 60_000),
+        3_600_000..86_400_000 => format!("{} h", ms / 3_600_000),
+        _ => format!("{} days", ms / 86_400_000),
+    }
+}
+
+/// Unix milliseconds as a date and time of day, UTC.
+pub fn time(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let (year, month, day) = date(seconds / 86_400);
+    let of_day = seconds % 86_400;
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}
+
+/// The same in ISO 8601, with milliseconds.
+pub fn iso(ms: u64) -> String {
+    let text = time(ms);
+    format!("{}T{}.{:03}Z", &text[..text.len() - 13], &text[text.len() - 12..text.len() - 4], ms % 1_000)
+}
+
+/// Days since 1970 as a date.
+pub fn day(days: u64) -> String {
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Of the proleptic Gregorian calendar: 400 years are 146,097 days, and years here begin in March.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, of_year - (153 * from_march + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_exact() {
+        assert_eq!(amount(U256::from(1_234_500_000_000_000_000_000u128), 18), "1,234.5");
+        assert_eq!(amount(U256::from(1), 18), "0.000000000000000001");
+        assert_eq!(amount(U256::ZERO, 18), "0");
+        assert_eq!(amount(U256::from(1_000_000), 0), "1,000,000");
+        assert_eq!(amount(U256::MAX, 77).len(), 79);
+        assert_eq!(gwei(1_000_000_007), "1.000000007");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(time(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(time(1_700_000_000_000), "2023-11-14 22:13:20 UTC");
+        assert_eq!(day(19_782), "2024-02-29");
+        assert_eq!(iso(1_700_000_000_007), "2023-11-14T22:13:20.007Z");
+        assert_eq!(day(11_016), "2000-02-29");
+        assert_eq!(day(47_541), "2100-03-01", "2100 is no leap year");
+    }
+
+    #[test]
+    fn sizes_and_times_have_units() {
+        assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 20)], ["1023 B", "1.5 KiB", "5.0 MiB"]);
+        assert_eq!([duration(999), duration(1_500), duration(125_000)], ["999 ms", "1.5 s", "2 min"]);
+        assert_eq!([percent(1, 3), percent(0, 0)], ["33.3 %", "0.0 %"]);
+    }
+}

@@ -1,0 +1,331 @@
+//! Follows a node and writes down what its blocks mean.
+//!
+//! ```text
+//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database        blocks, in order, each group in one database transaction
+//!      ──certificates──▶                                            who signed, once a block is certified
+//!      ──traces───────▶                                             calls inside transactions, where the node serves traces
+//!      ──DAG──────────▶                                             rounds of the ordering, kept as long as configured
+//! ```
+//!
+//! What is known of the chain is in the database and nowhere else: the indexer begins after the newest block that is there. Only blocks go
+//! forward by themselves; the other lanes follow them and remember how far they came in `meta`.
+//!
+//! This chain does not go back, but one for development does when it is told to. Then the blocks here no longer lead up to what the node
+//! has, and the indexer begins again from the first one. Any other chain that contradicts what is written is refused, and so is one with
+//! another first block.
+
+mod calls;
+mod certificates;
+pub mod contracts;
+pub mod dag;
+pub mod digest;
+pub mod events;
+pub mod ledger;
+mod subscription;
+pub mod tokens;
+pub mod write;
+
+use crate::{
+    database::{Database, DatabaseError},
+    live::{Live, Tick},
+    node::{Node, NodeError, WholeBlock},
+    state::{Halt, Standing},
+};
+use alloy_primitives::B256;
+use certificates::Chain;
+use contracts::Code;
+use digest::{Digest, Nonsense, digest};
+use futures::{StreamExt, TryStreamExt, stream};
+use sqlx::{Any, pool::PoolConnection};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::sync::Notify;
+use write::{Asked, Tip};
+
+/// Blocks of one request, requests on the way at once, and blocks of one database transaction.
+const BLOCKS_AT_ONCE: u64 = 16;
+const REQUESTS_AT_ONCE: usize = 4;
+
+/// A database transaction is closed at the first block that brings it to so many transactions.
+const TRANSACTIONS_AT_ONCE: u64 = 4_000;
+
+/// Between two looks at the node when nothing says that there is something new.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// After a failure.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Contracts whose code is asked for in one request.
+const CODES_AT_ONCE: usize = 16;
+
+/// What the indexer keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// Rounds of the DAG.
+    pub dag_rounds: u64,
+    /// Whether calls inside transactions are asked for, which the node has to run again for it.
+    pub calls: bool,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { dag_rounds: 20_000, calls: true }
+    }
+}
+
+/// Why a turn of the indexer ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The node.
+    #[error("the node does not answer: {0}")]
+    Node(#[from] NodeError),
+    /// What the node answered.
+    #[error(transparent)]
+    Nonsense(#[from] Nonsense),
+    /// This database is not of this node's chain.
+    #[error("{0}")]
+    Halt(Halt),
+}
+
+/// The indexer, with the one connection that writes.
+pub struct Indexer {
+    node: Node,
+    connection: PoolConnection<Any>,
+    standing: Arc<Standing>,
+    live: Live,
+    tip: Option<Tip>,
+    /// Whether the chain may go back; asked once.
+    development: bool,
+    /// Validators; asked once.
+    committee: u64,
+    /// Up to the node's head: what comes now is new, and is told to pages.
+    at_head: bool,
+    dag: dag::Lane,
+    calls: calls::Lane,
+}
+
+impl Indexer {
+    /// Nothing is asked or written before [`Indexer::run`].
+    pub async fn new(
+        node: Node,
+        database: &Database,
+        standing: Arc<Standing>,
+        live: Live,
+        keep: Keep,
+    ) -> Result<Self, DatabaseError> {
+        let mut connection = database.writer().await?;
+        let tip = write::tip(&mut connection).await?;
+        let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
+        Ok(Self { node, connection, standing, live, tip, development: false, committee: 0, at_head: false, dag, calls })
+    }
+
+    /// Follows the node until the task is dropped, or the node turns out to be of another chain.
+    pub async fn run(mut self) {
+        let news = Arc::new(Notify::new());
+        let heads = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&news)));
+        let mut introduced = false;
+        loop {
+            let turn = match introduced {
+                false => self.introduce().await.map(|()| introduced = true).map(|()| true),
+                true => self.turn().await,
+            };
+            let pause = match turn {
+                Ok(busy) => {
+                    self.standing.works();
+                    if busy { Duration::ZERO } else { PAUSE }
+                }
+                Err(IndexError::Halt(halt)) => {
+                    tracing::error!(%halt, "the explorer stops here");
+                    self.standing.halt(halt);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the explorer waits");
+                    self.standing.waits(error.to_string());
+                    // A node that was away may be another one now.
+                    introduced = false;
+                    PAUSE_AFTER_FAILURE
+                }
+            };
+            if !pause.is_zero() {
+                let _ = tokio::time::timeout(pause, news.notified()).await;
+            }
+        }
+        heads.abort();
+    }
+
+    /// Is this the chain that the database is of?
+    async fn introduce(&mut self) -> Result<(), IndexError> {
+        let (chain_id, genesis) = self.node.identity().await?;
+        let found = format!("{chain_id} {genesis}");
+        match write::remembered(&mut self.connection, "chain").await? {
+            None => write::remember(&mut self.connection, "chain", found).await?,
+            Some(known) if known != found => return Err(IndexError::Halt(Halt::AnotherChain { known, found })),
+            Some(_) => {}
+        }
+        self.development = self.node.is_development().await?;
+        self.calls.served = self.node.has_traces().await?;
+        let committee = self.node.validators().await?;
+        self.committee = committee.validators.len() as u64;
+        self.standing.introduced(chain_id, genesis, self.development, committee);
+        Ok(())
+    }
+
+    /// One round through all lanes. Answers whether there is more to do at once.
+    async fn turn(&mut self) -> Result<bool, IndexError> {
+        let heads = self.node.heads().await?;
+        self.standing.heads(&heads);
+        let next = self.tip.map_or(0, |tip| tip.number + 1);
+        if !self.still_leads_to(heads.executed.number, heads.executed.hash).await? {
+            self.begin_again().await?;
+            return Ok(true);
+        }
+        let behind = (heads.executed.number + 1).saturating_sub(next);
+        self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
+        let grew = behind > 0;
+        if grew {
+            self.fetch(next, behind).await?;
+        }
+        let tip = self.tip.map_or(0, |tip| tip.number);
+        let certified = heads.certified.number.min(tip);
+        let chain = Chain { committee: self.committee, development: self.development, live: self.at_head };
+        let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
+        if let Some(certified) = certified {
+            self.live.send(Tick::Certified { number: certified });
+        }
+        self.dag.follow(&self.node, &mut self.connection, &self.live).await?;
+        let traced = if self.at_head { self.calls.follow(&self.node, &mut self.connection, tip).await? } else { false };
+        Ok(grew || traced)
+    }
+
+    /// Whether the blocks that are written are the node's.
+    async fn still_leads_to(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
+        let Some(tip) = self.tip else { return Ok(true) };
+        if head > tip.number {
+            // The next block names its parent; that is looked at when it comes.
+            return Ok(true);
+        }
+        let same = write::hash_of(&mut self.connection, head).await? == Some(head_hash);
+        match self.development {
+            true => Ok(same && head == tip.number),
+            // A node that catches up has fewer blocks, and the same ones.
+            false if same => Ok(true),
+            false => Err(IndexError::Halt(Halt::Contradiction { number: head })),
+        }
+    }
+
+    async fn begin_again(&mut self) -> Result<(), IndexError> {
+        tracing::info!("the chain went back: the explorer begins again");
+        write::clear(&mut self.connection).await?;
+        self.dag.forget(&mut self.connection).await?;
+        self.calls.forget();
+        self.tip = None;
+        self.live.send(Tick::Reverted);
+        Ok(())
+    }
+
+    /// Fetches blocks side by side and writes them in order.
+    async fn fetch(&mut self, first: u64, count: u64) -> Result<(), IndexError> {
+        let node = self.node.clone();
+        let starts = (first..first + count).step_by(BLOCKS_AT_ONCE as usize);
+        let pieces = starts.map(move |start| {
+            let node = node.clone();
+            let count = BLOCKS_AT_ONCE.min(first + count - start);
+            async move { fetch_some(&node, start, count).await }
+        });
+        let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
+        // A while at most: the other lanes have something to do as well.
+        for _ in 0..64 {
+            let Some(blocks) = pieces.try_next().await? else { break };
+            if !self.take(blocks).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes blocks that follow the tip. False: they do not follow it, because the chain went back meanwhile.
+    async fn take(&mut self, blocks: Vec<WholeBlock>) -> Result<bool, IndexError> {
+        let seen_ms = self.at_head.then(now_ms);
+        let mut group = Vec::new();
+        let mut transactions = 0;
+        for whole in &blocks {
+            let one = digest(whole, seen_ms)?;
+            if self.tip.is_some_and(|tip| tip.hash != one.parent || tip.number + 1 != one.number) {
+                self.write(std::mem::take(&mut group)).await?;
+                return match self.development {
+                    // The next turn sees it, unless it came to a longer chain already.
+                    true => self.begin_again().await.map(|()| false),
+                    false => Err(IndexError::Halt(Halt::Contradiction { number: one.number.saturating_sub(1) })),
+                };
+            }
+            self.tip = Some(Tip { number: one.number, hash: one.hash });
+            transactions += one.transactions;
+            group.push(one);
+            if transactions >= TRANSACTIONS_AT_ONCE {
+                self.write(std::mem::take(&mut group)).await?;
+                transactions = 0;
+            }
+        }
+        self.write(group).await?;
+        Ok(true)
+    }
+
+    async fn write(&mut self, digests: Vec<Digest>) -> Result<(), IndexError> {
+        let Some(last) = digests.last() else { return Ok(()) };
+        let (number, time_ms) = (last.number, last.time_ms);
+        let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
+        let written = async {
+            let asked = self.ask_about(&digests).await?;
+            Ok(write::write(&mut self.connection, digests, &asked).await?)
+        };
+        if let Err(error) = written.await {
+            // Nothing of the group is there.
+            self.tip = write::tip(&mut self.connection).await?;
+            return Err(error);
+        }
+        self.standing.indexed(number, time_ms);
+        if self.at_head {
+            ticks.into_iter().for_each(|tick| self.live.send(tick));
+        }
+        Ok(())
+    }
+
+    /// What blocks bring up and do not say.
+    async fn ask_about(&mut self, digests: &[Digest]) -> Result<Asked, IndexError> {
+        let unknown = write::unknown(&mut self.connection, digests).await?;
+        let mut asked = Asked::default();
+        let names = tokens::names(&self.node, &unknown.tokens).await?;
+        asked.tokens = unknown.tokens.into_iter().zip(names).collect();
+        for addresses in unknown.contracts.chunks(CODES_AT_ONCE) {
+            let codes = self.node.codes(addresses.to_vec()).await?;
+            let codes = addresses.iter().zip(codes).filter(|(_, code)| !code.is_empty());
+            asked.contracts.extend(codes.map(|(address, code)| (*address, Code::read(&code))));
+        }
+        Ok(asked)
+    }
+}
+
+/// Blocks of a range; fewer at a time where they are too large for one answer.
+async fn fetch_some(node: &Node, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
+    match node.whole_blocks(first, count).await {
+        Err(error) if error.is_refusal() && count > 1 => {
+            let mut blocks = Vec::new();
+            for number in first..first + count {
+                blocks.extend(node.whole_blocks(number, 1).await?);
+            }
+            Ok(blocks)
+        }
+        blocks => blocks,
+    }
+}
+
+/// Unix milliseconds by this machine's clock.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

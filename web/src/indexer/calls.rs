@@ -1,0 +1,145 @@
+//! Calls inside transactions. The node runs a block again for them, so this lane follows at its own pace, one block in a turn, and only
+//! blocks in which a contract ran. A block whose state the node holds no more is passed over.
+
+use super::{IndexError, digest::role, write};
+use crate::{
+    database::{DatabaseError, Place, Read, Rows, int, sql},
+    node::{CallFrame, Node, TracedTransaction},
+};
+use alloy_primitives::Address;
+use sqlx::{AnyConnection, Connection};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where it stands in `meta`: the newest block that was looked at.
+const KEY: &str = "traced";
+
+/// Most calls of a block that are kept.
+const MOST_CALLS: usize = 50_000;
+
+/// The lane.
+#[derive(Debug)]
+pub struct Lane {
+    wanted: bool,
+    /// Whether the node serves traces.
+    pub served: bool,
+    traced: Option<u64>,
+}
+
+impl Lane {
+    /// Nothing is done unless `wanted`.
+    pub fn new(wanted: bool) -> Self {
+        Self { wanted, served: false, traced: None }
+    }
+
+    /// The chain begins again.
+    pub fn forget(&mut self) {
+        self.traced = None;
+    }
+
+    /// Looks at the next block with calls, up to `tip`. Answers whether there may be another one.
+    pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
+        if !self.wanted || !self.served {
+            return Ok(false);
+        }
+        let traced = match self.traced {
+            Some(traced) => traced,
+            None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
+        };
+        let text =
+            "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
+        let query = sql(text).bind(Place::first(traced + 1).0).bind(Place::first(tip + 1).0);
+        let next = query.fetch_optional(&mut *connection).await.map_err(DatabaseError::from)?;
+        let Some(next) = next else {
+            self.traced = Some(tip);
+            return Ok(false);
+        };
+        let number = next.place("place")?.block();
+        match node.trace_block(number).await {
+            Ok(traced) => write_calls(connection, number, &traced).await?,
+            Err(error) if error.is_refusal() => tracing::debug!(number, %error, "no calls of this block"),
+            Err(error) => return Err(error.into()),
+        }
+        write::remember(connection, KEY, number.to_string()).await?;
+        self.traced = Some(number);
+        Ok(number < tip)
+    }
+}
+
+async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[TracedTransaction]) -> Result<(), DatabaseError> {
+    let columns =
+        &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
+    let mut rows = Rows::or("calls", columns, "DO NOTHING");
+    let mut sides = Rows::or("call_sides", &["address", "place"], "DO NOTHING");
+    let mut activity: BTreeMap<(Address, i64), u64> = BTreeMap::new();
+    for (position, outermost) in traced.iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result.as_ref()?))) {
+        let transaction = Place::new(block, position as u64);
+        for (depth, frame) in inner(outermost, MOST_CALLS - rows.len().min(MOST_CALLS)) {
+            let place = Place::new(block, rows.len() as u64);
+            let selector = frame.input.get(..4).map(<[u8]>::to_vec);
+            rows.push([
+                place.into(),
+                transaction.into(),
+                depth.into(),
+                kind(&frame.kind).to_owned().into(),
+                frame.from.into(),
+                frame.to.into(),
+                frame.value.unwrap_or_default().into(),
+                selector.into(),
+                frame.gas_used.to::<u64>().into(),
+                frame.error.as_ref().map(|error| error.chars().take(256).collect::<String>()).into(),
+            ]);
+            for side in BTreeSet::from_iter([Some(frame.from), frame.to].into_iter().flatten()) {
+                sides.push([side.into(), place.into()]);
+                *activity.entry((side, transaction.0)).or_default() |= role::CALLED;
+            }
+        }
+    }
+    let mut transaction = connection.begin().await?;
+    rows.write(&mut transaction).await?;
+    sides.write(&mut transaction).await?;
+    for ((address, place), role) in activity {
+        // Bits, without an operator for them that both databases have.
+        let text = "INSERT INTO activity (address, place, roles) VALUES ($1, $2, $3) ON CONFLICT (address, place) DO UPDATE SET roles = \
+                    activity.roles + CASE WHEN activity.roles / 16 % 2 = 0 THEN 16 ELSE 0 END";
+        sql(text).bind(address.to_vec()).bind(place).bind(int(role)).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// The frames inside the outermost one, in the order in which they began, with their depths. No recursion: a stranger decides how deep.
+fn inner(outermost: &CallFrame, most: usize) -> Vec<(u64, &CallFrame)> {
+    let mut frames = Vec::new();
+    let mut stack: Vec<_> = outermost.calls.iter().rev().map(|frame| (1, frame)).collect();
+    while let Some((depth, frame)) = stack.pop() {
+        if frames.len() == most {
+            break;
+        }
+        frames.push((depth, frame));
+        stack.extend(frame.calls.iter().rev().map(|frame| (depth + 1, frame)));
+    }
+    frames
+}
+
+/// One of the words there are.
+fn kind(word: &str) -> &'static str {
+    const WORDS: [&str; 6] = ["CALL", "DELEGATECALL", "STATICCALL", "CALLCODE", "CREATE", "CREATE2"];
+    WORDS.into_iter().find(|known| *known == word).unwrap_or("CALL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(gas: u64, calls: Vec<CallFrame>) -> CallFrame {
+        CallFrame { gas_used: alloy_primitives::U64::from(gas), calls, ..CallFrame::default() }
+    }
+
+    #[test]
+    fn frames_come_in_the_order_in_which_they_began() {
+        let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
+        let found: Vec<_> = inner(&tree, 10).into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();
+        assert_eq!(found, [(1, 1), (2, 2), (2, 3), (1, 4)]);
+        assert_eq!(inner(&tree, 2).len(), 2);
+    }
+}

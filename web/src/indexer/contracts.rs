@@ -1,0 +1,169 @@
+//! What a contract's code says about itself: its interface, and what kind of module it is. Code comes from anybody.
+
+use alloy_json_abi::JsonAbi;
+use alloy_primitives::{B256, keccak256};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use wasmparser::{Parser, Payload, TypeRef};
+
+/// The most bytes of an interface that are kept; a contract's own code is at most four times that.
+pub const MOST_ABI_BYTES: usize = 128 << 10;
+
+/// The most functions, events and errors of an interface that are kept as names.
+const MOST_NAMES: usize = 1_024;
+
+/// The most imports and exports that are kept, and characters of a name.
+const MOST_LISTED: usize = 256;
+const MOST_NAME: usize = 128;
+
+/// A contract's code, looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// keccak-256 of the code as deployed.
+    pub hash: B256,
+    /// As deployed.
+    pub bytes: u64,
+    /// JSON; empty without one.
+    pub abi: String,
+    /// See [`Facts`].
+    pub facts: Facts,
+}
+
+/// What kind of module it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// Unpacked.
+    pub module_bytes: u64,
+    /// Whether it was deployed compressed.
+    pub compressed: bool,
+    /// Pages of 64 KiB that its memory begins with.
+    pub memory_pages: u64,
+    /// Functions with a body.
+    pub functions: u64,
+    /// Bytes of these bodies.
+    pub code_bytes: u64,
+    /// Module and name.
+    pub imports: Vec<(String, String)>,
+    /// Name and kind.
+    pub exports: Vec<(String, String)>,
+    /// Custom sections and their bytes.
+    pub sections: Vec<(String, u64)>,
+    /// Why it could not be read to its end.
+    pub problem: Option<String>,
+}
+
+impl Code {
+    /// Looks at an account's code. Never fails: what cannot be read is said in [`Facts::problem`].
+    pub fn read(code: &[u8]) -> Self {
+        let module = corniche_verifier::code::module(code);
+        let (abi, facts) = match &module {
+            Ok(module) => {
+                let text = corniche_abi::interface::embedded(module).and_then(|text| std::str::from_utf8(text).ok());
+                let abi = text.filter(|text| text.len() <= MOST_ABI_BYTES && parse_abi(text).is_some());
+                (abi.unwrap_or_default().to_owned(), Facts { compressed: code.len() != module.len(), ..facts(module) })
+            }
+            Err(problem) => (String::new(), Facts { problem: Some(problem.clone()), ..Facts::default() }),
+        };
+        Self { hash: keccak256(code), bytes: code.len() as u64, abi, facts }
+    }
+}
+
+fn facts(module: &[u8]) -> Facts {
+    let mut facts = Facts { module_bytes: module.len() as u64, ..Facts::default() };
+    if let Err(error) = read_sections(module, &mut facts) {
+        facts.problem = Some(cut(&error.to_string()));
+    }
+    facts
+}
+
+fn read_sections(module: &[u8], facts: &mut Facts) -> wasmparser::Result<()> {
+    for payload in Parser::new(0).parse_all(module) {
+        match payload? {
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports().take(MOST_LISTED) {
+                    let import = import?;
+                    if let TypeRef::Func(_) | TypeRef::Memory(_) | TypeRef::Global(_) | TypeRef::Table(_) = import.ty {
+                        facts.imports.push((cut(import.module), cut(import.name)));
+                    }
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports.into_iter().take(MOST_LISTED) {
+                    let export = export?;
+                    facts.exports.push((cut(export.name), format!("{:?}", export.kind).to_lowercase()));
+                }
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories.into_iter().take(1) {
+                    facts.memory_pages = memory?.initial;
+                }
+            }
+            Payload::CodeSectionStart { count, size, .. } => {
+                (facts.functions, facts.code_bytes) = (count.into(), size.into());
+            }
+            Payload::CustomSection(section) if facts.sections.len() < MOST_LISTED => {
+                facts.sections.push((cut(section.name()), section.data().len() as u64));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MOST_NAME).collect()
+}
+
+/// An interface, bare or under `abi` as compilers write it. `None`: it is none.
+pub fn parse_abi(text: &str) -> Option<JsonAbi> {
+    #[derive(Deserialize)]
+    struct Artifact {
+        abi: JsonAbi,
+    }
+    serde_json::from_str(text).ok().or_else(|| serde_json::from_str::<Artifact>(text).ok().map(|artifact| artifact.abi))
+}
+
+/// What an interface calls its functions, errors (4 bytes) and events (32 bytes): hash, signature, name.
+pub fn names(abi: &JsonAbi) -> BTreeSet<(Vec<u8>, String, String)> {
+    let functions = abi.functions().map(|function| (function.selector().to_vec(), function.signature(), function.name.clone()));
+    let errors = abi.errors().map(|error| (error.selector().to_vec(), error.signature(), error.name.clone()));
+    let events = abi.events().map(|event| (event.selector().to_vec(), event.signature(), event.name.clone()));
+    let short = |(_, signature, _): &(Vec<u8>, String, String)| signature.len() <= 512;
+    functions.chain(errors).chain(events).filter(short).take(MOST_NAMES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABI: &str = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
+
+    /// An empty module.
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+    #[test]
+    fn an_interface_is_read_from_the_code() {
+        let code = Code::read(&corniche_abi::interface::embed(MODULE, ABI.as_bytes()));
+        assert_eq!(code.abi, ABI);
+        assert_eq!(code.facts.sections, [("corniche.abi".to_owned(), ABI.len() as u64)]);
+        let names = names(&parse_abi(&code.abi).unwrap());
+        assert_eq!(names, BTreeSet::from([(hex::decode("8381f58a").unwrap(), "number()".into(), "number".into())]));
+    }
+
+    #[test]
+    fn what_is_no_interface_is_none() {
+        for text in ["", "[", "7", "\u{1F600}", &"[".repeat(100_000)] {
+            assert_eq!(Code::read(&corniche_abi::interface::embed(MODULE, text.as_bytes())).abi, "", "{text:.10}");
+        }
+        let large = format!("{ABI}{}", " ".repeat(MOST_ABI_BYTES));
+        assert_eq!(Code::read(&corniche_abi::interface::embed(MODULE, large.as_bytes())).abi, "");
+    }
+
+    #[test]
+    fn broken_code_says_what_is_broken() {
+        assert!(Code::read(b"\0asm\x01\0\0\0\xff").facts.problem.is_some());
+        assert!(Code::read(&[0xef, 0xf0, 0, 0, 1, 2, 3]).facts.problem.is_some());
+        assert!(Code::read(&[]).facts.problem.is_some());
+    }
+}

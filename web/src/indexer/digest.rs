@@ -1,0 +1,355 @@
+//! What a block means, in rows: a function of what the node answered, and of nothing else.
+
+use super::events::{self, Moved};
+use crate::{
+    database::{Place, Rows, int},
+    node::{Receipt, Transaction, WholeBlock},
+};
+use alloy_primitives::{Address, B256, U256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A day has so many milliseconds.
+pub const DAY_MS: u64 = 86_400_000;
+
+/// What somebody had to do with a transaction; added up in `activity.roles`.
+pub mod role {
+    /// Signed it.
+    pub const SENDER: u64 = 1;
+    /// Was sent it.
+    pub const RECIPIENT: u64 = 2;
+    /// Was made by it.
+    pub const CREATED: u64 = 4;
+    /// Wrote a log in it.
+    pub const LOGGED: u64 = 8;
+    /// Was called inside it.
+    pub const CALLED: u64 = 16;
+    /// Had a token moved to or from.
+    pub const MOVED: u64 = 32;
+}
+
+/// A block that does not fit together: the node is broken, or is none of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("block {number} makes no sense: {problem}")]
+pub struct Nonsense {
+    /// Which.
+    pub number: u64,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Everything of a block that can be told from the block alone.
+#[derive(Debug)]
+pub struct Digest {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// The block before.
+    pub parent: B256,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// Who led it: a validator by position.
+    pub leader: Option<u64>,
+    /// Rows that nothing else has a say in.
+    pub rows: Vec<Rows>,
+    /// Token movements in order, with their transactions.
+    pub moved: Vec<(Place, Moved)>,
+    /// Accounts it names, with how many of its transactions each sent or was sent.
+    pub accounts: BTreeMap<Address, u64>,
+    /// Contracts made by its transactions, with their makers.
+    pub created: Vec<(Address, Address, Place)>,
+    /// Contracts that wrote logs.
+    pub loggers: BTreeSet<Address>,
+    /// Transactions, failed ones among them, and those that were skipped.
+    pub transactions: u64,
+    /// Of these.
+    pub failed: u64,
+    /// Ordered and not executed.
+    pub skipped: u64,
+    /// By all.
+    pub gas_used: u64,
+    /// Batches and transactions by author.
+    pub by_author: BTreeMap<u64, (u64, u64)>,
+    /// Whether a contract ran, so that there are calls to trace.
+    pub has_calls: bool,
+}
+
+const BLOCKS: &[&str] = &[
+    "number",
+    "hash",
+    "parent",
+    "time_ms",
+    "seen_ms",
+    "leader",
+    "fee_address",
+    "first_commit",
+    "last_commit",
+    "transactions",
+    "skipped",
+    "gas_used",
+    "gas_limit",
+    "base_fee",
+    "bytes",
+    "state_root",
+    "transactions_root",
+    "receipts_root",
+    "randomness",
+    "extra",
+];
+const TRANSACTIONS: &[&str] = &[
+    "place",
+    "hash",
+    "sender",
+    "recipient",
+    "created",
+    "kind",
+    "nonce",
+    "value",
+    "input",
+    "gas_limit",
+    "gas_used",
+    "gas_price",
+    "max_fee",
+    "max_tip",
+    "succeeded",
+    "author",
+    "logs",
+    "time_ms",
+];
+
+/// Digests a block. `seen_ms`: when it came, if it is new.
+pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsense> {
+    let number: u64 = whole.block.number.to();
+    let nonsense = |problem: String| Nonsense { number, problem };
+    let (block, receipts) = (&whole.block, &whole.receipts);
+    if block.transactions.len() != receipts.len() {
+        return Err(nonsense(format!("{} transactions and {} receipts", block.transactions.len(), receipts.len())));
+    }
+    let logs: usize = receipts.iter().map(|receipt| receipt.logs.len()).sum();
+    if Place::too_many(block.transactions.len()) || Place::too_many(logs) {
+        return Err(nonsense("it holds more than this database has places for".into()));
+    }
+    let time_ms = whole.ordering.as_ref().map_or(block.timestamp.to::<u64>() * 1_000, |ordering| ordering.timestamp_ms);
+    let mut digest = Digest {
+        number,
+        hash: block.hash,
+        parent: block.parent_hash,
+        time_ms,
+        leader: whole.ordering.as_ref().map(|ordering| ordering.leader),
+        rows: Vec::new(),
+        moved: Vec::new(),
+        accounts: BTreeMap::new(),
+        created: Vec::new(),
+        loggers: BTreeSet::new(),
+        transactions: block.transactions.len() as u64,
+        failed: 0,
+        skipped: whole.ordering.as_ref().map_or(0, |ordering| ordering.skipped.len() as u64),
+        gas_used: block.gas_used.to(),
+        by_author: BTreeMap::new(),
+        has_calls: false,
+    };
+    let authors = authors(whole);
+    if !authors.is_empty() && authors.len() != block.transactions.len() {
+        return Err(nonsense(format!("{} transactions and batches of {}", block.transactions.len(), authors.len())));
+    }
+    digest.block(whole, seen_ms);
+    digest.ordering(whole);
+    let mut rows = TransactionRows::new();
+    let mut activity = BTreeMap::new();
+    for (position, (transaction, receipt)) in block.transactions.iter().zip(receipts).enumerate() {
+        if transaction.hash != receipt.transaction_hash {
+            return Err(nonsense(format!("the receipt of {} stands beside {}", receipt.transaction_hash, transaction.hash)));
+        }
+        let place = Place::new(number, position as u64);
+        let author = authors.get(position).copied();
+        digest.transaction(place, transaction, receipt, author, &mut rows, &mut activity)?;
+    }
+    if Place::too_many(digest.moved.len()) {
+        return Err(nonsense("it moves more tokens than this database has places for".into()));
+    }
+    digest.tokens(&mut activity);
+    let mut active = Rows::new("activity", &["address", "place", "roles"]);
+    for ((address, place), roles) in activity {
+        active.push([address.into(), Place(place).into(), roles.into()]);
+    }
+    digest.rows.extend([rows.transactions, rows.logs, active]);
+    Ok(digest)
+}
+
+struct TransactionRows {
+    transactions: Rows,
+    logs: Rows,
+}
+
+impl TransactionRows {
+    fn new() -> Self {
+        let logs = &["place", "transaction_place", "address", "topics", "event", "data"];
+        Self { transactions: Rows::new("transactions", TRANSACTIONS), logs: Rows::new("logs", logs) }
+    }
+}
+
+/// By account and place of a transaction.
+type Activity = BTreeMap<(Address, i64), u64>;
+
+impl Digest {
+    fn block(&mut self, whole: &WholeBlock, seen_ms: Option<u64>) {
+        let WholeBlock { block, ordering, .. } = whole;
+        let ordering = ordering.as_ref();
+        let mut rows = Rows::new("blocks", BLOCKS);
+        rows.push([
+            self.number.into(),
+            block.hash.into(),
+            block.parent_hash.into(),
+            self.time_ms.into(),
+            seen_ms.into(),
+            self.leader.into(),
+            block.miner.into(),
+            ordering.map(|ordering| ordering.first_commit).into(),
+            ordering.map(|ordering| ordering.last_commit).into(),
+            self.transactions.into(),
+            self.skipped.into(),
+            self.gas_used.into(),
+            block.gas_limit.to::<u64>().into(),
+            wei(block.base_fee_per_gas).into(),
+            block.size.to::<u64>().into(),
+            block.state_root.into(),
+            block.transactions_root.into(),
+            block.receipts_root.into(),
+            block.mix_hash.into(),
+            block.extra_data.clone().into(),
+        ]);
+        self.rows.push(rows);
+    }
+
+    fn ordering(&mut self, whole: &WholeBlock) {
+        let Some(ordering) = &whole.ordering else { return };
+        let mut batches = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
+        let mut position = 0;
+        for batch in &ordering.batches {
+            batches.push([
+                self.number.into(),
+                position.into(),
+                batch.author.into(),
+                batch.digest.into(),
+                batch.first.into(),
+                batch.count.into(),
+            ]);
+            position += batch.count;
+            self.by_author.entry(batch.author).or_default().0 += 1;
+        }
+        let mut skipped = Rows::new("skipped", &["block", "position", "hash", "reason"]);
+        for one in &ordering.skipped {
+            skipped.push([self.number.into(), one.position.into(), one.hash.into(), one.reason.clone().into()]);
+        }
+        self.rows.extend([batches, skipped]);
+    }
+
+    fn transaction(
+        &mut self,
+        place: Place,
+        transaction: &Transaction,
+        receipt: &Receipt,
+        author: Option<u64>,
+        rows: &mut TransactionRows,
+        activity: &mut Activity,
+    ) -> Result<(), Nonsense> {
+        let succeeded = receipt.status.to::<u64>() == 1;
+        let created = receipt.contract_address.filter(|_| transaction.to.is_none() && succeeded);
+        self.failed += u64::from(!succeeded);
+        self.has_calls |= transaction.to.is_none() || !transaction.input.is_empty() || receipt.gas_used.to::<u64>() > 21_000;
+        if let Some(author) = author {
+            self.by_author.entry(author).or_default().1 += 1;
+        }
+        let mut had_part = |account: Address, role: u64| *activity.entry((account, place.0)).or_default() |= role;
+        had_part(transaction.from, role::SENDER);
+        *self.accounts.entry(transaction.from).or_default() += 1;
+        if let Some(to) = transaction.to {
+            had_part(to, role::RECIPIENT);
+            *self.accounts.entry(to).or_default() += u64::from(to != transaction.from);
+        }
+        if let Some(created) = created {
+            had_part(created, role::CREATED);
+            *self.accounts.entry(created).or_default() += 1;
+            self.created.push((created, transaction.from, place));
+        }
+        rows.transactions.push([
+            place.into(),
+            transaction.hash.into(),
+            transaction.from.into(),
+            transaction.to.into(),
+            created.into(),
+            transaction.kind.to::<u64>().into(),
+            transaction.nonce.to::<u64>().into(),
+            transaction.value.into(),
+            transaction.input.clone().into(),
+            transaction.gas.to::<u64>().into(),
+            receipt.gas_used.to::<u64>().into(),
+            wei(receipt.effective_gas_price).into(),
+            transaction.max_fee_per_gas.map(wei).into(),
+            transaction.max_priority_fee_per_gas.map(wei).into(),
+            succeeded.into(),
+            author.into(),
+            (receipt.logs.len() as u64).into(),
+            self.time_ms.into(),
+        ]);
+        for log in &receipt.logs {
+            if log.topics.len() > 4 {
+                return Err(Nonsense { number: self.number, problem: format!("a log of {} topics", log.topics.len()) });
+            }
+            had_part(log.address, role::LOGGED);
+            self.loggers.insert(log.address);
+            rows.logs.push([
+                Place::new(self.number, rows.logs.len() as u64).into(),
+                place.into(),
+                log.address.into(),
+                log.topics.concat().into(),
+                log.topics.first().copied().into(),
+                log.data.clone().into(),
+            ]);
+            self.moved.extend(events::read(log).into_iter().map(|moved| (place, moved)));
+        }
+        Ok(())
+    }
+
+    /// Rows of token movements, which a place within the block names.
+    fn tokens(&mut self, activity: &mut Activity) {
+        let columns = &["place", "transaction_place", "token", "sender", "recipient", "token_id", "amount", "time_ms"];
+        let mut transfers = Rows::new("transfers", columns);
+        let mut sides = Rows::new("transfer_sides", &["address", "place"]);
+        for (transaction, moved) in &self.moved {
+            let Moved::Transfer { token, from, to, id, amount, .. } = moved else { continue };
+            let place = Place::new(self.number, transfers.len() as u64);
+            transfers.push([
+                place.into(),
+                (*transaction).into(),
+                (*token).into(),
+                (*from).into(),
+                (*to).into(),
+                id.map(B256::from).into(),
+                (*amount).into(),
+                self.time_ms.into(),
+            ]);
+            for side in BTreeSet::from([*from, *to]).into_iter().filter(|side| !side.is_zero()) {
+                sides.push([side.into(), place.into()]);
+                *activity.entry((side, transaction.0)).or_default() |= role::MOVED;
+                self.accounts.entry(side).or_default();
+            }
+        }
+        self.rows.extend([transfers, sides]);
+    }
+}
+
+/// Which validator's batch carried each executed transaction. Positions count over all batches; those that were skipped fall out.
+fn authors(whole: &WholeBlock) -> Vec<u64> {
+    let Some(ordering) = &whole.ordering else { return Vec::new() };
+    let skipped: BTreeSet<u64> = ordering.skipped.iter().map(|skipped| skipped.position).collect();
+    let most = whole.block.transactions.len() + skipped.len();
+    let ordered = ordering.batches.iter().flat_map(|batch| (0..batch.count).map(|_| batch.author));
+    // One more than there may be is enough to see that it does not fit.
+    (0u64..).zip(ordered).take(most + 1).filter(|(position, _)| !skipped.contains(position)).map(|(_, author)| author).collect()
+}
+
+/// Prices of gas are far below 2^63 wei; what is above is shown as that.
+fn wei(price: U256) -> u64 {
+    int(price.saturating_to::<u64>()) as u64
+}

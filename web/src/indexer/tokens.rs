@@ -1,0 +1,105 @@
+//! What tokens call themselves: answers of strangers' contracts.
+
+use crate::node::{Node, NodeError};
+use alloy_primitives::{Address, Bytes, U256};
+
+/// The most characters of a name or a symbol that are kept.
+const MOST_NAME: usize = 64;
+const MOST_SYMBOL: usize = 24;
+
+/// Tokens asked about in one request.
+const AT_ONCE: usize = 32;
+
+/// A token's own words, cut to size. Empty where it says nothing that can be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name {
+    /// `name()`.
+    pub name: String,
+    /// `symbol()`.
+    pub symbol: String,
+    /// `decimals()`; 0 where there is no such thing.
+    pub decimals: u64,
+}
+
+/// `name()`, `symbol()` and `decimals()`.
+const QUESTIONS: [[u8; 4]; 3] = [[0x06, 0xfd, 0xde, 0x03], [0x95, 0xd8, 0x9b, 0x41], [0x31, 0x3c, 0xe5, 0x67]];
+
+/// Asks tokens for their names.
+pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<Name>, NodeError> {
+    let mut names = Vec::with_capacity(tokens.len());
+    for tokens in tokens.chunks(AT_ONCE) {
+        let calls = tokens.iter().flat_map(|token| QUESTIONS.map(|question| (*token, Bytes::from(question))));
+        let answers = node.calls(calls.collect()).await?;
+        for answers in answers.chunks(QUESTIONS.len()) {
+            let answer = |at: usize| answers.get(at).and_then(Option::as_ref).map_or(&[][..], |answer| answer);
+            let name = text(answer(0), MOST_NAME);
+            names.push(Name { name, symbol: text(answer(1), MOST_SYMBOL), decimals: decimals(answer(2)) });
+        }
+    }
+    Ok(names)
+}
+
+/// A `string`, or a `bytes32` as old contracts answer. Characters that only move others around go.
+fn text(answer: &[u8], most: usize) -> String {
+    let word = |at: usize| answer.get(at..at + 32).map(U256::from_be_slice);
+    let string = || -> Option<&[u8]> {
+        let offset: usize = word(0)?.try_into().ok().filter(|offset| *offset < answer.len())?;
+        let length: usize = word(offset)?.try_into().ok().filter(|length| *length <= answer.len())?;
+        answer.get(offset + 32..offset + 32 + length)
+    };
+    let bytes = match answer.len() {
+        32 => answer.split(|byte| *byte == 0).next().unwrap_or_default(),
+        _ => string().unwrap_or_default(),
+    };
+    // Enough for as many characters as are kept, and a character that was cut in two is no more than one.
+    let bytes = &bytes[..bytes.len().min(4 * most)];
+    clean(&String::from_utf8_lossy(bytes)).chars().take(most).collect()
+}
+
+/// Text of a stranger as it may stand in a line of ours: no control characters, and none that turn the direction of others.
+pub fn clean(text: &str) -> String {
+    let turns = |character: char| matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    text.chars().filter(|character| !character.is_control() && !turns(*character)).collect::<String>().trim().to_owned()
+}
+
+fn decimals(answer: &[u8]) -> u64 {
+    let number = answer.get(..32).map(U256::from_be_slice).unwrap_or_default();
+    number.try_into().ok().filter(|decimals| *decimals <= 77).unwrap_or(0)
+}
+
+/// A name as search compares it.
+pub fn key(name: &str) -> Vec<u8> {
+    name.to_lowercase().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &[u8]) -> Vec<u8> {
+        let mut answer = [U256::from(32), U256::from(text.len())].map(|word| word.to_be_bytes::<32>()).concat();
+        answer.extend_from_slice(text);
+        answer.resize(answer.len().next_multiple_of(32), 0);
+        answer
+    }
+
+    #[test]
+    fn names_are_read_in_both_ways() {
+        assert_eq!(text(&string("Gold".as_bytes()), 64), "Gold");
+        let mut old = [0; 32];
+        old[..3].copy_from_slice(b"GLD");
+        assert_eq!(text(&old, 64), "GLD");
+    }
+
+    #[test]
+    fn what_strangers_say_is_cut_and_cleaned() {
+        assert_eq!(text(&string(&vec![b'x'; 1 << 20]), 24), "x".repeat(24));
+        assert_eq!(text(&string("a\u{202e}b\u{0}c\nd".as_bytes()), 64), "abcd");
+        assert_eq!(text(&string(&[b'a', 0xff, 0xfe]), 64), "a\u{fffd}\u{fffd}");
+        assert_eq!(text(&[0xff; 64], 64), "");
+        assert_eq!(text(&[0xff; 63], 64), "");
+        assert_eq!(text(&[], 64), "");
+        assert_eq!(decimals(&[0xff; 32]), 0);
+        assert_eq!(decimals(&U256::from(18).to_be_bytes::<32>()), 18);
+    }
+}

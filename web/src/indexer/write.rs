@@ -1,0 +1,414 @@
+//! Writes digested blocks: each group of blocks in one transaction together with how far the chain is known, so that a block is there
+//! whole or not at all, whenever the process ends.
+
+use super::{
+    contracts::{self, Code},
+    digest::{DAY_MS, Digest},
+    events::{Moved, Standard},
+    ledger::{Ledger, Sums, touched},
+    tokens::{self, Name},
+};
+use crate::database::{DatabaseError, Place, Read, Rows, Value, amount, int, sql};
+use alloy_primitives::{Address, B256, U256};
+use sqlx::{AnyConnection, Connection};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The newest block in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+}
+
+/// What the node was asked about a group of blocks beside the blocks.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Tokens that were not known.
+    pub tokens: BTreeMap<Address, Name>,
+    /// Contracts that were not known, and what is at their addresses now.
+    pub contracts: BTreeMap<Address, Code>,
+}
+
+/// What has to be asked before a group can be written.
+#[derive(Debug, Default)]
+pub struct Unknown {
+    /// Tokens without a row.
+    pub tokens: Vec<Address>,
+    /// Contracts without a row.
+    pub contracts: Vec<Address>,
+}
+
+/// The newest block that is written.
+pub async fn tip(connection: &mut AnyConnection) -> Result<Option<Tip>, DatabaseError> {
+    let row = sql("SELECT number, hash FROM blocks ORDER BY number DESC LIMIT 1").fetch_optional(connection).await?;
+    row.map(|row| Ok(Tip { number: row.number("number")?, hash: row.hash("hash")? })).transpose()
+}
+
+/// The hash of a block that is written.
+pub async fn hash_of(connection: &mut AnyConnection, number: u64) -> Result<Option<B256>, DatabaseError> {
+    let row = sql("SELECT hash FROM blocks WHERE number = $1").bind(int(number)).fetch_optional(connection).await?;
+    row.map(|row| row.hash("hash")).transpose()
+}
+
+/// A value of `meta`.
+pub async fn remembered(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
+    let row = sql("SELECT value FROM meta WHERE key = $1").bind(key.to_owned()).fetch_optional(connection).await?;
+    row.map(|row| row.text("value")).transpose()
+}
+
+/// Sets a value of `meta`.
+pub async fn remember(connection: &mut AnyConnection, key: &'static str, value: String) -> Result<(), DatabaseError> {
+    let text = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    sql(text).bind(key.to_owned()).bind(value).execute(connection).await?;
+    Ok(())
+}
+
+/// Tokens and contracts of these blocks that have no row yet.
+pub async fn unknown(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Unknown, DatabaseError> {
+    let mut tokens = BTreeSet::new();
+    let mut contracts = BTreeSet::new();
+    for digest in digests {
+        tokens.extend(digest.moved.iter().filter_map(|(_, moved)| match moved {
+            Moved::Transfer { token, .. } => Some(*token),
+            Moved::Approval { .. } => None,
+        }));
+        contracts.extend(&digest.loggers);
+        contracts.extend(digest.created.iter().map(|(address, ..)| *address));
+    }
+    let mut unknown = Unknown::default();
+    for token in tokens {
+        let row = sql("SELECT 1 FROM tokens WHERE address = $1").bind(token.to_vec()).fetch_optional(&mut *connection).await?;
+        unknown.tokens.extend(row.is_none().then_some(token));
+    }
+    for contract in contracts {
+        let row = sql("SELECT 1 FROM contracts WHERE address = $1").bind(contract.to_vec());
+        unknown.contracts.extend(row.fetch_optional(&mut *connection).await?.is_none().then_some(contract));
+    }
+    Ok(unknown)
+}
+
+/// Writes a group of blocks that follow the tip.
+pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: &Asked) -> Result<(), DatabaseError> {
+    let mut transaction = connection.begin().await?;
+    let ledger = books(&mut transaction, &digests).await?;
+    write_tokens(&mut transaction, &digests, &ledger, asked).await?;
+    write_contracts(&mut transaction, &digests, asked).await?;
+    let new_accounts = write_accounts(&mut transaction, &digests).await?;
+    write_days(&mut transaction, &digests, &new_accounts).await?;
+    write_approvals(&mut transaction, &digests).await?;
+    let mut tables: BTreeMap<&'static str, Rows> = BTreeMap::new();
+    for rows in digests.into_iter().flat_map(|digest| digest.rows) {
+        match tables.get_mut(rows.table()) {
+            Some(all) => all.append(rows),
+            None => _ = tables.insert(rows.table(), rows),
+        }
+    }
+    for rows in tables.into_values() {
+        rows.write(&mut transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Balances and sums before these blocks, and these blocks booked on them.
+async fn books(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
+    let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
+    let mut ledger = Ledger::default();
+    let keys = touched(moved());
+    let tokens: BTreeSet<Address> = keys.iter().map(|(token, ..)| *token).collect();
+    for (token, holder, id) in keys {
+        let text = "SELECT amount FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";
+        let row =
+            sql(text).bind(token.to_vec()).bind(holder.to_vec()).bind(id_bytes(id)).fetch_optional(&mut *connection).await?;
+        if let Some(row) = row {
+            ledger.load((token, holder, id), row.amount("amount")?);
+        }
+    }
+    for token in tokens {
+        let text = "SELECT standard, supply, holders, transfers, consistent FROM tokens WHERE address = $1";
+        if let Some(row) = sql(text).bind(token.to_vec()).fetch_optional(&mut *connection).await? {
+            let standard = match row.number("standard")? {
+                721 => Standard::Erc721,
+                1155 => Standard::Erc1155,
+                _ => Standard::Erc20,
+            };
+            let sums = Sums {
+                standard,
+                supply: row.amount("supply")?,
+                holders: row.number("holders")?,
+                transfers: row.number("transfers")?,
+                consistent: row.number("consistent")? == 1,
+            };
+            ledger.load_sums(token, sums);
+        }
+    }
+    moved().for_each(|moved| ledger.apply(moved));
+    Ok(ledger)
+}
+
+fn id_bytes(id: Option<U256>) -> Vec<u8> {
+    id.map(amount).unwrap_or_default()
+}
+
+async fn write_tokens(
+    connection: &mut AnyConnection,
+    digests: &[Digest],
+    ledger: &Ledger,
+    asked: &Asked,
+) -> Result<(), DatabaseError> {
+    let columns = &["token", "holder", "token_id", "amount"];
+    let conflict = "(token, holder, token_id) DO UPDATE SET amount = excluded.amount";
+    let mut balances = Rows::or("balances", columns, conflict);
+    for ((token, holder, id), amount) in ledger.changes() {
+        if amount.is_zero() {
+            let text = "DELETE FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";
+            sql(text).bind(token.to_vec()).bind(holder.to_vec()).bind(id_bytes(id)).execute(&mut *connection).await?;
+        } else {
+            balances.push([token.into(), holder.into(), id_bytes(id).into(), amount.into()]);
+        }
+    }
+    balances.write(connection).await?;
+
+    let mut first_seen = BTreeMap::new();
+    let mut by_day: BTreeMap<(Address, u64), u64> = BTreeMap::new();
+    for digest in digests {
+        for (_, moved) in &digest.moved {
+            let Moved::Transfer { token, .. } = moved else { continue };
+            first_seen.entry(*token).or_insert(digest.number);
+            *by_day.entry((*token, digest.time_ms / DAY_MS)).or_default() += 1;
+        }
+    }
+    let columns = &[
+        "address",
+        "standard",
+        "name",
+        "symbol",
+        "name_key",
+        "symbol_key",
+        "decimals",
+        "supply",
+        "holders",
+        "transfers",
+        "first_block",
+        "consistent",
+    ];
+    let conflict = "(address) DO UPDATE SET supply = excluded.supply, holders = excluded.holders, transfers = excluded.transfers, \
+                    consistent = excluded.consistent";
+    let mut rows = Rows::or("tokens", columns, conflict);
+    for (token, sums) in ledger.sums() {
+        // A row that is there keeps its name.
+        let name = asked.tokens.get(token).cloned().unwrap_or_default();
+        rows.push([
+            (*token).into(),
+            sums.standard.number().into(),
+            name.name.clone().into(),
+            name.symbol.clone().into(),
+            tokens::key(&name.name).into(),
+            tokens::key(&name.symbol).into(),
+            name.decimals.into(),
+            sums.supply.into(),
+            sums.holders.into(),
+            sums.transfers.into(),
+            first_seen.get(token).copied().unwrap_or_default().into(),
+            sums.consistent.into(),
+        ]);
+    }
+    rows.write(connection).await?;
+
+    let conflict = "(token, day) DO UPDATE SET transfers = token_days.transfers + excluded.transfers, supply = excluded.supply";
+    let mut days = Rows::or("token_days", &["token", "day", "transfers", "supply"], conflict);
+    for ((token, day), transfers) in by_day {
+        let supply = ledger.sums().get(&token).map_or(U256::ZERO, |sums| sums.supply);
+        days.push([token.into(), day.into(), transfers.into(), supply.into()]);
+    }
+    days.write(connection).await
+}
+
+async fn write_contracts(connection: &mut AnyConnection, digests: &[Digest], asked: &Asked) -> Result<(), DatabaseError> {
+    let made: BTreeMap<_, _> =
+        digests.iter().flat_map(|digest| &digest.created).map(|(address, by, place)| (*address, (*by, *place))).collect();
+    for (address, code) in &asked.contracts {
+        let (creator, place) = made.get(address).copied().unzip();
+        write_contract(connection, *address, creator, place, code).await?;
+    }
+    Ok(())
+}
+
+/// Writes what is known of a contract, unless it is known already.
+pub async fn write_contract(
+    connection: &mut AnyConnection,
+    address: Address,
+    creator: Option<Address>,
+    place: Option<Place>,
+    code: &Code,
+) -> Result<(), DatabaseError> {
+    let columns = &["address", "creator", "transaction_place", "code_hash", "code_bytes", "abi", "abi_source", "facts"];
+    let mut rows = Rows::or("contracts", columns, "(address) DO NOTHING");
+    let source = if code.abi.is_empty() { "" } else { "module" };
+    let facts = serde_json::to_string(&code.facts).unwrap_or_default();
+    rows.push([
+        address.into(),
+        creator.into(),
+        place.into(),
+        code.hash.into(),
+        code.bytes.into(),
+        code.abi.clone().into(),
+        source.to_owned().into(),
+        facts.into(),
+    ]);
+    rows.write(connection).await?;
+    write_names(connection, &code.abi).await
+}
+
+/// Remembers what an interface calls its functions and events.
+pub async fn write_names(connection: &mut AnyConnection, abi: &str) -> Result<(), DatabaseError> {
+    let mut rows = Rows::or("selectors", &["selector", "signature", "name_key"], "DO NOTHING");
+    for (selector, signature, name) in contracts::parse_abi(abi).iter().flat_map(contracts::names) {
+        rows.push([selector.into(), signature.into(), tokens::key(&name).into()]);
+    }
+    rows.write(connection).await
+}
+
+/// Adds to accounts, and says how many of each block's were never seen before.
+async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Vec<u64>, DatabaseError> {
+    let mut sums: BTreeMap<Address, (usize, u64)> = BTreeMap::new();
+    for (at, digest) in digests.iter().enumerate() {
+        for (address, transactions) in &digest.accounts {
+            sums.entry(*address).or_insert((at, 0)).1 += transactions;
+        }
+    }
+    let mut new = vec![0; digests.len()];
+    let conflict = "(address) DO UPDATE SET transactions = accounts.transactions + excluded.transactions";
+    let mut rows = Rows::or("accounts", &["address", "first_block", "transactions"], conflict);
+    for (address, (at, transactions)) in sums {
+        let row =
+            sql("SELECT 1 FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(&mut *connection).await?;
+        new[at] += u64::from(row.is_none());
+        rows.push([address.into(), digests[at].number.into(), transactions.into()]);
+    }
+    rows.write(connection).await?;
+    Ok(new)
+}
+
+async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_accounts: &[u64]) -> Result<(), DatabaseError> {
+    let conflict = "(day) DO UPDATE SET blocks = days.blocks + excluded.blocks, transactions = days.transactions + excluded.transactions, \
+                    failed = days.failed + excluded.failed, skipped = days.skipped + excluded.skipped, gas_used = days.gas_used + \
+                    excluded.gas_used, transfers = days.transfers + excluded.transfers, contracts = days.contracts + excluded.contracts, \
+                    new_accounts = days.new_accounts + excluded.new_accounts";
+    let columns = &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];
+    let mut days: BTreeMap<u64, [u64; 8]> = BTreeMap::new();
+    let mut validators: BTreeMap<(u64, u64), [u64; 3]> = BTreeMap::new();
+    for (digest, new_accounts) in digests.iter().zip(new_accounts) {
+        let day = digest.time_ms / DAY_MS;
+        let transfers = digest.moved.iter().filter(|(_, moved)| matches!(moved, Moved::Transfer { .. })).count();
+        let counts = [
+            1,
+            digest.transactions,
+            digest.failed,
+            digest.skipped,
+            digest.gas_used,
+            transfers as u64,
+            digest.created.len() as u64,
+            *new_accounts,
+        ];
+        days.entry(day).or_default().iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        if let Some(leader) = digest.leader {
+            validators.entry((leader, day)).or_default()[0] += 1;
+        }
+        for (author, (batches, transactions)) in &digest.by_author {
+            let record = validators.entry((*author, day)).or_default();
+            record[1] += batches;
+            record[2] += transactions;
+        }
+    }
+    let mut rows = Rows::or("days", columns, conflict);
+    for (day, [blocks, transactions, failed, skipped, gas_used, transfers, contracts, new_accounts]) in days {
+        let counts = [day, blocks, transactions, failed, skipped, gas_used, transfers, contracts, new_accounts];
+        rows.push(counts.map(Value::from));
+    }
+    rows.write(connection).await?;
+    let mut rows = validator_rows();
+    for ((validator, day), [led, batches, transactions]) in validators {
+        rows.push([validator, day, led, batches, transactions, 0, 0].map(Value::from));
+    }
+    rows.write(connection).await
+}
+
+/// Rows that add to validators' records.
+pub fn validator_rows() -> Rows {
+    let conflict = "(validator, day) DO UPDATE SET led = validator_days.led + excluded.led, batches = validator_days.batches + \
+                    excluded.batches, transactions = validator_days.transactions + excluded.transactions, signed = validator_days.signed + \
+                    excluded.signed, missed = validator_days.missed + excluded.missed";
+    Rows::or("validator_days", &["validator", "day", "led", "batches", "transactions", "signed", "missed"], conflict)
+}
+
+/// The newest allowance of each kind. One of a single id ends when the id moves.
+async fn write_approvals(connection: &mut AnyConnection, digests: &[Digest]) -> Result<(), DatabaseError> {
+    let mut of_all = BTreeMap::new();
+    let mut of_one = BTreeMap::new();
+    for (place, moved) in digests.iter().flat_map(|digest| &digest.moved) {
+        match *moved {
+            Moved::Transfer { token, standard: Standard::Erc721, from, id: Some(id), .. } => {
+                of_one.insert((from, token, id), None);
+            }
+            Moved::Transfer { .. } => {}
+            Moved::Approval { token, owner, spender, id: None, amount } => {
+                of_all.insert((owner, token, spender), (amount, *place));
+            }
+            Moved::Approval { token, owner, spender, id: Some(id), .. } => {
+                of_one.insert((owner, token, id), (!spender.is_zero()).then_some((spender, *place)));
+            }
+        }
+    }
+    let columns = &["owner", "token", "spender", "token_id", "amount", "place"];
+    let conflict = "(owner, token, spender, token_id) DO UPDATE SET amount = excluded.amount, place = excluded.place";
+    let mut rows = Rows::or("approvals", columns, conflict);
+    for ((owner, token, spender), (amount, place)) in of_all {
+        rows.push([owner.into(), token.into(), spender.into(), id_bytes(None).into(), amount.into(), place.into()]);
+    }
+    for ((owner, token, id), granted) in of_one {
+        let text = "DELETE FROM approvals WHERE owner = $1 AND token = $2 AND token_id = $3";
+        sql(text).bind(owner.to_vec()).bind(token.to_vec()).bind(amount(id)).execute(&mut *connection).await?;
+        if let Some((spender, place)) = granted {
+            rows.push([owner.into(), token.into(), spender.into(), amount(id).into(), U256::ONE.into(), place.into()]);
+        }
+    }
+    rows.write(connection).await
+}
+
+/// Forgets every block and what came of them; what the database is stays.
+pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> {
+    let mut transaction = connection.begin().await?;
+    for table in TABLES {
+        sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(&mut *transaction).await?;
+    }
+    sql("DELETE FROM meta WHERE key IN ('traced', 'certified')").execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// All tables that blocks fill.
+const TABLES: [&str; 20] = [
+    "blocks",
+    "batches",
+    "skipped",
+    "transactions",
+    "activity",
+    "accounts",
+    "logs",
+    "calls",
+    "call_sides",
+    "tokens",
+    "transfers",
+    "transfer_sides",
+    "balances",
+    "approvals",
+    "contracts",
+    "selectors",
+    "certificates",
+    "validator_days",
+    "days",
+    "token_days",
+];

@@ -1,0 +1,378 @@
+//! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
+
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use corniche_api::{Certificate, Dag, DagRange, Heads, Ordering, Statistics, TransactionReport, Validators};
+use corniche_client::{Client, ClientError, Request};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+
+/// Requests to the node that wait for an answer at once; what is above waits its turn.
+const MOST_AT_ONCE: usize = 16;
+
+/// A page does not wait for a node longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A node's RPC, for tasks: each request waits on a thread of its own kind.
+#[derive(Clone, Debug)]
+pub struct Node {
+    client: Client,
+    turns: Arc<Semaphore>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The client's reason.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A thread that asked is gone.
+    #[error("a request ended without an answer")]
+    Lost,
+}
+
+impl NodeError {
+    /// The node took the request and said no: asking again will not help, and the connection is fine.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Client(ClientError::Refused { .. } | ClientError::Reverted { .. }))
+    }
+}
+
+/// A block with its transactions, as `eth_getBlockByNumber` answers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Block {
+    /// Blocks before it.
+    pub number: U64,
+    /// Of its header.
+    pub hash: B256,
+    /// The block before.
+    pub parent_hash: B256,
+    /// Seconds since 1970.
+    pub timestamp: U64,
+    /// Whose fee address stands in the header.
+    pub miner: Address,
+    /// Of all transactions.
+    pub gas_used: U64,
+    /// The most they may use.
+    pub gas_limit: U64,
+    /// Wei per gas.
+    #[serde(default)]
+    pub base_fee_per_gas: U256,
+    /// In RLP.
+    #[serde(default)]
+    pub size: U64,
+    /// Of the state that it leaves.
+    pub state_root: B256,
+    /// Of its transactions.
+    pub transactions_root: B256,
+    /// Of their receipts.
+    pub receipts_root: B256,
+    /// What contracts read as randomness.
+    pub mix_hash: B256,
+    /// keccak-256 of the ordering record.
+    pub extra_data: Bytes,
+    /// In order.
+    pub transactions: Vec<Transaction>,
+}
+
+/// A transaction of a block.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Transaction {
+    /// Of its bytes.
+    pub hash: B256,
+    /// Who signed it.
+    pub from: Address,
+    /// `None` for a creation.
+    pub to: Option<Address>,
+    /// How many the sender had sent before.
+    pub nonce: U64,
+    /// Wei that come with it.
+    pub value: U256,
+    /// What the contract is given.
+    pub input: Bytes,
+    /// Gas limit.
+    pub gas: U64,
+    /// 0, 1 or 2.
+    #[serde(rename = "type", default)]
+    pub kind: U64,
+    /// Wei per gas at most.
+    #[serde(default)]
+    pub max_fee_per_gas: Option<U256>,
+    /// Of that for the batch's author, at most.
+    #[serde(default)]
+    pub max_priority_fee_per_gas: Option<U256>,
+}
+
+/// What became of a transaction.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// Which.
+    pub transaction_hash: B256,
+    /// 1, or 0 for what was reverted.
+    pub status: U64,
+    /// By this transaction alone.
+    pub gas_used: U64,
+    /// Wei per gas that were paid.
+    pub effective_gas_price: U256,
+    /// The contract that it made.
+    #[serde(default)]
+    pub contract_address: Option<Address>,
+    /// In order.
+    pub logs: Vec<Log>,
+}
+
+/// A log of a receipt.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Log {
+    /// The contract that wrote it.
+    pub address: Address,
+    /// Four at most; the first one names the event.
+    pub topics: Vec<B256>,
+    /// The rest of its values.
+    pub data: Bytes,
+}
+
+/// All that the indexer reads of a block.
+#[derive(Clone, Debug)]
+pub struct WholeBlock {
+    /// Header and transactions.
+    pub block: Block,
+    /// One for each transaction.
+    pub receipts: Vec<Receipt>,
+    /// `None` for the genesis block.
+    pub ordering: Option<Ordering>,
+}
+
+/// A frame of the `callTracer`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallFrame {
+    /// CALL, DELEGATECALL, STATICCALL, CREATE, CREATE2.
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    /// Who called.
+    #[serde(default)]
+    pub from: Address,
+    /// Who was called or made.
+    #[serde(default)]
+    pub to: Option<Address>,
+    /// Wei that came with it.
+    #[serde(default)]
+    pub value: Option<U256>,
+    /// What it might use.
+    #[serde(default)]
+    pub gas: U64,
+    /// What it used, calls inside included.
+    #[serde(default)]
+    pub gas_used: U64,
+    /// What it was given.
+    #[serde(default)]
+    pub input: Bytes,
+    /// What it answered.
+    #[serde(default)]
+    pub output: Bytes,
+    /// Why it failed.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// In words of Solidity's `Error(string)`.
+    #[serde(default)]
+    pub revert_reason: Option<String>,
+    /// What it called.
+    #[serde(default)]
+    pub calls: Vec<CallFrame>,
+}
+
+/// A transaction of a traced block.
+#[derive(Clone, Debug, Deserialize)]
+pub struct TracedTransaction {
+    /// Its outermost call; `None` when it could not be traced.
+    #[serde(default)]
+    pub result: Option<CallFrame>,
+}
+
+impl Node {
+    /// The node at this URL. Nothing is asked before the first request.
+    pub fn new(url: &str) -> Self {
+        Self { client: Client::with_timeout(url, PATIENCE), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+
+    /// As it was given.
+    pub fn url(&self) -> &str {
+        self.client.transport().url()
+    }
+
+    /// One request, on a thread that may wait.
+    async fn with<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Client) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| NodeError::Lost)?;
+        let client = self.client.clone();
+        let answer = tokio::task::spawn_blocking(move || {
+            let answer = ask(&client);
+            drop(turn);
+            answer
+        });
+        Ok(answer.await.map_err(|_| NodeError::Lost)??)
+    }
+
+    /// Any method.
+    pub async fn ask<T: DeserializeOwned + Send + 'static>(&self, method: &'static str, params: Value) -> Result<T, NodeError> {
+        self.with(move |client| client.transport().request(method, params)).await
+    }
+
+    /// Several requests at once, each answered or refused on its own.
+    pub async fn ask_all<T: DeserializeOwned + Send + 'static>(
+        &self,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Result<T, ClientError>>, NodeError> {
+        self.with(move |client| client.transport().batch(&requests)).await
+    }
+
+    /// The newest executed block and the newest certified one.
+    pub async fn heads(&self) -> Result<Heads, NodeError> {
+        self.with(Client::heads).await
+    }
+
+    /// The committee.
+    pub async fn validators(&self) -> Result<Validators, NodeError> {
+        self.with(Client::validators).await
+    }
+
+    /// What the node's execution did since it started.
+    pub async fn statistics(&self) -> Result<Statistics, NodeError> {
+        self.with(Client::statistics).await
+    }
+
+    /// What its ordering did in these rounds.
+    pub async fn dag(&self, range: DagRange) -> Result<Dag, NodeError> {
+        self.with(move |client| client.dag(range)).await
+    }
+
+    /// The chain's id and the hash of its first block: which chain this is.
+    pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
+        #[derive(Deserialize)]
+        struct Named {
+            hash: B256,
+        }
+        let chain_id = self.with(Client::chain_id).await?;
+        let genesis: Named = self.ask("eth_getBlockByNumber", json!(["0x0", false])).await?;
+        Ok((chain_id, genesis.hash))
+    }
+
+    /// Whether it is a chain for development, which may go back.
+    pub async fn is_development(&self) -> Result<bool, NodeError> {
+        let modules: Value = self.ask("rpc_modules", json!([])).await?;
+        Ok(modules.get("evm").is_some())
+    }
+
+    /// Whether it serves traces.
+    pub async fn has_traces(&self) -> Result<bool, NodeError> {
+        let modules: Value = self.ask("rpc_modules", json!([])).await?;
+        Ok(modules.get("debug").is_some())
+    }
+
+    /// Blocks from `first` on, as many as there are of `count`.
+    pub async fn whole_blocks(&self, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
+        self.with(move |client| {
+            let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
+            let answers: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
+            let mut answers = answers.into_iter();
+            let mut blocks = Vec::new();
+            while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
+                let (block, receipts, ordering) = (decode(&*block?)?, decode(&*receipts?)?, decode(&*ordering?)?);
+                let (Some(block), Some(receipts)) = (block, receipts) else { break };
+                blocks.push(WholeBlock { block, receipts, ordering });
+            }
+            Ok(blocks)
+        })
+        .await
+    }
+
+    /// A block's hash, if there is such a block.
+    pub async fn block_hash(&self, number: u64) -> Result<Option<B256>, NodeError> {
+        #[derive(Deserialize)]
+        struct Named {
+            hash: B256,
+        }
+        let block: Option<Named> = self.ask("eth_getBlockByNumber", json!([quantity(number), false])).await?;
+        Ok(block.map(|block| block.hash))
+    }
+
+    /// The certificate of a block, which may be a later one's.
+    pub async fn certificate(&self, number: u64) -> Result<Option<Certificate>, NodeError> {
+        self.ask("corniche_getCertificate", json!([quantity(number)])).await
+    }
+
+    /// The calls of a block's transactions. Refused where the node serves none or holds the state no more.
+    pub async fn trace_block(&self, number: u64) -> Result<Vec<TracedTransaction>, NodeError> {
+        self.ask("debug_traceBlockByNumber", json!([quantity(number), {"tracer": "callTracer"}])).await
+    }
+
+    /// The calls of a transaction.
+    pub async fn trace(&self, hash: B256) -> Result<CallFrame, NodeError> {
+        self.ask("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}])).await
+    }
+
+    /// Where a transaction stands.
+    pub async fn status(&self, hash: B256) -> Result<Option<TransactionReport>, NodeError> {
+        self.with(move |client| client.transaction_status(hash)).await
+    }
+
+    /// What an account owns, its next nonce and its code, now.
+    pub async fn account(&self, address: Address) -> Result<(U256, u64, Bytes), NodeError> {
+        let ask = |method| Request { method, params: json!([address, "latest"]) };
+        let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
+        let answers: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().unwrap_or_else(|| Err(nonsense("batch", "an answer is missing")));
+        let (balance, nonce, code) = (next()?, next()?, next()?);
+        let nonce: U64 = decode(&nonce)?;
+        Ok((decode(&balance)?, nonce.to(), decode(&code)?))
+    }
+
+    /// What contracts return, now. `None` for a call that failed.
+    pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
+        let request = |(to, input): &(Address, Bytes)| Request {
+            method: "eth_call",
+            params: json!([{"to": to, "input": input}, "latest"]),
+        };
+        let requests: Vec<_> = calls.iter().map(request).collect();
+        let answers = self.ask_all(requests).await?;
+        Ok(answers.into_iter().map(Result::ok).collect())
+    }
+
+    /// The code of several accounts, now.
+    pub async fn codes(&self, addresses: Vec<Address>) -> Result<Vec<Bytes>, NodeError> {
+        let request = |address: &Address| Request { method: "eth_getCode", params: json!([address, "latest"]) };
+        let requests: Vec<_> = addresses.iter().map(request).collect();
+        let answers: Vec<Result<Bytes, _>> = self.ask_all(requests).await?;
+        Ok(answers.into_iter().collect::<Result<_, _>>()?)
+    }
+}
+
+fn requests(number: u64) -> [Request; 3] {
+    let number = quantity(number);
+    [
+        Request { method: "eth_getBlockByNumber", params: json!([number, true]) },
+        Request { method: "eth_getBlockReceipts", params: json!([number]) },
+        Request { method: "corniche_getOrdering", params: json!([number]) },
+    ]
+}
+
+/// A number as RPC takes it.
+pub fn quantity(number: u64) -> String {
+    format!("{number:#x}")
+}
+
+fn decode<T: DeserializeOwned>(answer: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(answer.get()).map_err(|error| nonsense("batch", &error.to_string()))
+}
+
+fn nonsense(method: &str, problem: &str) -> ClientError {
+    ClientError::Nonsense { method: method.into(), problem: problem.into() }
+}

@@ -1,0 +1,31 @@
+//! Pages for people. Each is a function from what the database and the node know to HTML, readable without a script; `app.js` makes them
+//! live. Text of the chain is escaped by the templates, which know no other way.
+
+pub mod account;
+pub mod blocks;
+pub mod failure;
+pub mod home;
+pub mod layout;
+pub mod parts;
+pub mod transactions;
+
+pub use failure::Failure;
+
+use axum::response::{IntoResponse, Response};
+use maud::Markup;
+
+/// Rows of a list.
+pub const ROWS: i64 = 25;
+
+/// What a page's function answers.
+pub type Page = Result<Html, Failure>;
+
+/// A whole page.
+#[derive(Debug)]
+pub struct Html(pub Markup);
+
+impl IntoResponse for Html {
+    fn into_response(self) -> Response {
+        ([("content-type", "text/html; charset=utf-8")], self.0.into_string()).into_response()
+    }
+}

@@ -1,0 +1,188 @@
+//! Blocks: the list, and one block with how it was ordered and who signed it.
+
+use super::{Failure, Page, ROWS, layout, parts, transactions};
+use crate::{
+    database::{Place, Read, sql},
+    format, links,
+    site::Site,
+    words::{block as words, status},
+};
+use alloy_primitives::B256;
+use axum::extract::{Path, Query, State};
+use corniche_types::SignerBitmap;
+use maud::{Markup, html};
+use serde::Deserialize;
+use sqlx::any::AnyRow;
+use std::sync::Arc;
+
+/// Where a list begins.
+#[derive(Debug, Deserialize)]
+pub struct Before {
+    /// Places below this one.
+    pub before: Option<i64>,
+}
+
+/// `/blocks`
+pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
+    let before = from.before.map(Place).unwrap_or(Place::END);
+    let rows = newest(&site, before.block(), ROWS).await?;
+    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten();
+    let last = last.map(|row| row.number("number")).transpose()?.map(Place::first);
+    let body = html! {
+        h1 { (crate::words::nav::BLOCKS) }
+        (table(&site, &rows)?)
+        (parts::older(links::BLOCKS, last, from.before.is_none()))
+    };
+    Ok(layout::page(&site, crate::words::nav::BLOCKS, body))
+}
+
+/// Blocks below a number, newest first.
+pub async fn newest(site: &Site, below: u64, most: i64) -> Result<Vec<AnyRow>, Failure> {
+    let text = "SELECT number, hash, time_ms, leader, transactions, gas_used, gas_limit, seen_ms, certified_ms FROM blocks WHERE number < $1 \
+                ORDER BY number DESC LIMIT $2";
+    Ok(sql(text).bind(crate::database::int(below)).bind(most).fetch_all(site.database.readers()).await?)
+}
+
+/// A table of blocks.
+pub fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    let certified = site.certified();
+    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let number = row.number("number")?;
+        let word = if number <= certified { status::CERTIFIED } else { status::EXECUTED };
+        Ok(vec![
+            parts::block(number),
+            parts::time(row.number("time_ms")?),
+            html! { (format::number(row.number("transactions")?)) },
+            html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
+            row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
+            parts::status(word),
+        ])
+    };
+    let columns = [words::TITLE, words::TIME, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS];
+    Ok(parts::table(crate::words::nav::BLOCKS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+}
+
+/// `/block/{number or hash}`
+pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Query(from): Query<Before>) -> Page {
+    let readers = site.database.readers();
+    let row = match (block.parse::<i64>(), block.parse::<B256>()) {
+        (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(number).fetch_optional(readers).await?,
+        (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
+        _ => {
+            return Err(Failure::BadRequest(
+                "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.".into(),
+            ));
+        }
+    };
+    let indexed = site.now().indexed.map_or(0, |(number, _)| number);
+    let Some(row) = row else {
+        let known = format!("There is no block {block:.80} here. The newest one is {}.", format::number(indexed));
+        return Err(Failure::NotFound(known));
+    };
+    let number = row.number("number")?;
+    let title = format!("{} {}", words::TITLE, format::number(number));
+    let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
+    let rows = transactions::of_block(&site, number, after).await?;
+    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
+    let here = links::block(number);
+    let body = html! {
+        h1 { (title) }
+        nav .pages aria-label=(words::TITLE) {
+            @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
+            @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
+        }
+        section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
+        section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
+        section { h2 { (words::CERTIFICATE) } (certificate(&site, number).await?) }
+        section #transactions {
+            h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
+            (transactions::table(&site, &rows).await?)
+            (parts::older(&here, last, from.before.is_none()))
+        }
+    };
+    Ok(layout::page(&site, &title, body))
+}
+
+fn overview(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
+    let number = row.number("number")?;
+    let word = if number <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+    let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
+    let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
+    Ok(parts::facts(&[
+        (words::HASH, parts::block_hash(row.hash("hash")?)),
+        (words::PARENT, parts::block_hash(row.hash("parent")?)),
+        (words::TIME, parts::time(row.number("time_ms")?)),
+        (
+            words::STATUS,
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " after its order" } },
+        ),
+        (words::GAS, html! { (format::number(used)) " of " (format::number(limit)) ", " (format::percent(used, limit)) }),
+        (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),
+        (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
+        (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
+        (words::RANDOMNESS, parts::hash(row.hash("randomness")?)),
+        (words::FEE_ADDRESS, parts::account(row.address("fee_address")?)),
+    ]))
+}
+
+async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
+    let number = row.number("number")?;
+    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (words::GENESIS) } }) };
+    let readers = site.database.readers();
+    let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT 200";
+    let batches = sql(text).bind(number as i64).fetch_all(readers).await?;
+    let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT 200";
+    let skipped = sql(text).bind(number as i64).fetch_all(readers).await?;
+    let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let (first, count) = (row.number("first")?, row.number("count")?);
+        Ok(vec![
+            parts::validator(row.number("author")?),
+            parts::hash_in_short(row.hash("digest")?),
+            html! { (format::number(count)) " from " (format::number(first)) },
+        ])
+    };
+    let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        Ok(vec![parts::transaction(row.hash("hash")?), html! { (row.text("reason")?) }])
+    };
+    let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
+    let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
+    let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
+    Ok(html! {
+        p .note { (words::ORDERING_NOTE) }
+        (parts::facts(&[
+            (words::LEADER, parts::validator(leader)),
+            (words::COMMITS, html! { (format::number(commits.0)) " to " (format::number(commits.1)) }),
+            (words::RECORD, parts::bytes(&row.bytes("extra")?)),
+        ]))
+        h3 { (words::BATCHES) }
+        (parts::table(words::BATCHES, &[words::AUTHOR, words::DIGEST, words::RANGE], batches))
+        @if !skipped.is_empty() {
+            h3 { (words::SKIPPED) }
+            p .note { (words::SKIPPED_NOTE) }
+            (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
+        }
+    })
+}
+
+async fn certificate(site: &Site, number: u64) -> Result<Markup, Failure> {
+    let text = "SELECT height, signers, signature FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
+    let Some(row) = sql(text).bind(number as i64).fetch_optional(site.database.readers()).await? else {
+        return Ok(html! { p .note { (words::NO_CERTIFICATE) } });
+    };
+    let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
+    let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
+    let signed = |index: u64| signers.iter().any(|signer| u64::from(signer.0) == index);
+    let some = |wanted: bool| {
+        let who: Vec<_> = (0..committee as u64).filter(|index| signed(*index) == wanted).collect();
+        html! { @if who.is_empty() { "–" } @for index in who { (parts::validator(index)) " " } }
+    };
+    Ok(html! {
+        p .note { (words::CERTIFICATE_NOTE) }
+        (parts::facts(&[
+            (words::COVERS, parts::block(row.number("height")?)),
+            (words::SIGNERS, some(true)),
+            (words::MISSED, some(false)),
+            (words::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
+        ]))
+    })
+}

@@ -1,0 +1,57 @@
+//! Why there is no page: what was tried, and what to try next.
+
+use super::{Html, layout};
+use crate::{database::DatabaseError, node::NodeError, words::failure as words};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use maud::html;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is no such thing; the text says what was looked for and where.
+    NotFound(String),
+    /// The address of the page cannot be read; the text says why.
+    BadRequest(String),
+    /// Our own fault, which only the log is told in full.
+    Broken(String),
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let (status, title, text, hint) = match self {
+            Self::NotFound(text) => (StatusCode::NOT_FOUND, words::NOT_FOUND, text, words::NOT_FOUND_HINT),
+            Self::BadRequest(text) => (StatusCode::BAD_REQUEST, words::BAD_REQUEST, text, words::NOT_FOUND_HINT),
+            Self::Broken(error) => {
+                tracing::error!(%error, "a page failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, words::BROKEN, String::new(), words::BROKEN_HINT)
+            }
+        };
+        let body = html! {
+            h1 { (title) }
+            @if !text.is_empty() { p { (text) } }
+            p { (hint) }
+        };
+        (status, Html(layout::bare(title, body))).into_response()
+    }
+}

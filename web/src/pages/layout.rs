@@ -1,0 +1,100 @@
+//! What stands around every page.
+
+use crate::{
+    format, links,
+    site::Site,
+    state::Snapshot,
+    words::{self, failure, nav},
+};
+use maud::{DOCTYPE, Markup, html};
+
+const PAGES: [(&str, &str); 8] = [
+    (links::BLOCKS, nav::BLOCKS),
+    (links::TRANSACTIONS, nav::TRANSACTIONS),
+    (links::TOKENS, nav::TOKENS),
+    (links::VALIDATORS, nav::VALIDATORS),
+    (links::DAG, nav::DAG),
+    (links::STATISTICS, nav::STATISTICS),
+    (links::NETWORK, nav::NETWORK),
+    (links::API, nav::API),
+];
+
+/// A page of the explorer.
+pub fn page(site: &Site, title: &str, body: Markup) -> super::Html {
+    super::Html(frame(title, Some(&site.standing.now()), body))
+}
+
+/// A page that needs nothing of the chain.
+pub fn bare(title: &str, body: Markup) -> Markup {
+    frame(title, None, body)
+}
+
+fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · " (words::EXPLORER) }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href=(links::STYLE);
+                script src=(links::SCRIPT) defer {}
+            }
+            body data-currency=[standing.map(|standing| &standing.currency)] {
+                a .skip href="#content" { (nav::SKIP) }
+                header {
+                    a .brand href=(links::HOME) { (words::NAME) }
+                    nav aria-label=(words::EXPLORER) {
+                        @for (link, name) in PAGES { a href=(link) { (name) } }
+                    }
+                    form .search role="search" action=(links::SEARCH) {
+                        label .hidden for="q" { (nav::SEARCH) }
+                        input #q type="search" name="q" placeholder=(nav::SEARCH_HINT) autocomplete="off" spellcheck="false" maxlength="200";
+                        button { (nav::SEARCH) }
+                    }
+                    // Only a script can do this, so only a script shows it.
+                    div .tools hidden {
+                        label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { "gwei" } option value="0" { "wei" } } }
+                        button #theme type="button" { (nav::THEME) }
+                    }
+                }
+                @if let Some(standing) = standing { (banner(standing)) }
+                main #content tabindex="-1" { (body) }
+                footer {
+                    @if let Some(standing) = standing { (about(standing)) }
+                }
+            }
+        }
+    }
+}
+
+fn currency(standing: Option<&Snapshot>) -> &str {
+    standing.map_or("CRN", |standing| &standing.currency)
+}
+
+/// What a reader should know before believing the page.
+fn banner(standing: &Snapshot) -> Markup {
+    let head = standing.heads.as_ref().map(|heads| heads.executed.number);
+    let indexed = standing.indexed.map(|(number, _)| number);
+    html! {
+        @if let Some(halt) = &standing.halt {
+            p .banner role="alert" { strong { (failure::HALTED) } " " (halt.to_string()) }
+        } @else if let Some(why) = &standing.waits {
+            p .banner role="status" title=(why) { (failure::WAITS) }
+        } @else if let (Some(head), Some(indexed)) = (head, indexed) {
+            @if head > indexed + 50 {
+                p .banner role="status" { (failure::BEHIND) " " (format::number(indexed)) " / " (format::number(head)) }
+            }
+        }
+    }
+}
+
+fn about(standing: &Snapshot) -> Markup {
+    html! {
+        @if let Some(chain_id) = standing.chain_id { span { "chain id " (chain_id) } }
+        @if let Some(committee) = &standing.committee { span { (committee.engine) ", " (committee.validators.len()) " validators, quorum " (committee.quorum) } }
+        @if let Some((number, _)) = standing.indexed { span { "block " span data-live="block" { (format::number(number)) } } }
+    }
+}

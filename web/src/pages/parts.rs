@@ -1,0 +1,175 @@
+//! The small things that pages are made of, each named for what it shows.
+
+use crate::{
+    database::Place,
+    format, links,
+    words::{list, status},
+};
+use alloy_primitives::{Address, B256, U256};
+use maud::{Markup, html};
+
+/// A value that lights up wherever else it stands on the page, and can be copied.
+fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
+    html! {
+        span .value data-value=(text) {
+            @match link {
+                Some(link) => a href=(link) title=(text) { code { (shown) } },
+                None => code title=(text) { (shown) },
+            }
+            button .copy type="button" data-copy=(text) aria-label={ (list::COPY) " " (text) } hidden { "⧉" }
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    match text.len() {
+        0..=18 => text.to_owned(),
+        length => format!("{}…{}", &text[..8], &text[length - 6..]),
+    }
+}
+
+/// An account, in short.
+pub fn account(address: Address) -> Markup {
+    let text = address.to_string();
+    value(&text, &short(&text), Some(links::account(address)))
+}
+
+/// An account, in full.
+pub fn account_in_full(address: Address) -> Markup {
+    let text = address.to_string();
+    value(&text, &text, Some(links::account(address)))
+}
+
+/// A transaction's hash, in short.
+pub fn transaction(hash: B256) -> Markup {
+    let text = hash.to_string();
+    value(&text, &short(&text), Some(links::transaction(hash)))
+}
+
+/// A block by its number.
+pub fn block(number: u64) -> Markup {
+    html! { a href=(links::block(number)) { (format::number(number)) } }
+}
+
+/// A block by its hash.
+pub fn block_hash(hash: B256) -> Markup {
+    let text = hash.to_string();
+    value(&text, &text, Some(links::block(hash)))
+}
+
+/// A hash that nothing here is named by.
+pub fn hash(hash: B256) -> Markup {
+    let text = hash.to_string();
+    value(&text, &text, None)
+}
+
+/// The same, in short.
+pub fn hash_in_short(hash: B256) -> Markup {
+    let text = hash.to_string();
+    value(&text, &short(&text), None)
+}
+
+/// Bytes, in a box that does not grow.
+pub fn bytes(bytes: &[u8]) -> Markup {
+    const MOST: usize = 16 << 10;
+    let text = format!("0x{}", hex::encode(&bytes[..bytes.len().min(MOST)]));
+    html! {
+        pre .bytes tabindex="0" { code { (text) } }
+        @if bytes.len() > MOST { p .note { "The first " (format::bytes(MOST as u64)) " of " (format::bytes(bytes.len() as u64)) "." } }
+    }
+}
+
+/// A validator by position in the committee.
+pub fn validator(index: u64) -> Markup {
+    html! { a href=(links::validator(index)) { "validator " (index) } }
+}
+
+/// A moment: exactly, and how long ago for those with a script.
+pub fn time(ms: u64) -> Markup {
+    html! { time datetime=(format::iso(ms)) data-ms=(ms) { (format::time(ms)) } }
+}
+
+/// An amount of the chain's currency; scripts switch the unit.
+pub fn coins(wei: U256, currency: &str) -> Markup {
+    html! { span .amount data-wei=(wei) { (format::amount(wei, format::COIN_DECIMALS)) " " (currency) } }
+}
+
+/// What a token calls itself; a stranger chose it.
+pub fn symbol(symbol: &str) -> Markup {
+    html! { span .symbol { @if symbol.is_empty() { "?" } @else { (symbol) } } }
+}
+
+/// An amount of a token.
+pub fn tokens(amount: U256, decimals: u64) -> Markup {
+    html! { span .amount { (format::amount(amount, decimals)) } }
+}
+
+/// What became of an executed transaction.
+pub fn result(succeeded: bool) -> Markup {
+    match succeeded {
+        true => html! { span .tag.good { (status::SUCCEEDED) } },
+        false => html! { span .tag.bad { (status::REVERTED) } },
+    }
+}
+
+/// One of the words of [`status`].
+pub fn status(word: &str) -> Markup {
+    html! { span .tag.{ "is-" (word) } { (word) } }
+}
+
+/// Names and values, one below the other.
+pub fn facts(rows: &[(&str, Markup)]) -> Markup {
+    html! { dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
+}
+
+/// A table that becomes a stack of cards on a phone: cells carry their column's name.
+pub fn table(caption: &str, columns: &[&str], rows: Vec<Vec<Markup>>) -> Markup {
+    html! {
+        @if rows.is_empty() {
+            p .note { (list::EMPTY) }
+        } @else {
+            table {
+                caption .hidden { (caption) }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { @for row in rows { tr { @for (column, cell) in columns.iter().zip(row) { td data-column=(column) { (cell) } } } } }
+            }
+        }
+    }
+}
+
+/// The way further down a list that ended at `last`; none when the list was not full.
+pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
+    html! {
+        nav .pages aria-label="Pages" {
+            @if !is_first { a href=(list) { (list::NEWEST) } }
+            @if let Some(last) = last { a rel="next" href=(links::before(list, last)) { (list::OLDER) } }
+        }
+    }
+}
+
+/// Bars of a chart, oldest first, drawn where no script is needed. `label` says what each is.
+pub fn bars(caption: &str, values: &[u64], label: impl Fn(usize) -> String) -> Markup {
+    const WIDTH: usize = 6;
+    const HEIGHT: u64 = 64;
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    html! {
+        figure {
+            figcaption { (caption) }
+            svg .chart viewBox={ "0 0 " (values.len().max(1) * WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (caption) ": at most " (format::number(most)) } {
+                @for (at, value) in values.iter().enumerate() {
+                    @let height = (value * HEIGHT).div_ceil(most);
+                    rect x=(at * WIDTH) y=(HEIGHT - height) width=(WIDTH - 1) height=(height) { title { (label(at)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Parts of a page that are pages of their own.
+pub fn tabs(parts: &[(String, &str)], here: &str) -> Markup {
+    html! {
+        nav .tabs aria-label="Parts" {
+            @for (link, name) in parts { a href=(link) aria-current=[(*name == here).then_some("page")] { (name) } }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Transactions: the list, and one with what it did.
+
+use super::{Failure, Page, ROWS, blocks::Before, layout, parts};
+use crate::{
+    abi::{self, Known},
+    database::{Place, Read, sql},
+    format, links,
+    node::CallFrame,
+    site::Site,
+    words::{nav, status, transaction as words},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use axum::extract::{Path, Query, State};
+use corniche_api::{TransactionReport, TransactionStatus};
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Most logs, transfers and calls that a page shows.
+const MOST: i64 = 200;
+
+/// `/txs`
+pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+                FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
+    let rows = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(site.database.readers()).await?;
+    let body = html! {
+        h1 { (nav::TRANSACTIONS) }
+        (table(&site, &rows).await?)
+        (parts::older(links::TRANSACTIONS, last(&rows)?, from.before.is_none()))
+    };
+    Ok(layout::page(&site, nav::TRANSACTIONS, body))
+}
+
+/// Where a full list ended.
+pub fn last(rows: &[AnyRow]) -> Result<Option<Place>, Failure> {
+    Ok((rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?)
+}
+
+/// Transactions of a block from a place on.
+pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+                FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
+    let from = from.0.max(Place::first(number).0);
+    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS).fetch_all(site.database.readers()).await?)
+}
+
+/// A table of transactions.
+pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let currency = site.now().currency;
+    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let place = row.place("place")?;
+        Ok(vec![
+            html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } },
+            html! { span .method { (method(row, &known)) } },
+            parts::block(place.block()),
+            parts::account(row.address("sender")?),
+            match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
+                (Some(to), _) => parts::account(to),
+                (None, Some(created)) => html! { (words::CREATION) " " (parts::account(created)) },
+                (None, None) => html! { (words::CREATION) },
+            },
+            parts::coins(row.amount("value")?, &currency),
+            parts::time(row.number("time_ms")?),
+        ])
+    };
+    let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
+    Ok(parts::table(nav::TRANSACTIONS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+}
+
+fn selector(row: &AnyRow) -> Option<[u8; 4]> {
+    row.bytes("input").ok()?.get(..4)?.try_into().ok()
+}
+
+/// What a transaction asks for, in a word.
+fn method(row: &AnyRow, known: &Known) -> String {
+    match (row.maybe_address("recipient"), selector(row)) {
+        (Ok(None), _) => words::CREATION.into(),
+        (_, Some(selector)) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
+        _ => words::TRANSFER.into(),
+    }
+}
+
+/// `/tx/{hash}`
+pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Page {
+    let Ok(hash) = hash.parse::<B256>() else {
+        return Err(Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()));
+    };
+    // The node may be away; then the page says what was written down.
+    let report = site.node.status(hash).await.ok().flatten();
+    let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
+    let title = format!("{} {hash:.10}…", words::TITLE);
+    let body = match row.fetch_optional(site.database.readers()).await? {
+        Some(row) => executed(&site, &row, report.as_ref()).await?,
+        None => match &report {
+            Some(report) => waiting(hash, report),
+            None => skipped(&site, hash).await?,
+        },
+    };
+    Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
+}
+
+/// In a pool, or gone from it.
+fn waiting(hash: B256, report: &TransactionReport) -> Markup {
+    let (word, note) = match &report.status {
+        TransactionStatus::Pending => {
+            (status::PENDING, html! { "It waits in the node's pool, or in a proposal that is not ordered yet." })
+        }
+        TransactionStatus::Ordered => {
+            (status::ORDERED, html! { "It has its place in the agreed order and is about to be executed." })
+        }
+        TransactionStatus::Executed { .. } => {
+            (status::EXECUTED, html! { "It is in a block that this explorer is about to read." })
+        }
+        TransactionStatus::Certified { .. } => {
+            (status::CERTIFIED, html! { "It is in a block that this explorer is about to read." })
+        }
+        TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (reason) }),
+        TransactionStatus::Replaced { by } => (status::REPLACED, html! { "by " (parts::transaction(*by)) }),
+    };
+    html! {
+        (parts::facts(&[
+            (words::HASH, parts::hash(hash)),
+            (words::STATUS, html! { (parts::status(word)) " " (note) }),
+        ]))
+        (timeline(Some(report), None, None))
+    }
+}
+
+/// Ordered once and never executed; or nothing at all.
+async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
+    let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
+    let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
+    let Some(row) = row else {
+        let indexed = site.now().indexed.map_or(0, |(number, _)| number);
+        let text = format!(
+            "There is no transaction {hash}: not in blocks up to {}, and not in the pool of the node that was asked.",
+            format::number(indexed)
+        );
+        return Err(Failure::NotFound(text));
+    };
+    Ok(parts::facts(&[
+        (words::HASH, parts::hash(hash)),
+        (words::STATUS, html! { (parts::status(status::DROPPED)) " ordered and not executed: " (row.text("reason")?) }),
+        (words::BLOCK, parts::block(row.number("block")?)),
+    ]))
+}
+
+async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>) -> Result<Markup, Failure> {
+    let place = row.place("place")?;
+    let hash = row.hash("hash")?;
+    let input = row.bytes("input")?;
+    let to = row.maybe_address("recipient")?;
+    let succeeded = row.int("succeeded")? == 1;
+    let readers = site.database.readers();
+    let logs = sql("SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2");
+    let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
+    let trace = match input.is_empty() && row.number("gas_used")? == 21_000 {
+        true => None,
+        false => site.node.trace(hash).await.ok(),
+    };
+    let mut contracts: BTreeSet<Address> = to.into_iter().collect();
+    for log in &logs {
+        contracts.insert(log.address("address")?);
+    }
+    if let Some(trace) = &trace {
+        contracts.extend(parties(trace));
+    }
+    let known = Known::contracts(&site.database, contracts).await?;
+    let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
+    let block = block.fetch_optional(readers).await?;
+    let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
+    let word = if place.block() <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+    let currency = site.now().currency;
+    let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
+    let fee = U256::from(gas_used) * U256::from(gas_price);
+    Ok(html! {
+        section {
+            (parts::facts(&[
+                (words::HASH, parts::hash(hash)),
+                (words::STATUS, html! { (parts::status(word)) }),
+                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (why(trace.as_ref(), &known)) } }),
+                (words::BLOCK, html! { (parts::block(place.block())) ", position " (place.position()) }),
+                (words::AGE, parts::time(row.number("time_ms")?)),
+                (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
+                (words::FROM, parts::account_in_full(row.address("sender")?)),
+                (words::TO, to.map_or(html! { (words::CREATION) }, parts::account_in_full)),
+                (words::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
+                (words::VALUE, parts::coins(row.amount("value")?, &currency)),
+                (words::FEE, parts::coins(fee, &currency)),
+                (words::GAS, html! {
+                    (format::number(gas_used)) " of " (format::number(row.number("gas_limit")?)) ", "
+                    (format::percent(gas_used, row.number("gas_limit")?))
+                }),
+                (words::GAS_PRICE, html! { (format::gwei(gas_price)) " gwei" }),
+                (words::NONCE, html! { (row.number("nonce")?) }),
+                (words::KIND, html! { (row.number("kind")?) }),
+            ]))
+        }
+        (timeline(report, Some(row.number("time_ms")?), seen("certified_ms")))
+        @if !input.is_empty() {
+            section {
+                h2 { (words::INPUT) }
+                @if let Some(call) = to.and_then(|to| known.call(to, &input)) { (decoded(&call)) }
+                details { summary { (words::RAW) ", " (format::bytes(input.len() as u64)) } (parts::bytes(&input)) }
+            }
+        }
+        (moved(site, place).await?)
+        @if !logs.is_empty() {
+            section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } }
+        }
+        @if let Some(trace) = &trace {
+            section #calls { h2 { (words::CALLS) } (tree(trace, &known)) }
+        }
+    })
+}
+
+/// Times on the way, as far as they are known.
+fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, certified: Option<u64>) -> Markup {
+    let received = report.and_then(|report| report.times.received_ms);
+    let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
+    let left = report.and_then(|report| report.times.left_ms);
+    let steps =
+        [(words::RECEIVED, received), (status::ORDERED, ordered), (status::CERTIFIED, certified), (status::DROPPED, left)];
+    let steps: Vec<_> = steps.into_iter().filter_map(|(word, at)| Some((word, at?))).collect();
+    html! {
+        @if !steps.is_empty() {
+            section {
+                h2 { (words::TIMELINE) }
+                ol .timeline {
+                    @for (at, (word, ms)) in steps.iter().enumerate() {
+                        li {
+                            (word) " " (parts::time(*ms))
+                            @if let Some((_, before)) = at.checked_sub(1).and_then(|before| steps.get(before)) {
+                                @if ms >= before { span .note { " + " (format::duration(ms - before)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A call or an event with its values.
+pub fn decoded(call: &abi::Decoded) -> Markup {
+    html! {
+        p .signature { code { (call.signature) } }
+        @if !call.values.is_empty() {
+            dl .values { @for (name, value) in &call.values { div { dt { (name) } dd { (value_of(value)) } } } }
+        }
+    }
+}
+
+fn value_of(value: &abi::Value) -> Markup {
+    match value {
+        abi::Value::Address(address) => parts::account_in_full(*address),
+        abi::Value::Text(text) => html! { span .data { (text) } },
+    }
+}
+
+/// One log.
+pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
+    let (address, topics, data) = (log.address("address")?, log.bytes("topics")?, log.bytes("data")?);
+    let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
+    Ok(html! {
+        article .log {
+            p { (parts::account(address)) " " @if let Some(name) = known.name(address) { (name) } }
+            @match known.event(address, &topics, &data) {
+                Some(event) => { (decoded(&event)) },
+                None => {
+                    ol .topics start="0" { @for topic in &topics { li { (parts::hash(*topic)) } } }
+                    (parts::bytes(&data))
+                },
+            }
+        }
+    })
+}
+
+/// Tokens that moved.
+async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
+    let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
+                m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
+    let rows = sql(text).bind(place.0).bind(MOST).fetch_all(site.database.readers()).await?;
+    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
+        Ok(vec![
+            parts::account(row.address("sender")?),
+            parts::account(row.address("recipient")?),
+            html! {
+                (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " "
+                a href=(links::token(row.address("token")?)) { (parts::symbol(&row.text("symbol")?)) }
+                @if let Some(id) = id { " #" (id) }
+            },
+        ])
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect::<Result<_, _>>()?;
+    Ok(html! {
+        @if !rows.is_empty() {
+            section #transfers { h2 { (words::TRANSFERS) } (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows)) }
+        }
+    })
+}
+
+/// Why it was undone, as far as the trace says.
+fn why(trace: Option<&CallFrame>, known: &Known) -> Markup {
+    let Some(trace) = trace else { return html! {} };
+    let error = trace.to.and_then(|to| known.error(to, &trace.output));
+    html! {
+        @if let Some(reason) = &trace.revert_reason { q { (abi::text(reason)) } }
+        @else if let Some(error) = error { (decoded(&error)) }
+        @else if let Some(error) = &trace.error { (abi::text(error)) }
+    }
+}
+
+/// Everybody in a trace, as far as a page shows it.
+fn parties(trace: &CallFrame) -> BTreeSet<Address> {
+    frames(trace).into_iter().filter_map(|(_, frame)| frame.to).collect()
+}
+
+/// The first frames of a trace with their depths, in the order in which they began.
+fn frames(trace: &CallFrame) -> Vec<(usize, &CallFrame)> {
+    let (mut frames, mut stack) = (Vec::new(), vec![(0, trace)]);
+    while let Some((depth, frame)) = stack.pop() {
+        if frames.len() == MOST as usize {
+            break;
+        }
+        frames.push((depth, frame));
+        stack.extend(frame.calls.iter().rev().map(|frame| (depth + 1, frame)));
+    }
+    frames
+}
+
+/// The calls as an indented list. How deep they go is a stranger's choice, so it is no nest of lists.
+fn tree(trace: &CallFrame, known: &Known) -> Markup {
+    html! {
+        ol .calls {
+            @for (depth, frame) in frames(trace) {
+                li .{ "depth-" (depth.min(12)) } data-depth=(depth) {
+                    span .kind { (abi::text(&frame.kind)) } " "
+                    @if let Some(to) = frame.to { (parts::account(to)) " " }
+                    @match frame.to.and_then(|to| known.call(to, &frame.input)) {
+                        Some(call) => code { (call.brief()) },
+                        None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
+                    }
+                    span .note { " " (format::number(frame.gas_used.to())) " gas" }
+                    @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Every address the explorer answers at, and what stands before all of them: rates, headers, a page for what went wrong.
+
+use crate::{
+    links,
+    pages::{self, Failure, Html, layout},
+    site::Site,
+    words::failure,
+};
+use axum::{
+    Router,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use maud::html;
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+mod assets;
+mod live;
+
+/// Nothing of anybody else's is loaded, framed, or run; forms go to ourselves.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 4] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "same-origin"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+];
+
+/// All of it.
+pub fn router(site: Arc<Site>) -> Router {
+    Router::new()
+        .route(links::HOME, get(pages::home::show))
+        .route(links::BLOCKS, get(pages::blocks::list))
+        .route("/block/{block}", get(pages::blocks::show))
+        .route(links::TRANSACTIONS, get(pages::transactions::list))
+        .route("/tx/{hash}", get(pages::transactions::show))
+        .route("/address/{address}", get(pages::account::show))
+        .route(links::LIVE, get(live::stream))
+        .route("/assets/{file}", get(assets::serve))
+        .fallback(nothing_here)
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
+        .with_state(site)
+}
+
+async fn nothing_here(request: Request) -> Failure {
+    Failure::NotFound(format!("There is no page at {}.", request.uri().path()))
+}
+
+/// Before and after every request.
+async fn guard(
+    State(site): State<Arc<Site>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_asset = request.uri().path().starts_with("/assets/");
+    let mut response = if !is_asset && !site.limits.take(from.ip(), Instant::now()) {
+        let body = html! { h1 { (failure::BUSY) } p { (failure::BUSY_HINT) } };
+        (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "2")], Html(layout::bare(failure::BUSY, body))).into_response()
+    } else if let Some(halt) = site.now().halt.filter(|_| !is_asset) {
+        let body = html! { h1 { (failure::HALTED) } p { (halt.to_string()) } };
+        (StatusCode::SERVICE_UNAVAILABLE, Html(layout::bare(failure::HALTED, body))).into_response()
+    } else {
+        next.run(request).await
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,37 @@
+//! What every page and every question of the API may use.
+
+use crate::{
+    database::Database,
+    limits::Limits,
+    live::Live,
+    node::Node,
+    state::{Snapshot, Standing},
+};
+use std::sync::Arc;
+
+/// Shared by all requests.
+#[derive(Debug)]
+pub struct Site {
+    /// What the indexer wrote.
+    pub database: Database,
+    /// For what changes too fast to be written down: balances, calls, what waits.
+    pub node: Node,
+    /// How the indexer stands.
+    pub standing: Arc<Standing>,
+    /// What pages are told as it happens.
+    pub live: Live,
+    /// Who asks too much.
+    pub limits: Limits,
+}
+
+impl Site {
+    /// How the indexer stands now.
+    pub fn now(&self) -> Snapshot {
+        self.standing.now()
+    }
+
+    /// The newest block that a certificate covers.
+    pub fn certified(&self) -> u64 {
+        self.now().heads.map_or(0, |heads| heads.certified.number)
+    }
+}

@@ -1,0 +1,106 @@
+//! How the explorer stands: what it follows, how far it is, and why it does not go on. The indexer writes it, every page reads it.
+
+use alloy_primitives::B256;
+use corniche_api::{Heads, Validators};
+use std::sync::{PoisonError, RwLock};
+
+/// Why the indexer ended for good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    /// The database was filled from another chain.
+    #[error(
+        "the database is of chain {known}, the node is on chain {found} (chain id and hash of the first block). A node that was wiped and \
+         began with another genesis is another chain: give the explorer an empty database, or the node that it had"
+    )]
+    AnotherChain {
+        /// Of the database.
+        known: String,
+        /// Of the node.
+        found: String,
+    },
+    /// The node has other blocks than the ones that are written, which this chain cannot have.
+    #[error(
+        "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not what \
+         the network agreed on. Compare the block with another node's, and give the explorer an empty database if its own is wrong"
+    )]
+    Contradiction {
+        /// The block.
+        number: u64,
+    },
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Standing(RwLock<Snapshot>);
+
+/// The standing at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Ticker of the chain's currency.
+    pub currency: String,
+    /// The chain's id, once the node was asked.
+    pub chain_id: Option<u64>,
+    /// The first block's hash.
+    pub genesis: Option<B256>,
+    /// A chain for development, which may go back.
+    pub development: bool,
+    /// Who orders and signs.
+    pub committee: Option<Validators>,
+    /// The node's newest blocks.
+    pub heads: Option<Heads>,
+    /// The newest block that is written, and its time in Unix milliseconds.
+    pub indexed: Option<(u64, u64)>,
+    /// Why the last turn failed, if it did.
+    pub waits: Option<String>,
+    /// Why there will be no other turn.
+    pub halt: Option<Halt>,
+}
+
+impl Standing {
+    /// Nothing is known but what the operator said.
+    pub fn new(currency: String) -> Self {
+        Self(RwLock::new(Snapshot { currency, ..Snapshot::default() }))
+    }
+
+    /// As it is now.
+    pub fn now(&self) -> Snapshot {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The node said who it is.
+    pub fn introduced(&self, chain_id: u64, genesis: B256, development: bool, committee: Validators) {
+        self.change(|now| {
+            (now.chain_id, now.genesis, now.development) = (Some(chain_id), Some(genesis), development);
+            now.committee = Some(committee);
+        });
+    }
+
+    /// The node said how far it is.
+    pub fn heads(&self, heads: &Heads) {
+        self.change(|now| now.heads = Some(heads.clone()));
+    }
+
+    /// A block is written.
+    pub fn indexed(&self, number: u64, time_ms: u64) {
+        self.change(|now| now.indexed = Some((number, time_ms)));
+    }
+
+    /// A turn went well.
+    pub fn works(&self) {
+        self.change(|now| now.waits = None);
+    }
+
+    /// A turn failed, and will be tried again.
+    pub fn waits(&self, why: String) {
+        self.change(|now| now.waits = Some(why));
+    }
+
+    /// There will be no other turn.
+    pub fn halt(&self, halt: Halt) {
+        self.change(|now| now.halt = Some(halt));
+    }
+}
