@@ -32,7 +32,7 @@ cleanup() {
 trap cleanup EXIT
 
 # up VALIDATORS: starts a network, leaves its description in $network.
-up() { network=$("$bin" testnet up --validators "$1" --engine "$engine" --dir "$directory/$1" --base-port 0 --json); }
+up() { network=$("$bin" testnet up --validators "$1" --engine "$engine" --dir "$directory/$1" --base-port 0 --no-explorer --json); }
 down() { "$bin" testnet down --dir "$directory/$1" >&2; }
 rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
 pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }

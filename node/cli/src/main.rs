@@ -5,6 +5,7 @@ mod bench;
 mod contract;
 mod engines;
 mod exit;
+mod explorer;
 mod genesis;
 mod keys;
 mod keystore;
@@ -41,6 +42,7 @@ enum Command {
     Bench(bench::Args),
     Contract(contract::Args),
     Dev(node::DevArgs),
+    Explorer(explorer::Args),
     Genesis(genesis::Args),
     Keys(keys::Args),
     Load(load::Args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Contract(args) => contract::run(args),
         Command::Dev(args) => node::run_dev(args),
+        Command::Explorer(args) => explorer::run(args),
         Command::Genesis(args) => genesis::run(args),
         Command::Keys(args) => keys::run(args),
         Command::Node(args) => node::run(args),

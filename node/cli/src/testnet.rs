@@ -6,6 +6,7 @@
 use crate::{
     engines,
     exit::{self, Exit, Failed},
+    explorer,
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
     node::{Faucet, Limits, NodeConfig, Serve},
@@ -18,8 +19,9 @@ use corniche_types::{B256, EngineConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
+    ffi::OsString,
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -83,6 +85,12 @@ struct Up {
     /// Namespaces of RPC methods that a new network's nodes serve, with commas between them, or "all"; without it what wallets need
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
+    /// Port of the explorer on 127.0.0.1; without it 4000, or a free one where that is taken
+    #[arg(long, value_name = "PORT")]
+    explorer_port: Option<u16>,
+    /// No explorer for a new network
+    #[arg(long, conflicts_with = "explorer_port")]
+    no_explorer: bool,
     /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
     #[arg(long, default_value_t = 8545)]
     base_port: u16,
@@ -97,16 +105,20 @@ struct Up {
 struct Testnet {
     chain_id: u64,
     nodes: Vec<Member>,
+    /// It follows the first node.
+    #[serde(default)]
+    explorer: Option<Member>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Member {
     name: String,
-    /// `validator` or `full`.
+    /// `validator`, `full` or `explorer`.
     role: String,
-    /// URL.
+    /// URL; the explorer's is that of its pages.
     rpc: String,
+    /// The explorer, which has none, names its data here.
     config: PathBuf,
     data_dir: PathBuf,
     log: PathBuf,
@@ -129,14 +141,20 @@ fn start(up: &Up) -> anyhow::Result<()> {
     let mut testnet = if dir.join("testnet.json").exists() { Testnet::load(&dir)? } else { make(&dir, up)? };
     let genesis = genesis::load(&dir.join("genesis.json"))?;
     engines::expect(&genesis, up.engine.as_deref(), &dir)?;
-    for member in &mut testnet.nodes {
-        if !member.is_running() {
-            member.pid = Some(member.spawn()?);
-        }
+    for member in testnet.nodes.iter_mut().filter(|member| !member.is_running()) {
+        member.pid = Some(member.spawn(&member.as_node())?);
+    }
+    if let (Some(explorer), Some(first)) =
+        (testnet.explorer.as_mut().filter(|member| !member.is_running()), testnet.nodes.first())
+    {
+        explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&first.rpc, &genesis.currency))?);
     }
     testnet.save(&dir)?;
     for member in &testnet.nodes {
-        member.wait_until_it_answers()?;
+        member.wait_until(|| member.ask().is_some())?;
+    }
+    if let Some(explorer) = &testnet.explorer {
+        explorer.wait_until(|| TcpStream::connect(explorer.address()).is_ok())?;
     }
     announce(&dir, &testnet, &genesis.engine.name, up.json);
     Ok(())
@@ -149,7 +167,10 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
             accounts.iter().map(|account| json!({"address": account.address, "key": account.secret})).collect();
         let nodes = &testnet.nodes;
         let chain_id = testnet.chain_id;
-        exit::result(json!({"chainId": chain_id, "engine": engine, "dir": dir, "nodes": nodes, "accounts": accounts}));
+        let explorer = testnet.explorer.as_ref().map(|explorer| &explorer.rpc);
+        exit::result(json!({
+            "chainId": chain_id, "engine": engine, "dir": dir, "nodes": nodes, "explorer": explorer, "accounts": accounts,
+        }));
         return;
     }
     let nodes = testnet.nodes.len();
@@ -157,8 +178,11 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     for member in &testnet.nodes {
         exit::result(format_args!("  {:<12} {}   {}", member.name, member.rpc, member.role));
     }
+    if let Some(explorer) = &testnet.explorer {
+        exit::result(format_args!("\nExplorer  {}", explorer.rpc));
+    }
     if let Some(first) = testnet.nodes.first() {
-        exit::result(format_args!("\nFaucet  POST {}/faucet  {{\"address\": \"0x…\"}}", first.rpc));
+        exit::result(format_args!("Faucet     POST {}/faucet  {{\"address\": \"0x…\"}}", first.rpc));
     }
     exit::result("\nFunded accounts (their keys are public: for development only)");
     for account in &accounts {
@@ -223,7 +247,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             index: Default::default(),
             state: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
-            serve: Serve { namespaces: up.namespaces.clone().unwrap_or_default(), ..Serve::default() },
+            serve: Serve { namespaces: namespaces(up, index)?, ..Serve::default() },
             limits: limits.clone(),
         };
         let config_path = folder.join("node.toml");
@@ -238,7 +262,37 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             pid: None,
         });
     }
-    Ok(Testnet { chain_id: network.genesis.chain_id, nodes })
+    let explorer = (!up.no_explorer).then(|| explorer_of(dir, up)).transpose()?;
+    Ok(Testnet { chain_id: network.genesis.chain_id, nodes, explorer })
+}
+
+/// The first node is the one that the explorer asks, also for calls inside transactions.
+fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
+    Ok(match &up.namespaces {
+        Some(namespaces) => namespaces.clone(),
+        None if index == 0 && !up.no_explorer => Namespaces::from_names(Namespaces::default().names().chain(["debug"]))?,
+        None => Namespaces::default(),
+    })
+}
+
+fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<Member> {
+    let folder = dir.join("explorer");
+    fs::create_dir_all(&folder)?;
+    let free = |port: u16| -> anyhow::Result<SocketAddr> { Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.local_addr()?) };
+    let usual = if up.base_port == 0 { 0 } else { explorer::PORT };
+    let address = match up.explorer_port {
+        Some(port) => free(port).with_context(|| format!("port {port} is taken; choose another --explorer-port"))?,
+        None => free(usual).or_else(|_| free(0))?,
+    };
+    Ok(Member {
+        name: "explorer".into(),
+        role: "explorer".into(),
+        rpc: format!("http://{address}"),
+        data_dir: folder.clone(),
+        log: dir.join("explorer.log"),
+        config: folder,
+        pid: None,
+    })
 }
 
 fn peer_address(key: &NetworkKey, port: u16) -> String {
@@ -278,11 +332,10 @@ impl Ports {
 
 fn stop(dir: &Path, wipe: bool) -> anyhow::Result<()> {
     let mut testnet = Testnet::load(dir)?;
-    for member in testnet.nodes.iter().filter(|member| member.is_running()) {
-        member.signal(libc::SIGTERM);
-    }
+    let members = || testnet.nodes.iter().chain(&testnet.explorer);
+    members().filter(|member| member.is_running()).for_each(|member| member.signal(libc::SIGTERM));
     let deadline = Instant::now() + PATIENCE;
-    for member in &mut testnet.nodes {
+    for member in testnet.nodes.iter_mut().chain(&mut testnet.explorer) {
         while member.is_running() {
             if Instant::now() >= deadline {
                 exit::note(format_args!("{} does not stop by itself and is killed", member.name));
@@ -327,6 +380,10 @@ fn status(dir: &Path, as_json: bool) -> anyhow::Result<()> {
         };
         exit::result(format_args!("{:<12} {}  {words}", member.name, member.rpc));
     }
+    if let Some(explorer) = &testnet.explorer {
+        let words = if explorer.is_running() { "runs" } else { "stopped" };
+        exit::result(format_args!("{:<12} {}  {words}", explorer.name, explorer.rpc));
+    }
     Ok(())
 }
 
@@ -350,14 +407,27 @@ struct Answer {
 }
 
 impl Member {
-    fn spawn(&self) -> anyhow::Result<u32> {
+    fn as_node(&self) -> Vec<OsString> {
+        ["node", "--config"]
+            .into_iter()
+            .map(Into::into)
+            .chain([self.config.clone().into(), "--data".into(), self.data_dir.clone().into()])
+            .collect()
+    }
+
+    fn as_explorer(&self, node: &str, currency: &str) -> Vec<OsString> {
+        let arguments = ["explorer", "--node", node, "--currency", currency, "--listen", self.address(), "--data"];
+        arguments.into_iter().map(Into::into).chain([self.config.clone().into()]).collect()
+    }
+
+    fn spawn(&self, arguments: &[OsString]) -> anyhow::Result<u32> {
         let log = fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
         let binary = std::env::current_exe().context("cannot find the corniche binary")?;
         let mut command = Command::new(binary);
-        command.arg("node").arg("--config").arg(&self.config).arg("--data").arg(&self.data_dir);
+        command.args(arguments);
         // A group of its own: an interrupt at the terminal that started the network does not stop it.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-        Ok(command.spawn().context("cannot start a node")?.id())
+        Ok(command.spawn().with_context(|| format!("cannot start {}", self.name))?.id())
     }
 
     /// Whether the process of the last start is still there and is ours.
@@ -390,9 +460,14 @@ impl Member {
         Some(Answer { height, finalized, peers })
     }
 
-    fn wait_until_it_answers(&self) -> anyhow::Result<()> {
+    /// Host and port.
+    fn address(&self) -> &str {
+        self.rpc.trim_start_matches("http://")
+    }
+
+    fn wait_until(&self, answers: impl Fn() -> bool) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while self.ask().is_none() {
+        while !answers() {
             if !self.is_running() {
                 let log = fs::read_to_string(&self.log).unwrap_or_default();
                 let last = log.lines().rev().take(5).collect::<Vec<_>>();

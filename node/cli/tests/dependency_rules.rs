@@ -27,10 +27,12 @@ enum Layer {
     Rim,
     /// Whole networks in virtual time: composes like a root, and touches no world.
     Simulated,
+    /// What people use that is no node: it knows the shared words and the way in, and nothing else of ours.
+    Users,
     /// The binary. It and the simulator alone name engines.
     Roots,
 }
-use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Whole, Words};
+use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -56,6 +58,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-rpc", "node/rpc", Rim),
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),
+    ("corniche-web", "web", Users),
     ("corniche", "node/cli", Roots),
 ];
 
@@ -80,7 +83,9 @@ const WORLD: &[&str] = &[
     "reqwest",
     "sled",
     "socket2",
+    "sqlx",
     "tokio",
+    "tokio-tungstenite",
     "tower",
     "tower-http",
     "ureq",
@@ -138,7 +143,7 @@ fn only_the_rim_touches_the_world() {
     let mut broken = Vec::new();
     for package in workspace() {
         let layer = layers.get(package.name.as_str());
-        if matches!(layer, Some(Rim | Roots) | None) {
+        if matches!(layer, Some(Rim | Users | Roots) | None) {
             continue;
         }
         for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
@@ -149,6 +154,21 @@ fn only_the_rim_touches_the_world() {
         }
     }
     assert!(broken.is_empty(), "only network, store, rpc and cli may:\n{}", broken.join("\n"));
+}
+
+/// The explorer sees a node as anybody does: through its RPC.
+#[test]
+fn the_explorer_knows_only_the_sdk() {
+    let folders: BTreeMap<_, _> = CRATES.iter().map(|&(name, folder, _)| (name, folder)).collect();
+    let is_user = |package: &Package| CRATES.iter().any(|&(name, _, layer)| name == package.name && layer == Users);
+    let users: Vec<_> = workspace().into_iter().filter(is_user).collect();
+    assert!(!users.is_empty());
+    for package in users {
+        for dependency in &package.dependencies {
+            let folder = folders.get(dependency.name.as_str());
+            assert!(folder.is_none_or(|folder| folder.starts_with("sdk/")), "{} imports {}", package.name, dependency.name);
+        }
+    }
 }
 
 /// Contracts are a workspace of their own. Of ours, what is compiled into a module may be `sdk/contract` and the words; tests run it in the
@@ -206,6 +226,7 @@ fn the_rules_refuse_what_they_should() {
         (Rim, Rim, false, false),
         (Kit, Deciders, true, false),
         (Simulated, Rim, false, false),
+        (Users, Rim, false, false),
         (Roots, Roots, false, false),
     ] {
         assert!(may_import(importer, imported, engine, dev).is_err(), "{importer:?} may not import {imported:?}");
@@ -231,6 +252,7 @@ fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -
         _ if imported >= importer => Err("arrows point down, and never sideways"),
         Whole if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         Rim if imported > Cores => Err("the rim may not know who decides"),
+        Users if imported > Cores => Err("what people use knows the sdk"),
         Simulated if imported == Rim => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),
     }

@@ -19,7 +19,7 @@ const geth = process.env.GETH;
 /** By name: the command that serves JSON-RPC on a port of this machine, in the mode in which a transaction is executed at once. */
 export const COMMANDS = {
   // With DATA, a directory that stays, it waits for the disk.
-  corniche: (port) => [corniche, 'dev', '--port', port, ...(process.env.DATA ? ['--data', process.env.DATA] : [])],
+  corniche: (port) => [corniche, 'dev', '--port', port, '--no-explorer', ...(process.env.DATA ? ['--data', process.env.DATA] : [])],
   anvil: (port) => [resolve('@foundry-rs/anvil-linux-amd64/bin/anvil'), '--port', port, '--silent'],
   hardhat: (port) => [process.execPath, resolve('hardhat/internal/cli/bootstrap'), 'node', '--port', port],
   // Its data lies in memory, as that of the others does.

@@ -33,14 +33,14 @@ export function underEveryEngine(name, options, run) {
 const PEERS_ABOVE = 1000;
 
 export class Network {
-  /** Starts a network and waits until every node answers. With `links`, what nodes say to each other can be cut. */
-  static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false }) {
+  /** Starts a network and waits until every node answers. With `links`, what nodes say to each other can be cut; with `explorer` there is one. */
+  static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
     const port = await freePorts(validators + fullNodes);
     const size = ['--validators', validators, '--full-nodes', fullNodes];
     const order = ['--engine', engine, ...parameters.flatMap((parameter) => ['--parameter', parameter])];
-    const flags = [...size, ...order, '--dir', directory, '--base-port', port, '--json'];
+    const flags = [...size, ...order, '--dir', directory, '--base-port', port, ...(explorer ? [] : ['--no-explorer']), '--json'];
     const { stdout } = await run(corniche, ['testnet', 'up', ...flags.map(String)]);
     const network = new Network(directory, JSON.parse(stdout));
     assert.equal(JSON.parse(stdout).engine, engine);
@@ -50,12 +50,12 @@ export class Network {
   }
 
   /** `corniche dev`: one process that serves every namespace, what clients are mostly written against. */
-  static async dev({ engine = 'mahi-mahi', flags = [] } = {}) {
+  static async dev({ engine = 'mahi-mahi', flags = [], explorer = false } = {}) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-dev-'));
     const log = join(directory, 'dev.log');
     const errors = openSync(log, 'a');
-    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json', ...flags], { stdio: ['ignore', 'pipe', errors] });
+    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json', ...(explorer ? [] : ['--no-explorer']), ...flags], { stdio: ['ignore', 'pipe', errors] });
     closeSync(errors);
     const lines = createInterface({ input: child.stdout });
     const { done, value: line } = await lines[Symbol.asyncIterator]().next();
@@ -79,6 +79,7 @@ export class Network {
       nativeCurrency: { name: 'Corniche', symbol: 'CRN', decimals: 18 },
       rpcUrls: { default: { http: [description.nodes[0].rpc] } },
     });
+    this.explorer = description.explorer;
     this.nodes = description.nodes.map((node) => new Node(node, this));
     this.keys = description.accounts.map(({ key }) => key);
     this.accounts = this.keys.map((key) => privateKeyToAccount(key));

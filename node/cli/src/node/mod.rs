@@ -19,6 +19,7 @@ mod testing;
 mod verify;
 
 pub use config::{Faucet, Limits, NodeConfig, Serve};
+pub use open::start_logging;
 
 use crate::{
     engines,
@@ -70,6 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         dev: false,
         temporary: false,
         version: None,
+        explorer: None,
         ready: Box::new(|_| {}),
     })
 }
@@ -98,6 +100,12 @@ pub struct DevArgs {
     /// What the node calls itself (`web3_clientVersion`): some tools for tests ask for a name they know
     #[arg(long, value_name = "TEXT")]
     client_version: Option<String>,
+    /// Port of the explorer on 127.0.0.1; 0 takes a free one. Without it 4000, or a free one where that is taken
+    #[arg(long, value_name = "PORT")]
+    explorer_port: Option<u16>,
+    /// No explorer
+    #[arg(long, conflicts_with = "explorer_port")]
+    no_explorer: bool,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -133,7 +141,10 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         limits: Limits { recent_states: u64::MAX, ..Limits::default() },
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
-    let ready = Box::new(move |rpc: std::net::SocketAddr| announce(json, chain_id, &engine, rpc));
+    let ready = Box::new(move |served: open::Served| announce(json, chain_id, &engine, served));
+    // Whoever wants a free port for one wants it for both.
+    let port = args.explorer_port.or((args.port == 0).then_some(0));
+    let explorer = (!args.no_explorer).then(|| open::ExplorerJob { port, data: place.join("explorer") });
     open::run(open::Job {
         config,
         genesis,
@@ -143,6 +154,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         dev: true,
         temporary: temporary.is_some(),
         version: args.client_version,
+        explorer,
         ready,
     })
 }
@@ -192,18 +204,22 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     Ok((network.genesis, keys))
 }
 
-fn announce(json: bool, chain_id: u64, engine: &str, rpc: std::net::SocketAddr) {
+fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, explorer }: open::Served) {
+    let explorer = explorer.map(|address| format!("http://{address}"));
     let accounts = genesis::dev_accounts();
     if json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| serde_json::json!({"address": account.address, "key": account.secret})).collect();
-        exit::result(
-            serde_json::json!({"chainId": chain_id, "engine": engine, "rpc": format!("http://{rpc}"), "accounts": accounts}),
-        );
+        exit::result(serde_json::json!({
+            "chainId": chain_id, "engine": engine, "rpc": format!("http://{rpc}"), "explorer": explorer, "accounts": accounts,
+        }));
         return;
     }
-    exit::result(format_args!("Corniche development chain on {engine}, chain id {chain_id}\n\n  http://{rpc}   ws://{rpc}\n"));
-    exit::result("Funded accounts (their keys are public: for development only)");
+    exit::result(format_args!("Corniche development chain on {engine}, chain id {chain_id}\n\n  http://{rpc}   ws://{rpc}"));
+    if let Some(explorer) = explorer {
+        exit::result(format_args!("  {explorer}   explorer"));
+    }
+    exit::result("\nFunded accounts (their keys are public: for development only)");
     for account in &accounts {
         exit::result(format_args!("  {}  {}", account.address, account.secret));
     }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     exit::{Exit, Failed},
+    explorer,
     keys::{self, NetworkKey, ValidatorKeys},
 };
 use anyhow::Context;
@@ -46,8 +47,24 @@ pub struct Job {
     pub temporary: bool,
     /// What the node calls itself, if not what it is.
     pub version: Option<String>,
-    /// Called once with the RPC address when the node serves.
-    pub ready: Box<dyn FnOnce(SocketAddr)>,
+    /// An explorer beside the node.
+    pub explorer: Option<ExplorerJob>,
+    /// Called once when the node serves.
+    pub ready: Box<dyn FnOnce(Served)>,
+}
+
+/// An explorer in the node's process.
+pub struct ExplorerJob {
+    /// On this machine; without one the usual one, or a free one where that is taken.
+    pub port: Option<u16>,
+    /// Its directory.
+    pub data: PathBuf,
+}
+
+/// Where a node is found.
+pub struct Served {
+    pub rpc: SocketAddr,
+    pub explorer: Option<SocketAddr>,
 }
 
 /// Runs a node until it is told to stop or halts.
@@ -65,14 +82,14 @@ pub fn run(job: Job) -> anyhow::Result<()> {
     result
 }
 
-fn start_logging() {
+pub fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORNICHE_LOG").unwrap_or_else(|_| "info,libp2p=warn".into());
     // A second node in the same process keeps the first one's logging.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
 }
 
 async fn serve(job: Job) -> anyhow::Result<()> {
-    let Job { config, genesis, keys, data, rebuild, dev, temporary, version, ready } = job;
+    let Job { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = job;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
@@ -121,7 +138,12 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
     let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
     tracing::info!(rpc = %server.address(), height = height.0, chain_id, %engine, "{role} is up");
-    ready(server.address());
+    let rpc = server.address();
+    let explorer = match explorer {
+        Some(job) => Some(start_explorer(job, rpc, &genesis.currency).await?),
+        None => None,
+    };
+    ready(Served { rpc, explorer });
 
     let halted = wait_for_the_end(&shared).await;
     server.stop().await;
@@ -160,6 +182,21 @@ fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
     if found > 0 {
         tracing::info!(found, pending, "users' transactions of the last run");
     }
+}
+
+/// Begins to answer at once, and ends with the process: all that it knows it can read again.
+async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
+    let explorer = match explorer::beside(rpc, job.port.unwrap_or(explorer::PORT), &job.data, currency).await {
+        Err(_) if job.port.is_none() => explorer::beside(rpc, 0, &job.data, currency).await?,
+        explorer => explorer?,
+    };
+    let address = explorer.address()?;
+    tokio::spawn(async move {
+        if let Err(error) = explorer.run(std::future::pending()).await {
+            tracing::error!(%error, "the explorer ended");
+        }
+    });
+    Ok(address)
 }
 
 async fn wait_for_the_end(shared: &Shared) -> Option<String> {

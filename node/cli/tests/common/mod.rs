@@ -32,7 +32,7 @@ impl Node {
 
     fn run(arguments: &[&str], stderr: Stdio) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_corniche"))
-            .args(["dev", "--port", "0", "--json"])
+            .args(["dev", "--port", "0", "--json", "--no-explorer"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(stderr)

@@ -1,0 +1,104 @@
+//! `corniche explorer`: the explorer as a process of its own, beside any node. `corniche dev` and `corniche testnet up` bring one.
+
+use crate::{exit, node::start_logging};
+use anyhow::Context;
+use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+/// Where an explorer is found unless somebody says otherwise.
+pub const PORT: u16 = 4000;
+
+/// The database within an explorer's directory.
+const FILE: &str = "explorer.sqlite";
+
+/// Show a chain to people: an explorer that follows a node
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// URL of the node's RPC. A validator also shows its DAG, and a node that serves the namespace `debug` the calls inside transactions
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545", env = "CORNICHE_RPC")]
+    node: String,
+    /// Directory for what was read of the chain. It can be deleted: it is read again
+    #[arg(long, value_name = "DIR", default_value = ".explorer")]
+    data: PathBuf,
+    /// A database elsewhere, in place of the directory: postgres://USER@HOST/NAME
+    #[arg(long, value_name = "URL", env = "CORNICHE_DATABASE", hide_env_values = true, conflicts_with = "data")]
+    database: Option<String>,
+    /// Where pages are served; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))]
+    listen: SocketAddr,
+    /// Ticker of the chain's currency
+    #[arg(long, value_name = "TEXT", default_value = "CRN")]
+    currency: String,
+    /// Rounds of the DAG that are kept; 0: none
+    #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
+    dag_rounds: u64,
+    /// Do not ask for calls inside transactions, for which the node runs blocks again
+    #[arg(long)]
+    no_calls: bool,
+    /// First line as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `corniche explorer` until it is told to stop.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    start_logging();
+    let database = match &args.database {
+        Some(url) => url.clone(),
+        None => in_directory(&args.data)?,
+    };
+    let config = Config {
+        node: args.node,
+        database,
+        listen: args.listen,
+        currency: args.currency,
+        keep: Keep { dag_rounds: args.dag_rounds, calls: !args.no_calls },
+        rate: Rate::default(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        let explorer = Explorer::open(&config).await?;
+        let url = format!("http://{}", explorer.address()?);
+        match args.json {
+            true => exit::result(serde_json::json!({"explorer": url, "node": config.node})),
+            false => exit::result(format_args!("Corniche explorer of {}\n\n  {url}\n\nStop with Ctrl-C", config.node)),
+        }
+        explorer.run(asked_to_stop()).await?;
+        anyhow::Ok(())
+    });
+    // Requests to a node that does not answer end with the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// The explorer of a node in this process.
+pub async fn beside(node: SocketAddr, port: u16, data: &Path, currency: &str) -> anyhow::Result<Explorer> {
+    let config = Config {
+        node: format!("http://{node}"),
+        database: in_directory(data)?,
+        listen: (Ipv4Addr::LOCALHOST, port).into(),
+        currency: currency.to_owned(),
+        keep: Keep::default(),
+        rate: Rate { burst: f64::INFINITY, per_second: f64::INFINITY },
+    };
+    Ok(Explorer::open(&config).await?)
+}
+
+/// The URL of a database in a directory of its own.
+fn in_directory(directory: &Path) -> anyhow::Result<String> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    Ok(format!("sqlite://{}?mode=rwc", directory.join(FILE).display()))
+}
+
+async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
