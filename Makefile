@@ -51,7 +51,7 @@ generations: tools ## Those of older SDKs, contracts/generations, which only the
 ##### everything that must pass
 
 .PHONY: test
-test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients ## Run everything that must pass
+test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients explorer ## Run everything that must pass
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -113,6 +113,11 @@ verifier: tools wasm-c ## Build what checks finality in browsers: sdk/js/viem/ve
 clients: build contracts node-tools verifier ## Whether the clients people use work with a node: viem, ethers, hardhat, cast, a page in Chromium
 	cd testnet/e2e && npm ci --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
+
+.PHONY: explorer
+explorer: build contracts node-tools ## The explorer in Chromium, over a live network
+	cd testnet/e2e && npm ci --no-audit --no-fund
+	cd web/browser && npm ci --no-audit --no-fund && npm test
 
 ##### beyond `make test`
 

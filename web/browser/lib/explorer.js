@@ -1,0 +1,79 @@
+// The explorer's pages in Chromium. A page here notes what a person would not see: errors of scripts, what the security policy refused,
+// and how much was transferred.
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const executablePath = process.env.CHROMIUM ?? find('chromium', 'chromium-browser', 'google-chrome');
+
+/** Why there is no browser here, or false. */
+export const missing = executablePath ? false : 'there is no Chromium: install one, or set CHROMIUM to its path';
+
+export const DESKTOP = { width: 1280, height: 900 };
+export const PHONE = { width: 375, height: 740 };
+
+/** The most bytes that a page and all it loads may take. */
+const MOST_BYTES = 100_000;
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export class Explorer {
+  /** A browser that ends with the test, looking at an explorer. */
+  static async open(t, url) {
+    const browser = await chromium.launch({ executablePath });
+    t.after(() => browser.close());
+    return new Explorer(browser, url);
+  }
+
+  constructor(browser, url) {
+    this.browser = browser;
+    this.url = url;
+  }
+
+  /** A page; `script: false` reads it as somebody without JavaScript does. `wallet` answers as a wallet that was put into the page would. */
+  async visit(path, { viewport = DESKTOP, script = true, wallet, colorScheme = 'light' } = {}) {
+    const context = await this.browser.newContext({ viewport, javaScriptEnabled: script, baseURL: this.url, colorScheme });
+    const page = await context.newPage();
+    page.problems = [];
+    page.bytes = 0;
+    page.on('console', (message) => message.type() === 'error' && page.problems.push(message.text()));
+    page.on('pageerror', (error) => page.problems.push(String(error)));
+    page.on('response', async (response) => {
+      // A stream of events has no end.
+      if (response.url().endsWith('/live')) return;
+      page.bytes += await response.body().then(({ length }) => length, () => 0);
+    });
+    if (wallet) {
+      await page.exposeFunction('askWallet', (request) => wallet.request(request));
+      await page.addInitScript('window.ethereum = { request: (request) => window.askWallet(request), on() {} };');
+    }
+    page.answer = await page.goto(path);
+    return page;
+  }
+}
+
+/** What holds of every page: nothing went wrong, it is small, it fits, and it can be used by everybody. */
+export async function isSound(page) {
+  const where = page.url();
+  assert.deepEqual(page.problems, [], where);
+  assert.ok(page.bytes < MOST_BYTES, `${where}: ${page.bytes} bytes`);
+  const { width } = page.viewportSize();
+  const needed = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(needed <= width, `${where} is ${needed} wide, the window ${width}`);
+  // In a world of its own, where the page's policy does not reach.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const told = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3).join(' | ')}`);
+  assert.deepEqual(told, [], where);
+}
+
+/** Closes a page, and the context it had to itself. */
+export const close = (page) => page.context().close();
+
+function find(...names) {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
+}
