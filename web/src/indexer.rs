@@ -172,6 +172,10 @@ impl Indexer {
         self.calls.served = self.node.has_traces().await?;
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
+        if let Some(tip) = self.tip {
+            let time_ms = write::time_of(&mut self.connection, tip.number).await?;
+            self.standing.indexed(tip.number, time_ms);
+        }
         self.standing.introduced(chain_id, genesis, self.development, committee);
         Ok(())
     }

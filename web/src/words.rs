@@ -119,6 +119,8 @@ pub mod block {
     pub const PARENT: &str = "Parent";
     /// Rows.
     pub const TIME: &str = "Time agreed on";
+    /// The same in a column.
+    pub const AGE: &str = "When";
     /// Rows.
     pub const STATUS: &str = "Status";
     /// Rows.

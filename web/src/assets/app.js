@@ -74,8 +74,8 @@ async function copy(event) {
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
-  button.textContent = '✓';
-  setTimeout(() => { button.textContent = '⧉'; }, 1_500);
+  button.classList.add('done');
+  setTimeout(() => button.classList.remove('done'), 1_500);
 }
 
 // ---- live parts: fetched again as the server draws them, at most twice a second

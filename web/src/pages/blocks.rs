@@ -45,21 +45,32 @@ pub async fn newest(site: &Site, below: u64, most: i64) -> Result<Vec<AnyRow>, F
 
 /// A table of blocks.
 pub fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS])
+}
+
+/// One with less in it, for half a page.
+pub fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::LEADER, words::STATUS])
+}
+
+fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Failure> {
     let certified = site.certified();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let number = row.number("number")?;
         let word = if number <= certified { status::CERTIFIED } else { status::EXECUTED };
-        Ok(vec![
-            parts::block(number),
-            parts::time(row.number("time_ms")?),
-            html! { (format::number(row.number("transactions")?)) },
-            html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
-            row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
-            parts::status(word),
-        ])
+        let cell = |column: &&str| -> Result<Markup, Failure> {
+            Ok(match *column {
+                words::TITLE => parts::block(number),
+                words::AGE => parts::time(row.number("time_ms")?),
+                words::TRANSACTIONS => html! { (format::number(row.number("transactions")?)) },
+                words::GAS => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
+                words::LEADER => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
+                _ => parts::status(word),
+            })
+        };
+        columns.iter().map(cell).collect()
     };
-    let columns = [words::TITLE, words::TIME, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS];
-    Ok(parts::table(crate::words::nav::BLOCKS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+    Ok(parts::table(crate::words::nav::BLOCKS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
 }
 
 /// `/block/{number or hash}`

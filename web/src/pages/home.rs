@@ -5,7 +5,7 @@ use crate::{
     database::{Place, Read, int, sql},
     format, links,
     site::Site,
-    words::{home as words, nav},
+    words::home as words,
 };
 use axum::extract::State;
 use maud::{Markup, html};
@@ -35,16 +35,16 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
             div .columns {
                 section #blocks {
                     h2 { a href=(links::BLOCKS) { (words::LATEST_BLOCKS) } }
-                    (blocks::table(&site, listed)?)
+                    (blocks::narrow_table(&site, listed)?)
                 }
                 section #transactions {
                     h2 { a href=(links::TRANSACTIONS) { (words::LATEST_TRANSACTIONS) } }
-                    (transactions::table(&site, &rows).await?)
+                    (transactions::narrow_table(&site, &rows).await?)
                 }
             }
         }
     };
-    Ok(layout::page(&site, nav::BLOCKS, body))
+    Ok(layout::page(&site, words::TITLE, body))
 }
 
 async fn numbers(site: &Site, newest: &[AnyRow]) -> Result<Markup, Failure> {

@@ -16,7 +16,7 @@ fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
                 Some(link) => a href=(link) title=(text) { code { (shown) } },
                 None => code title=(text) { (shown) },
             }
-            button .copy type="button" data-copy=(text) aria-label={ (list::COPY) " " (text) } hidden { "⧉" }
+            button .copy type="button" data-copy=(text) aria-label={ (list::COPY) " " (text) } hidden {}
         }
     }
 }

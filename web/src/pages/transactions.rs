@@ -47,26 +47,43 @@ pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRo
 
 /// A table of transactions.
 pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
+    table_of(site, rows, &columns).await
+}
+
+/// One with less in it, for half a page.
+pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE]).await
+}
+
+async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Failure> {
     let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let place = row.place("place")?;
-        Ok(vec![
-            html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } },
-            html! { span .method { (method(row, &known)) } },
-            parts::block(place.block()),
-            parts::account(row.address("sender")?),
-            match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
-                (Some(to), _) => parts::account(to),
-                (None, Some(created)) => html! { (words::CREATION) " " (parts::account(created)) },
-                (None, None) => html! { (words::CREATION) },
-            },
-            parts::coins(row.amount("value")?, &currency),
-            parts::time(row.number("time_ms")?),
-        ])
+        let cell = |column: &&str| -> Result<Markup, Failure> {
+            Ok(match *column {
+                words::HASH => {
+                    html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } }
+                }
+                words::METHOD => html! { span .method { (method(row, &known)) } },
+                words::BLOCK => parts::block(row.place("place")?.block()),
+                words::FROM => parts::account(row.address("sender")?),
+                words::TO => recipient(row)?,
+                words::VALUE => parts::coins(row.amount("value")?, &currency),
+                _ => parts::time(row.number("time_ms")?),
+            })
+        };
+        columns.iter().map(cell).collect()
     };
-    let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
-    Ok(parts::table(nav::TRANSACTIONS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+    Ok(parts::table(nav::TRANSACTIONS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+}
+
+fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
+    Ok(match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
+        (Some(to), _) => parts::account(to),
+        (None, Some(created)) => html! { (words::CREATION) " " (parts::account(created)) },
+        (None, None) => html! { (words::CREATION) },
+    })
 }
 
 fn selector(row: &AnyRow) -> Option<[u8; 4]> {
