@@ -284,7 +284,7 @@ impl Node {
             let mut answers = answers.into_iter();
             let mut blocks = Vec::new();
             while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
-                let (block, receipts, ordering) = (decode(&*block?)?, decode(&*receipts?)?, decode(&*ordering?)?);
+                let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)) = (block, receipts) else { break };
                 blocks.push(WholeBlock { block, receipts, ordering });
             }

@@ -108,7 +108,7 @@ pub fn read(log: &Log) -> Vec<Moved> {
 /// Two arrays of the same length as ABI encodes them.
 fn pairs(words: &[U256]) -> Option<Vec<(U256, U256)>> {
     let array = |at: usize| -> Option<&[U256]> {
-        let offset: usize = words.get(at)?.try_into().ok().filter(|offset| offset % 32 == 0)?;
+        let offset: usize = words.get(at)?.try_into().ok().filter(|offset: &usize| offset.is_multiple_of(32))?;
         let rest = words.get(offset / 32..)?;
         let length: usize = rest.first()?.try_into().ok().filter(|length| *length <= MOST_ITEMS)?;
         rest.get(1..length + 1)
