@@ -39,7 +39,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::Notify;
 use write::{Asked, Tip};
@@ -53,6 +53,9 @@ const TRANSACTIONS_AT_ONCE: u64 = 4_000;
 
 /// Between two looks at the node when nothing says that there is something new.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// Between two lines that say how far catching up has come.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// After a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -103,6 +106,8 @@ pub struct Indexer {
     development: bool,
     /// Validators; asked once.
     committee: u64,
+    /// When catching up was last told of, and where it was then.
+    told: (Instant, u64),
     /// Up to the node's head: what comes now is new, and is told to pages.
     at_head: bool,
     dag: dag::Lane,
@@ -121,7 +126,19 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
-        Ok(Self { node, connection, standing, live, tip, development: false, committee: 0, at_head: false, dag, calls })
+        Ok(Self {
+            node,
+            connection,
+            standing,
+            live,
+            tip,
+            development: false,
+            committee: 0,
+            told: (Instant::now(), 0),
+            at_head: false,
+            dag,
+            calls,
+        })
     }
 
     /// Follows the node until the task is dropped, or the node turns out to be of another chain.
@@ -294,10 +311,23 @@ impl Indexer {
             return Err(error);
         }
         self.standing.indexed(number, time_ms);
+        self.tell(number);
         if self.at_head {
             ticks.into_iter().for_each(|tick| self.live.send(tick));
         }
         Ok(())
+    }
+
+    /// A line now and then while there is far to go.
+    fn tell(&mut self, number: u64) {
+        let (at, before) = self.told;
+        if self.at_head || at.elapsed() < TELL_EVERY {
+            return;
+        }
+        let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);
+        let per_second = number.saturating_sub(before) as f64 / at.elapsed().as_secs_f64();
+        tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
+        self.told = (Instant::now(), number);
     }
 
     /// What blocks bring up and do not say.
