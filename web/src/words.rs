@@ -225,6 +225,26 @@ pub mod transaction {
     pub const RECEIVED: &str = "received";
 }
 
+/// Of what a transaction changed.
+pub mod changes {
+    /// Heading.
+    pub const TITLE: &str = "State changes";
+    /// Columns.
+    pub const ACCOUNT: &str = "Account";
+    /// Columns.
+    pub const WHAT: &str = "What";
+    /// Columns.
+    pub const BEFORE: &str = "Before";
+    /// Columns.
+    pub const AFTER: &str = "After";
+    /// Code was put there.
+    pub const CODE: &str = "Code";
+    /// 32 bytes of storage.
+    pub const SLOT: &str = "Slot";
+    /// Of a long list.
+    pub const MORE: &str = "There are more; the node's debug_traceTransaction tells them all.";
+}
+
 /// Of accounts.
 pub mod account {
     /// Heading.

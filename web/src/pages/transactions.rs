@@ -1,6 +1,6 @@
 //! Transactions: the list, and one with what it did.
 
-use super::{Failure, Page, ROWS, blocks::Before, layout, parts};
+use super::{Failure, Page, ROWS, blocks::Before, changes, layout, parts};
 use crate::{
     abi::{self, Known},
     database::{Place, Read, sql},
@@ -177,6 +177,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         true => None,
         false => site.node.trace(hash).await.ok(),
     };
+    let changed = changes::of(&site.node, hash).await;
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
@@ -229,6 +230,9 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         }
         @if let Some(trace) = &trace {
             section #calls { h2 { (words::CALLS) } (tree(trace, &known)) }
+        }
+        @if let Some(changed) = &changed {
+            section #changes { h2 { (crate::words::changes::TITLE) } (changes::table(changed, &currency)) }
         }
     })
 }
