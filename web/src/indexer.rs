@@ -172,6 +172,7 @@ impl Indexer {
         self.calls.served = self.node.has_traces().await?;
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
+        self.dag.introduced(&committee.engine);
         self.standing.introduced(chain_id, genesis, self.development, committee);
         Ok(())
     }
@@ -198,7 +199,7 @@ impl Indexer {
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });
         }
-        self.dag.follow(&self.node, &mut self.connection, &self.live).await?;
+        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
         let traced = if self.at_head { self.calls.follow(&self.node, &mut self.connection, tip).await? } else { false };
         Ok(grew || traced)
     }

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod blocks;
+pub mod dag;
 pub mod failure;
 pub mod home;
 pub mod layout;
