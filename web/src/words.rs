@@ -252,16 +252,19 @@ pub mod dag {
                             votes by a message of its own: who builds on what is the vote.";
     /// Below the heading, of Autobahn.
     pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that others hold as well. \
-                                  Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on orders all cars up to it.";
+                                  Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on orders all cars up to it. Cars stand before \
+                                  the cut that was decided next after they came here; which of them it names, the node does not tell.";
     /// Nothing to show: a full node.
     pub const NONE: &str = "There is no picture here: the node that this explorer follows does not show its ordering.";
     /// What to do.
     pub const NONE_HINT: &str = "Only validators take part in the ordering. A full node gets blocks that are ordered already, so it has nothing to show. \
                                  Let the explorer follow a validator that keeps a trace of its ordering.";
     /// Nothing to show yet.
-    pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
+    pub const EMPTY: &str =
+        "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
     /// The explorer was told to keep none.
-    pub const DROPPED: &str = "things were let go by the node's trace since it started; what is missing here may have happened all the same.";
+    pub const DROPPED: &str =
+        "things were let go by the node's trace since it started; what is missing here may have happened all the same.";
     /// Of the picture, for those who do not see it.
     pub const PICTURE: &str = "Proposals of validators by round, with what they build on";
     /// Of the other picture.
@@ -285,11 +288,13 @@ pub mod dag {
     /// Of the slider.
     pub const SCRUB: &str = "Back in time";
     /// Follows the newest.
-    pub const FOLLOWS: &str = "Follows the network: new rounds come in at the right. Arrow keys step; from a circle they walk through the picture.";
+    pub const FOLLOWS: &str =
+        "Follows the network: new rounds come in at the right. Arrow keys step; from a circle they walk through the picture.";
     /// The panel.
     pub const FACTS: &str = "What is selected";
     /// The panel, empty.
-    pub const FACTS_EMPTY: &str = "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
+    pub const FACTS_EMPTY: &str =
+        "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
     /// What was selected is not in the picture.
     pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
     /// The table.

@@ -208,4 +208,6 @@
     }
   });
   stand();
+  // What is new is at the right.
+  if (follows()) byId('picture').scrollLeft = byId('picture').scrollWidth;
 })();

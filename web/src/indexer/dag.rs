@@ -6,6 +6,8 @@
 
 mod asking;
 mod round;
+#[cfg(test)]
+mod tests;
 
 pub use round::Round;
 
@@ -258,8 +260,7 @@ async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Strand, u64>, D
         ends.insert(Strand::Rounds, row.number("round")?);
     }
     // One step through the index for each lane that there is.
-    let (mut after, text) =
-        (-1, "SELECT lane, position FROM dag_cars WHERE lane > $1 ORDER BY lane, position LIMIT 1");
+    let (mut after, text) = (-1, "SELECT lane, position FROM dag_cars WHERE lane > $1 ORDER BY lane, position LIMIT 1");
     while let Some(row) = sql(text).bind(after).fetch_optional(&mut *connection).await? {
         after = row.int("lane")?;
         let last = "SELECT position FROM dag_cars WHERE lane = $1 ORDER BY position DESC LIMIT 1";

@@ -26,7 +26,8 @@ pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
 fn vertex_facts(window: &Window, vertex: &DagVertex) -> Markup {
     let children = window.vertices().filter(|child| child.parents.contains(&vertex.digest));
     let led = window.rounds.get(&vertex.round).filter(|_| !window.lanes);
-    let led: Vec<_> = led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
+    let led: Vec<_> =
+        led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
     let place = if window.lanes { words::POSITION } else { words::ROUND };
     let bytes = if vertex.batch_bytes == 0 { words::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
     let never = || html! { (words::UNKNOWN) };
@@ -55,7 +56,10 @@ fn vertex_facts(window: &Window, vertex: &DagVertex) -> Markup {
 fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Markup {
     let place = if window.lanes { words::SLOT } else { words::ROUND };
     let mut rows = vec![
-        (words::LEADER, html! { (parts::validator(slot.validator)) @if !window.lanes { ", rank " (slot.rank + 1) " of its round" } }),
+        (
+            words::LEADER,
+            html! { (parts::validator(slot.validator)) @if !window.lanes { ", rank " (slot.rank + 1) " of its round" } },
+        ),
         (place, html! { (format::number(slot.round)) }),
         (words::VERDICT, html! { (sign(slot)) }),
     ];
@@ -67,10 +71,13 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
         rows.push((words::PROPOSALS, leader.unwrap_or(html! { (words::NO_VERTEX) })));
         let (yes, no) = (votes.voters.len(), votes.others.len());
-        rows.push((words::VOTES, html! {
-            (yes) " of " (yes + no) " proposals of round " (votes.vote_round) ", a quorum is " (window.quorum) ": "
-            (links_to(window, votes.voters.iter().copied()))
-        }));
+        rows.push((
+            words::VOTES,
+            html! {
+                (yes) " of " (yes + no) " proposals of round " (votes.vote_round) ", a quorum is " (window.quorum) ": "
+                (links_to(window, votes.voters.iter().copied()))
+            },
+        ));
         rows.push((words::CERTIFICATES, html! {
             (votes.certificates.len()) " in round " (votes.certify_round) ": " (links_to(window, votes.certificates.iter().copied()))
         }));
@@ -133,12 +140,21 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
 /// The engine's rule in more words. What is not known here is left as it is.
 pub fn in_words(why: &str) -> &'static str {
     const RULES: [(&str, &str); 9] = [
-        ("direct:", "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that."),
+        (
+            "direct:",
+            "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that.",
+        ),
         ("skipped: no block", "the leader proposed nothing in this round that anybody built on, so nobody can vote for it."),
         ("skipped: no votes", "nobody votes for it, so it can never have a certificate."),
-        ("skipped: anchor", "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history."),
+        (
+            "skipped: anchor",
+            "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history.",
+        ),
         ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
-        ("anchor", "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history."),
+        (
+            "anchor",
+            "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history.",
+        ),
         ("fast in view 0", "all validators voted for the first leader's cut at once, which is enough without a second step."),
         ("slow in view 0", "not all voted in time: a quorum voted for the first leader's cut, and confirmed in a second step."),
         ("fast", "earlier leaders of the slot were not answered in time. Then all voted for this one's cut at once."),

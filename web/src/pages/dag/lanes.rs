@@ -3,7 +3,7 @@
 
 use super::{
     Pick, Picked,
-    rounds::{COLUMN, LEFT, TOP, name, radius, row_height, told as bytes_told},
+    rounds::{LEFT, TOP, name, radius, row_height, told as bytes_told},
     window::{Window, seen_at},
 };
 use crate::{links, words::dag as words};
@@ -11,6 +11,9 @@ use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
 use std::{collections::BTreeMap, fmt::Write};
+
+/// Of the drawing: a slot's column without a crowd.
+const COLUMN: u64 = 40;
 
 /// Cars of a lane that stand side by side in a column; above that they stand closer.
 const SIDE_BY_SIDE: usize = 3;
@@ -37,14 +40,13 @@ impl Places {
             let most = lanes.map(Vec::len).max().unwrap_or(0);
             COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
         };
-        let mut places =
-            Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
+        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
         for slot in window.first..=window.last {
             let width = most(Some(slot));
             places.columns.insert(slot, (places.width, width));
             places.width += width;
         }
-        places.after = (places.width, most(None).max(2 * COLUMN));
+        places.after = (places.width, most(None).max(96));
         places.width += places.after.1;
         for (column, lanes) in &groups {
             let (left, width) = column.and_then(|slot| places.columns.get(&slot).copied()).unwrap_or(places.after);
@@ -139,7 +141,14 @@ fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: 
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
     let why = slot.why.as_deref().map(|why| format!(", {}", crate::abi::text(why))).unwrap_or_default();
-    format!("{} {}, {} {} leads: {}{why}", words::SLOT, slot.round, words::VALIDATOR, slot.validator, super::rounds::verdict(slot))
+    format!(
+        "{} {}, {} {} leads: {}{why}",
+        words::SLOT,
+        slot.round,
+        words::VALIDATOR,
+        slot.validator,
+        super::rounds::verdict(slot)
+    )
 }
 
 fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {

@@ -50,13 +50,13 @@ impl Places {
 
 /// Rows are lower where there are many.
 pub fn row_height(size: u64) -> u64 {
-    (720 / size.max(1)).clamp(16, 58)
+    (720 / size.max(1)).clamp(16, 52)
 }
 
 /// A circle's radius: it grows with the logarithm of the bytes, and fits its row.
 pub fn radius(bytes: u64, row: u64) -> u64 {
     let logarithm = u64::from((bytes / 64).checked_ilog2().map_or(0, |log| log + 1));
-    ((4 + logarithm) * row / 58).clamp(3, row / 3)
+    ((4 + logarithm) * row / 52).clamp(3, row / 4)
 }
 
 /// The picture.
@@ -149,15 +149,10 @@ pub fn name(digest: B256) -> String {
     hex::encode(&digest[..4])
 }
 
-fn circle(
-    window: &Window,
-    places: &Places,
-    vertex: &DagVertex,
-    picked: &Picked<'_>,
-    ordered: &BTreeSet<B256>,
-) -> Markup {
+fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<'_>, ordered: &BTreeSet<B256>) -> Markup {
     let Some((x, y)) = places.points.get(&vertex.digest).copied() else { return html! {} };
-    let is = |set: fn(&Votes) -> &BTreeSet<B256>| picked.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
+    let is =
+        |set: fn(&Votes) -> &BTreeSet<B256>| picked.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
     let (votes, certifies) = (is(|votes| &votes.voters), is(|votes| &votes.certificates));
     let chosen = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
     let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&vertex.digest));
@@ -168,7 +163,7 @@ fn circle(
             id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
             title { (told(vertex)) }
-            circle .reach cx=(x) cy=(y) r=(places.row / 3) {}
+            circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
             @if certifies {
                 path .sign.certificate d={ "M" (x) " " (y - 9) "l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" } {}
@@ -191,7 +186,7 @@ fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'
         return html! {};
     }
     let (x, y) = places.place(slot.round, slot.validator);
-    let side = (places.row * 2 / 5).max(7);
+    let side = (places.row * 2 / 5).clamp(7, 17);
     let word = verdict(slot);
     html! {
         a .slot.{ "is-" (word) }.chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
@@ -211,8 +206,17 @@ pub fn mark(status: SlotStatus, x: u64, y: u64, side: u64) -> Markup {
         SlotStatus::Skipped => {
             let diamond = format!("M{x} {top}L{right} {y}L{x} {bottom}L{left} {y}Z");
             let half = side / 2;
-            let cross =
-                format!("M{} {}L{} {}M{} {}L{} {}", x - half, y - half, x + half, y + half, x - half, y + half, x + half, y - half);
+            let cross = format!(
+                "M{} {}L{} {}M{} {}L{} {}",
+                x - half,
+                y - half,
+                x + half,
+                y + half,
+                x - half,
+                y + half,
+                x + half,
+                y - half
+            );
             html! { path d={ (diamond) (cross) } {} }
         }
         SlotStatus::Undecided => html! { circle cx=(x) cy=(y) r=(side) {} },
