@@ -57,7 +57,17 @@
     if (typeof dress === 'function') dress();
     told = null;
     stand();
+    if (how !== 'tick') settle();
     if (lit) light(byId(lit));
+  }
+
+  /** Where there is no room for all: what is new is at the right, and what is selected in the middle. */
+  function settle() {
+    const picture = byId('picture');
+    const chosen = picture.querySelector('.chosen')?.getBoundingClientRect();
+    const left = picture.getBoundingClientRect().x + picture.clientWidth / 2;
+    if (chosen) picture.scrollLeft += chosen.x - left;
+    else picture.scrollLeft = follows() ? picture.scrollWidth : (picture.scrollWidth - picture.clientWidth) / 2;
   }
 
   /** The slider, the number and the note say where the picture stands. */
@@ -208,6 +218,5 @@
     }
   });
   stand();
-  // What is new is at the right.
-  if (follows()) byId('picture').scrollLeft = byId('picture').scrollWidth;
+  settle();
 })();

@@ -69,7 +69,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     rows.push((words::DECIDED, decided(window, slot)));
     if let Some(votes) = votes {
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
-        rows.push((words::PROPOSALS, leader.unwrap_or(html! { (words::NO_VERTEX) })));
+        rows.push((words::PROPOSAL, leader.unwrap_or(html! { (words::NO_VERTEX) })));
         let (yes, no) = (votes.voters.len(), votes.others.len());
         rows.push((
             words::VOTES,
@@ -111,7 +111,8 @@ fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
 
 /// Seconds are long here.
 fn moment(ms: u64) -> Markup {
-    html! { (parts::time(ms)) " + " (ms % 1_000) " ms" }
+    let exact = format::iso(ms);
+    html! { time datetime=(exact) data-ms=(ms) { (exact) } }
 }
 
 fn sign(slot: &LeaderSlot) -> Markup {

@@ -241,8 +241,9 @@ pub fn leader_told(slot: &LeaderSlot) -> String {
 
 /// What committed leaders lead to: it has its place. A leader that commits after one that is undecided waits for it.
 pub fn ordered(window: &Window) -> BTreeSet<B256> {
-    let vertices: BTreeMap<B256, &DagVertex> = window.vertices().map(|vertex| (vertex.digest, vertex)).collect();
-    let slots = window.rounds.values().flat_map(|round| &round.slots);
+    let vertices = window.all_rounds().flat_map(|round| &round.vertices).map(|vertex| (vertex.digest, vertex));
+    let vertices: BTreeMap<B256, &DagVertex> = vertices.collect();
+    let slots = window.all_rounds().flat_map(|round| &round.slots);
     let decided = slots.take_while(|slot| slot.status != SlotStatus::Undecided);
     let mut left: Vec<B256> = decided.filter_map(|slot| slot.digest).collect();
     let mut ordered = BTreeSet::new();

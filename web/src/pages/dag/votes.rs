@@ -30,12 +30,13 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// `None`: the voting round is not in the picture at all.
+    /// `None`: the voting round is not known at all.
     pub fn of(window: &Window, slot: &LeaderSlot) -> Option<Self> {
         let length = wave_length(window);
         let (vote_round, certify_round) = (slot.round + length - 2, slot.round + length - 1);
-        let mut walk = Walk { known: window.vertices().map(|vertex| (vertex.digest, vertex)).collect(), next: BTreeMap::new() };
-        let round = |number: u64| window.rounds.get(&number).map_or(&[][..], |round| &round.vertices);
+        let known = window.all_rounds().flat_map(|round| &round.vertices).map(|vertex| (vertex.digest, vertex)).collect();
+        let mut walk = Walk { known, next: BTreeMap::new() };
+        let round = |number: u64| window.round(number).map_or(&[][..], |round| &round.vertices);
         let own = round(slot.round).iter().find(|vertex| vertex.author == slot.validator).map(|vertex| vertex.digest);
         let leader = slot.digest.or(own);
         let mut votes = Self {
@@ -66,7 +67,7 @@ impl Votes {
                 votes.lines.extend(voting.map(|parent| (vertex.digest, *parent)));
             }
         }
-        window.rounds.contains_key(&vote_round).then_some(votes)
+        window.round(vote_round).map(|_| votes)
     }
 }
 
@@ -137,7 +138,7 @@ pub fn wave_length(window: &Window) -> u64 {
 
 /// When the node had proposals of a quorum of a round.
 fn complete(window: &Window, round: u64) -> Option<u64> {
-    let vertices = &window.rounds.get(&round)?.vertices;
+    let vertices = &window.round(round)?.vertices;
     let mut first: BTreeMap<u64, u64> = BTreeMap::new();
     for vertex in vertices {
         let Some(accepted) = vertex.accepted_ms else { continue };
@@ -146,4 +147,80 @@ fn complete(window: &Window, round: u64) -> Option<u64> {
     let mut times: Vec<u64> = first.into_values().collect();
     times.sort_unstable();
     times.get(window.quorum.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::dag::Round;
+    use alloy_primitives::keccak256;
+
+    fn digest(author: u64, round: u64) -> B256 {
+        keccak256(format!("{author} {round}"))
+    }
+
+    /// Four validators; `links` says which authors a proposal of a round builds on, its own first.
+    fn window(rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>, decided: Option<u64>) -> Window {
+        let vertex = |round: u64, author: u64| DagVertex {
+            round,
+            author,
+            digest: digest(author, round),
+            parents: links(round, author).into_iter().map(|parent| digest(parent, round - 1)).collect(),
+            batch_bytes: 0,
+            proposed_ms: None,
+            accepted_ms: Some(100 * round + author),
+        };
+        let slot = LeaderSlot {
+            round: 1,
+            rank: 0,
+            validator: 3,
+            status: SlotStatus::Committed,
+            digest: Some(digest(3, 1)),
+            why: Some("direct: 3 of 4 certify".into()),
+            decided_ms: decided,
+        };
+        let round = |number: u64| {
+            let slots = if number == 1 { vec![slot.clone()] } else { vec![] };
+            (number, Round { vertices: (0..4).map(|author| vertex(number, author)).collect(), slots })
+        };
+        Window { first: 1, last: rounds, rounds: (1..=rounds).map(round).collect(), size: 4, quorum: 3, ..Window::default() }
+    }
+
+    fn everybody(round: u64, author: u64) -> Vec<u64> {
+        if round == 1 { vec![] } else { (0..4).map(|other| (author + other) % 4).collect() }
+    }
+
+    fn votes(window: &Window) -> Votes {
+        Votes::of(window, &window.rounds[&1].slots[0]).unwrap()
+    }
+
+    #[test]
+    fn who_builds_on_the_leader_votes_and_who_builds_on_a_quorum_of_votes_certifies() {
+        let all = votes(&window(6, everybody, Some(403)));
+        assert_eq!((all.vote_round, all.certify_round), (3, 4));
+        assert_eq!((all.voters.len(), all.others.len(), all.certificates.len()), (4, 0, 4));
+        assert!(all.lines.contains(&(digest(0, 4), digest(0, 3))));
+        assert!(all.lines.contains(&(digest(3, 2), digest(3, 1))), "the way goes on to the leader");
+    }
+
+    /// In round 2 only validator 3 builds on its own proposal of round 1, and only validators 2 and 3 build on that: two votes are no quorum.
+    #[test]
+    fn without_a_quorum_of_votes_there_is_no_certificate() {
+        let links = |round: u64, author: u64| match (round, author) {
+            (1, _) => vec![],
+            (2, 3) | (3, 2 | 3) => (0..4).map(|other| (author + other) % 4).collect(),
+            _ => vec![author % 3, (author + 1) % 3, (author + 2) % 3],
+        };
+        let few = votes(&window(4, links, Some(403)));
+        assert_eq!(few.voters, [digest(2, 3), digest(3, 3)].into());
+        assert_eq!((few.others.len(), few.certificates.len()), (2, 0));
+    }
+
+    /// The genesis says how long a wave is; the moment of a direct commit gives it away.
+    #[test]
+    fn a_wave_of_five_rounds_is_told_from_one_of_four() {
+        assert_eq!(wave_length(&window(7, everybody, Some(402))), 4, "round 4 was complete, round 5 was not");
+        assert_eq!(wave_length(&window(7, everybody, Some(502))), 5);
+        assert_eq!(wave_length(&window(7, everybody, None)), USUAL);
+    }
 }

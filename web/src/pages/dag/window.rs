@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Rounds of a picture.
 pub const COLUMNS: u64 = 24;
 
+/// Rounds after those of the picture that say what became of them.
+const AFTER: u64 = 8;
+
 /// Cars of a picture at most.
 const MOST_CARS: i64 = 1_500;
 
@@ -40,6 +43,8 @@ pub struct Window {
     pub newest: u64,
     /// By number; what is not known is missing.
     pub rounds: BTreeMap<u64, Round>,
+    /// The rounds that follow, which are not drawn.
+    pub after: BTreeMap<u64, Round>,
     /// In the order in which they were taken in.
     pub cars: Vec<DagVertex>,
     /// Autobahn: up to when cars were taken in before each slot was decided.
@@ -82,15 +87,16 @@ impl Window {
     async fn fetch(site: &Site, first: u64, last: u64, (oldest, newest): (u64, u64)) -> Result<Self, Failure> {
         let readers = site.database.readers();
         // One before: a cut is drawn after the one that it follows.
-        let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 66";
-        let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last)).fetch_all(readers).await?;
+        let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 74";
+        let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last + AFTER)).fetch_all(readers).await?;
         let mut rounds = BTreeMap::new();
         for row in rows {
             rounds.insert(row.number("round")?, content::<Round>(&row)?);
         }
+        let after = rounds.split_off(&(last + 1));
         let committee = site.now().committee;
         let engine = committee.as_ref().map(|committee| committee.engine.clone()).unwrap_or_default();
-        let mut window = Self { first, last, oldest, newest, rounds, ..Self::default() };
+        let mut window = Self { first, last, oldest, newest, rounds, after, ..Self::default() };
         window.lanes = match &committee {
             Some(_) => engine == AUTOBAHN,
             None => sql("SELECT 1 FROM dag_cars LIMIT 1").fetch_optional(readers).await?.is_some(),
@@ -174,9 +180,20 @@ impl Window {
         self.rounds.values().flat_map(|round| &round.vertices).chain(&self.cars)
     }
 
+    /// A round, of the picture or after it.
+    pub fn round(&self, number: u64) -> Option<&Round> {
+        self.rounds.get(&number).or_else(|| self.after.get(&number))
+    }
+
+    /// All rounds, also those after the picture.
+    pub fn all_rounds(&self) -> impl Iterator<Item = &Round> {
+        self.rounds.values().chain(self.after.values())
+    }
+
     /// A proposal by its digest.
     pub fn vertex(&self, digest: B256) -> Option<&DagVertex> {
-        self.vertices().find(|vertex| vertex.digest == digest)
+        let after = self.after.values().flat_map(|round| &round.vertices);
+        self.vertices().chain(after).find(|vertex| vertex.digest == digest)
     }
 
     /// The blocks that hold something of a slot, under Autobahn.
