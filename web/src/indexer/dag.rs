@@ -89,7 +89,12 @@ impl Lane {
         live: &Live,
         standing: &Standing,
     ) -> Result<(), IndexError> {
-        if self.keep == 0 || self.next_look.is_some_and(|next| Instant::now() < next) {
+        if self.next_look.is_some_and(|next| Instant::now() < next) {
+            return Ok(());
+        }
+        if self.keep == 0 {
+            self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
+            standing.no_dag(crate::words::dag::KEEPS_NONE.to_owned());
             return Ok(());
         }
         self.next_look = Some(Instant::now() + PAUSE);

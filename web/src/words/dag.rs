@@ -10,13 +10,13 @@ pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every cir
                               Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on orders all cars up to it. Cars stand before \
                               the cut that was decided next after they came here; which of them it names, the node does not tell.";
 /// Nothing to show: a full node.
-pub const NONE: &str = "There is no picture here: the node that this explorer follows does not show its ordering.";
+pub const NONE: &str = "There is no picture here: this explorer is not shown how the order comes about.";
 /// What to do.
 pub const NONE_HINT: &str = "Only validators take part in the ordering. A full node gets blocks that are ordered already, so it has nothing to show. \
                              Let the explorer follow a validator that keeps a trace of its ordering.";
 /// Nothing to show yet.
 pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
-/// The explorer was told to keep none.
+/// After how many.
 pub const DROPPED: &str =
     "things were let go by the node's trace since it started; what is missing here may have happened all the same.";
 /// Of the picture, for those who do not see it.
@@ -70,7 +70,9 @@ pub const SIGN_VOTE: &str = "triangle: votes for the selected leader";
 /// The legend.
 pub const SIGN_CERTIFICATE: &str = "star: certifies it, for it builds on a quorum of votes";
 /// The legend of lanes.
-pub const SIGN_CAR: &str = "car; the larger, the more bytes of transactions";
+pub const SIGN_CAR: &str = "car that was here when a cut was decided; the larger, the more bytes of transactions";
+/// The legend of lanes.
+pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
 /// The legend of lanes.
 pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
 /// The legend of lanes.
@@ -207,3 +209,6 @@ pub const WORDS_LANES: [(&str, &str); 6] = [
          the view in the rule tells how often.",
     ),
 ];
+
+/// Why there is no picture: the operator's choice.
+pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";

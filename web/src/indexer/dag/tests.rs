@@ -276,7 +276,9 @@ async fn every_lane_is_followed_to_its_own_end() {
         told.slots = (1..=450).map(|number| slot(number, SlotStatus::Committed)).collect();
     });
     stage.looks(3).await;
-    let whole = |lengths: [(u64, u64); 4]| lengths.into_iter().map(|(lane, length)| (lane, (1..=length).collect())).collect();
+    let whole = |lengths: [(u64, u64); 4]| -> BTreeMap<u64, Vec<u64>> {
+        lengths.into_iter().map(|(lane, length)| (lane, (1..=length).collect())).collect()
+    };
     assert_eq!(stage.cars().await, whole(lengths));
     // Everything moves on, each at its pace; lane 3, which stood still, as well.
     let lengths = [(0, 310), (1, 41), (2, 930), (3, 9)];

@@ -91,7 +91,7 @@ pub fn legend(lanes: bool) -> Markup {
     let signs = match lanes {
         true => vec![
             (vertex(true), words::SIGN_CAR),
-            (vertex(false), words::SIGN_WAITS),
+            (vertex(false), words::SIGN_CAR_WAITS),
             (badge(false), words::SIGN_FAST),
             (badge(true), words::SIGN_SLOW),
         ],
