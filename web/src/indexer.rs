@@ -193,6 +193,7 @@ impl Indexer {
             let time_ms = write::time_of(&mut self.connection, tip.number).await?;
             self.standing.indexed(tip.number, time_ms);
         }
+        self.dag.introduced(&committee.engine);
         self.standing.introduced(chain_id, genesis, self.development, committee);
         Ok(())
     }
@@ -219,7 +220,7 @@ impl Indexer {
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });
         }
-        self.dag.follow(&self.node, &mut self.connection, &self.live).await?;
+        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
         let traced = if self.at_head { self.calls.follow(&self.node, &mut self.connection, tip).await? } else { false };
         Ok(grew || traced)
     }

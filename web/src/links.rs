@@ -17,6 +17,10 @@ pub const VALIDATORS: &str = "/validators";
 pub const NETWORK: &str = "/network";
 /// The ordering as it grows.
 pub const DAG: &str = "/dag";
+/// The same for programs.
+pub const DAG_JSON: &str = "/api/v1/dag";
+/// The script of that page.
+pub const DAG_SCRIPT: &str = concat!("/assets/dag.js?v=", env!("CARGO_PKG_VERSION"));
 /// Daily numbers.
 pub const STATISTICS: &str = "/statistics";
 /// Search, with the question in `q`.
@@ -68,6 +72,11 @@ pub fn validator(index: u64) -> String {
 /// The ordering around a round.
 pub fn dag_round(round: u64) -> String {
     format!("{DAG}?round={round}")
+}
+
+/// The ordering around a round with something of it selected: a proposal by its digest, or a leader by its round and rank.
+pub fn dag_pick(round: u64, pick: impl std::fmt::Display) -> String {
+    format!("{DAG}?round={round}&pick={pick}#facts")
 }
 
 /// The same list further down.

@@ -4,6 +4,7 @@
 pub mod account;
 pub mod blocks;
 pub mod changes;
+pub mod dag;
 pub mod failure;
 pub mod home;
 pub mod layout;

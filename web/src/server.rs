@@ -40,6 +40,8 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::TRANSACTIONS, get(pages::transactions::list))
         .route("/tx/{hash}", get(pages::transactions::show))
         .route("/address/{address}", get(pages::account::show))
+        .route(links::DAG, get(pages::dag::show))
+        .route(links::DAG_JSON, get(pages::dag::json))
         .route(links::LIVE, get(live::stream))
         .route("/assets/{file}", get(assets::serve))
         .fallback(nothing_here)

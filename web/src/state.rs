@@ -48,6 +48,10 @@ pub struct Snapshot {
     pub committee: Option<Validators>,
     /// The node's newest blocks.
     pub heads: Option<Heads>,
+    /// Why the node shows no DAG, if it refused.
+    pub no_dag: Option<String>,
+    /// What the node's trace of its ordering let go since it started.
+    pub dag_dropped: u64,
     /// The newest block that is written, and its time in Unix milliseconds.
     pub indexed: Option<(u64, u64)>,
     /// Why the last turn failed, if it did.
@@ -82,6 +86,16 @@ impl Standing {
     /// The node said how far it is.
     pub fn heads(&self, heads: &Heads) {
         self.change(|now| now.heads = Some(heads.clone()));
+    }
+
+    /// The node showed its DAG, and how much of it was let go.
+    pub fn dag(&self, dropped: u64) {
+        self.change(|now| (now.no_dag, now.dag_dropped) = (None, dropped));
+    }
+
+    /// The node shows no DAG.
+    pub fn no_dag(&self, why: String) {
+        self.change(|now| now.no_dag = Some(why));
     }
 
     /// A block is written.

@@ -265,6 +265,8 @@ pub mod account {
     pub const UNKNOWN: &str = "the node does not answer";
 }
 
+pub mod dag;
+
 /// Of lists.
 pub mod list {
     /// Further down.

@@ -37,6 +37,7 @@ CREATE TABLE blocks (
 CREATE UNIQUE INDEX blocks_by_hash ON blocks (hash);
 CREATE INDEX blocks_by_time ON blocks (time_ms);
 CREATE INDEX blocks_by_leader ON blocks (leader, number);
+CREATE INDEX blocks_by_commit ON blocks (last_commit);
 
 -- Parts of validators' batches that a block was made of, in order; positions count from 0 over all of them.
 CREATE TABLE batches (
@@ -264,8 +265,19 @@ CREATE TABLE token_days (
 ) WITHOUT ROWID;
 
 -- Rounds (Autobahn: slots) of the ordering as one validator told them: JSON of what `corniche_getDag` says of a round. Old ones go.
+-- Under Autobahn a car's position in its lane has nothing to do with slots' numbers, so cars are kept by lane and found by time.
 CREATE TABLE dag_rounds (
     round INTEGER PRIMARY KEY,
     seen_ms INTEGER NOT NULL,
     content TEXT NOT NULL
 );
+
+-- Cars (Autobahn) at a position of a lane, a list because a validator may contradict itself; when the first one was taken in.
+CREATE TABLE dag_cars (
+    lane INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    PRIMARY KEY (lane, position)
+) WITHOUT ROWID;
+CREATE INDEX dag_cars_by_time ON dag_cars (at_ms);

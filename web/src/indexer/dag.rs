@@ -1,15 +1,27 @@
-//! Rounds of the ordering as the node tells them. They change until all that is in them is decided, so the newest ones are asked for again
-//! and again; what changed is written.
+//! The ordering as the node tells it: rounds, or slots and cars. They change until all that is in them is decided, so the newest are asked
+//! for again and again; what changed is written.
+//!
+//! A node keeps what its engine did in a ring that may have lost some of it, and forgets what is old. So every answer is taken together with
+//! what was written before, and an explorer that was away goes on where it stopped, as far back as the node still knows.
+
+mod asking;
+mod round;
+#[cfg(test)]
+mod tests;
+
+pub use round::Round;
 
 use super::{IndexError, now_ms};
 use crate::{
-    database::{DatabaseError, Rows, int, sql},
+    database::{DatabaseError, Read, Rows, int, sql},
     live::{Live, Tick},
-    node::Node,
+    node::{Node, NodeError},
+    state::Standing,
 };
 use alloy_primitives::{B256, keccak256};
-use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot};
-use serde::{Deserialize, Serialize};
+use asking::Asking;
+use corniche_api::{Dag, DagRange, DagVertex, Reason};
+use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{AnyConnection, Connection};
 use std::{
     collections::BTreeMap,
@@ -20,122 +32,245 @@ use std::{
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_WITHOUT: Duration = Duration::from_secs(60);
 
-/// Rounds asked for at once.
-const AT_ONCE: u64 = 64;
+/// Rows whose last telling is remembered.
+const MOST_REMEMBERED: usize = 8_192;
 
-/// A round, or under Autobahn the cars and the slot of that number.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
-    /// Proposals, by author.
-    pub vertices: Vec<DagVertex>,
-    /// Leader slots, by rank.
-    pub slots: Vec<LeaderSlot>,
+/// The engine's word whose proposals are cars of lanes.
+pub const AUTOBAHN: &str = "autobahn";
+
+/// What has numbers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strand {
+    /// Rounds with all that is in them; under Autobahn slots.
+    Rounds,
+    /// Cars of a validator, under Autobahn.
+    Lane(u64),
 }
 
-/// The lane.
+/// The lane of the indexer.
 #[derive(Debug)]
 pub struct Lane {
     keep: u64,
+    lanes: bool,
     next_look: Option<Instant>,
-    /// Hashes of the newest rounds as they were written.
-    written: BTreeMap<u64, B256>,
+    /// `None`: the node was not asked yet, or may have lost what it knew.
+    asking: Option<Asking>,
+    /// Hashes of what was told last.
+    told: BTreeMap<(Strand, u64), B256>,
 }
 
 impl Lane {
     /// Keeps so many rounds; none: nothing is asked.
     pub fn new(keep: u64) -> Self {
-        Self { keep, next_look: None, written: BTreeMap::new() }
+        Self { keep, lanes: false, next_look: None, asking: None, told: BTreeMap::new() }
+    }
+
+    /// The node said which engine orders. It may be another node than before, or one that was away.
+    pub fn introduced(&mut self, engine: &str) {
+        self.lanes = engine == AUTOBAHN;
+        self.asking = None;
+        self.next_look = None;
     }
 
     /// The chain begins again.
     pub async fn forget(&mut self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
-        self.written.clear();
-        sql("DELETE FROM dag_rounds").execute(connection).await?;
+        self.asking = None;
+        self.told.clear();
+        sql("DELETE FROM dag_rounds").execute(&mut *connection).await?;
+        sql("DELETE FROM dag_cars").execute(connection).await?;
         Ok(())
     }
 
     /// Looks, if it is time.
-    pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, live: &Live) -> Result<(), IndexError> {
-        if self.keep == 0 || self.next_look.is_some_and(|next| Instant::now() < next) {
+    pub async fn follow(
+        &mut self,
+        node: &Node,
+        connection: &mut AnyConnection,
+        live: &Live,
+        standing: &Standing,
+    ) -> Result<(), IndexError> {
+        if self.next_look.is_some_and(|next| Instant::now() < next) {
+            return Ok(());
+        }
+        if self.keep == 0 {
+            self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
+            standing.no_dag(crate::words::dag::KEEPS_NONE.to_owned());
             return Ok(());
         }
         self.next_look = Some(Instant::now() + PAUSE);
-        // From the first round that may still change.
-        let range = match self.written.first_key_value() {
-            Some((from, _)) => DagRange::Rounds { from: *from, to: from + AT_ONCE - 1 },
-            None => DagRange::Latest { count: AT_ONCE },
-        };
-        let dag = match node.dag(range).await {
-            Ok(dag) => dag,
-            Err(error) if error.is_refusal() => {
-                self.written.clear();
-                self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
-                return Ok(());
+        match self.look(node, connection, live, standing).await {
+            Err(IndexError::Node(error)) if error.is_refusal() => {
+                self.refused(&error, standing);
+                Ok(())
             }
-            Err(error) => return Err(error.into()),
-        };
-        let newest = dag.newest_round;
-        if newest > dag.to_round {
-            // There is more at once.
+            answer => answer,
+        }
+    }
+
+    fn refused(&mut self, error: &NodeError, standing: &Standing) {
+        let text = error.to_string();
+        let says = |reason: Reason| text.contains(reason.phrase());
+        if says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
+            // The node has so many validators that it tells of fewer rounds at once.
+            self.next_look = None;
+        } else if says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
+            // Its newest round is older than it was: what it had traced is gone.
+            self.next_look = None;
+        } else {
+            self.asking = None;
+            self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
+            tracing::info!(%error, "the node shows no DAG");
+            standing.no_dag(text);
+        }
+    }
+
+    async fn look(
+        &mut self,
+        node: &Node,
+        connection: &mut AnyConnection,
+        live: &Live,
+        standing: &Standing,
+    ) -> Result<(), IndexError> {
+        if self.asking.is_none() {
+            let ends = ends(connection).await?;
+            let newest = node.dag(DagRange::Latest { count: 1 }).await?.newest_round;
+            self.asking = Some(Asking::new(self.lanes, self.keep, newest, ends));
+        }
+        let stretches = self.asking.as_mut().map(Asking::look).unwrap_or_default();
+        let mut changed = false;
+        for (from, to) in stretches {
+            let answer = match node.dag(DagRange::Rounds { from, to }).await {
+                Ok(dag) => {
+                    standing.dag(dag.dropped);
+                    self.take(connection, &dag).await.map_err(IndexError::from)
+                }
+                Err(error) => Err(error.into()),
+            };
+            if let (Err(_), Some(asking)) = (&answer, &mut self.asking) {
+                asking.again(from);
+            }
+            changed |= answer?;
+        }
+        let Some(asking) = &self.asking else { return Ok(()) };
+        if asking.is_catching_up() {
             self.next_look = None;
         }
-        let changed = self.changed(by_round(&dag));
-        self.settle(newest);
-        if changed.is_empty() {
-            return Ok(());
+        if changed {
+            live.send(Tick::Dag { round: asking.end(Strand::Rounds).unwrap_or(0) });
         }
-        self.write(connection, changed, newest).await?;
-        live.send(Tick::Dag { round: newest });
         Ok(())
     }
 
-    /// Rounds that are not as they were written.
-    fn changed(&mut self, rounds: BTreeMap<u64, Round>) -> Vec<(u64, String)> {
-        let mut changed = Vec::new();
-        for (number, round) in rounds {
-            let content = serde_json::to_string(&round).unwrap_or_default();
-            let hash = keccak256(&content);
-            if self.written.insert(number, hash) != Some(hash) {
-                changed.push((number, content));
+    /// Writes what is new in an answer. False: nothing.
+    async fn take(&mut self, connection: &mut AnyConnection, dag: &Dag) -> Result<bool, DatabaseError> {
+        let (lanes, Some(asking)) = (self.lanes, &mut self.asking) else { return Ok(false) };
+        asking.told(dag);
+        let mut rounds: BTreeMap<u64, Round> = BTreeMap::new();
+        let mut cars: BTreeMap<(u64, u64), Vec<DagVertex>> = BTreeMap::new();
+        for vertex in &dag.vertices {
+            match lanes {
+                true => cars.entry((vertex.author, vertex.round)).or_default().push(vertex.clone()),
+                false => rounds.entry(vertex.round).or_default().vertices.push(vertex.clone()),
             }
         }
-        changed
+        for slot in &dag.slots {
+            rounds.entry(slot.round).or_default().slots.push(slot.clone());
+        }
+        rounds.retain(|number, round| self.is_news(Strand::Rounds, *number, round));
+        cars.retain(|(lane, position), cars| self.is_news(Strand::Lane(*lane), *position, cars));
+        if rounds.is_empty() && cars.is_empty() {
+            return Ok(false);
+        }
+        let written = self.write(connection, rounds, cars).await;
+        if written.is_err() {
+            // It is told again.
+            self.told.clear();
+        }
+        written.map(|()| true)
     }
 
-    /// Lets go of rounds that are far behind the newest one: whatever is still undecided there is asked for no more.
-    fn settle(&mut self, newest: u64) {
-        let first = newest.saturating_sub(AT_ONCE / 2).min(self.written.last_key_value().map_or(0, |(last, _)| *last));
-        self.written = self.written.split_off(&first);
+    /// Whether this was told otherwise before, and is kept.
+    fn is_news(&mut self, strand: Strand, number: u64, what: &impl Serialize) -> bool {
+        let hash = keccak256(serde_json::to_vec(what).unwrap_or_default());
+        if self.told.len() >= MOST_REMEMBERED {
+            // What was told of the oldest is compared with what is written.
+            self.told.clear();
+        }
+        let first = self.asking.as_ref().map_or(0, |asking| asking.first_kept(strand));
+        self.told.insert((strand, number), hash) != Some(hash) && number >= first
     }
 
     async fn write(
         &self,
         connection: &mut AnyConnection,
-        changed: Vec<(u64, String)>,
-        newest: u64,
+        rounds: BTreeMap<u64, Round>,
+        cars: BTreeMap<(u64, u64), Vec<DagVertex>>,
     ) -> Result<(), DatabaseError> {
+        let Some(asking) = &self.asking else { return Ok(()) };
         let mut transaction = connection.begin().await?;
-        let mut rows =
-            Rows::or("dag_rounds", &["round", "seen_ms", "content"], "(round) DO UPDATE SET content = excluded.content");
+        let conflict = "(round) DO UPDATE SET content = excluded.content";
+        let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "content"], conflict);
         let seen_ms = now_ms();
-        for (number, content) in changed {
-            rows.push([number.into(), seen_ms.into(), content.into()]);
+        for (number, told) in rounds {
+            let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
+            let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
+            round.absorb(told);
+            rows.push([number.into(), seen_ms.into(), json(&round).into()]);
         }
         rows.write(&mut transaction).await?;
-        let old = sql("DELETE FROM dag_rounds WHERE round < $1").bind(int(newest.saturating_sub(self.keep)));
+        let conflict = "(lane, position) DO UPDATE SET content = excluded.content";
+        let mut rows = Rows::or("dag_cars", &["lane", "position", "at_ms", "content"], conflict);
+        let mut touched = BTreeMap::new();
+        for ((lane, position), told) in cars {
+            let row = sql("SELECT content FROM dag_cars WHERE lane = $1 AND position = $2").bind(int(lane)).bind(int(position));
+            let vertices = known(row.fetch_optional(&mut *transaction).await?)?;
+            let mut here = Round { vertices, slots: Vec::new() };
+            here.absorb(Round { vertices: told, slots: Vec::new() });
+            let at_ms = here.vertices.iter().filter_map(|car| car.accepted_ms.or(car.proposed_ms)).min().unwrap_or(seen_ms);
+            rows.push([lane.into(), position.into(), at_ms.into(), json(&here.vertices).into()]);
+            touched.insert(lane, asking.first_kept(Strand::Lane(lane)));
+        }
+        rows.write(&mut transaction).await?;
+        let old = sql("DELETE FROM dag_rounds WHERE round < $1").bind(int(asking.first_kept(Strand::Rounds)));
         old.execute(&mut *transaction).await?;
+        for (lane, first) in touched {
+            let old = sql("DELETE FROM dag_cars WHERE lane = $1 AND position < $2").bind(int(lane)).bind(int(first));
+            old.execute(&mut *transaction).await?;
+        }
         transaction.commit().await?;
         Ok(())
     }
 }
 
-fn by_round(dag: &Dag) -> BTreeMap<u64, Round> {
-    let mut rounds: BTreeMap<u64, Round> = BTreeMap::new();
-    for vertex in &dag.vertices {
-        rounds.entry(vertex.round).or_default().vertices.push(vertex.clone());
+fn json(what: &impl Serialize) -> String {
+    serde_json::to_string(what).unwrap_or_default()
+}
+
+/// What a row holds, if it is there.
+fn known<T: DeserializeOwned + Default>(row: Option<sqlx::any::AnyRow>) -> Result<T, DatabaseError> {
+    row.map_or(Ok(T::default()), |row| content(&row))
+}
+
+/// What a row of `dag_rounds` (a [`Round`]) or `dag_cars` (a list of vertices) holds.
+pub fn content<T: DeserializeOwned>(row: &sqlx::any::AnyRow) -> Result<T, DatabaseError> {
+    let text = row.text("content")?;
+    serde_json::from_str(&text).map_err(|error| DatabaseError::Nonsense { column: "content", problem: error.to_string() })
+}
+
+/// How far each strand is written.
+async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Strand, u64>, DatabaseError> {
+    let mut ends = BTreeMap::new();
+    let row = sql("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").fetch_optional(&mut *connection).await?;
+    if let Some(row) = row {
+        ends.insert(Strand::Rounds, row.number("round")?);
     }
-    for slot in &dag.slots {
-        rounds.entry(slot.round).or_default().slots.push(slot.clone());
+    // One step through the index for each lane that there is.
+    let (mut after, text) = (-1, "SELECT lane, position FROM dag_cars WHERE lane > $1 ORDER BY lane, position LIMIT 1");
+    while let Some(row) = sql(text).bind(after).fetch_optional(&mut *connection).await? {
+        after = row.int("lane")?;
+        let last = "SELECT position FROM dag_cars WHERE lane = $1 ORDER BY position DESC LIMIT 1";
+        let last = sql(last).bind(after).fetch_one(&mut *connection).await?.number("position")?;
+        ends.insert(Strand::Lane(row.number("lane")?), last);
     }
-    rounds
+    Ok(ends)
 }

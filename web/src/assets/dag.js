@@ -1,0 +1,222 @@
+// The ordering, live: fetches the picture again as the server draws it, and says what is under the pointer or the focus.
+'use strict';
+
+(() => {
+  const dag = document.getElementById('dag');
+  const scrub = document.getElementById('scrub');
+  if (!dag || !scrub) return;
+  const byId = (id) => document.getElementById(id);
+  const slider = byId('slider');
+  const number = byId('round');
+
+  /** Where the picture stands. */
+  const where = () => ({
+    first: Number(dag.dataset.first), last: Number(dag.dataset.last),
+    oldest: Number(dag.dataset.oldest), newest: Number(dag.dataset.newest),
+  });
+  const follows = () => dag.dataset.follows === 'yes';
+  const middle = () => Math.max(where().last + 1 - 12, where().first);
+
+  // ---- fetching: one at a time, the newest wish wins, at most about two a second
+
+  let busy = false;
+  let wish = null;
+
+  async function show(url, how) {
+    if (busy) { wish = [url, how]; return; }
+    busy = true;
+    try {
+      const answer = await fetch(url, { headers: { accept: 'text/html' } });
+      if (answer.ok) {
+        take(new DOMParser().parseFromString(await answer.text(), 'text/html'), how);
+        if (how === 'push') history.pushState(null, '', url);
+        if (how === 'replace') history.replaceState(null, '', url);
+      }
+    } catch { /* the next tick tries again */ }
+    await new Promise((resolve) => setTimeout(resolve, how === 'tick' ? 450 : 120));
+    busy = false;
+    if (wish) { const next = wish; wish = null; show(...next); }
+  }
+
+  /** Puts parts of a page that came in the place of those that are here. What has the focus keeps it. */
+  function take(page, how) {
+    const fresh = page.getElementById('dag');
+    if (!fresh) return;
+    const focused = dag.contains(document.activeElement) ? document.activeElement.id : null;
+    for (const name of ['first', 'last', 'oldest', 'newest', 'follows']) {
+      if (fresh.dataset[name] === undefined) delete dag.dataset[name]; else dag.dataset[name] = fresh.dataset[name];
+    }
+    const parts = ['picture', 'paging', 'table', 'about'];
+    // A tick says nothing new of what is selected, and a reader would be told again.
+    if (how !== 'tick') parts.push('fact');
+    for (const id of parts) {
+      const next = page.getElementById(id);
+      if (next && byId(id)) byId(id).replaceChildren(...next.childNodes);
+    }
+    if (focused && document.activeElement?.id !== focused) (byId(focused) ?? byId('picture'))?.focus({ preventScroll: true });
+    if (typeof dress === 'function') dress();
+    told = null;
+    stand();
+    if (how !== 'tick') settle();
+    if (lit) light(byId(lit));
+  }
+
+  /** Where there is no room for all: what is new is at the right, and what is selected in the middle. */
+  function settle() {
+    const picture = byId('picture');
+    const chosen = picture.querySelector('.chosen')?.getBoundingClientRect();
+    const left = picture.getBoundingClientRect().x + picture.clientWidth / 2;
+    if (chosen) picture.scrollLeft += chosen.x - left;
+    else picture.scrollLeft = follows() ? picture.scrollWidth : (picture.scrollWidth - picture.clientWidth) / 2;
+  }
+
+  /** The slider, the number and the note say where the picture stands. */
+  function stand() {
+    const { oldest, newest } = where();
+    for (const input of [slider, number]) {
+      input.min = oldest;
+      input.max = newest;
+      if (document.activeElement !== input) input.value = follows() ? newest : middle();
+    }
+    byId('newest').textContent = newest.toLocaleString('en');
+    byId('follows').hidden = !follows();
+  }
+
+  // ---- what is under the pointer or the focus
+
+  let lit = null;
+  let told = null;
+
+  function darken() {
+    lit = null;
+    for (const old of dag.querySelectorAll('.near, .glow')) old.classList.remove('near', 'glow');
+    byId('near').textContent = '';
+  }
+
+  function light(thing) {
+    darken();
+    if (!thing) return;
+    lit = thing.id;
+    for (const parent of (thing.dataset.parents ?? '').split(' ')) byId(`v${parent}`)?.classList.add('near');
+    dag.querySelector(`.line[data-of="${thing.id.slice(1)}"]`)?.classList.add('glow');
+    say(thing);
+  }
+
+  /** What the node told of it, from the same answers that programs get. */
+  async function say(thing) {
+    const id = thing.id;
+    const title = thing.querySelector('title')?.textContent ?? '';
+    byId('near').textContent = title;
+    const { first, last } = where();
+    try {
+      told ??= fetch(`/api/v1/dag?from=${first}&to=${last}`).then((answer) => (answer.ok ? answer.json() : null));
+      const answer = await told;
+      if (answer && lit === id) byId('near').textContent = [title, ...details(answer, thing)].join(' · ');
+    } catch { told = null; }
+  }
+
+  function details(answer, thing) {
+    const vertices = [...answer.rounds.flatMap((round) => round.vertices), ...(answer.cars ?? [])];
+    if (thing.dataset.rank !== undefined) {
+      const slots = answer.rounds.find((round) => String(round.round) === thing.dataset.round)?.slots ?? [];
+      const slot = slots.find((slot) => Number(slot.rank) === Number(thing.dataset.rank));
+      const vertex = vertices.find((vertex) => vertex.digest === slot?.digest);
+      const from = Number(vertex?.proposedMs ?? vertex?.acceptedMs);
+      return from && slot.decidedMs ? [`decided ${Number(slot.decidedMs) - from} ms after it ${vertex.proposedMs ? 'was signed' : 'came'}`] : [];
+    }
+    const vertex = vertices.find((vertex) => thing.id === `v${vertex.digest.slice(2, 10)}`);
+    if (!vertex) return [];
+    const names = vertex.parents.map((digest) => vertices.find((parent) => parent.digest === digest));
+    const found = names.filter(Boolean).map((parent) => `v${Number(parent.author)}@${Number(parent.round)}`);
+    const facts = [`digest ${vertex.digest.slice(0, 18)}…`];
+    if (found.length > 0) facts.push(`builds on ${found.join(', ')}`);
+    if (vertex.acceptedMs) facts.push(`taken in ${new Date(Number(vertex.acceptedMs)).toISOString().slice(11, 23)}`);
+    if (vertex.acceptedMs && vertex.proposedMs) facts.push(`${Number(vertex.acceptedMs) - Number(vertex.proposedMs)} ms after it was signed`);
+    return facts;
+  }
+
+  const thingAt = (event) => event.target.closest?.('#picture a[data-round]');
+  document.addEventListener('pointerover', (event) => { const thing = thingAt(event); if (thing) light(thing); });
+  document.addEventListener('focusin', (event) => { const thing = thingAt(event); if (thing) light(thing); });
+  document.addEventListener('pointerout', (event) => { if (thingAt(event) && document.activeElement?.id !== lit) darken(); });
+
+  // ---- going to and fro
+
+  dag.addEventListener('click', (event) => {
+    const link = event.target.closest?.('a');
+    const href = link?.getAttribute('href') ?? '';
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0 || !/^\/dag([?#]|$)/.test(href)) return;
+    event.preventDefault();
+    show(href.split('#')[0], 'push');
+  });
+  addEventListener('popstate', () => show(location.pathname + location.search, 'back'));
+
+  const goTo = (round) => {
+    const { oldest, newest } = where();
+    const to = Math.min(Math.max(round, oldest), newest);
+    show(to >= newest ? '/dag' : `/dag?round=${to}`, 'replace');
+  };
+  slider.hidden = false;
+  slider.addEventListener('input', () => { number.value = slider.value; goTo(Number(slider.value)); });
+  scrub.addEventListener('submit', (event) => {
+    if (!number.checkValidity()) return;
+    event.preventDefault();
+    goTo(Number(number.value));
+  });
+
+  const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+  /** The nearest thing in a direction; things beside the way count as farther. */
+  function neighbour(from, [right, down]) {
+    const centre = (thing) => {
+      const box = thing.querySelector('circle, rect, path')?.getBoundingClientRect() ?? thing.getBoundingClientRect();
+      return [box.x + box.width / 2, box.y + box.height / 2];
+    };
+    const [x, y] = centre(from);
+    let best = null;
+    let least = Infinity;
+    for (const thing of dag.querySelectorAll(from.matches('.vertex') ? '#picture a.vertex' : '#picture a[data-rank]')) {
+      const [dx, dy] = [centre(thing)[0] - x, centre(thing)[1] - y];
+      const along = right * dx + down * dy;
+      const far = along + 3 * Math.abs(right ? dy : dx);
+      if (along > 2 && far < least) { best = thing; least = far; }
+    }
+    return best;
+  }
+
+  document.addEventListener('keydown', (event) => {
+    const step = STEPS[event.key];
+    const here = document.activeElement;
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || /^(input|textarea|select|summary)$/i.test(here?.tagName ?? '')) return;
+    const picture = byId('picture');
+    if (here?.matches?.('#picture a[data-round]')) {
+      event.preventDefault();
+      const next = neighbour(here, step);
+      if (next) next.focus(); else if (step[0]) stepBy(step[0]);
+    } else if (step[0] && !(here === picture && picture.scrollWidth > picture.clientWidth)) {
+      event.preventDefault();
+      stepBy(step[0]);
+    }
+  });
+
+  /** One column on; past the newest it follows. */
+  function stepBy(columns) {
+    const { last, newest, oldest } = where();
+    if (columns > 0 && last + 1 >= newest) show('/dag', 'replace');
+    else show(`/dag?round=${Math.max(middle() + columns, oldest)}`, 'replace');
+  }
+
+  // ---- as it grows
+
+  document.addEventListener('tick', ({ detail }) => {
+    if (!['dag', 'missed', 'reverted'].includes(detail.kind) || document.hidden) return;
+    if (follows()) {
+      if (!busy) show('/dag', 'tick');
+    } else if (detail.round > where().newest) {
+      dag.dataset.newest = detail.round;
+      stand();
+    }
+  });
+  stand();
+  settle();
+})();

@@ -1,0 +1,41 @@
+//! A round as it is kept, and how two tellings of it become one.
+
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use serde::{Deserialize, Serialize};
+
+/// A round; under Autobahn only the slot of that number, for cars have numbers of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// Proposals, by author.
+    pub vertices: Vec<DagVertex>,
+    /// Leader slots, by rank.
+    pub slots: Vec<LeaderSlot>,
+}
+
+impl Round {
+    /// Takes over what another telling of the round says. A node forgets what is old and may have let things go, so nothing that is
+    /// known goes away; a verdict is final, and what was heard first is when it happened.
+    pub fn absorb(&mut self, other: Self) {
+        for vertex in other.vertices {
+            match self.vertices.iter_mut().find(|known| known.digest == vertex.digest) {
+                Some(known) => merge(known, vertex),
+                None => self.vertices.push(vertex),
+            }
+        }
+        self.vertices.sort_by_key(|vertex| (vertex.author, vertex.digest));
+        for slot in other.slots {
+            match self.slots.iter_mut().find(|known| known.rank == slot.rank) {
+                Some(known) if known.status == SlotStatus::Undecided => *known = slot,
+                Some(_) => {}
+                None => self.slots.push(slot),
+            }
+        }
+        self.slots.sort_by_key(|slot| slot.rank);
+    }
+}
+
+/// The same vertex, told twice.
+pub fn merge(known: &mut DagVertex, told: DagVertex) {
+    known.proposed_ms = known.proposed_ms.or(told.proposed_ms);
+    known.accepted_ms = known.accepted_ms.or(told.accepted_ms);
+}

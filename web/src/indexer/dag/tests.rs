@@ -1,0 +1,308 @@
+//! The lane against a node that is played: it numbers as it likes, forgets, restarts, refuses.
+
+use super::*;
+use crate::database::Database;
+use axum::{Json, Router, extract::State, routing::post};
+use corniche_api::{LeaderSlot, SlotStatus};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// What the node knows, and how it refuses.
+#[derive(Default)]
+struct Told {
+    vertices: Vec<DagVertex>,
+    slots: Vec<LeaderSlot>,
+    full_node: bool,
+    /// Vertices of one answer at most.
+    most: usize,
+    asked: usize,
+}
+
+impl Told {
+    fn newest(&self) -> u64 {
+        let rounds = self.vertices.iter().map(|vertex| vertex.round).chain(self.slots.iter().map(|slot| slot.round));
+        rounds.max().unwrap_or(0)
+    }
+
+    fn answer(&mut self, params: &Value) -> Result<Value, (i32, String)> {
+        self.asked += 1;
+        if self.full_node {
+            return Err((-32_000, "this node has no DAG to show: a full node orders nothing; ask a validator".into()));
+        }
+        let quantity = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
+        let newest = self.newest();
+        let (from, to) = match params[0].as_str() {
+            Some("latest") => ((newest + 1).saturating_sub(quantity(&params[1])), newest),
+            _ => (quantity(&params[0]), quantity(&params[1])),
+        };
+        if to - from >= 200 {
+            return Err((-32_602, "exceed maximum round range: at most 200 rounds".into()));
+        }
+        if from > newest {
+            return Err((-32_602, format!("invalid round range: the newest round is {newest}")));
+        }
+        let to = to.min(newest);
+        let vertices: Vec<_> = self.vertices.iter().filter(|vertex| (from..=to).contains(&vertex.round)).cloned().collect();
+        if vertices.len() > self.most {
+            return Err((-32_005, format!("query returned more than {} vertices; ask for fewer rounds", self.most)));
+        }
+        let slots = self.slots.iter().filter(|slot| (from..=to).contains(&slot.round)).cloned().collect();
+        let dag = Dag { from_round: from, to_round: to, newest_round: newest, vertices, slots, order: vec![], dropped: 0 };
+        Ok(serde_json::to_value(dag).unwrap())
+    }
+}
+
+fn digest(author: u64, round: u64) -> B256 {
+    keccak256(format!("{author} {round}"))
+}
+
+fn vertex(author: u64, round: u64) -> DagVertex {
+    let parents = if round > 1 { vec![digest(author, round - 1)] } else { vec![] };
+    let accepted_ms = Some(1_000 * round + author);
+    DagVertex { round, author, digest: digest(author, round), parents, batch_bytes: 7, proposed_ms: None, accepted_ms }
+}
+
+fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
+    let decided = status != SlotStatus::Undecided;
+    let why = decided.then(|| "direct: 3 of 4 certify".to_owned());
+    LeaderSlot { round, rank: 0, validator: 0, status, digest: None, why, decided_ms: decided.then_some(round) }
+}
+
+/// A node, a database and the lane between them.
+struct Stage {
+    told: Arc<Mutex<Told>>,
+    node: Node,
+    database: Database,
+    connection: sqlx::pool::PoolConnection<sqlx::Any>,
+    standing: Standing,
+    lane: Lane,
+    engine: &'static str,
+    _directory: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn set(engine: &'static str, keep: u64) -> Self {
+        let told = Arc::new(Mutex::new(Told { most: 2_000, ..Told::default() }));
+        let router = Router::new().route("/", post(serve)).with_state(told.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
+        let connection = database.writer().await.unwrap();
+        let mut lane = Lane::new(keep);
+        lane.introduced(engine);
+        let (node, standing) = (Node::new(&url), Standing::default());
+        Self { told, node, database, connection, standing, lane, engine, _directory: directory }
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Told)) {
+        change(&mut self.told.lock().unwrap());
+    }
+
+    /// So many looks, without the pauses.
+    async fn looks(&mut self, looks: usize) {
+        for _ in 0..looks {
+            self.lane.next_look = None;
+            self.lane.follow(&self.node, &mut self.connection, &Live::default(), &self.standing).await.unwrap();
+        }
+    }
+
+    /// The explorer ends and begins again.
+    fn restart(&mut self) {
+        self.lane = Lane::new(self.lane.keep);
+        self.lane.introduced(self.engine);
+    }
+
+    async fn rounds(&self) -> BTreeMap<u64, Round> {
+        let rows = sql("SELECT round, content FROM dag_rounds").fetch_all(self.database.readers()).await.unwrap();
+        rows.iter().map(|row| (row.number("round").unwrap(), content(row).unwrap())).collect()
+    }
+
+    async fn cars(&self) -> BTreeMap<u64, Vec<u64>> {
+        let text = "SELECT lane, position FROM dag_cars ORDER BY lane, position";
+        let mut cars: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for row in sql(text).fetch_all(self.database.readers()).await.unwrap() {
+            cars.entry(row.number("lane").unwrap()).or_default().push(row.number("position").unwrap());
+        }
+        cars
+    }
+}
+
+async fn serve(State(told): State<Arc<Mutex<Told>>>, Json(request): Json<Value>) -> Json<Value> {
+    assert_eq!(request["method"], "corniche_getDag");
+    let answer = told.lock().unwrap().answer(&request["params"]);
+    Json(match answer {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
+        Err((code, message)) => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}),
+    })
+}
+
+fn grow(told: &mut Told, rounds: std::ops::RangeInclusive<u64>, status: SlotStatus) {
+    for round in rounds {
+        told.vertices.extend((0..4).map(|author| vertex(author, round)));
+        told.slots.push(slot(round, status));
+    }
+}
+
+#[tokio::test]
+async fn a_long_history_is_fetched_without_a_gap() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=1_500, SlotStatus::Committed));
+    stage.looks(4).await;
+    let rounds = stage.rounds().await;
+    assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), (1..=1_500).collect::<Vec<_>>());
+    assert!(rounds.values().all(|round| round.vertices.len() == 4 && round.slots.len() == 1));
+}
+
+#[tokio::test]
+async fn a_node_that_runs_ahead_leaves_no_gap() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=100, SlotStatus::Committed));
+    stage.looks(3).await;
+    stage.tell(|told| grow(told, 101..=900, SlotStatus::Committed));
+    stage.looks(3).await;
+    assert_eq!(stage.rounds().await.len(), 900);
+}
+
+#[tokio::test]
+async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=300, SlotStatus::Undecided));
+    stage.looks(3).await;
+    stage.restart();
+    stage.tell(|told| {
+        told.slots.iter_mut().for_each(|known| *known = slot(known.round, SlotStatus::Committed));
+        grow(told, 301..=700, SlotStatus::Committed);
+    });
+    stage.looks(3).await;
+    let rounds = stage.rounds().await;
+    assert_eq!(rounds.len(), 700);
+    let open: Vec<_> = rounds.iter().filter(|(_, round)| round.slots[0].status == SlotStatus::Undecided).collect();
+    assert!(open.is_empty(), "{} verdicts were missed", open.len());
+}
+
+/// A slot may stay undecided while hundreds of rounds pass.
+#[tokio::test]
+async fn a_late_verdict_is_not_missed() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| {
+        grow(told, 1..=10, SlotStatus::Undecided);
+        grow(told, 11..=300, SlotStatus::Committed);
+    });
+    stage.looks(3).await;
+    stage.tell(|told| told.slots[4] = slot(5, SlotStatus::Skipped));
+    stage.looks(9).await;
+    assert_eq!(stage.rounds().await[&5].slots[0].status, SlotStatus::Skipped);
+}
+
+#[tokio::test]
+async fn what_the_node_forgot_or_let_go_stays_here() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
+    stage.looks(2).await;
+    let before = stage.rounds().await;
+    // Its ring was cut off within round 15, and what it says of round 16 after a restart is less.
+    stage.tell(|told| {
+        told.vertices.retain(|vertex| vertex.round > 15 || vertex.round == 15 && vertex.author > 1);
+        told.slots.retain(|slot| slot.round > 15);
+        told.slots[0] = slot(16, SlotStatus::Undecided);
+        grow(told, 21..=22, SlotStatus::Committed);
+    });
+    stage.looks(2).await;
+    stage.restart();
+    stage.looks(2).await;
+    let after = stage.rounds().await;
+    assert_eq!(after.len(), 22);
+    for (number, round) in before {
+        assert_eq!(after[&number], round, "round {number}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_lost_its_trace_is_followed_from_where_it_is() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=200, SlotStatus::Committed));
+    stage.looks(3).await;
+    stage.tell(|told| *told = Told { most: 2_000, ..Told::default() });
+    stage.looks(2).await;
+    stage.tell(|told| grow(told, 201..=210, SlotStatus::Committed));
+    stage.looks(3).await;
+    assert_eq!(stage.rounds().await.len(), 210);
+}
+
+#[tokio::test]
+async fn only_so_many_rounds_are_kept() {
+    let mut stage = Stage::set("mahi-mahi", 50).await;
+    stage.tell(|told| grow(told, 1..=500, SlotStatus::Committed));
+    stage.looks(3).await;
+    stage.tell(|told| grow(told, 501..=510, SlotStatus::Committed));
+    stage.looks(2).await;
+    assert_eq!(stage.rounds().await.keys().copied().collect::<Vec<_>>(), (461..=510).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| {
+        told.most = 10;
+        grow(told, 1..=40, SlotStatus::Committed);
+    });
+    stage.looks(12).await;
+    assert_eq!(stage.rounds().await.len(), 40);
+    assert_eq!(stage.standing.now().no_dag, None);
+}
+
+#[tokio::test]
+async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| told.full_node = true);
+    stage.looks(1).await;
+    let asked = stage.told.lock().unwrap().asked;
+    let pause = stage.lane.next_look.unwrap();
+    assert!(pause > Instant::now() + PAUSE * 2);
+    assert_eq!(asked, 1);
+    assert!(stage.standing.now().no_dag.unwrap().contains("a full node orders nothing"));
+}
+
+/// Lanes are as long as their owners are quick, and slots have numbers of their own.
+#[tokio::test]
+async fn every_lane_is_followed_to_its_own_end() {
+    let mut stage = Stage::set(AUTOBAHN, 20_000).await;
+    let lengths = [(0, 300), (1, 40), (2, 900), (3, 5)];
+    stage.tell(|told| {
+        told.vertices =
+            lengths.iter().flat_map(|(lane, length)| (1..=*length).map(|position| vertex(*lane, position))).collect();
+        told.slots = (1..=450).map(|number| slot(number, SlotStatus::Committed)).collect();
+    });
+    stage.looks(3).await;
+    let whole = |lengths: [(u64, u64); 4]| -> BTreeMap<u64, Vec<u64>> {
+        lengths.into_iter().map(|(lane, length)| (lane, (1..=length).collect())).collect()
+    };
+    assert_eq!(stage.cars().await, whole(lengths));
+    // Everything moves on, each at its pace; lane 3, which stood still, as well.
+    let lengths = [(0, 310), (1, 41), (2, 930), (3, 9)];
+    stage.tell(|told| {
+        told.vertices =
+            lengths.iter().flat_map(|(lane, length)| (1..=*length).map(|position| vertex(*lane, position))).collect();
+        told.slots = (1..=470).map(|number| slot(number, SlotStatus::Committed)).collect();
+    });
+    stage.looks(1).await;
+    assert_eq!(stage.cars().await, whole(lengths));
+    assert_eq!(stage.rounds().await.len(), 470);
+    assert!(stage.rounds().await.values().all(|round| round.vertices.is_empty()));
+}
+
+/// The node let go more events than a look reaches, or a lane was away.
+#[tokio::test]
+async fn a_gap_in_a_lane_is_stepped_over() {
+    let mut stage = Stage::set(AUTOBAHN, 20_000).await;
+    stage.tell(|told| {
+        told.vertices = (1..=50).map(|position| vertex(0, position)).collect();
+        told.slots = (1..=60).map(|number| slot(number, SlotStatus::Committed)).collect();
+    });
+    stage.looks(3).await;
+    stage.tell(|told| told.vertices.extend((400..=420).map(|position| vertex(0, position))));
+    stage.looks(10).await;
+    assert_eq!(stage.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
+}

@@ -1,0 +1,259 @@
+//! The picture no other explorer has: the ordering as it grows, and how each leader was decided. Under Mahi-Mahi a DAG of proposals by
+//! round, under Autobahn lanes of cars and the cuts through them. All of it is drawn here; `dag.js` only fetches it again.
+
+mod facts;
+mod lanes;
+mod rounds;
+mod table;
+mod votes;
+mod window;
+
+use super::{Failure, Page, layout};
+use crate::{format, indexer::dag::Round, links, site::Site, words::dag as words};
+use alloy_primitives::B256;
+use axum::{
+    Json,
+    extract::{Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use corniche_api::{DagVertex, LeaderSlot};
+use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr, sync::Arc};
+use window::{COLUMNS, Window};
+
+/// Rounds of one answer to programs.
+pub const MOST_ROUNDS: u64 = 64;
+
+/// Where the picture stands, and what of it is selected.
+#[derive(Debug, Deserialize)]
+pub struct At {
+    /// About in the middle; the newest when absent.
+    pub round: Option<u64>,
+    /// See [`Pick`].
+    pub pick: Option<String>,
+}
+
+/// Something of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// A proposal by its digest.
+    Vertex(B256),
+    /// A leader's slot: `ROUND.RANK`.
+    Slot(u64, u64),
+}
+
+impl FromStr for Pick {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let slot = || text.split_once('.').and_then(|(round, rank)| Some(Self::Slot(round.parse().ok()?, rank.parse().ok()?)));
+        let pick = text.parse().ok().map(Self::Vertex).or_else(slot);
+        pick.ok_or_else(|| {
+            let tried = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, or for a leader by round and rank, as in 17.0.";
+            Failure::BadRequest(tried.into())
+        })
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vertex(digest) => write!(f, "{digest}"),
+            Self::Slot(round, rank) => write!(f, "{round}.{rank}"),
+        }
+    }
+}
+
+/// What is selected, found in the window.
+#[derive(Default)]
+pub struct Picked<'a> {
+    vertex: Option<&'a DagVertex>,
+    slot: Option<&'a LeaderSlot>,
+    votes: Option<votes::Votes>,
+}
+
+impl<'a> Picked<'a> {
+    fn find(window: &'a Window, pick: Pick) -> Self {
+        match pick {
+            Pick::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
+            Pick::Slot(round, rank) => {
+                let slot = window.rounds.get(&round).and_then(|known| known.slots.iter().find(|slot| slot.rank == rank));
+                let votes = slot.filter(|_| !window.lanes).and_then(|slot| votes::Votes::of(window, slot));
+                Self { vertex: None, slot, votes }
+            }
+        }
+    }
+
+    fn is_slot(&self, slot: &LeaderSlot) -> bool {
+        self.slot.is_some_and(|picked| (picked.round, picked.rank) == (slot.round, slot.rank))
+    }
+}
+
+/// `/dag`
+pub async fn show(State(site): State<Arc<Site>>, Query(at): Query<At>) -> Page {
+    let pick = at.pick.as_deref().map(str::parse).transpose()?;
+    let body = match Window::load(&site, at.round).await? {
+        Some(window) => shown(&site, &window, at.round, pick),
+        None => nothing(&site, at.round)?,
+    };
+    Ok(layout::page(&site, words::TITLE, body))
+}
+
+fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Markup {
+    let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default();
+    html! {
+        h1 { (words::TITLE) }
+        p { @if window.lanes { (words::LEAD_LANES) } @else { (words::LEAD) } }
+        (away(site))
+        (scrub(window, round))
+        div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
+            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] {
+            (paging(window))
+            @if window.lanes { (lanes::draw(window, &picked)) } @else { (rounds::draw(window, &picked)) }
+            section #facts {
+                h2 { (words::FACTS) }
+                p #near .note aria-live="off" {}
+                div #fact aria-live="polite" {
+                    @if pick.is_some() { (facts::of(window, &picked)) } @else { p .note { (words::FACTS_EMPTY) } }
+                }
+            }
+            details #rounds {
+                summary { (words::TABLE) }
+                div #table { @if window.lanes { (table::lanes(window)) } @else { (table::rounds(window)) } }
+            }
+            @if !window.lanes { (facts::blocks_about(window)) }
+        }
+        (table::legend(window.lanes))
+        (table::explanation(window.lanes))
+        script src=(links::DAG_SCRIPT) defer {}
+    }
+}
+
+/// The way back in time: a number for everybody, a slider for those with a script.
+fn scrub(window: &Window, round: Option<u64>) -> Markup {
+    let (oldest, newest) = (window.oldest, window.newest);
+    let value = round.unwrap_or(newest);
+    html! {
+        form #scrub .scrub action=(links::DAG) {
+            label for="round" { @if window.lanes { (words::SLOT) } @else { (words::ROUND) } }
+            input #round type="number" name="round" min=(oldest) max=(newest) value=(value) required;
+            button { (words::SHOW) }
+            span .note { (format::number(oldest)) " – " span #newest { (format::number(newest)) } }
+            label .hidden for="slider" { (words::SCRUB) }
+            input #slider type="range" min=(oldest) max=(newest) value=(value) hidden;
+            p #follows .note hidden { (words::FOLLOWS) }
+        }
+    }
+}
+
+fn paging(window: &Window) -> Markup {
+    html! {
+        nav #paging .pages aria-label=(words::SCRUB) {
+            @if window.first > window.oldest {
+                a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (words::EARLIER) }
+            }
+            @if window.last < window.newest {
+                a #later rel="next" href=(links::dag_round((window.middle() + COLUMNS).min(window.newest))) { (words::LATER) }
+            }
+            a #now href=(links::DAG) { (words::NEWEST) }
+        }
+    }
+}
+
+/// What is not in the picture though it may have happened.
+fn away(site: &Site) -> Markup {
+    let now = site.now();
+    html! {
+        @if let Some(why) = &now.no_dag { p .note { (words::NONE) " " (why) } }
+        @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (words::DROPPED) } }
+    }
+}
+
+/// No round is known.
+fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
+    if let Some(round) = round {
+        return Err(Failure::NotFound(format!("There is no round {} here: none is known yet.", format::number(round))));
+    }
+    let why = site.now().no_dag;
+    Ok(html! {
+        h1 { (words::TITLE) }
+        @match &why {
+            Some(why) => { p { (words::NONE) } p { q { (why) } } p .note { (words::NONE_HINT) } }
+            None => p { (words::EMPTY) },
+        }
+        (table::explanation(site.now().committee.is_some_and(|committee| committee.engine == crate::indexer::dag::AUTOBAHN)))
+    })
+}
+
+/// Which rounds a program asks for.
+#[derive(Debug, Deserialize)]
+pub struct Range {
+    /// The first; so many before the last when absent.
+    pub from: Option<u64>,
+    /// The last; the newest when absent.
+    pub to: Option<u64>,
+}
+
+/// The answer: what the node said, in its words (`corniche_getDag`).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    engine: String,
+    from_round: u64,
+    to_round: u64,
+    oldest_round: u64,
+    newest_round: u64,
+    rounds: Vec<Numbered>,
+    /// Under Autobahn: what was taken in while these slots were decided.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cars: Vec<DagVertex>,
+}
+
+#[derive(Debug, Serialize)]
+struct Numbered {
+    round: u64,
+    #[serde(flatten)]
+    what: Round,
+}
+
+/// `/api/v1/dag?from=&to=`
+pub async fn json(State(site): State<Arc<Site>>, Query(range): Query<Range>) -> Response {
+    let told = async {
+        if let (Some(from), Some(to)) = (range.from, range.to)
+            && (from > to || to - from >= MOST_ROUNDS)
+        {
+            let tried = format!("`from` is at most `to`, and at most {MOST_ROUNDS} rounds are answered at once.");
+            return Err(Failure::BadRequest(tried));
+        }
+        let window = Window::range(&site, range.from, range.to).await?;
+        window.ok_or_else(|| Failure::NotFound("No round is known here yet.".into()))
+    };
+    match told.await {
+        Ok(window) => Json(Told {
+            engine: window.engine,
+            from_round: window.first,
+            to_round: window.last,
+            oldest_round: window.oldest,
+            newest_round: window.newest,
+            rounds: window.rounds.into_iter().map(|(round, what)| Numbered { round, what }).collect(),
+            cars: window.cars,
+        })
+        .into_response(),
+        Err(failure) => refusal(failure),
+    }
+}
+
+/// Why there is none, for programs.
+fn refusal(failure: Failure) -> Response {
+    let (status, text) = match failure {
+        Failure::NotFound(text) => (StatusCode::NOT_FOUND, text),
+        Failure::BadRequest(text) => (StatusCode::BAD_REQUEST, text),
+        Failure::Broken(error) => {
+            tracing::error!(%error, "an answer failed");
+            (StatusCode::INTERNAL_SERVER_ERROR, crate::words::failure::BROKEN.to_owned())
+        }
+    };
+    (status, Json(serde_json::json!({ "error": text }))).into_response()
+}

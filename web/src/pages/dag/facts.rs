@@ -1,0 +1,181 @@
+//! What is selected, in words.
+
+use super::{
+    Pick, Picked,
+    rounds::{car_or_vertex, verdict},
+    votes::Votes,
+    window::{Window, seen_at},
+};
+use crate::{abi, format, links, pages::parts, words::dag as words};
+use alloy_primitives::B256;
+use corniche_api::{DagVertex, LeaderSlot};
+use maud::{Markup, html};
+
+/// Proposals listed of a row.
+const MOST_LISTED: usize = 200;
+
+/// The panel.
+pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
+    match (picked.vertex, picked.slot) {
+        (Some(vertex), _) => vertex_facts(window, vertex),
+        (_, Some(slot)) => slot_facts(window, slot, picked.votes.as_ref()),
+        _ => html! { p .note { (words::FACTS_GONE) } },
+    }
+}
+
+fn vertex_facts(window: &Window, vertex: &DagVertex) -> Markup {
+    let children = window.vertices().filter(|child| child.parents.contains(&vertex.digest));
+    let led = window.rounds.get(&vertex.round).filter(|_| !window.lanes);
+    let led: Vec<_> =
+        led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
+    let place = if window.lanes { words::POSITION } else { words::ROUND };
+    let bytes = if vertex.batch_bytes == 0 { words::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
+    let never = || html! { (words::UNKNOWN) };
+    let accepted = vertex.accepted_ms.map_or_else(never, |at| {
+        let took = vertex.proposed_ms.map(|from| at.saturating_sub(from));
+        html! { (moment(at)) @if let Some(took) = took { ", " (format::duration(took)) " after it was signed" } }
+    });
+    let mut rows = vec![
+        (words::AUTHOR, parts::validator(vertex.author)),
+        (place, html! { (format::number(vertex.round)) }),
+        (words::DIGEST, parts::hash(vertex.digest)),
+        (words::BYTES, html! { (bytes) }),
+        (words::PARENTS, links_to(window, vertex.parents.iter().copied())),
+        (words::CHILDREN, links_to(window, children.map(|child| child.digest))),
+    ];
+    if let Some(at) = vertex.proposed_ms {
+        rows.push((words::PROPOSED, moment(at)));
+    }
+    rows.push((words::ACCEPTED, accepted));
+    for slot in led {
+        rows.push((words::LEADER, html! { a href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank))) { "rank " (slot.rank + 1) } ", " (verdict(slot)) }));
+    }
+    parts::facts(&rows)
+}
+
+fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Markup {
+    let place = if window.lanes { words::SLOT } else { words::ROUND };
+    let mut rows = vec![
+        (
+            words::LEADER,
+            html! { (parts::validator(slot.validator)) @if !window.lanes { ", rank " (slot.rank + 1) " of its round" } },
+        ),
+        (place, html! { (format::number(slot.round)) }),
+        (words::VERDICT, html! { (sign(slot)) }),
+    ];
+    if let Some(why) = slot.why.as_deref() {
+        rows.push((words::WHY, html! { q { (abi::text(why)) } " – " (in_words(why)) }));
+    }
+    rows.push((words::DECIDED, decided(window, slot)));
+    if let Some(votes) = votes {
+        let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
+        rows.push((words::PROPOSAL, leader.unwrap_or(html! { (words::NO_VERTEX) })));
+        let (yes, no) = (votes.voters.len(), votes.others.len());
+        rows.push((
+            words::VOTES,
+            html! {
+                (yes) " of " (yes + no) " proposals of round " (votes.vote_round) ", a quorum is " (window.quorum) ": "
+                (links_to(window, votes.voters.iter().copied()))
+            },
+        ));
+        rows.push((words::CERTIFICATES, html! {
+            (votes.certificates.len()) " in round " (votes.certify_round) ": " (links_to(window, votes.certificates.iter().copied()))
+        }));
+    }
+    if let Some(digest) = slot.digest {
+        rows.push((words::DIGEST, parts::hash(digest)));
+    }
+    if window.lanes {
+        let blocks: Vec<u64> = window.blocks_of(slot.round).collect();
+        rows.push((words::BLOCKS, block_links(&blocks)));
+    }
+    parts::facts(&rows)
+}
+
+fn block_links(blocks: &[u64]) -> Markup {
+    html! { @if blocks.is_empty() { (words::NO_BLOCK) } @for block in blocks { (parts::block(*block)) " " } }
+}
+
+/// When a verdict came, and how long after what it is about.
+fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
+    let Some(at) = slot.decided_ms else { return html! { (words::UNDECIDED) } };
+    let vertex = slot.digest.and_then(|digest| window.vertex(digest));
+    let took = vertex.and_then(seen_at).map(|from| at.saturating_sub(from));
+    let signed = vertex.and_then(|vertex| vertex.proposed_ms).map(|from| at.saturating_sub(from));
+    html! {
+        (moment(at))
+        @if let Some(signed) = signed { ", " (format::duration(signed)) " after the leader's proposal was signed" }
+        @else if let Some(took) = took { ", " (format::duration(took)) " after the leader's proposal came here" }
+    }
+}
+
+/// Seconds are long here.
+fn moment(ms: u64) -> Markup {
+    let exact = format::iso(ms);
+    html! { time datetime=(exact) data-ms=(ms) { (exact) } }
+}
+
+fn sign(slot: &LeaderSlot) -> Markup {
+    let good = match slot.status {
+        corniche_api::SlotStatus::Committed => "good",
+        corniche_api::SlotStatus::Skipped => "bad",
+        corniche_api::SlotStatus::Undecided => "is-pending",
+    };
+    html! { span .tag.(good) { (verdict(slot)) } }
+}
+
+/// Proposals by author and round, in their order.
+fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
+    let digests: Vec<B256> = digests.take(MOST_LISTED).collect();
+    html! {
+        @if digests.is_empty() { "–" }
+        @for digest in digests {
+            @match window.vertex(digest) {
+                Some(vertex) => { a href=(links::dag_pick(window.middle(), Pick::Vertex(digest))) { (car_or_vertex(vertex)) } " " },
+                None => { (parts::hash_in_short(digest)) " " },
+            }
+        }
+    }
+}
+
+/// The engine's rule in more words. What is not known here is left as it is.
+pub fn in_words(why: &str) -> &'static str {
+    const RULES: [(&str, &str); 9] = [
+        (
+            "direct:",
+            "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that.",
+        ),
+        ("skipped: no block", "the leader proposed nothing in this round that anybody built on, so nobody can vote for it."),
+        ("skipped: no votes", "nobody votes for it, so it can never have a certificate."),
+        (
+            "skipped: anchor",
+            "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history.",
+        ),
+        ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
+        (
+            "anchor",
+            "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history.",
+        ),
+        ("fast in view 0", "all validators voted for the first leader's cut at once, which is enough without a second step."),
+        ("slow in view 0", "not all voted in time: a quorum voted for the first leader's cut, and confirmed in a second step."),
+        ("fast", "earlier leaders of the slot were not answered in time. Then all voted for this one's cut at once."),
+    ];
+    let known = RULES.iter().find(|(start, _)| why.starts_with(start)).map(|(_, words)| *words);
+    known.unwrap_or(if why.starts_with("slow") {
+        "earlier leaders of the slot were not answered in time. Then a quorum voted for this one's cut, and confirmed in a second step."
+    } else {
+        "in the engine's words."
+    })
+}
+
+/// Under Mahi-Mahi: blocks of about the time.
+pub fn blocks_about(window: &Window) -> Markup {
+    let blocks: Vec<u64> = window.blocks.iter().map(|(.., number)| *number).collect();
+    html! {
+        section #about {
+            h2 { (words::BLOCKS_ABOUT) }
+            p .note { (words::BLOCKS_NOTE) }
+            p { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } }
+        }
+    }
+}

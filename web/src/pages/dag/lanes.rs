@@ -1,0 +1,174 @@
+//! The picture under Autobahn: rows are lanes, upright lines are cuts. Cars have no rounds, so they stand where they were taken in: in the
+//! column of the slot that was decided next.
+
+use super::{
+    Pick, Picked,
+    rounds::{LEFT, TOP, name, radius, row_height, told as bytes_told},
+    window::{Window, seen_at},
+};
+use crate::{links, words::dag as words};
+use alloy_primitives::B256;
+use corniche_api::{DagVertex, LeaderSlot};
+use maud::{Markup, html};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// Of the drawing: a slot's column without a crowd.
+const COLUMN: u64 = 40;
+
+/// Cars of a lane that stand side by side in a column; above that they stand closer.
+const SIDE_BY_SIDE: usize = 3;
+
+/// What stands where.
+struct Places {
+    row: u64,
+    /// The left edge of each slot's column, and of what comes after them.
+    columns: BTreeMap<u64, (u64, u64)>,
+    after: (u64, u64),
+    width: u64,
+    points: BTreeMap<B256, (u64, u64)>,
+}
+
+impl Places {
+    fn of(window: &Window) -> Self {
+        let row = row_height(window.size);
+        let mut groups: BTreeMap<Option<u64>, BTreeMap<u64, Vec<&DagVertex>>> = BTreeMap::new();
+        for car in &window.cars {
+            groups.entry(column_of(window, car)).or_default().entry(car.author).or_default().push(car);
+        }
+        let most = |column: Option<u64>| {
+            let lanes = groups.get(&column).into_iter().flat_map(BTreeMap::values);
+            let most = lanes.map(Vec::len).max().unwrap_or(0);
+            COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
+        };
+        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
+        for slot in window.first..=window.last {
+            let width = most(Some(slot));
+            places.columns.insert(slot, (places.width, width));
+            places.width += width;
+        }
+        places.after = (places.width, most(None).max(96));
+        places.width += places.after.1;
+        for (column, lanes) in &groups {
+            let (left, width) = column.and_then(|slot| places.columns.get(&slot).copied()).unwrap_or(places.after);
+            for (lane, cars) in lanes {
+                for (nth, car) in cars.iter().enumerate() {
+                    let x = left + (2 * nth as u64 + 1) * (width - 6) / (2 * cars.len() as u64);
+                    places.points.insert(car.digest, (x, places.y(*lane)));
+                }
+            }
+        }
+        places
+    }
+
+    fn y(&self, lane: u64) -> u64 {
+        TOP + 14 + lane * self.row + self.row / 2
+    }
+}
+
+/// The slot that was decided next after a car came; `None`: none yet.
+fn column_of(window: &Window, car: &DagVertex) -> Option<u64> {
+    let at = seen_at(car)?;
+    window.until.iter().find(|(_, until)| at <= **until).map(|(slot, _)| *slot)
+}
+
+/// Cars that came while a slot was decided, by lane.
+pub fn cars_of(window: &Window, slot: u64) -> Vec<&DagVertex> {
+    window.cars.iter().filter(|car| column_of(window, car) == Some(slot)).collect()
+}
+
+/// The picture.
+pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
+    let places = Places::of(window);
+    let height = TOP + 14 + window.size * places.row + 8;
+    html! {
+        div #picture .picture role="group" aria-label=(words::PICTURE_LANES) tabindex="0" {
+            svg viewBox={ "0 0 " (places.width) " " (height) } width=(places.width) height=(height) role="presentation" {
+                g .names {
+                    @for lane in 0..window.size {
+                        @let y = places.y(lane);
+                        path .lane d={ "M" (LEFT - 6) " " (y) "H" (places.width) } {}
+                        a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (words::VALIDATOR) " " (lane) } } }
+                    }
+                    text .round x=(places.after.0 + places.after.1 / 2) y="16" { (words::NOT_CUT) }
+                }
+                @for (number, (left, width)) in &places.columns {
+                    @let x = left + width - 3;
+                    @match window.rounds.get(number).and_then(|round| round.slots.first()) {
+                        Some(slot) => (cut(window, slot, picked, x, height)),
+                        None => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
+                    }
+                }
+                g .lines { path .line d=(chain(window, &places)) {} }
+                @for car in &window.cars { (draw_car(window, &places, car, picked)) }
+            }
+        }
+    }
+}
+
+/// Lines between cars that follow each other.
+fn chain(window: &Window, places: &Places) -> String {
+    let mut chain = String::new();
+    for car in &window.cars {
+        for parent in &car.parents {
+            if let (Some((x, y)), Some((to_x, to_y))) = (places.points.get(&car.digest), places.points.get(parent)) {
+                let _ = write!(chain, "M{x} {y}L{to_x} {to_y}");
+            }
+        }
+    }
+    chain
+}
+
+/// An agreed cut. All cars on its left were here when it was decided.
+fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
+    let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
+    html! {
+        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+            data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
+            title { (told(slot)) }
+            path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
+            @if slow {
+                path .badge d={ "M" (x) " " (TOP - 7) "l9 9-9 9-9-9z" } {}
+            } @else {
+                rect .badge x=(x - 7) y=(TOP - 5) width="14" height="14" rx="2" {}
+            }
+            text .round x=(x) y="16" { (slot.round) }
+            text .leader x=(x) y=(TOP + 6) { (slot.validator) }
+        }
+    }
+}
+
+/// A cut in one sentence.
+pub fn told(slot: &LeaderSlot) -> String {
+    let why = slot.why.as_deref().map(|why| format!(", {}", crate::abi::text(why))).unwrap_or_default();
+    format!(
+        "{} {}, {} {} leads: {}{why}",
+        words::SLOT,
+        slot.round,
+        words::VALIDATOR,
+        slot.validator,
+        super::rounds::verdict(slot)
+    )
+}
+
+fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {
+    let Some((x, y)) = places.points.get(&car.digest).copied() else { return html! {} };
+    let chosen = picked.vertex.is_some_and(|picked| picked.digest == car.digest);
+    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&car.digest));
+    let parents: Vec<String> = car.parents.iter().map(|parent| name(*parent)).collect();
+    let column = column_of(window, car);
+    html! {
+        a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
+            id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
+            data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
+            title { (car_told(car)) }
+            circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
+            circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
+        }
+    }
+}
+
+/// A car in one sentence.
+pub fn car_told(car: &DagVertex) -> String {
+    bytes_told(car).replacen(words::ROUND, "Car", 1)
+}

@@ -1,0 +1,261 @@
+//! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines lead to what a proposal builds on.
+
+use super::{Pick, Picked, votes::Votes, window::Window};
+use crate::{format, links, words::dag as words};
+use alloy_primitives::B256;
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use maud::{Markup, html};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
+
+/// Of the drawing, in its own units.
+pub const COLUMN: u64 = 46;
+/// For the names of rows.
+pub const LEFT: u64 = 40;
+/// For the names of columns.
+pub const TOP: u64 = 30;
+
+/// Lines drawn at most; a large committee has as many as the square of its size.
+const MOST_LINES: usize = 4_000;
+
+/// Where everything stands.
+struct Places {
+    first: u64,
+    row: u64,
+    points: BTreeMap<B256, (u64, u64)>,
+}
+
+impl Places {
+    fn of(window: &Window) -> Self {
+        let mut places = Self { first: window.first, row: row_height(window.size), points: BTreeMap::new() };
+        for (number, round) in &window.rounds {
+            let mut before: Option<(u64, u64)> = None;
+            for vertex in &round.vertices {
+                // Two of one author stand side by side: it contradicted itself.
+                let nth = before.filter(|(author, _)| *author == vertex.author).map_or(0, |(_, nth)| nth + 1);
+                let (x, y) = places.place(*number, vertex.author);
+                places.points.insert(vertex.digest, (x + 9 * nth.min(2), y));
+                before = Some((vertex.author, nth));
+            }
+        }
+        places
+    }
+
+    fn place(&self, round: u64, author: u64) -> (u64, u64) {
+        (LEFT + (round - self.first) * COLUMN + COLUMN / 2, TOP + author * self.row + self.row / 2)
+    }
+}
+
+/// Rows are lower where there are many.
+pub fn row_height(size: u64) -> u64 {
+    (720 / size.max(1)).clamp(16, 52)
+}
+
+/// A circle's radius: it grows with the logarithm of the bytes, and fits its row.
+pub fn radius(bytes: u64, row: u64) -> u64 {
+    let logarithm = u64::from((bytes / 64).checked_ilog2().map_or(0, |log| log + 1));
+    ((4 + logarithm) * row / 52).clamp(3, row / 4)
+}
+
+/// The picture.
+pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
+    let places = Places::of(window);
+    let (width, height) = (LEFT + (window.last - window.first + 1) * COLUMN, TOP + window.size * places.row + 4);
+    let ordered = ordered(window);
+    let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MOST_LINES;
+    html! {
+        @if !all { p .note { (words::FEW_EDGES) } }
+        div #picture .picture role="group" aria-label=(words::PICTURE) tabindex="0" {
+            svg viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="presentation" {
+                @if let Some(votes) = &picked.votes { (bands(&places, votes, window, height)) }
+                (columns(window, &places, height))
+                g .lines {
+                    @for vertex in window.vertices() {
+                        @if all || is_lit(picked, vertex) || leads(window, vertex) { (lines(&places, vertex, picked)) }
+                    }
+                    @if let Some(votes) = &picked.votes { path .line.vote d=(route(&places, votes.lines.iter().copied())) {} }
+                }
+                @for round in window.rounds.values() {
+                    @for slot in &round.slots { (leader(window, &places, slot, picked)) }
+                    @for vertex in &round.vertices { (circle(window, &places, vertex, picked, &ordered)) }
+                }
+            }
+        }
+    }
+}
+
+/// What the rounds of a selected leader's wave are for.
+fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup {
+    let bands = [(votes.proposed, "proposes"), (votes.vote_round, "votes"), (votes.certify_round, "certifies")];
+    html! {
+        @for (round, kind) in bands {
+            @if (window.first..=window.last).contains(&round) {
+                @let x = places.place(round, 0).0 - COLUMN / 2;
+                rect .band.(kind) x=(x) y="0" width=(COLUMN) height=(height) {}
+                text .band x=(x + COLUMN / 2) y=(height - 5) { (kind) }
+            }
+        }
+    }
+}
+
+/// The names of rounds and validators, and what is not known.
+fn columns(window: &Window, places: &Places, height: u64) -> Markup {
+    html! {
+        g .names {
+            @for author in 0..window.size {
+                @let (_, y) = places.place(window.first, author);
+                a href=(links::validator(author)) { text x="4" y=(y + 4) { "v" (author) title { (words::VALIDATOR) " " (author) } } }
+            }
+            @for number in window.first..=window.last {
+                @let (x, _) = places.place(number, 0);
+                text .round x=(x) y="16" { (number) }
+                @if !window.rounds.contains_key(&number) {
+                    rect .gap x=(x - COLUMN / 2) y=(TOP) width=(COLUMN) height=(height - TOP) { title { (words::ROUND) " " (number) ": " (words::UNKNOWN) } }
+                }
+            }
+        }
+    }
+}
+
+fn is_lit(picked: &Picked<'_>, vertex: &DagVertex) -> bool {
+    picked.vertex.is_some_and(|picked| picked.digest == vertex.digest || picked.parents.contains(&vertex.digest))
+}
+
+fn leads(window: &Window, vertex: &DagVertex) -> bool {
+    window.rounds.get(&vertex.round).is_some_and(|round| round.slots.iter().any(|slot| slot.validator == vertex.author))
+}
+
+fn lines(places: &Places, vertex: &DagVertex, picked: &Picked<'_>) -> Markup {
+    let lit = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
+    let way = route(places, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
+    html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(way) {} }
+}
+
+/// Lines between what is in the picture.
+fn route(places: &Places, lines: impl Iterator<Item = (B256, B256)>) -> String {
+    let mut route = String::new();
+    for (from, to) in lines {
+        if let (Some((x, y)), Some((to_x, to_y))) = (places.points.get(&from), places.points.get(&to)) {
+            let _ = write!(route, "M{x} {y}L{to_x} {to_y}");
+        }
+    }
+    route
+}
+
+/// What a proposal is called within the page.
+pub fn name(digest: B256) -> String {
+    hex::encode(&digest[..4])
+}
+
+fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<'_>, ordered: &BTreeSet<B256>) -> Markup {
+    let Some((x, y)) = places.points.get(&vertex.digest).copied() else { return html! {} };
+    let is =
+        |set: fn(&Votes) -> &BTreeSet<B256>| picked.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
+    let (votes, certifies) = (is(|votes| &votes.voters), is(|votes| &votes.certificates));
+    let chosen = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
+    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&vertex.digest));
+    let radius = radius(vertex.batch_bytes, places.row);
+    let parents: Vec<String> = vertex.parents.iter().map(|parent| name(*parent)).collect();
+    html! {
+        a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
+            id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
+            data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
+            title { (told(vertex)) }
+            circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
+            circle cx=(x) cy=(y) r=(radius) {}
+            @if certifies {
+                path .sign.certificate d={ "M" (x) " " (y - 9) "l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" } {}
+            } @else if votes {
+                path .sign.voter d={ "M" (x) " " (y - 8) "l8 14h-16z" } {}
+            }
+        }
+    }
+}
+
+/// A proposal in one sentence.
+pub fn told(vertex: &DagVertex) -> String {
+    let bytes = if vertex.batch_bytes == 0 { "no transactions".into() } else { format::bytes(vertex.batch_bytes) };
+    let parents = vertex.parents.len();
+    format!("{} {}, {} {}: {bytes}, builds on {parents}", words::ROUND, vertex.round, words::VALIDATOR, vertex.author)
+}
+
+fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'_>) -> Markup {
+    if slot.validator >= window.size {
+        return html! {};
+    }
+    let (x, y) = places.place(slot.round, slot.validator);
+    let side = (places.row * 2 / 5).clamp(7, 17);
+    let word = verdict(slot);
+    html! {
+        a .slot.{ "is-" (word) }.chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+            data-round=(slot.round) data-row=(slot.validator) data-rank=(slot.rank) {
+            title { (leader_told(slot)) }
+            (mark(slot.status, x, y, side))
+        }
+    }
+}
+
+/// A leader's verdict as a shape.
+pub fn mark(status: SlotStatus, x: u64, y: u64, side: u64) -> Markup {
+    let (left, top, right, bottom) = (x - side, y - side, x + side, y + side);
+    match status {
+        SlotStatus::Committed => html! { rect x=(left) y=(top) width=(2 * side) height=(2 * side) rx="3" {} },
+        SlotStatus::Skipped => {
+            let diamond = format!("M{x} {top}L{right} {y}L{x} {bottom}L{left} {y}Z");
+            let half = side / 2;
+            let cross = format!(
+                "M{} {}L{} {}M{} {}L{} {}",
+                x - half,
+                y - half,
+                x + half,
+                y + half,
+                x - half,
+                y + half,
+                x + half,
+                y - half
+            );
+            html! { path d={ (diamond) (cross) } {} }
+        }
+        SlotStatus::Undecided => html! { circle cx=(x) cy=(y) r=(side) {} },
+    }
+}
+
+/// A verdict in one word.
+pub fn verdict(slot: &LeaderSlot) -> &'static str {
+    match slot.status {
+        SlotStatus::Committed => words::COMMITTED,
+        SlotStatus::Skipped => words::SKIPPED,
+        SlotStatus::Undecided => words::UNDECIDED,
+    }
+}
+
+/// A leader in one sentence.
+pub fn leader_told(slot: &LeaderSlot) -> String {
+    let LeaderSlot { round, rank, validator, .. } = slot;
+    let why = slot.why.as_deref().map(|why| format!(" ({})", crate::abi::text(why))).unwrap_or_default();
+    format!("{} {} of round {round}: validator {validator}, {}{why}", words::LEADER, rank + 1, verdict(slot))
+}
+
+/// What committed leaders lead to: it has its place. A leader that commits after one that is undecided waits for it.
+pub fn ordered(window: &Window) -> BTreeSet<B256> {
+    let vertices = window.all_rounds().flat_map(|round| &round.vertices).map(|vertex| (vertex.digest, vertex));
+    let vertices: BTreeMap<B256, &DagVertex> = vertices.collect();
+    let slots = window.all_rounds().flat_map(|round| &round.slots);
+    let decided = slots.take_while(|slot| slot.status != SlotStatus::Undecided);
+    let mut left: Vec<B256> = decided.filter_map(|slot| slot.digest).collect();
+    let mut ordered = BTreeSet::new();
+    while let Some(digest) = left.pop() {
+        if let Some(vertex) = vertices.get(&digest).filter(|_| ordered.insert(digest)) {
+            left.extend(&vertex.parents);
+        }
+    }
+    ordered
+}
+
+/// A proposal in three words, for links.
+pub fn car_or_vertex(vertex: &DagVertex) -> String {
+    format!("v{}@{}", vertex.author, vertex.round)
+}

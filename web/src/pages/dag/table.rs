@@ -1,0 +1,132 @@
+//! The same in text: the table of what is drawn, the legend, and what the words mean.
+
+use super::{
+    lanes,
+    rounds::{mark, verdict},
+    window::{Window, seen_at},
+};
+use crate::{abi, format, links, pages::parts, words::dag as words};
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use maud::{Markup, html};
+
+/// Rounds with their proposals and leaders.
+pub fn rounds(window: &Window) -> Markup {
+    let row = |number: u64| {
+        let round = window.rounds.get(&number);
+        let vertices = round.map_or(&[][..], |round| &round.vertices);
+        let slots = round.map_or(&[][..], |round| &round.slots);
+        vec![
+            html! { a href=(links::dag_round(number)) { (format::number(number)) } },
+            html! {
+                @if vertices.is_empty() { (words::UNKNOWN) }
+                @else { ul .plain { @for (nth, vertex) in vertices.iter().enumerate() { li { (proposal(vertex)) (twice(vertices, nth)) } } } }
+            },
+            html! {
+                @if slots.is_empty() { (words::NO_LEADERS) }
+                @else { ul .plain { @for slot in slots { li { (leader(window, slot)) } } } }
+            },
+        ]
+    };
+    let rows = (window.first..=window.last).rev().map(row).collect();
+    parts::table(words::TABLE, &[words::ROUND, words::PROPOSALS, words::LEADERS], rows)
+}
+
+fn twice(vertices: &[DagVertex], nth: usize) -> Markup {
+    let again = nth > 0 && vertices[nth - 1].author == vertices[nth].author;
+    html! { @if again { " " span .tag.bad { (words::CONTRADICTION) } } }
+}
+
+fn proposal(vertex: &DagVertex) -> Markup {
+    let parents = vertex.parents.len();
+    html! {
+        "v" (vertex.author) ": "
+        @if vertex.batch_bytes > 0 { (format::bytes(vertex.batch_bytes)) ", " }
+        "builds on " (parents)
+        @if vertex.accepted_ms.is_none() { ", " (words::UNKNOWN) }
+    }
+}
+
+fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
+    let from = slot.digest.and_then(|digest| window.vertex(digest)).and_then(seen_at);
+    let took = from.zip(slot.decided_ms).map(|(from, at)| at.saturating_sub(from));
+    html! {
+        "v" (slot.validator) ", " (verdict(slot))
+        @if let Some(why) = slot.why.as_deref() { ": " (abi::text(why)) }
+        @if let Some(took) = took { ", " (format::duration(took)) " after its proposal came" }
+    }
+}
+
+/// Slots, with what came before them.
+pub fn lanes(window: &Window) -> Markup {
+    let row = |number: u64| {
+        let slot = window.rounds.get(&number).and_then(|round| round.slots.first());
+        let cars = lanes::cars_of(window, number);
+        let blocks: Vec<u64> = window.blocks_of(number).collect();
+        vec![
+            html! { a href=(links::dag_round(number)) { (format::number(number)) } },
+            html! { @match slot { Some(slot) => (leader(window, slot)), None => (words::UNKNOWN) } },
+            html! {
+                @if cars.is_empty() { "–" }
+                @else { ul .plain { @for car in cars { li { (lanes::car_told(car)) } } } }
+            },
+            html! { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } },
+        ]
+    };
+    let rows = (window.first..=window.last).rev().map(row).collect();
+    parts::table(words::TABLE, &[words::SLOT, words::LEADERS, words::CARS, words::BLOCKS], rows)
+}
+
+/// What the signs mean.
+pub fn legend(lanes: bool) -> Markup {
+    let vertex = |ordered: bool| html! { g .vertex.ordered[ordered] { circle cx="14" cy="14" r="7" {} } };
+    let leader = |status, word: &str| html! { g .slot.{ "is-" (word) } { (mark(status, 14, 14, 11)) } };
+    let badge = |slow: bool| {
+        html! {
+            g .cut.is-slow[slow] {
+                path .wall d="M14 2V26" {}
+                @if slow { path .badge d="M14 5l9 9-9 9-9-9z" {} } @else { rect .badge x="7" y="7" width="14" height="14" rx="2" {} }
+            }
+        }
+    };
+    let signs = match lanes {
+        true => vec![
+            (vertex(true), words::SIGN_CAR),
+            (vertex(false), words::SIGN_CAR_WAITS),
+            (badge(false), words::SIGN_FAST),
+            (badge(true), words::SIGN_SLOW),
+        ],
+        false => vec![
+            (vertex(true), words::SIGN_ORDERED),
+            (vertex(false), words::SIGN_WAITS),
+            (leader(SlotStatus::Committed, words::COMMITTED), words::SIGN_COMMITTED),
+            (leader(SlotStatus::Skipped, words::SKIPPED), words::SIGN_SKIPPED),
+            (leader(SlotStatus::Undecided, words::UNDECIDED), words::SIGN_UNDECIDED),
+            (html! { path .sign.voter d="M14 6l8 14h-16z" {} }, words::SIGN_VOTE),
+            (
+                html! { path .sign.certificate d="M14 5l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" {} },
+                words::SIGN_CERTIFICATE,
+            ),
+        ],
+    };
+    html! {
+        section {
+            h2 { (words::LEGEND) }
+            ul .legend {
+                @for (sign, text) in signs {
+                    li { svg .sample viewBox="0 0 28 28" width="28" height="28" aria-hidden="true" { (sign) } span { (text) } }
+                }
+            }
+        }
+    }
+}
+
+/// For newcomers.
+pub fn explanation(lanes: bool) -> Markup {
+    let explained = if lanes { &words::WORDS_LANES } else { &words::WORDS };
+    html! {
+        section {
+            h2 { (words::EXPLAINED) }
+            dl { @for (word, text) in explained { div { dt { (word) } dd { (text) } } } }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Who votes for a leader under Mahi-Mahi, and who certifies it: read off the lines, as every validator does (see the engine's rules).
+
+use super::window::Window;
+use alloy_primitives::B256;
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rounds from a proposal to its certificates, both included, where the picture does not tell.
+const USUAL: u64 = 4;
+
+/// The votes for the proposal in a leader's slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Votes {
+    /// Of the leader.
+    pub proposed: u64,
+    /// Whose proposals vote.
+    pub vote_round: u64,
+    /// Whose proposals certify.
+    pub certify_round: u64,
+    /// The leader's proposal.
+    pub leader: Option<B256>,
+    /// Proposals that vote for it.
+    pub voters: BTreeSet<B256>,
+    /// Proposals of the voting round that do not.
+    pub others: BTreeSet<B256>,
+    /// Proposals that build on a quorum of votes.
+    pub certificates: BTreeSet<B256>,
+    /// Lines on the way from votes to the leader, and from certificates to votes.
+    pub lines: BTreeSet<(B256, B256)>,
+}
+
+impl Votes {
+    /// `None`: the voting round is not known at all.
+    pub fn of(window: &Window, slot: &LeaderSlot) -> Option<Self> {
+        let length = wave_length(window);
+        let (vote_round, certify_round) = (slot.round + length - 2, slot.round + length - 1);
+        let known = window.all_rounds().flat_map(|round| &round.vertices).map(|vertex| (vertex.digest, vertex)).collect();
+        let mut walk = Walk { known, next: BTreeMap::new() };
+        let round = |number: u64| window.round(number).map_or(&[][..], |round| &round.vertices);
+        let own = round(slot.round).iter().find(|vertex| vertex.author == slot.validator).map(|vertex| vertex.digest);
+        let leader = slot.digest.or(own);
+        let mut votes = Self {
+            proposed: slot.round,
+            vote_round,
+            certify_round,
+            leader,
+            voters: BTreeSet::new(),
+            others: BTreeSet::new(),
+            certificates: BTreeSet::new(),
+            lines: BTreeSet::new(),
+        };
+        for vertex in round(vote_round) {
+            match walk.supported(vertex.digest, slot.validator, slot.round) {
+                Some(found) if Some(found) == leader => {
+                    votes.voters.insert(vertex.digest);
+                    votes.lines.extend(walk.path(vertex.digest));
+                }
+                _ => _ = votes.others.insert(vertex.digest),
+            }
+        }
+        for vertex in round(certify_round) {
+            let voting = vertex.parents.iter().filter(|parent| votes.voters.contains(*parent));
+            let authors: BTreeSet<u64> =
+                voting.clone().filter_map(|parent| walk.known.get(parent)).map(|parent| parent.author).collect();
+            if authors.len() >= window.quorum {
+                votes.certificates.insert(vertex.digest);
+                votes.lines.extend(voting.map(|parent| (vertex.digest, *parent)));
+            }
+        }
+        window.round(vote_round).map(|_| votes)
+    }
+}
+
+/// Looks for the first proposal of a round and author that the lines lead to, in their order.
+struct Walk<'a> {
+    known: BTreeMap<B256, &'a DagVertex>,
+    /// Where the way goes on; itself at its end, `None` where there is no way.
+    next: BTreeMap<B256, Option<B256>>,
+}
+
+impl Walk<'_> {
+    fn supported(&mut self, from: B256, author: u64, round: u64) -> Option<B256> {
+        let vertex = *self.known.get(&from)?;
+        if (vertex.author, vertex.round) == (author, round) {
+            self.next.insert(from, Some(from));
+            return Some(from);
+        }
+        // Lines lead down: nothing below the leader's round leads back to it.
+        if vertex.round <= round {
+            return None;
+        }
+        if let Some(next) = self.next.get(&from).copied() {
+            return self.end(next?);
+        }
+        let found = vertex.parents.iter().find_map(|parent| Some((*parent, self.supported(*parent, author, round)?)));
+        self.next.insert(from, found.map(|(parent, _)| parent));
+        found.map(|(_, leader)| leader)
+    }
+
+    /// Follows a way that is known to its end.
+    fn end(&self, mut at: B256) -> Option<B256> {
+        while let Some(Some(next)) = self.next.get(&at).copied() {
+            if next == at {
+                return Some(at);
+            }
+            at = next;
+        }
+        None
+    }
+
+    fn path(&self, mut at: B256) -> Vec<(B256, B256)> {
+        let mut lines = Vec::new();
+        while let Some(Some(next)) = self.next.get(&at).copied().filter(|next| *next != Some(at)) {
+            lines.push((at, next));
+            at = next;
+        }
+        lines
+    }
+}
+
+/// The genesis says whether a wave has four rounds or five, and RPC does not. But a leader is committed directly in the moment in which the
+/// quorum of its certifying round is complete: so the round whose quorum was complete last before the verdict is that one.
+pub fn wave_length(window: &Window) -> u64 {
+    let direct = |slot: &&LeaderSlot| {
+        slot.status == SlotStatus::Committed && slot.why.as_deref().is_some_and(|why| why.starts_with("direct"))
+    };
+    let slots = window.rounds.values().flat_map(|round| &round.slots).filter(direct);
+    let (mut four, mut five) = (0_u32, 0_u32);
+    for slot in slots {
+        let (Some(decided), Some(complete)) = (slot.decided_ms, complete(window, slot.round + 4)) else { continue };
+        match decided < complete {
+            true => four += 1,
+            false => five += 1,
+        }
+    }
+    if five > four { 5 } else { USUAL }
+}
+
+/// When the node had proposals of a quorum of a round.
+fn complete(window: &Window, round: u64) -> Option<u64> {
+    let vertices = &window.round(round)?.vertices;
+    let mut first: BTreeMap<u64, u64> = BTreeMap::new();
+    for vertex in vertices {
+        let Some(accepted) = vertex.accepted_ms else { continue };
+        first.entry(vertex.author).and_modify(|at| *at = accepted.min(*at)).or_insert(accepted);
+    }
+    let mut times: Vec<u64> = first.into_values().collect();
+    times.sort_unstable();
+    times.get(window.quorum.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::dag::Round;
+    use alloy_primitives::keccak256;
+
+    fn digest(author: u64, round: u64) -> B256 {
+        keccak256(format!("{author} {round}"))
+    }
+
+    /// Four validators; `links` says which authors a proposal of a round builds on, its own first.
+    fn window(rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>, decided: Option<u64>) -> Window {
+        let vertex = |round: u64, author: u64| DagVertex {
+            round,
+            author,
+            digest: digest(author, round),
+            parents: links(round, author).into_iter().map(|parent| digest(parent, round - 1)).collect(),
+            batch_bytes: 0,
+            proposed_ms: None,
+            accepted_ms: Some(100 * round + author),
+        };
+        let slot = LeaderSlot {
+            round: 1,
+            rank: 0,
+            validator: 3,
+            status: SlotStatus::Committed,
+            digest: Some(digest(3, 1)),
+            why: Some("direct: 3 of 4 certify".into()),
+            decided_ms: decided,
+        };
+        let round = |number: u64| {
+            let slots = if number == 1 { vec![slot.clone()] } else { vec![] };
+            (number, Round { vertices: (0..4).map(|author| vertex(number, author)).collect(), slots })
+        };
+        Window { first: 1, last: rounds, rounds: (1..=rounds).map(round).collect(), size: 4, quorum: 3, ..Window::default() }
+    }
+
+    fn everybody(round: u64, author: u64) -> Vec<u64> {
+        if round == 1 { vec![] } else { (0..4).map(|other| (author + other) % 4).collect() }
+    }
+
+    fn votes(window: &Window) -> Votes {
+        Votes::of(window, &window.rounds[&1].slots[0]).unwrap()
+    }
+
+    #[test]
+    fn who_builds_on_the_leader_votes_and_who_builds_on_a_quorum_of_votes_certifies() {
+        let all = votes(&window(6, everybody, Some(403)));
+        assert_eq!((all.vote_round, all.certify_round), (3, 4));
+        assert_eq!((all.voters.len(), all.others.len(), all.certificates.len()), (4, 0, 4));
+        assert!(all.lines.contains(&(digest(0, 4), digest(0, 3))));
+        assert!(all.lines.contains(&(digest(3, 2), digest(3, 1))), "the way goes on to the leader");
+    }
+
+    /// In round 2 only validator 3 builds on its own proposal of round 1, and only validators 2 and 3 build on that: two votes are no quorum.
+    #[test]
+    fn without_a_quorum_of_votes_there_is_no_certificate() {
+        let links = |round: u64, author: u64| match (round, author) {
+            (1, _) => vec![],
+            (2, 3) | (3, 2 | 3) => (0..4).map(|other| (author + other) % 4).collect(),
+            _ => vec![author % 3, (author + 1) % 3, (author + 2) % 3],
+        };
+        let few = votes(&window(4, links, Some(403)));
+        assert_eq!(few.voters, [digest(2, 3), digest(3, 3)].into());
+        assert_eq!((few.others.len(), few.certificates.len()), (2, 0));
+    }
+
+    /// The genesis says how long a wave is; the moment of a direct commit gives it away.
+    #[test]
+    fn a_wave_of_five_rounds_is_told_from_one_of_four() {
+        assert_eq!(wave_length(&window(7, everybody, Some(402))), 4, "round 4 was complete, round 5 was not");
+        assert_eq!(wave_length(&window(7, everybody, Some(502))), 5);
+        assert_eq!(wave_length(&window(7, everybody, None)), USUAL);
+    }
+}

@@ -1,0 +1,218 @@
+//! Some rounds, as they are written.
+
+use crate::{
+    database::{Read, int, sql},
+    format,
+    indexer::dag::{AUTOBAHN, Round, content},
+    pages::Failure,
+    site::Site,
+};
+use alloy_primitives::B256;
+use corniche_api::DagVertex;
+use std::collections::BTreeMap;
+
+/// Rounds of a picture.
+pub const COLUMNS: u64 = 24;
+
+/// Rounds after those of the picture that say what became of them.
+const AFTER: u64 = 8;
+
+/// Cars of a picture at most.
+const MOST_CARS: i64 = 1_500;
+
+/// Before the first slot of a picture whose predecessor is not known.
+const LEAD_MS: u64 = 1_000;
+
+/// Blocks listed for a picture.
+const MOST_BLOCKS: i64 = 64;
+
+/// Rounds next to each other, and where they lie among all that are kept.
+#[derive(Debug, Default)]
+pub struct Window {
+    /// The engine's word.
+    pub engine: String,
+    /// Autobahn: `rounds` are slots, and proposals are `cars`.
+    pub lanes: bool,
+    /// Of the picture.
+    pub first: u64,
+    /// Of the picture.
+    pub last: u64,
+    /// That is kept.
+    pub oldest: u64,
+    /// That is kept.
+    pub newest: u64,
+    /// By number; what is not known is missing.
+    pub rounds: BTreeMap<u64, Round>,
+    /// The rounds that follow, which are not drawn.
+    pub after: BTreeMap<u64, Round>,
+    /// In the order in which they were taken in.
+    pub cars: Vec<DagVertex>,
+    /// Autobahn: up to when cars were taken in before each slot was decided.
+    pub until: BTreeMap<u64, u64>,
+    /// Autobahn: blocks by the slots in them; Mahi-Mahi: blocks of the time of the picture. First and last commit, number.
+    pub blocks: Vec<(u64, u64, u64)>,
+    /// Validators.
+    pub size: u64,
+    /// How many of them suffice.
+    pub quorum: usize,
+}
+
+impl Window {
+    /// About a round, or the newest ones. `None`: nothing is known at all.
+    pub async fn load(site: &Site, about: Option<u64>) -> Result<Option<Self>, Failure> {
+        let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
+        if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
+            let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
+            return Err(Failure::NotFound(format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")));
+        }
+        let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
+        let first = (last + 1).saturating_sub(COLUMNS).max(oldest);
+        Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
+    }
+
+    /// As a program asks: what is missing follows from the rest.
+    pub async fn range(site: &Site, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
+        let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
+        let most = super::MOST_ROUNDS;
+        let last = to.unwrap_or(from.map_or(newest, |from| from.saturating_add(most - 1)));
+        let first = from.unwrap_or((last.min(newest) + 1).saturating_sub(most));
+        let (first, last) = (first.max(oldest), last.min(newest));
+        if first > last {
+            let (oldest, newest) = (format::number(oldest), format::number(newest));
+            return Err(Failure::NotFound(format!("None of these rounds is kept. Those from {oldest} to {newest} are.")));
+        }
+        Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
+    }
+
+    async fn fetch(site: &Site, first: u64, last: u64, (oldest, newest): (u64, u64)) -> Result<Self, Failure> {
+        let readers = site.database.readers();
+        // One before: a cut is drawn after the one that it follows.
+        let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 74";
+        let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last + AFTER)).fetch_all(readers).await?;
+        let mut rounds = BTreeMap::new();
+        for row in rows {
+            rounds.insert(row.number("round")?, content::<Round>(&row)?);
+        }
+        let after = rounds.split_off(&(last + 1));
+        let committee = site.now().committee;
+        let engine = committee.as_ref().map(|committee| committee.engine.clone()).unwrap_or_default();
+        let mut window = Self { first, last, oldest, newest, rounds, after, ..Self::default() };
+        window.lanes = match &committee {
+            Some(_) => engine == AUTOBAHN,
+            None => sql("SELECT 1 FROM dag_cars LIMIT 1").fetch_optional(readers).await?.is_some(),
+        };
+        window.engine = engine;
+        if window.lanes {
+            window.fetch_cars(site).await?;
+            window.fetch_blocks_by_commit(site).await?;
+        }
+        if first > 0 {
+            window.rounds.remove(&(first - 1));
+        }
+        if !window.lanes {
+            window.fetch_blocks_by_time(site).await?;
+        }
+        window.size = committee.as_ref().map_or(0, |committee| committee.validators.len() as u64).max(window.seen());
+        let faulty = window.size.saturating_sub(1) / 3;
+        window.quorum = committee.map_or((window.size - faulty) as usize, |committee| committee.quorum as usize);
+        Ok(window)
+    }
+
+    /// Cars that were taken in between the slot before the first and the last.
+    async fn fetch_cars(&mut self, site: &Site) -> Result<(), Failure> {
+        let decided = |round: &Round| round.slots.iter().filter_map(|slot| slot.decided_ms).max();
+        let mut until = self.rounds.values().find_map(decided).unwrap_or(0);
+        let mut begin = until.saturating_sub(LEAD_MS);
+        for number in self.first.saturating_sub(1)..=self.last {
+            // Slots are agreed on side by side; a later one may be first.
+            until = until.max(self.rounds.get(&number).and_then(decided).unwrap_or(0));
+            match number < self.first {
+                true if self.rounds.contains_key(&number) => begin = until,
+                true => {}
+                false => _ = self.until.insert(number, until),
+            }
+        }
+        let end = if self.last == self.newest { i64::MAX } else { int(until) };
+        let text = "SELECT content FROM dag_cars WHERE at_ms > $1 AND at_ms <= $2 ORDER BY at_ms LIMIT $3";
+        let rows = sql(text).bind(int(begin)).bind(end).bind(MOST_CARS).fetch_all(site.database.readers()).await?;
+        for row in rows {
+            self.cars.extend(content::<Vec<DagVertex>>(&row)?);
+        }
+        Ok(())
+    }
+
+    /// Under Autobahn a commit is a slot.
+    async fn fetch_blocks_by_commit(&mut self, site: &Site) -> Result<(), Failure> {
+        let text = "SELECT number, first_commit, last_commit FROM blocks WHERE last_commit >= $1 ORDER BY last_commit LIMIT $2";
+        let rows = sql(text).bind(int(self.first)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
+        for row in rows {
+            let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
+            self.blocks.push((commits.0, commits.1, row.number("number")?));
+        }
+        Ok(())
+    }
+
+    /// Under Mahi-Mahi only the clock tells.
+    async fn fetch_blocks_by_time(&mut self, site: &Site) -> Result<(), Failure> {
+        let times = || self.rounds.values().flat_map(|round| &round.vertices).filter_map(seen_at);
+        let (Some(from), Some(to)) = (times().min(), times().max()) else { return Ok(()) };
+        let text = "SELECT number FROM blocks WHERE time_ms >= $1 AND time_ms <= $2 ORDER BY time_ms LIMIT $3";
+        let rows = sql(text).bind(int(from)).bind(int(to)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
+        for row in rows {
+            self.blocks.push((0, 0, row.number("number")?));
+        }
+        Ok(())
+    }
+
+    /// Validators that something is known of.
+    fn seen(&self) -> u64 {
+        let leaders = self.rounds.values().flat_map(|round| &round.slots).map(|slot| slot.validator);
+        self.vertices().map(|vertex| vertex.author).chain(leaders).max().map_or(0, |most| most + 1)
+    }
+
+    /// Where the window is called.
+    pub fn middle(&self) -> u64 {
+        (self.last + 1).saturating_sub(COLUMNS / 2).max(self.first)
+    }
+
+    /// All proposals.
+    pub fn vertices(&self) -> impl Iterator<Item = &DagVertex> {
+        self.rounds.values().flat_map(|round| &round.vertices).chain(&self.cars)
+    }
+
+    /// A round, of the picture or after it.
+    pub fn round(&self, number: u64) -> Option<&Round> {
+        self.rounds.get(&number).or_else(|| self.after.get(&number))
+    }
+
+    /// All rounds, also those after the picture.
+    pub fn all_rounds(&self) -> impl Iterator<Item = &Round> {
+        self.rounds.values().chain(self.after.values())
+    }
+
+    /// A proposal by its digest.
+    pub fn vertex(&self, digest: B256) -> Option<&DagVertex> {
+        let after = self.after.values().flat_map(|round| &round.vertices);
+        self.vertices().chain(after).find(|vertex| vertex.digest == digest)
+    }
+
+    /// The blocks that hold something of a slot, under Autobahn.
+    pub fn blocks_of(&self, slot: u64) -> impl Iterator<Item = u64> {
+        let holds = move |(first, last, _): &&(u64, u64, u64)| (*first..=*last).contains(&slot);
+        self.blocks.iter().filter(holds).map(|(.., number)| *number)
+    }
+}
+
+/// When the node had a proposal, as well as it knows.
+pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
+    vertex.accepted_ms.or(vertex.proposed_ms)
+}
+
+/// The oldest and the newest round that are written.
+async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
+    let end = |text| sql(text).fetch_optional(site.database.readers());
+    let oldest = end("SELECT round FROM dag_rounds ORDER BY round LIMIT 1").await?;
+    let newest = end("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").await?;
+    let (Some(oldest), Some(newest)) = (oldest, newest) else { return Ok(None) };
+    Ok(Some((oldest.number("round")?, newest.number("round")?)))
+}

@@ -1,0 +1,214 @@
+//! Of the ordering.
+
+/// Heading.
+pub const TITLE: &str = "How the order comes about";
+/// Below the heading, of Mahi-Mahi.
+pub const LEAD: &str = "Every circle is a bundle of transactions that a validator proposed. Lines lead to the proposals it builds on. Nobody \
+                        votes by a message of its own: who builds on what is the vote.";
+/// Below the heading, of Autobahn.
+pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that others hold as well. \
+                              Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on orders all cars up to it. Cars stand before \
+                              the cut that was decided next after they came here; which of them it names, the node does not tell.";
+/// Nothing to show: a full node.
+pub const NONE: &str = "There is no picture here: this explorer is not shown how the order comes about.";
+/// What to do.
+pub const NONE_HINT: &str = "Only validators take part in the ordering. A full node gets blocks that are ordered already, so it has nothing to show. \
+                             Let the explorer follow a validator that keeps a trace of its ordering.";
+/// Nothing to show yet.
+pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
+/// After how many.
+pub const DROPPED: &str =
+    "things were let go by the node's trace since it started; what is missing here may have happened all the same.";
+/// Of the picture, for those who do not see it.
+pub const PICTURE: &str = "Proposals of validators by round, with what they build on";
+/// Of the other picture.
+pub const PICTURE_LANES: &str = "Lanes of cars, and the cuts through them";
+/// A column.
+pub const ROUND: &str = "Round";
+/// A column.
+pub const SLOT: &str = "Slot";
+/// A row.
+pub const VALIDATOR: &str = "Validator";
+/// The last column of lanes.
+pub const NOT_CUT: &str = "not ordered yet";
+/// Where to go.
+pub const EARLIER: &str = "Earlier";
+/// Where to go.
+pub const LATER: &str = "Later";
+/// Where to go.
+pub const NEWEST: &str = "Newest";
+/// Where to go.
+pub const SHOW: &str = "Show";
+/// Of the slider.
+pub const SCRUB: &str = "Back in time";
+/// Follows the newest.
+pub const FOLLOWS: &str =
+    "Follows the network: new rounds come in at the right. Arrow keys step; from a circle they walk through the picture.";
+/// The panel.
+pub const FACTS: &str = "What is selected";
+/// The panel, empty.
+pub const FACTS_EMPTY: &str =
+    "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
+/// What was selected is not in the picture.
+pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
+/// The table.
+pub const TABLE: &str = "The same as a table";
+/// The legend.
+pub const LEGEND: &str = "What the signs mean";
+/// The legend.
+pub const SIGN_ORDERED: &str = "proposal that is ordered; the larger, the more bytes of transactions";
+/// The legend.
+pub const SIGN_WAITS: &str = "proposal that waits for its place";
+/// The legend.
+pub const SIGN_COMMITTED: &str = "square: leader, committed";
+/// The legend.
+pub const SIGN_SKIPPED: &str = "crossed diamond: leader, skipped";
+/// The legend.
+pub const SIGN_UNDECIDED: &str = "dashed ring: leader, undecided";
+/// The legend.
+pub const SIGN_VOTE: &str = "triangle: votes for the selected leader";
+/// The legend.
+pub const SIGN_CERTIFICATE: &str = "star: certifies it, for it builds on a quorum of votes";
+/// The legend of lanes.
+pub const SIGN_CAR: &str = "car that was here when a cut was decided; the larger, the more bytes of transactions";
+/// The legend of lanes.
+pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
+/// The legend of lanes.
+pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
+/// The legend of lanes.
+pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
+/// Too many lines.
+pub const FEW_EDGES: &str = "With so many validators only the lines of leaders and of what is selected are drawn.";
+/// Heading of the explanation.
+pub const EXPLAINED: &str = "In plain words";
+/// Facts.
+pub const DIGEST: &str = "Digest";
+/// Facts.
+pub const AUTHOR: &str = "Proposed by";
+/// Facts.
+pub const POSITION: &str = "Place in its lane";
+/// Facts.
+pub const PARENTS: &str = "Builds on";
+/// Facts.
+pub const CHILDREN: &str = "Built on by";
+/// Facts.
+pub const BYTES: &str = "Transactions in it";
+/// Facts.
+pub const PROPOSED: &str = "Signed here";
+/// Facts.
+pub const ACCEPTED: &str = "Taken in with its whole history";
+/// Facts.
+pub const LEADER: &str = "Leader";
+/// Facts.
+pub const VERDICT: &str = "Verdict";
+/// Facts.
+pub const WHY: &str = "Rule";
+/// Facts.
+pub const DECIDED: &str = "Decided";
+/// Facts.
+pub const PROPOSAL: &str = "Its proposal";
+/// Facts.
+pub const VOTES: &str = "Votes";
+/// Facts.
+pub const CERTIFICATES: &str = "Certificates";
+/// Facts.
+pub const BLOCKS: &str = "Block";
+/// Facts: the blocks of a time.
+pub const BLOCKS_ABOUT: &str = "Blocks of that time";
+/// Why they cannot be told.
+pub const BLOCKS_NOTE: &str = "The node names no vertex in a block and no block for a round, so these go by the clock: blocks whose agreed time lies \
+                               between the first and the last vertex of this picture.";
+/// No block.
+pub const NO_BLOCK: &str = "none: it brought no transactions, or is not executed yet";
+/// The proposal is not known.
+pub const NO_VERTEX: &str = "not known here";
+/// No bytes.
+pub const NO_BYTES: &str = "none";
+/// Columns of the table.
+pub const PROPOSALS: &str = "Proposals";
+/// Columns of the table.
+pub const LEADERS: &str = "Leaders and verdicts";
+/// Columns of the table.
+pub const CARS: &str = "Cars that came before it";
+/// The verdicts, as the node says them.
+pub const COMMITTED: &str = "committed";
+/// See above.
+pub const SKIPPED: &str = "skipped";
+/// See above.
+pub const UNDECIDED: &str = "undecided";
+/// Nothing is known of a round.
+pub const UNKNOWN: &str = "not known here";
+/// Nobody knows yet.
+pub const NO_LEADERS: &str = "leaders not drawn yet";
+/// A validator proposed twice.
+pub const CONTRADICTION: &str = "signed two proposals for one place";
+
+/// What the words mean, under Mahi-Mahi.
+pub const WORDS: [(&str, &str); 6] = [
+    (
+        "Round",
+        "Validators propose in step: a proposal of a round builds on proposals of at least a quorum of validators of the round before, and \
+         on their whole history. Nobody waits for anybody in particular, so a slow validator holds up nothing.",
+    ),
+    (
+        "Leader",
+        "A few rounds later a common coin, which needs shares of a quorum and which nobody knows before, draws leaders for the round. Because \
+         the votes are cast by then, nobody can stop just the proposals that will matter.",
+    ),
+    (
+        "Vote",
+        "A proposal of the voting round votes for a leader if the first proposal of that leader's round and author that its lines lead to is \
+         the leader's. A proposal of the next round that builds on votes of a quorum is a certificate.",
+    ),
+    (
+        "Commit",
+        "When validators of a quorum have certificates, the leader's proposal is committed, and everything that its lines lead to gets its \
+         place in the order: first what is older. Blocks are cut from that order.",
+    ),
+    (
+        "Skip",
+        "When a quorum does not vote for a leader, because its proposal came late or never, its slot is passed over at once. Nothing is lost: a \
+         proposal that came late is taken along by a later leader.",
+    ),
+    (
+        "Undecided",
+        "Neither happened yet. Then a later leader that commits decides: if a certificate lies in its history, the slot commits, otherwise it \
+         is skipped. What comes after an undecided slot waits for it.",
+    ),
+];
+
+/// What the words mean, under Autobahn.
+pub const WORDS_LANES: [(&str, &str); 6] = [
+    (
+        "Lane and car",
+        "Each validator lines up its bundles of transactions as cars, one behind the other. A car is safe on the road when so many validators \
+         hold it that one of them is honest. Lanes need no leader and go on when agreement stands still.",
+    ),
+    (
+        "Slot",
+        "Places in the order are numbered; several slots are worked on at the same time. Here a slot is called by the number that blocks \
+         call a commit.",
+    ),
+    (
+        "Leader",
+        "Slots have leaders in turn. The leader proposes a cut: how far each lane is. A validator that is quick has more cars in a cut.",
+    ),
+    (
+        "Vote",
+        "Validators vote for the cut by message. If all answer at once, that is enough: the fast way. Otherwise a quorum votes and confirms in \
+         a second step: the slow way.",
+    ),
+    (
+        "Commit",
+        "An agreed cut orders every car up to it that no earlier cut had, lane by lane. One cut catches up with whatever was driven during \
+         a bad time.",
+    ),
+    (
+        "Skip",
+        "There is none: a slot always commits. If a leader is silent the validators move to the next view of the slot, which has another leader; \
+         the view in the rule tells how often.",
+    ),
+];
+
+/// Why there is no picture: the operator's choice.
+pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";
