@@ -39,7 +39,7 @@ pub fn router(site: Arc<Site>) -> Router {
         .route("/block/{block}", get(pages::blocks::show))
         .route(links::TRANSACTIONS, get(pages::transactions::list))
         .route("/tx/{hash}", get(pages::transactions::show))
-        .route("/address/{address}", get(pages::account::show))
+        .merge(pages::account::routes())
         .route(links::LIVE, get(live::stream))
         .route("/assets/{file}", get(assets::serve))
         .fallback(nothing_here)
