@@ -17,6 +17,11 @@ const MOST_TEXT: usize = 1_024;
 /// Deepest nesting of types that is decoded: the decoder recurses.
 const DEEPEST: usize = 8;
 
+/// Most places that the arrays of a fixed size in a type may have, and most bytes that are decoded: the decoder makes room for the places
+/// of an array's items before it has looked at one.
+const MOST_PLACES: u64 = 256;
+const MOST_BYTES: usize = 128 << 10;
+
 /// Most contracts whose interfaces one page reads.
 const MOST_CONTRACTS: usize = 32;
 
@@ -102,6 +107,11 @@ impl Known {
         Ok(known)
     }
 
+    /// One contract's interface, wherever it is from.
+    pub fn one(address: Address, interface: JsonAbi) -> Self {
+        Self { interfaces: BTreeMap::from([(address, interface)]), ..Self::default() }
+    }
+
     /// A method's name.
     pub fn method(&self, selector: [u8; 4]) -> Option<String> {
         self.methods.get(&selector).cloned()
@@ -126,7 +136,7 @@ impl Known {
 
     /// What a call answered, in words.
     pub fn error(&self, from: Address, output: &[u8]) -> Option<Decoded> {
-        let (selector, arguments) = output.split_at_checked(4)?;
+        let (selector, arguments) = output.split_at_checked(4).filter(|_| output.len() <= MOST_BYTES)?;
         let error = self.interfaces.get(&from)?.errors().find(|error| error.selector() == selector)?;
         fits(&error.inputs)?;
         let values = error.abi_decode_input(arguments).ok()?;
@@ -137,9 +147,8 @@ impl Known {
     pub fn event(&self, from: Address, topics: &[B256], data: &[u8]) -> Option<Decoded> {
         let first = topics.first()?;
         let event: &Event = self.interfaces.get(&from)?.events().find(|event| event.selector() == *first)?;
-        for input in &event.inputs {
-            depth(&input.ty).filter(|depth| *depth <= DEEPEST)?;
-        }
+        event.inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))?;
+        (data.len() <= MOST_BYTES).then_some(())?;
         let decoded = event.decode_log_parts(topics.iter().copied(), data).ok()?;
         let (mut indexed, mut body) = (decoded.indexed.iter(), decoded.body.iter());
         let mut room = MOST_VALUES;
@@ -155,6 +164,7 @@ impl Known {
 /// A call of this function in words.
 pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
     fits(&function.inputs)?;
+    (arguments.len() <= MOST_BYTES).then_some(())?;
     let values = function.abi_decode_input(arguments).ok()?;
     Some(Decoded { signature: signature(&function.signature()), values: named(&function.inputs, &values) })
 }
@@ -162,24 +172,51 @@ pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
 /// What this function answered, in words.
 pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>> {
     fits(&function.outputs)?;
+    (output.len() <= MOST_BYTES).then_some(())?;
     let values = function.abi_decode_output(output).ok()?;
     Some(named(&function.outputs, &values))
 }
 
-/// Reads what somebody typed as a value of this type.
-pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
-    fits(std::slice::from_ref(input)).ok_or("this type is too deep")?;
-    let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
-    kind.coerce_str(typed.trim()).map_err(|error| format!("{error}"))
+/// What a call that was undone said, by Solidity's two own errors.
+pub fn refusal(output: &[u8]) -> Option<Decoded> {
+    const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
+    const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
+    let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MOST_BYTES)?;
+    let (signature, kind) = match *selector {
+        ERROR => ("Error(string)", DynSolType::String),
+        PANIC => ("Panic(uint256)", DynSolType::Uint(256)),
+        _ => return None,
+    };
+    let value = kind.abi_decode(arguments).ok()?;
+    let mut room = MOST_VALUES;
+    Some(Decoded { signature: signature.into(), values: vec![("reason".into(), show(&value, &mut room))] })
 }
 
-/// None where a type is nested deeper than is decoded.
-fn fits(inputs: &[Param]) -> Option<()> {
-    fn deep(param: &Param, left: usize) -> Option<()> {
-        let left = left.checked_sub(depth(&param.ty)?)?;
-        param.components.iter().try_for_each(|component| deep(component, left.checked_sub(1)?))
+/// Reads what somebody typed as a value of this type. Text is what it is, without quotes around it.
+pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
+    fits(std::slice::from_ref(input)).ok_or("this type is too large or too deep to be asked for here")?;
+    let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
+    match kind {
+        DynSolType::String => Ok(DynSolValue::String(typed.to_owned())),
+        kind => kind.coerce_str(typed.trim()).map_err(|_| format!("this is no {}", text(&kind.to_string()))),
     }
-    inputs.iter().try_for_each(|input| deep(input, DEEPEST))
+}
+
+/// None where a type is nested deeper, or has more places, than is decoded.
+fn fits(inputs: &[Param]) -> Option<()> {
+    inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))
+}
+
+/// An upper bound of the values that a type has where its arrays of any size are empty.
+fn places(kind: &str, components: &[Param], left: usize) -> Option<u64> {
+    let left = left.checked_sub(depth(kind)?)?;
+    let mut inner = 1 + kind.matches(',').count() as u64;
+    for component in components {
+        inner += places(&component.ty, &component.components, left.checked_sub(1)?)?;
+    }
+    let sizes = kind.split('[').skip(1).filter_map(|rest| rest.split(']').next()).filter(|size| !size.is_empty());
+    let all = sizes.map(|size| size.parse().ok()).try_fold(inner, |all, size: Option<u64>| all.checked_mul(size?));
+    all.filter(|all| *all <= MOST_PLACES)
 }
 
 /// How many arrays a type's text has around it.
@@ -305,6 +342,47 @@ mod tests {
         let function = known.interface(CONTRACT).unwrap().functions().next().unwrap();
         assert_eq!(call(function, &[0; 64]), None);
         assert!(parse(&function.inputs[0], "[]").is_err());
+    }
+
+    #[test]
+    fn types_that_need_room_before_they_are_read_are_not_decoded() {
+        for kind in
+            ["uint256[4294967296][]", "()[4294967295]", "uint8[64][64][]", "uint256[99999999999999999999]", "(bool,bool)[200]"]
+        {
+            let abi = format!(
+                r#"[{{"type":"function","name":"f","inputs":[],"outputs":[{{"name":"x","type":"{kind}"}}],"stateMutability":"view"}},
+                    {{"type":"event","name":"E","inputs":[{{"name":"x","type":"{kind}","indexed":false}}],"anonymous":false}}]"#
+            );
+            let Some(abi) = parse_abi(&abi) else { continue };
+            let known = Known::one(CONTRACT, abi.clone());
+            let function = abi.functions().next().unwrap();
+            assert_eq!(answer(function, &[0; 64]), None, "{kind}");
+            let topic = abi.events().next().unwrap().selector();
+            assert_eq!(known.event(CONTRACT, &[topic], &[0; 64]), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_read_by_its_type() {
+        let parse = |kind: &str, typed: &str| super::parse(&Param { ty: kind.into(), ..Param::default() }, typed);
+        assert_eq!(parse("string", " \"a, b "), Ok(DynSolValue::String(" \"a, b ".into())));
+        assert_eq!(parse("uint256[]", "[1, 2]").unwrap().as_array().unwrap().len(), 2);
+        assert_eq!(parse("uint8", "256"), Err("this is no uint8".into()));
+        assert_eq!(parse("address", "Alice"), Err("this is no address".into()));
+        assert!(parse("uint256", "1e9223372036854775807 ether").is_err());
+        assert!(parse("uint256[4][4][4][4][4]", "[]").is_err());
+    }
+
+    #[test]
+    fn solidity_has_two_errors_of_its_own() {
+        let mut error = hex::decode("08c379a0").unwrap();
+        error.extend(DynSolValue::String("no\u{202e}!".into()).abi_encode());
+        assert_eq!(refusal(&error).unwrap().brief(), "Error(no!)");
+        let mut panic = hex::decode("4e487b71").unwrap();
+        panic.extend(U256::from(17).to_be_bytes::<32>());
+        assert_eq!(refusal(&panic).unwrap().brief(), "Panic(17)");
+        assert_eq!(refusal(&error[..30]), None);
+        assert_eq!(refusal(&[]), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod events;
 pub mod ledger;
 mod subscription;
 pub mod tokens;
+pub mod uploads;
 pub mod write;
 
 use crate::{
@@ -112,6 +113,7 @@ pub struct Indexer {
     at_head: bool,
     dag: dag::Lane,
     calls: calls::Lane,
+    uploads: Option<uploads::Inbox>,
 }
 
 impl Indexer {
@@ -126,19 +128,13 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
-        Ok(Self {
-            node,
-            connection,
-            standing,
-            live,
-            tip,
-            development: false,
-            committee: 0,
-            told: (Instant::now(), 0),
-            at_head: false,
-            dag,
-            calls,
-        })
+        let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
+        Ok(Self { node, connection, standing, live, tip, development, committee, told, at_head, dag, calls, uploads })
+    }
+
+    /// The same, which writes what people upload as well.
+    pub fn with_uploads(self, uploads: uploads::Inbox) -> Self {
+        Self { uploads: Some(uploads), ..self }
     }
 
     /// Follows the node until the task is dropped, or the node turns out to be of another chain.
@@ -147,6 +143,9 @@ impl Indexer {
         let heads = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&news)));
         let mut introduced = false;
         loop {
+            if let Some(uploads) = self.uploads.as_mut().filter(|_| introduced) {
+                uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
+            }
             let turn = match introduced {
                 false => self.introduce().await.map(|()| introduced = true).map(|()| true),
                 true => self.turn().await,

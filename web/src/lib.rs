@@ -16,7 +16,10 @@ pub mod state;
 pub mod words;
 
 use database::{Database, DatabaseError};
-use indexer::{Indexer, Keep};
+use indexer::{
+    Indexer, Keep,
+    uploads::{self, Inbox},
+};
 use limits::{Limits, Rate};
 use live::Live;
 use node::Node;
@@ -66,6 +69,7 @@ pub struct Explorer {
     listener: TcpListener,
     site: Arc<Site>,
     keep: Keep,
+    inbox: Inbox,
 }
 
 impl Explorer {
@@ -74,14 +78,16 @@ impl Explorer {
         let database = Database::open(&config.database).await?;
         let address = config.listen;
         let listener = TcpListener::bind(address).await.map_err(|error| ExplorerError::Listen { address, error })?;
+        let (uploads, inbox) = uploads::channel();
         let site = Site {
             database,
             node: Node::new(&config.node),
             standing: Arc::new(Standing::new(config.currency.clone())),
             live: Live::default(),
             limits: Limits::new(config.rate),
+            uploads,
         };
-        Ok(Self { listener, site: Arc::new(site), keep: config.keep })
+        Ok(Self { listener, site: Arc::new(site), keep: config.keep, inbox })
     }
 
     /// Where it listens.
@@ -91,10 +97,10 @@ impl Explorer {
 
     /// Follows the node and answers until `until` is over.
     pub async fn run(self, until: impl Future<Output = ()> + Send + 'static) -> Result<(), ExplorerError> {
-        let Self { listener, site, keep } = self;
+        let Self { listener, site, keep, inbox } = self;
         let (standing, live) = (Arc::clone(&site.standing), site.live.clone());
         let indexer = Indexer::new(site.node.clone(), &site.database, standing, live, keep).await?;
-        let indexer = tokio::spawn(indexer.run());
+        let indexer = tokio::spawn(indexer.with_uploads(inbox).run());
         let service = server::router(site).into_make_service_with_connect_info::<SocketAddr>();
         // Not a graceful end: pages that listen would never let go.
         let served = tokio::select! {

@@ -34,6 +34,9 @@ pub const STYLE: &str = concat!("/assets/style.css?v=", env!("CARGO_PKG_VERSION"
 /// The script, likewise.
 pub const SCRIPT: &str = concat!("/assets/app.js?v=", env!("CARGO_PKG_VERSION"));
 
+/// The script of pages that ask a wallet.
+pub const WALLET: &str = concat!("/assets/wallet.js?v=", env!("CARGO_PKG_VERSION"));
+
 /// A block, by number or hash.
 pub fn block(block: impl std::fmt::Display) -> String {
     format!("/block/{block}")

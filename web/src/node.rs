@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use corniche_api::{Certificate, Dag, DagRange, Heads, Ordering, Statistics, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
@@ -145,6 +145,23 @@ pub struct WholeBlock {
     pub receipts: Vec<Receipt>,
     /// `None` for the genesis block.
     pub ordering: Option<Ordering>,
+}
+
+/// A question to a contract, which changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// Who asks; nobody when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Address>,
+    /// Who is asked.
+    pub to: Address,
+    /// Wei that would come with it.
+    pub value: U256,
+    /// Selector and arguments.
+    pub input: Bytes,
+    /// The most gas it may take; the node's limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gas: Option<U64>,
 }
 
 /// A frame of the `callTracer`.
@@ -344,6 +361,17 @@ impl Node {
         let requests: Vec<_> = calls.iter().map(request).collect();
         let answers = self.ask_all(requests).await?;
         Ok(answers.into_iter().map(Result::ok).collect())
+    }
+
+    /// What contracts answer, now, each with what it said when it was undone.
+    pub async fn questions(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
+        let request = |call: &Call| Request { method: "eth_call", params: json!([call, "latest"]) };
+        self.ask_all(calls.iter().map(request).collect()).await
+    }
+
+    /// The code of an account after a block.
+    pub async fn code_after(&self, address: Address, block: u64) -> Result<Bytes, NodeError> {
+        self.ask("eth_getCode", json!([address, quantity(block)])).await
     }
 
     /// The code of several accounts, now.

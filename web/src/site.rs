@@ -2,6 +2,7 @@
 
 use crate::{
     database::Database,
+    indexer::uploads::Uploads,
     limits::Limits,
     live::Live,
     node::Node,
@@ -22,6 +23,8 @@ pub struct Site {
     pub live: Live,
     /// Who asks too much.
     pub limits: Limits,
+    /// What people say of contracts, on its way to the indexer.
+    pub uploads: Uploads,
 }
 
 impl Site {

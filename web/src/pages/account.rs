@@ -1,55 +1,141 @@
-//! An account or a contract: what it has, and what it took part in.
+//! An account or a contract: what it has and what it took part in, on pages of their own, and for contracts what their code says.
 
-use super::{Failure, Page, ROWS, blocks::Before, layout, parts, transactions};
+mod code;
+mod events;
+mod forms;
+mod history;
+mod interface;
+mod qr;
+mod read;
+mod subject;
+mod tokens;
+mod write;
+
+use super::{Failure, Page, parts, transactions};
 use crate::{
     database::{Read, sql},
     format, links,
     site::Site,
-    words::account as words,
+    words::{account as words, contract},
 };
 use alloy_primitives::Address;
-use axum::extract::{Path, Query, State};
-use maud::html;
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Path, State},
+    routing::get,
+};
+use maud::{Markup, html};
 use std::sync::Arc;
+use subject::{Contract, Source, Subject};
+
+/// Rows of transactions on the overview.
+const NEWEST: i64 = 10;
+
+/// Every address of these pages.
+pub fn routes() -> Router<Arc<Site>> {
+    let part = |part: &str| format!("/address/{{address}}/{part}");
+    Router::new()
+        .route("/address/{address}", get(show))
+        .route(&part(subject::TRANSACTIONS), get(history::transactions))
+        .route(&part(subject::TRANSFERS), get(history::transfers))
+        .route(&part(subject::CALLS), get(history::calls))
+        .route(&part(subject::HOLDINGS), get(tokens::holdings))
+        .route(&part(subject::APPROVALS), get(tokens::approvals))
+        .route(&part(subject::CODE), get(code::show))
+        .route(&part(subject::ABI), get(interface::show).post(interface::upload))
+        .layer(DefaultBodyLimit::max(interface::MOST_FORM_BYTES))
+        .route(&part("abi.json"), get(interface::json))
+        .route(&part(subject::READ), get(read::show))
+        .route(&part(subject::WRITE), get(write::show))
+        .route(&part("encode"), get(write::encode))
+        .route(&part(subject::EVENTS), get(events::show))
+        .route("/tx/{hash}/status", get(write::status))
+}
 
 /// `/address/{address}`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
-    let address = parse(&address)?;
-    let readers = site.database.readers();
-    let contract = sql("SELECT creator, transaction_place FROM contracts WHERE address = $1").bind(address.to_vec());
-    let contract = contract.fetch_optional(readers).await?;
-    let account = sql("SELECT first_block, transactions FROM accounts WHERE address = $1").bind(address.to_vec());
-    let account = account.fetch_optional(readers).await?;
-    let now = site.node.account(address).await.ok();
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
-                FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3";
-    let rows = sql(text).bind(address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(readers).await?;
-    let currency = site.now().currency;
-    let is_contract = contract.is_some() || now.as_ref().is_some_and(|(_, _, code)| !code.is_empty());
-    let title = if is_contract { words::CONTRACT } else { words::TITLE };
-    let unknown = || html! { span .note { (words::UNKNOWN) } };
-    let mut facts = vec![
-        (words::BALANCE, now.as_ref().map_or_else(unknown, |(balance, ..)| parts::coins(*balance, &currency))),
-        (words::NONCE, now.as_ref().map_or_else(unknown, |(_, nonce, _)| html! { (nonce) })),
-    ];
-    if let Some(account) = &account {
-        facts.push((words::TRANSACTIONS, html! { (format::number(account.number("transactions")?)) }));
-        facts.push((words::FIRST_SEEN, parts::block(account.number("first_block")?)));
-    }
-    if let Some(creator) = contract.as_ref().map(|row| row.maybe_address("creator")).transpose()?.flatten() {
-        facts.push((words::MADE_BY, parts::account(creator)));
-    }
+async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load_with_balance(&site, &address).await?;
+    let facts = facts(&site, &subject).await?;
+    let rows = history::newest(&site, subject.address, i64::MAX, NEWEST).await?;
+    let all = links::account_part(subject.address, subject::TRANSACTIONS);
     let body = html! {
-        h1 { (title) }
-        p .subject { (parts::account_in_full(address)) }
-        (parts::facts(&facts))
-        section #transactions {
-            h2 { (words::TRANSACTIONS) }
+        section #overview .card data-live="overview" {
+            div { (parts::facts(&facts)) }
+            (qr::of(subject.address))
+        }
+        section #transactions data-live="transactions" {
+            h2 { (words::NEWEST_TRANSACTIONS) }
             (transactions::table(&site, &rows).await?)
-            (parts::older(&links::account(address), transactions::last(&rows)?, from.before.is_none()))
+            @if rows.len() == NEWEST as usize { p { a href=(all) { (words::ALL_TRANSACTIONS) } } }
         }
     };
-    Ok(layout::page(&site, &format!("{title} {address}"), body))
+    Ok(subject.page(&site, "", body))
+}
+
+async fn facts(site: &Site, subject: &Subject) -> Result<Vec<(&'static str, Markup)>, Failure> {
+    let readers = site.database.readers();
+    let address = subject.address.to_vec();
+    let text = "SELECT a.first_block, a.transactions, b.time_ms FROM accounts a LEFT JOIN blocks b ON b.number = a.first_block \
+                WHERE a.address = $1";
+    let account = sql(text).bind(address.clone()).fetch_optional(readers).await?;
+    let token = sql("SELECT name, symbol FROM tokens WHERE address = $1").bind(address).fetch_optional(readers).await?;
+    let currency = site.now().currency;
+    let unknown = || html! { span .note { (words::UNKNOWN) } };
+    let mut facts = vec![
+        (words::BALANCE, subject.now.map_or_else(unknown, |(balance, _)| parts::coins(balance, &currency))),
+        (
+            words::NONCE,
+            subject
+                .now
+                .map_or_else(unknown, |(_, nonce)| html! { (format::number(nonce)) " " span .note { (words::NONCE_NOTE) } }),
+        ),
+    ];
+    match account {
+        Some(account) => {
+            facts.push((words::TRANSACTIONS, html! { (format::number(account.number("transactions")?)) }));
+            let seen = account.maybe_number("time_ms")?;
+            let block = parts::block(account.number("first_block")?);
+            facts.push((words::FIRST_SEEN, html! { (block) @if let Some(seen) = seen { ", " (parts::time(seen)) } }));
+        }
+        None => facts.push((words::FIRST_SEEN, html! { span .note { (words::NEVER_SEEN) } })),
+    }
+    if let Some(token) = token {
+        let symbol = parts::symbol(&token.text("symbol")?);
+        facts
+            .push((words::TOKEN, html! { a href=(links::token(subject.address)) { (token.text("name")?) " (" (symbol) ")" } }));
+    }
+    if let Some(contract) = &subject.contract {
+        facts.extend(contract_facts(site, subject.address, contract).await?);
+    }
+    Ok(facts)
+}
+
+/// In short; [`code`] has the rest.
+async fn contract_facts(site: &Site, address: Address, known: &Contract) -> Result<Vec<(&'static str, Markup)>, Failure> {
+    let said = match known.source {
+        Source::Module => contract::SOURCE_MODULE_SHORT,
+        Source::Uploaded => contract::SOURCE_UPLOADED_SHORT,
+        Source::Nobody => contract::SOURCE_NOBODY_SHORT,
+    };
+    let code = links::account_part(address, subject::CODE);
+    Ok(vec![
+        (words::MADE_BY, made_by(site, known).await?),
+        (contract::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
+        (contract::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (said) } }),
+    ])
+}
+
+/// Who made a contract, and with what.
+async fn made_by(site: &Site, contract: &Contract) -> Result<Markup, Failure> {
+    let Some(creator) = contract.creator else { return Ok(html! { span .note { (contract::MADE_BY_NOBODY) } }) };
+    let hash = match contract.made_in {
+        Some(place) => {
+            let row = sql("SELECT hash FROM transactions WHERE place = $1").bind(place.0);
+            row.fetch_optional(site.database.readers()).await?.map(|row| row.hash("hash")).transpose()?
+        }
+        None => None,
+    };
+    Ok(html! { (parts::account(creator)) @if let Some(hash) = hash { " in " (parts::transaction(hash)) } })
 }
 
 /// An address as people write it.

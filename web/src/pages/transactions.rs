@@ -274,7 +274,8 @@ pub fn decoded(call: &abi::Decoded) -> Markup {
     }
 }
 
-fn value_of(value: &abi::Value) -> Markup {
+/// A value of a call or an event.
+pub fn value_of(value: &abi::Value) -> Markup {
     match value {
         abi::Value::Address(address) => parts::account_in_full(*address),
         abi::Value::Text(text) => html! { span .data { (text) } },

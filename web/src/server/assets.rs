@@ -7,10 +7,11 @@ use axum::{
 };
 
 /// Name, type, content.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_str!("../assets/app.js")),
     ("dag.js", "text/javascript; charset=utf-8", include_str!("../assets/dag.js")),
+    ("wallet.js", "text/javascript; charset=utf-8", include_str!("../assets/wallet.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 

@@ -1,0 +1,245 @@
+//! Interfaces that people upload for contracts that carry none. Pages only read the database; they hand an upload to the indexer, which has
+//! the one connection that writes, through a short queue.
+//!
+//! Nothing here knows whether an interface is true. What can be looked at is whether the code mentions the functions at all: a contract
+//! compares a call's selector with those it knows, so nearly all of them stand in its code as constants ([`mentions`]).
+
+use super::{contracts::Code, write};
+use crate::{
+    database::{DatabaseError, Read, sql},
+    node::{Node, NodeError},
+};
+use alloy_json_abi::JsonAbi;
+use alloy_primitives::Address;
+use sqlx::AnyConnection;
+use std::{collections::HashSet, time::Duration};
+use tokio::sync::{mpsc, oneshot};
+
+/// Uploads that wait; whoever comes then is told to come again.
+const MOST_WAITING: usize = 8;
+
+/// An uploader does not wait for the indexer longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why an upload was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The module says itself what it is.
+    #[error("this contract carries its interface in its own code, and nothing takes that one's place")]
+    Carried,
+    /// Another upload was faster.
+    #[error("somebody uploaded another interface in this moment: load the page again and look at it first")]
+    Changed,
+    /// Nothing to describe.
+    #[error("the blocks that this explorer has read leave no contract at this address")]
+    NoContract,
+    /// The queue is full, or the indexer has more to do.
+    #[error("this explorer is busy reading blocks: try again in a moment")]
+    Busy,
+    /// There is no indexer any more.
+    #[error("this explorer has stopped reading blocks and keeps nothing new")]
+    Stopped,
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The node.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+/// An interface for a contract, in place of the one that its uploader saw.
+#[derive(Debug)]
+struct Upload {
+    address: Address,
+    seen: String,
+    abi: String,
+    answer: oneshot::Sender<Result<(), Refused>>,
+}
+
+/// Where pages hand in uploads. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Uploads(mpsc::Sender<Upload>);
+
+/// Where the indexer takes them out.
+#[derive(Debug)]
+pub struct Inbox(mpsc::Receiver<Upload>);
+
+/// Both ends.
+pub fn channel() -> (Uploads, Inbox) {
+    let (sender, receiver) = mpsc::channel(MOST_WAITING);
+    (Uploads(sender), Inbox(receiver))
+}
+
+impl Uploads {
+    /// Hands in an interface, in place of `seen`, and waits until it is kept.
+    pub async fn keep(&self, address: Address, seen: String, abi: String) -> Result<(), Refused> {
+        let (answer, kept) = oneshot::channel();
+        self.0.try_send(Upload { address, seen, abi, answer }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Refused::Busy,
+            mpsc::error::TrySendError::Closed(_) => Refused::Stopped,
+        })?;
+        let kept = tokio::time::timeout(PATIENCE, kept).await.map_err(|_| Refused::Busy)?;
+        kept.map_err(|_| Refused::Stopped)?
+    }
+}
+
+impl Inbox {
+    /// Writes what waits. `tip` is the newest block that is written.
+    pub async fn serve(&mut self, node: &Node, connection: &mut AnyConnection, tip: Option<u64>) {
+        while let Ok(upload) = self.0.try_recv() {
+            // Whoever waited too long has been told so, and may hand it in again.
+            if upload.answer.is_closed() {
+                continue;
+            }
+            let kept = keep(node, connection, tip, &upload).await;
+            let _ = upload.answer.send(kept);
+        }
+    }
+}
+
+async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), Refused> {
+    let address = upload.address;
+    if source(connection, address).await?.is_none() {
+        // As of the newest block that is written: one that a later block makes gets its row, and its maker, with that block.
+        let tip = tip.ok_or(Refused::NoContract)?;
+        let code = node.code_after(address, tip).await?;
+        if code.is_empty() {
+            return Err(Refused::NoContract);
+        }
+        write::write_contract(connection, address, None, None, &Code::read(&code)).await?;
+    }
+    if source(connection, address).await?.as_deref() == Some("module") {
+        return Err(Refused::Carried);
+    }
+    let text =
+        "UPDATE contracts SET abi = $1, abi_source = 'uploaded' WHERE address = $2 AND abi_source <> 'module' AND abi = $3";
+    let update = sql(text).bind(upload.abi.clone()).bind(address.to_vec()).bind(upload.seen.clone());
+    match update.execute(connection).await.map_err(DatabaseError::from)?.rows_affected() {
+        0 => Err(Refused::Changed),
+        _ => Ok(()),
+    }
+}
+
+async fn source(connection: &mut AnyConnection, address: Address) -> Result<Option<String>, DatabaseError> {
+    let row =
+        sql("SELECT abi_source FROM contracts WHERE address = $1").bind(address.to_vec()).fetch_optional(connection).await?;
+    row.map(|row| row.text("abi_source")).transpose()
+}
+
+/// How many of an interface's functions a module mentions, and how many there are: compilers write a selector as a number, in either order
+/// of its bytes, or as the bytes.
+pub fn mentions(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
+    let wanted: HashSet<u32> = abi.functions().map(|function| u32::from_be_bytes(function.selector().0)).collect();
+    let mut found = HashSet::new();
+    for at in 0..module.len() {
+        let rest = &module[at..];
+        let word = rest.first_chunk().map(|word| u32::from_be_bytes(*word));
+        let numbers = [word, constant(rest)].into_iter().flatten().flat_map(|number| [number, number.swap_bytes()]);
+        found.extend(numbers.filter(|number| wanted.contains(number)));
+    }
+    (found.len(), wanted.len())
+}
+
+/// A number as it stands in the code of a module: signed LEB128 of at most 32 bits.
+fn constant(bytes: &[u8]) -> Option<u32> {
+    let mut number = 0;
+    for (at, byte) in bytes.iter().take(5).enumerate() {
+        let bits = 7 * (at + 1);
+        number |= u32::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            let negative = bits < 32 && byte & 0x40 != 0;
+            return Some(if negative { number | u32::MAX << bits } else { number });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::Database;
+    use corniche_abi::interface::embed;
+
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+    const FIRST: &str = r#"[{"type":"event","name":"First","inputs":[],"anonymous":false}]"#;
+    const SECOND: &str = r#"[{"type":"event","name":"Second","inputs":[],"anonymous":false}]"#;
+
+    #[tokio::test]
+    async fn an_upload_takes_the_place_of_what_its_uploader_saw_and_of_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::in_file(&folder.path().join("explorer.db")).await.unwrap();
+        let mut connection = database.writer().await.unwrap();
+        let (bare, speaking, unmet) = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3));
+        write::write_contract(&mut connection, bare, None, None, &Code::read(MODULE)).await.unwrap();
+        let code = Code::read(&embed(MODULE, FIRST.as_bytes()));
+        write::write_contract(&mut connection, speaking, None, None, &code).await.unwrap();
+        let (uploads, mut inbox) = channel();
+        let node = Node::new("http://127.0.0.1:1");
+        let mut outcomes = Vec::new();
+        for (address, seen, abi) in
+            [(bare, "", FIRST), (bare, "", SECOND), (bare, FIRST, SECOND), (speaking, FIRST, SECOND), (unmet, "", FIRST)]
+        {
+            let keep = uploads.keep(address, seen.to_owned(), abi.to_owned());
+            let (kept, ()) = tokio::join!(keep, inbox.serve(&node, &mut connection, None));
+            outcomes.push(kept.map_err(|refused| std::mem::discriminant(&refused)));
+        }
+        let [changed, carried, no_contract] =
+            [&Refused::Changed, &Refused::Carried, &Refused::NoContract].map(std::mem::discriminant);
+        assert_eq!(outcomes, [Ok(()), Err(changed), Ok(()), Err(carried), Err(no_contract)]);
+        for (address, abi, source) in [(bare, SECOND, "uploaded"), (speaking, FIRST, "module")] {
+            let row = sql("SELECT abi, abi_source FROM contracts WHERE address = $1").bind(address.to_vec());
+            let row = row.fetch_one(database.readers()).await.unwrap();
+            assert_eq!((row.text("abi").unwrap().as_str(), row.text("abi_source").unwrap().as_str()), (abi, source));
+        }
+        drop(inbox);
+        assert!(matches!(uploads.keep(bare, SECOND.into(), FIRST.into()).await, Err(Refused::Stopped)));
+    }
+
+    #[tokio::test]
+    async fn the_queue_has_an_end() {
+        let (uploads, _inbox) = channel();
+        let mut waiting = Vec::new();
+        for _ in 0..=MOST_WAITING {
+            let mut keep = Box::pin(uploads.keep(Address::ZERO, String::new(), String::new()));
+            waiting.push((futures::poll!(&mut keep), keep));
+        }
+        let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(Refused::Busy)))).count();
+        assert_eq!(refused, 1);
+    }
+
+    #[test]
+    fn numbers_are_read_as_modules_have_them() {
+        for (number, bytes) in [
+            (0, &[0x00][..]),
+            (63, &[0x3f]),
+            (64, &[0xc0, 0x00]),
+            (-1, &[0x7f]),
+            (-64, &[0x40]),
+            (-65, &[0xbf, 0x7f]),
+            (i32::MIN, &[0x80, 0x80, 0x80, 0x80, 0x78]),
+            (i32::MAX, &[0xff, 0xff, 0xff, 0xff, 0x07]),
+        ] {
+            assert_eq!(constant(bytes), Some(number as u32), "{number}");
+        }
+        assert_eq!([constant(&[]), constant(&[0x80; 4]), constant(&[0x80; 9])], [None; 3]);
+    }
+
+    #[test]
+    fn a_module_mentions_what_it_compares_with() {
+        let abi = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"},
+                      {"type":"function","name":"other","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
+        let abi: JsonAbi = serde_json::from_str(abi).unwrap();
+        let code = |bytes: &[u8]| [b"\0asm\x01\0\0\0\x41", bytes, b"\x46"].concat();
+        // 0x8381f58a as a constant, the same with its bytes turned round, and as bytes in both orders.
+        for bytes in [
+            &[0x8a, 0xeb, 0x87, 0x9c, 0x78][..],
+            &[0x83, 0x83, 0xd6, 0xd7, 0x78],
+            &[0x83, 0x81, 0xf5, 0x8a],
+            &[0x8a, 0xf5, 0x81, 0x83],
+        ] {
+            assert_eq!(mentions(&code(bytes), &abi), (1, 2), "{bytes:x?}");
+        }
+        assert_eq!(mentions(&code(&[0x8a, 0xeb, 0x87, 0x9c, 0x79]), &abi), (0, 2));
+        assert_eq!(mentions(b"", &abi), (0, 2));
+    }
+}

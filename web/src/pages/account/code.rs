@@ -1,0 +1,114 @@
+//! What kind of module a contract is, as its bytes say.
+
+use super::{
+    super::{Page, parts},
+    made_by,
+    subject::{Contract, Subject},
+};
+use crate::{
+    abi, format,
+    site::Site,
+    words::{account, contract as words},
+};
+use alloy_primitives::Address;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Most imports, exports and sections that are listed.
+const MOST: usize = 64;
+
+/// Bytes of a page of memory.
+const PAGE: u64 = 64 << 10;
+
+/// `/address/{address}/code`
+pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let maker = made_by(&site, contract).await?;
+    Ok(subject.page(&site, words::CODE, markup(subject.address, contract, maker)))
+}
+
+fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
+    let facts = &contract.facts;
+    let mut rows = vec![
+        (words::CODE_HASH, parts::hash(contract.code_hash)),
+        (account::MADE_BY, maker),
+        (
+            words::DEPLOYED,
+            html! {
+                (format::bytes(contract.code_bytes)) @if facts.compressed { ", " (words::COMPRESSED) }
+            },
+        ),
+    ];
+    if facts.module_bytes > 0 {
+        rows.push((words::MODULE, html! { (format::bytes(facts.module_bytes)) }));
+        rows.push((
+            words::FUNCTIONS,
+            html! { (format::number(facts.functions)) ", " (format::bytes(facts.code_bytes)) " " (words::OF_CODE) },
+        ));
+        let bytes = facts.memory_pages.saturating_mul(PAGE);
+        rows.push((
+            words::MEMORY,
+            html! { (format::number(facts.memory_pages)) " " (words::PAGES) ", " (format::bytes(bytes)) },
+        ));
+    }
+    if let Some(problem) = &facts.problem {
+        rows.push((words::PROBLEM, html! { span .data { (abi::text(problem)) } }));
+    }
+    html! {
+        section { h2 { (words::CODE) } (parts::facts(&rows)) }
+        section {
+            h2 { (words::VERIFICATION) }
+            p { (words::NOT_VERIFIED) }
+            pre .bytes tabindex="0" { code { "corniche contract verify " (address) " PATH-OF-THE-SOURCE" } }
+            p .note { (words::VERIFY_HOW) }
+        }
+        (listed(words::IMPORTS, words::IMPORTS_NOTE, [words::FROM_MODULE, words::NAME], &facts.imports, |(module, name)| {
+            [html! { span .data { (abi::text(module)) } }, html! { span .data { (abi::text(name)) } }]
+        }))
+        (listed(words::EXPORTS, words::EXPORTS_NOTE, [words::NAME, words::KIND], &facts.exports, |(name, kind)| {
+            [html! { span .data { (abi::text(name)) } }, html! { (abi::text(kind)) }]
+        }))
+        (listed(words::SECTIONS, words::SECTIONS_NOTE, [words::NAME, words::SIZE], &facts.sections, |(name, bytes)| {
+            [html! { span .data { (abi::text(name)) } }, html! { (format::bytes(*bytes)) }]
+        }))
+    }
+}
+
+fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: impl Fn(&T) -> [Markup; 2]) -> Markup {
+    let rows: Vec<_> = items.iter().take(MOST).map(|item| cells(item).into()).collect();
+    html! {
+        section {
+            h2 { (title) " (" (items.len()) ")" }
+            p .note { (note) }
+            (parts::table(title, &columns, rows))
+            @if items.len() > MOST { p .note { (words::AND_MORE) " " (items.len() - MOST) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::contracts::Facts;
+
+    #[test]
+    fn names_in_a_module_are_text_and_nothing_else() {
+        let hostile = "<script>alert(1)</script>\u{202e}\"'&".to_owned();
+        let facts = Facts {
+            imports: vec![(hostile.clone(), hostile.clone()); 10_000],
+            exports: vec![(hostile.clone(), hostile.clone())],
+            sections: vec![(hostile.clone(), u64::MAX)],
+            problem: Some(hostile),
+            module_bytes: u64::MAX,
+            memory_pages: u64::MAX,
+            ..Facts::default()
+        };
+        let contract = Contract { facts, ..Contract::default() };
+        let page = markup(Address::ZERO, &contract, html! {}).into_string();
+        assert!(!page.contains("<script") && !page.contains('\u{202e}'));
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(page.len() < 60_000, "{}", page.len());
+    }
+}

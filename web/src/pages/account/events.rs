@@ -1,0 +1,175 @@
+//! What a contract logged, newest first, in words where its interface has them.
+
+use super::{
+    super::{Failure, Page, ROWS, parts, transactions},
+    subject::{self, Contract, Subject},
+};
+use crate::{
+    abi::{self, Known},
+    database::{Place, Read, sql},
+    links,
+    site::Site,
+    words::{contract as words, list, transaction},
+};
+use alloy_primitives::{Address, B256};
+use axum::extract::{Path, Query, State};
+use maud::{Markup, html};
+use serde::Deserialize;
+use sqlx::any::AnyRow;
+use std::sync::Arc;
+
+/// Most events that one may choose from.
+const MOST: usize = 100;
+
+/// Which of them.
+#[derive(Debug, Deserialize)]
+pub struct Wanted {
+    before: Option<i64>,
+    event: Option<String>,
+}
+
+/// A log, and where it is from.
+#[derive(Debug)]
+struct Logged {
+    hash: B256,
+    time_ms: u64,
+    topics: Vec<B256>,
+    data: Vec<u8>,
+}
+
+/// `/address/{address}/events`
+pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(wanted): Query<Wanted>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let event = wanted.event.as_deref().filter(|event| !event.is_empty()).map(topic).transpose()?;
+    let rows = rows(&site, subject.address, event, wanted.before.unwrap_or(i64::MAX)).await?;
+    let last = transactions::last(&rows)?;
+    let logs = rows.iter().map(Logged::read).collect::<Result<Vec<_>, _>>()?;
+    let body = markup(subject.address, contract, event, &logs, (last, wanted.before.is_none()));
+    Ok(subject.page(&site, words::EVENTS, body))
+}
+
+fn topic(text: &str) -> Result<B256, Failure> {
+    text.parse().map_err(|_| Failure::BadRequest("An event is named by its first topic: 0x and 64 digits.".into()))
+}
+
+async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {
+    let readers = site.database.readers();
+    let address = address.to_vec();
+    let rows = match event {
+        None => {
+            let text = "SELECT l.place, l.topics, l.data, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
+                        WHERE l.address = $1 AND l.place < $2 ORDER BY l.place DESC LIMIT $3";
+            sql(text).bind(address).bind(before).bind(ROWS).fetch_all(readers).await?
+        }
+        Some(event) => {
+            let text = "SELECT l.place, l.topics, l.data, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
+                        WHERE l.address = $1 AND l.event = $2 AND l.place < $3 ORDER BY l.place DESC LIMIT $4";
+            sql(text).bind(address).bind(event.to_vec()).bind(before).bind(ROWS).fetch_all(readers).await?
+        }
+    };
+    Ok(rows)
+}
+
+impl Logged {
+    fn read(row: &AnyRow) -> Result<Self, Failure> {
+        let topics = row.bytes("topics")?.chunks_exact(32).map(B256::from_slice).collect();
+        Ok(Self { hash: row.hash("hash")?, time_ms: row.number("time_ms")?, topics, data: row.bytes("data")? })
+    }
+}
+
+fn markup(
+    address: Address,
+    contract: &Contract,
+    event: Option<B256>,
+    logs: &[Logged],
+    (last, is_first): (Option<Place>, bool),
+) -> Markup {
+    let known = contract.known(address);
+    let page = links::account_part(address, subject::EVENTS);
+    let here = event.map_or_else(|| page.clone(), |event| format!("{page}?event={event}"));
+    html! {
+        section {
+            h2 { (words::EVENTS) }
+            (choice(&page, contract, event))
+            @if logs.is_empty() { p .note { (list::EMPTY) } }
+        }
+        @for log in logs { (show_log(address, log, &known)) }
+        (parts::older(&here, last, is_first))
+    }
+}
+
+/// A form that picks one event.
+fn choice(page: &str, contract: &Contract, chosen: Option<B256>) -> Markup {
+    let events = contract.interface.iter().flat_map(|interface| interface.events()).filter(|event| !event.anonymous);
+    let events: Vec<_> = events.take(MOST).map(|event| (event.selector(), event.signature())).collect();
+    html! {
+        @if !events.is_empty() {
+            form .choice action=(page) {
+                label for="event" { (words::EVENT) }
+                select #event name="event" {
+                    option value="" { (words::ALL_EVENTS) }
+                    @for (topic, signature) in &events {
+                        option value=(topic) selected[chosen == Some(*topic)] { (abi::text(signature).chars().take(120).collect::<String>()) }
+                    }
+                }
+                button { (words::SHOW) }
+            }
+        }
+    }
+}
+
+fn show_log(address: Address, log: &Logged, known: &Known) -> Markup {
+    html! {
+        article .log {
+            p .note { (transaction::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
+            @match known.event(address, &log.topics, &log.data) {
+                Some(event) => { (transactions::decoded(&event)) },
+                None => {
+                    ol .topics start="0" { @for topic in &log.topics { li { (parts::hash(*topic)) } } }
+                    @if !log.data.is_empty() { p .data { code { (abi::brief(&log.data)) } } }
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::contracts::parse_abi;
+    use alloy_dyn_abi::DynSolValue;
+
+    const ABI: &str =
+        r#"[{"type":"event","name":"Said","inputs":[{"name":"words","type":"string","indexed":false}],"anonymous":false}]"#;
+
+    fn page(topics: Vec<B256>, data: Vec<u8>) -> String {
+        let contract = Contract { interface: parse_abi(ABI), ..Contract::default() };
+        let log = Logged { hash: B256::ZERO, time_ms: 0, topics, data };
+        markup(Address::ZERO, &contract, None, &[log], (None, true)).into_string()
+    }
+
+    fn said() -> Vec<B256> {
+        vec![parse_abi(ABI).unwrap().events["Said"][0].selector()]
+    }
+
+    #[test]
+    fn a_log_is_said_in_the_contracts_words() {
+        let shown = page(said(), DynSolValue::String("<img src=x onerror=alert(1)>\u{202e}".into()).abi_encode());
+        assert!(
+            shown.contains("Said(string)")
+                && shown.contains("&lt;img src=x")
+                && !shown.contains("<img")
+                && !shown.contains('\u{202e}')
+        );
+    }
+
+    #[test]
+    fn a_log_that_is_not_what_it_says_stays_bytes() {
+        for data in [vec![], vec![0xff; 64], vec![0xff; 1 << 20], DynSolValue::String("x".repeat(1 << 20)).abi_encode()] {
+            let shown = page(said(), data);
+            assert!(shown.contains("start=\"0\"") && shown.len() < 6_000, "{}", shown.len());
+        }
+        assert!(page(vec![], vec![1]).contains("0x01"));
+    }
+}

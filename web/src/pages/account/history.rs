@@ -1,0 +1,153 @@
+//! What an account took part in: transactions, token transfers, and calls inside transactions; newest first.
+
+use super::{
+    super::{Failure, Page, ROWS, blocks::Before, parts, transactions},
+    subject::{self, Subject},
+};
+use crate::{
+    abi::Known,
+    database::{Place, Read, sql},
+    links,
+    site::Site,
+    words::{account as words, transaction},
+};
+use alloy_primitives::{Address, U256};
+use axum::extract::{Path, Query, State};
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::sync::Arc;
+
+/// `/address/{address}/transactions`
+pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let rows = newest(&site, subject.address, from.before.unwrap_or(i64::MAX), ROWS).await?;
+    let table = transactions::table(&site, &rows).await?;
+    let last = transactions::last(&rows)?;
+    Ok(list(&site, &subject, (subject::TRANSACTIONS, words::TRANSACTIONS, words::TRANSACTIONS_NOTE), table, last, &from))
+}
+
+/// Transactions that it had a part in, below a place.
+pub async fn newest(site: &Site, address: Address, before: i64, most: i64) -> Result<Vec<AnyRow>, Failure> {
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+                FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3";
+    Ok(sql(text).bind(address.to_vec()).bind(before).bind(most).fetch_all(site.database.readers()).await?)
+}
+
+/// `/address/{address}/transfers`
+pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let text = "SELECT s.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, t.symbol, t.decimals, x.hash \
+                FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens t ON t.address = m.token \
+                JOIN transactions x ON x.place = m.transaction_place WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
+    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let (sender, recipient) = (row.address("sender")?, row.address("recipient")?);
+        let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
+        Ok(vec![
+            parts::transaction(row.hash("hash")?),
+            direction(subject.address, sender, recipient),
+            end(sender, words::MINTED),
+            end(recipient, words::BURNED),
+            html! {
+                (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " " (token(row)?)
+                @if let Some(id) = id { " " (token_id(id)) }
+            },
+            parts::time(row.number("time_ms")?),
+        ])
+    };
+    let columns =
+        [transaction::HASH, words::DIRECTION, transaction::FROM, transaction::TO, transaction::VALUE, transaction::AGE];
+    let table = parts::table(words::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    let last = transactions::last(&rows)?;
+    Ok(list(&site, &subject, (subject::TRANSFERS, words::TRANSFERS, words::TRANSFERS_NOTE), table, last, &from))
+}
+
+/// `/address/{address}/calls`
+pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let text = "SELECT s.place, c.kind, c.sender, c.recipient, c.value, c.selector, c.error, x.hash, x.time_ms FROM call_sides s \
+                JOIN calls c ON c.place = s.place JOIN transactions x ON x.place = c.transaction_place \
+                WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
+    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let selector = |row: &AnyRow| -> Option<[u8; 4]> { row.maybe_bytes("selector").ok().flatten()?.try_into().ok() };
+    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let currency = site.now().currency;
+    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
+        let method =
+            selector(row).map(|selector| known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))));
+        Ok(vec![
+            parts::transaction(row.hash("hash")?),
+            html! { (row.text("kind")?) @if let Some(error) = row.maybe_text("error")? { " " span .tag.bad { (crate::abi::text(&error)) } } },
+            html! { span .method { (method.as_deref().unwrap_or(transaction::TRANSFER)) } },
+            parts::account(row.address("sender")?),
+            row.maybe_address("recipient")?.map_or(html! { (transaction::CREATION) }, parts::account),
+            parts::coins(row.amount("value")?, &currency),
+            parts::time(row.number("time_ms")?),
+        ])
+    };
+    let columns = [
+        transaction::HASH,
+        transaction::KIND,
+        transaction::METHOD,
+        transaction::FROM,
+        transaction::TO,
+        transaction::VALUE,
+        transaction::AGE,
+    ];
+    let table = parts::table(words::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    let last = transactions::last(&rows)?;
+    Ok(list(&site, &subject, (subject::CALLS, words::CALLS, words::CALLS_NOTE), table, last, &from))
+}
+
+/// A page that is one list: its end, its name, and what it holds.
+fn list(
+    site: &Site,
+    subject: &Subject,
+    (end, name, note): (&str, &str, &str),
+    table: Markup,
+    last: Option<Place>,
+    from: &Before,
+) -> super::super::Html {
+    let here = links::account_part(subject.address, end);
+    let body = html! {
+        section {
+            h2 { (name) }
+            p .note { (note) }
+            (table)
+            (parts::older(&here, last, from.before.is_none()))
+        }
+    };
+    subject.page(site, name, body)
+}
+
+fn direction(subject: Address, sender: Address, recipient: Address) -> Markup {
+    match (sender == subject, recipient == subject) {
+        (true, true) => html! { (words::TO_ITSELF) },
+        (true, false) => html! { span .tag { (words::OUT) } },
+        _ => html! { span .tag.good { (words::IN) } },
+    }
+}
+
+/// One end of a transfer; zero stands for nobody.
+fn end(address: Address, nobody: &str) -> Markup {
+    if address.is_zero() {
+        html! { span .note { (nobody) } }
+    } else {
+        parts::account(address)
+    }
+}
+
+/// A token's symbol, from a row that has it.
+pub fn token(row: &AnyRow) -> Result<Markup, Failure> {
+    let symbol = row.maybe_text("symbol")?.unwrap_or_default();
+    Ok(html! { a href=(links::token(row.address("token")?)) { (parts::symbol(&symbol)) } })
+}
+
+/// One of a token's ids, which has up to 78 digits.
+pub fn token_id(id: U256) -> Markup {
+    let text = id.to_string();
+    let shown = if text.len() > 18 { format!("{}…{}", &text[..8], &text[text.len() - 6..]) } else { text.clone() };
+    html! { span .id title=(text) { "#" (shown) } }
+}

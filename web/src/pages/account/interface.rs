@@ -1,0 +1,277 @@
+//! What a contract's functions, events and errors are called, who says so, and where to say it for one that does not.
+
+use super::{
+    super::{Failure, Page},
+    subject::{self, Contract, Source, Subject},
+};
+use crate::{
+    abi, format,
+    indexer::{
+        contracts::{MOST_ABI_BYTES, parse_abi},
+        tokens::clean,
+        uploads::{Refused, mentions},
+    },
+    links,
+    site::Site,
+    words::contract as words,
+};
+use alloy_json_abi::JsonAbi;
+use alloy_primitives::Address;
+use axum::{
+    Form,
+    extract::{Path, State, rejection::FormRejection},
+    response::{IntoResponse, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Most names of a kind that are listed; the JSON has all.
+const MOST: usize = 200;
+
+/// Most bytes of JSON that stand in the page; more is behind a link.
+const MOST_JSON: usize = 24 << 10;
+
+/// A form's body: JSON, of which each byte may become three.
+pub const MOST_FORM_BYTES: usize = 3 * MOST_ABI_BYTES + 1_024;
+
+/// `/address/{address}/abi`
+pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    Ok(subject.page(&site, words::INTERFACE, markup(subject.address, contract, "", None)))
+}
+
+/// `/address/{address}/abi.json`
+pub async fn json(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Result<Response, Failure> {
+    let subject = Subject::load(&site, &address).await?;
+    let abi = subject.contract()?.abi.clone();
+    match abi.is_empty() {
+        true => Err(Failure::NotFound(format!("{}: {}", subject.address, words::SOURCE_NOBODY))),
+        false => Ok(([("content-type", "application/json")], abi).into_response()),
+    }
+}
+
+/// What the form sends.
+#[derive(Debug, Deserialize)]
+pub struct Upload {
+    abi: String,
+}
+
+/// `POST /address/{address}/abi`
+pub async fn upload(
+    State(site): State<Arc<Site>>,
+    Path(address): Path<String>,
+    form: Result<Form<Upload>, FormRejection>,
+) -> Result<Response, Failure> {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let Form(upload) = form.map_err(|_| Failure::BadRequest(too_large()))?;
+    let kept = match check(&site, &subject, &upload.abi).await? {
+        Ok(()) => site.uploads.keep(subject.address, contract.abi.clone(), upload.abi.clone()).await,
+        Err(problem) => return Ok(again(&site, &subject, &upload.abi, &problem)),
+    };
+    match kept {
+        Ok(()) => Ok(Redirect::to(&links::account_part(subject.address, subject::ABI)).into_response()),
+        Err(Refused::Database(error)) => Err(error.into()),
+        Err(Refused::Node(error)) => Err(error.into()),
+        Err(refused) => Ok(again(&site, &subject, &upload.abi, &refused.to_string())),
+    }
+}
+
+/// The page with what was sent, and what is wrong with it.
+fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response {
+    let contract = subject.contract.clone().unwrap_or_default();
+    let body = markup(subject.address, &contract, sent, Some(problem));
+    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, words::INTERFACE, body)).into_response()
+}
+
+/// Whether an interface may be kept: it can be read, and the code mentions its functions. That is all that can be known here.
+async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
+    let (address, contract) = (subject.address, subject.contract()?.clone());
+    let read = match readable(text) {
+        Ok(interface) => interface,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let code = site.node.codes(vec![address]).await?.pop().unwrap_or_default();
+    let compare = move || {
+        let module = corniche_verifier::code::module(&code).map(std::borrow::Cow::into_owned).unwrap_or_default();
+        may_replace(&module, &contract, &read)
+    };
+    tokio::task::spawn_blocking(compare).await.map_err(|error| Failure::Broken(error.to_string()))
+}
+
+/// The interface that a text is.
+fn readable(text: &str) -> Result<JsonAbi, String> {
+    if text.len() > MOST_ABI_BYTES {
+        return Err(too_large());
+    }
+    parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| words::NO_JSON.into())
+}
+
+/// At least three functions in four have to stand in the code, and more than of an interface that was uploaded before.
+fn may_replace(module: &[u8], contract: &Contract, offered: &JsonAbi) -> Result<(), String> {
+    let (found, all) = mentions(module, offered);
+    if contract.source == Source::Module {
+        return Err(Refused::Carried.to_string());
+    }
+    if found == 0 || 4 * found < 3 * all {
+        return Err(format!("{} {found} of {all}. {}", words::NOT_MENTIONED, words::NOT_MENTIONED_HINT));
+    }
+    let before = contract.interface.as_ref().map_or(0, |interface| mentions(module, interface).0);
+    if found <= before {
+        return Err(format!("{} {before}, {} {found}.", words::NO_BETTER, words::NO_BETTER_YOURS));
+    }
+    Ok(())
+}
+
+fn too_large() -> String {
+    format!("{} {}.", words::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
+}
+
+/// Who says what stands here.
+pub fn whose(contract: &Contract) -> &'static str {
+    match contract.source {
+        Source::Module => words::SOURCE_MODULE,
+        Source::Uploaded => words::SOURCE_UPLOADED,
+        Source::Nobody => words::SOURCE_NOBODY,
+    }
+}
+
+fn markup(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
+    html! {
+        section { h2 { (words::INTERFACE) } p { (whose(contract)) } }
+        @if let Some(interface) = &contract.interface {
+            (signatures(words::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
+            (signatures(words::EVENTS, interface.events().map(|event| event.full_signature())))
+            (signatures(words::ERRORS, interface.errors().map(|error| error.signature())))
+            (as_json(address, &contract.abi))
+        }
+        @if contract.source != Source::Module { (form(address, contract, sent, problem)) }
+    }
+}
+
+fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
+    let (mut shown, mut all) = (Vec::new(), 0);
+    for signature in signatures {
+        all += 1;
+        if shown.len() < MOST {
+            shown.push(abi::text(&signature).chars().take(256).collect::<String>());
+        }
+    }
+    html! {
+        @if all > 0 {
+            section {
+                h2 { (title) " (" (format::number(all as u64)) ")" }
+                ul .signatures { @for signature in &shown { li { code { (signature) } } } }
+                @if all > shown.len() { p .note { (words::AND_MORE) " " (format::number((all - shown.len()) as u64)) } }
+            }
+        }
+    }
+}
+
+fn as_json(address: Address, abi: &str) -> Markup {
+    let link = links::account_part(address, "abi.json");
+    // What is taken out is no part of JSON outside of strings, and does harm inside of them.
+    let text = (abi.len() <= MOST_JSON).then(|| clean(abi));
+    html! {
+        section {
+            h2 { (words::JSON) }
+            p { a href=(link) { (words::JSON_FILE) } ", " (format::bytes(abi.len() as u64)) }
+            @if let Some(text) = text {
+                button .copy type="button" data-copy=(text) aria-label=(words::COPY_JSON) hidden { "⧉" }
+                pre .bytes tabindex="0" { code { (text) } }
+            }
+        }
+    }
+}
+
+fn form(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
+    let page = links::account_part(address, subject::ABI);
+    let sent: String = sent.chars().take(MOST_ABI_BYTES).collect();
+    html! {
+        section #upload {
+            h2 { (words::UPLOAD) }
+            p { (words::UPLOAD_NOTE) }
+            @if contract.source == Source::Uploaded { p { (words::UPLOAD_AGAIN) } }
+            form .call method="post" action={ (page) "#upload" } {
+                div .field {
+                    label for="abi" { (words::JSON) }
+                    textarea #abi name="abi" rows="8" required maxlength=(MOST_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
+                        aria-invalid=[problem.map(|_| "true")] aria-describedby=[problem.map(|_| "abi-wrong")] { (sent) }
+                    @if let Some(problem) = problem { p #abi-wrong .wrong role="alert" { (problem) } }
+                }
+                button { (words::UPLOAD_DO) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBER: &str = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
+
+    fn contract(abi: &str, source: Source) -> Contract {
+        Contract { abi: abi.into(), interface: parse_abi(abi), source, ..Contract::default() }
+    }
+
+    #[test]
+    fn an_upload_needs_code_that_mentions_it_and_never_replaces_a_modules_own() {
+        let module = [b"\0asm\x01\0\0\0\x41".as_slice(), &[0x8a, 0xeb, 0x87, 0x9c, 0x78]].concat();
+        let number = parse_abi(NUMBER).unwrap();
+        assert_eq!(may_replace(&module, &contract("", Source::Nobody), &number), Ok(()));
+        let refused = may_replace(b"", &contract("", Source::Nobody), &number).unwrap_err();
+        assert!(refused.contains("0 of 1"), "{refused}");
+        assert!(may_replace(&module, &contract("[]", Source::Module), &number).unwrap_err().contains("carries its interface"));
+        assert!(may_replace(&module, &contract(NUMBER, Source::Uploaded), &number).unwrap_err().contains("1"));
+        let other = parse_abi(r#"[{"type":"event","name":"E","inputs":[],"anonymous":false}]"#).unwrap();
+        assert!(
+            may_replace(&module, &contract("", Source::Nobody), &other).is_err(),
+            "events alone say nothing that can be looked at"
+        );
+    }
+
+    #[test]
+    fn what_is_no_interface_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            "<script>",
+            "[{\"type\":\"function\",\"name\":\"<script>\",\"inputs\":[],\"outputs\":[],\"stateMutability\":\"view\"}]",
+        ] {
+            assert_eq!(readable(text).unwrap_err(), words::NO_JSON, "{text}");
+        }
+        assert_eq!(readable(&" ".repeat(MOST_ABI_BYTES + 1)).unwrap_err(), too_large());
+        let depth = "(".repeat(50_000);
+        let deep = format!(
+            r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{depth}"}}],"outputs":[],"stateMutability":"view"}}]"#
+        );
+        assert_eq!(readable(&deep).unwrap_err(), words::NO_JSON);
+    }
+
+    #[test]
+    fn what_strangers_wrote_is_text_and_nothing_else() {
+        let hostile = "</textarea></pre><script>alert(1)</script>\u{202e}";
+        let abi = format!(
+            r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"uint256","internalType":"{hostile}"}}],"outputs":[],"stateMutability":"view"}}]"#
+        );
+        let page = markup(Address::ZERO, &contract(&abi, Source::Uploaded), hostile, Some(hostile)).into_string();
+        assert!(!page.contains("<script") && page.contains(words::SOURCE_UPLOADED), "{page}");
+        let page = markup(Address::ZERO, &contract(&abi, Source::Module), "", None).into_string();
+        let json = as_json(Address::ZERO, hostile).into_string();
+        assert!(!json.contains("<script") && !json.contains('\u{202e}'), "{json}");
+        assert!(!page.contains("<form") && page.contains(words::SOURCE_MODULE) && !page.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn ten_thousand_functions_stay_a_page() {
+        let one =
+            |at: usize| format!(r#"{{"type":"function","name":"f{at}","inputs":[],"outputs":[],"stateMutability":"view"}}"#);
+        let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));
+        let page = markup(Address::ZERO, &contract(&abi, Source::Module), "", None).into_string();
+        assert!(page.len() < 30_000 && page.contains("10,000"), "{}", page.len());
+    }
+}

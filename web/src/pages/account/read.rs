@@ -1,0 +1,260 @@
+//! Asking a contract: each function that only reads is a form, and the answer stands below it.
+
+use super::{
+    super::{Failure, Page, parts},
+    forms::{self, Asked, Form, Wrong},
+    subject::{self, Contract, Subject},
+};
+use crate::{abi, links, node::Call, site::Site, words::contract as words};
+use alloy_json_abi::{Function, JsonAbi};
+use alloy_primitives::{Address, Bytes, U64};
+use axum::extract::{Path, Query, State};
+use corniche_client::ClientError;
+use maud::{Markup, html};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Most functions that are asked without being told to, and what each may take: a page must not cost the node much.
+const MOST_UNASKED: usize = 24;
+const UNASKED_GAS: u64 = 2_000_000;
+
+/// What came of a question.
+#[derive(Debug)]
+enum Answer {
+    Returned(Bytes),
+    Undone { message: String, data: Bytes },
+    Refused(String),
+    Wrong(Wrong),
+}
+
+/// By selector.
+type Answers = BTreeMap<[u8; 4], Answer>;
+
+/// `/address/{address}/read`
+pub async fn show(
+    State(site): State<Arc<Site>>,
+    Path(address): Path<String>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let asked = Asked::read(&query)?;
+    let body = match &contract.interface {
+        None => forms::no_interface(subject.address),
+        Some(interface) => {
+            let answers = answers(&site, subject.address, interface, &asked).await?;
+            markup(subject.address, contract, interface, &asked, &answers)
+        }
+    };
+    Ok(subject.page(&site, words::READ, body))
+}
+
+/// Asks what was asked for, and what needs no arguments.
+async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Asked) -> Result<Answers, Failure> {
+    let (mut answers, mut selectors, mut calls) = (Answers::new(), Vec::new(), Vec::new());
+    if let Some(selector) = asked.function {
+        match forms::encode(readable(interface, selector)?, asked) {
+            Ok(input) => {
+                selectors.push(selector);
+                calls.push(Call { to: address, input, from: asked.from, ..Call::default() });
+            }
+            Err(wrong) => _ = answers.insert(selector, Answer::Wrong(wrong)),
+        }
+    }
+    let (functions, _) = forms::of_page(interface, true, asked.first);
+    let unasked = functions.into_iter().filter(|function| function.inputs.is_empty() && !asked.of(function)).take(MOST_UNASKED);
+    for function in unasked {
+        let selector = function.selector();
+        selectors.push(selector.0);
+        let gas = Some(U64::from(UNASKED_GAS));
+        calls.push(Call { to: address, input: Bytes::copy_from_slice(selector.as_slice()), gas, ..Call::default() });
+    }
+    let replies = match site.node.questions(&calls).await {
+        Ok(replies) => replies,
+        Err(error) => calls.iter().map(|_| Err(ClientError::Unsignable(error.to_string()))).collect(),
+    };
+    for (selector, reply) in selectors.into_iter().zip(replies) {
+        match reply {
+            Ok(output) => _ = answers.insert(selector, Answer::Returned(output)),
+            // Only who asked wants to know why there is no answer.
+            Err(_) if asked.function != Some(selector) => {}
+            Err(ClientError::Reverted { message, data }) => _ = answers.insert(selector, Answer::Undone { message, data }),
+            Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, Answer::Refused(refusal.message)),
+            // What else it says names the node's address, which is nobody's business.
+            Err(_) => _ = answers.insert(selector, Answer::Refused(words::NO_ANSWER.into())),
+        }
+    }
+    Ok(answers)
+}
+
+fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
+    let function = forms::find(interface, selector)?;
+    match forms::reads(function) {
+        true => Ok(function),
+        false => Err(Failure::BadRequest(format!(
+            "{} changes the state: it is called from the page \"{}\".",
+            abi::text(&function.name),
+            words::WRITE
+        ))),
+    }
+}
+
+fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &Asked, answers: &Answers) -> Markup {
+    let page = links::account_part(address, subject::READ);
+    let (functions, all) = forms::of_page(interface, true, asked.first);
+    let known = contract.known(address);
+    // One that was asked for on another page of functions is shown first.
+    let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
+    let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
+    html! {
+        section {
+            h2 { (words::READ) }
+            p .note { (words::READ_NOTE) " " (super::interface::whose(contract)) }
+            @if all == 0 { p { (words::NOTHING_TO_READ) } }
+        }
+        @for function in elsewhere.into_iter().chain(functions) {
+            @let answer = answers.get(&function.selector().0);
+            @let wrong = match answer { Some(Answer::Wrong(wrong)) => Some(wrong), _ => None };
+            @let form = Form { function, page: &page, button: words::ASK, currency: "", asked, wrong };
+            (form.markup(html! { @if let Some(answer) = answer { (show_answer(function, address, &known, answer)) } }))
+        }
+        (forms::pages(&page, asked.first, all))
+    }
+}
+
+fn show_answer(function: &Function, address: Address, known: &abi::Known, answer: &Answer) -> Markup {
+    match answer {
+        Answer::Wrong(_) => html! {},
+        Answer::Refused(reason) => html! { p .wrong { (abi::text(reason)) } },
+        Answer::Undone { message, data } => forms::undone(known, address, message, data),
+        Answer::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
+            html! { p .note { (words::RETURNED_NOTHING) } }
+        }
+        Answer::Returned(output) => match abi::answer(function, output) {
+            Some(values) => forms::values(&values),
+            None => html! { p .note { (words::RETURNED_OTHER) } (parts::bytes(output)) },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::contracts::parse_abi;
+    use alloy_dyn_abi::DynSolValue;
+
+    const CONTRACT: Address = Address::repeat_byte(9);
+
+    fn page(abi: &str, asked: &Asked, answers: &Answers) -> String {
+        let interface = parse_abi(abi).unwrap();
+        let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
+        markup(CONTRACT, &contract, &interface, asked, answers).into_string()
+    }
+
+    const STRING: &str =
+        r#"[{"type":"function","name":"symbol","inputs":[],"outputs":[{"name":"","type":"string"}],"stateMutability":"view"}]"#;
+    const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
+
+    fn said(output: Vec<u8>) -> String {
+        page(STRING, &Asked::default(), &Answers::from([(SYMBOL, Answer::Returned(output.into()))]))
+    }
+
+    fn string(text: &str) -> Vec<u8> {
+        DynSolValue::String(text.into()).abi_encode()
+    }
+
+    #[test]
+    fn what_a_contract_answers_is_text_and_nothing_else() {
+        let shown = said(string("<script>alert('GLD')</script>\u{202e}"));
+        assert!(
+            shown.contains("&lt;script&gt;alert('GLD')&lt;/script&gt;")
+                && !shown.contains("<script")
+                && !shown.contains('\u{202e}')
+        );
+    }
+
+    #[test]
+    fn a_symbol_of_a_megabyte_is_cut() {
+        let shown = said(string(&"G".repeat(1 << 20)));
+        assert!(shown.len() < 50_000 && shown.contains(words::RETURNED_OTHER), "{}", shown.len());
+        let shown = said(string(&"G".repeat(100 << 10)));
+        assert!(shown.len() < 8_000 && shown.contains("GGG…"), "{}", shown.len());
+    }
+
+    #[test]
+    fn what_is_no_text_is_shown_as_what_it_is() {
+        let mut output = string("abcd");
+        output[64] = 0xff;
+        let shown = said(output);
+        assert!(shown.contains('\u{fffd}') || shown.contains(words::RETURNED_OTHER), "{shown}");
+        for output in [vec![], vec![0xff; 31], vec![0xff; 64]] {
+            assert!(said(output.clone()).contains(words::RETURNED_OTHER), "{output:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_said_in_the_contracts_words() {
+        let abi = r#"[{"type":"function","name":"symbol","inputs":[],"outputs":[],"stateMutability":"view"},
+                      {"type":"error","name":"NotYet","inputs":[{"name":"height","type":"uint256"}]}]"#;
+        let error = &parse_abi(abi).unwrap().errors["NotYet"][0];
+        let data =
+            alloy_dyn_abi::JsonAbiExt::abi_encode_input(error, &[DynSolValue::Uint("77".parse().unwrap(), 256)]).unwrap();
+        let undone = |message: &str, data: Vec<u8>| {
+            page(
+                abi,
+                &Asked::default(),
+                &Answers::from([(SYMBOL, Answer::Undone { message: message.into(), data: data.into() })]),
+            )
+        };
+        let shown = undone("execution reverted", data);
+        assert!(shown.contains("NotYet(uint256)") && shown.contains(">77<"), "{shown}");
+        let shown = undone("execution reverted: <b>", vec![0xff; 100_000]);
+        assert!(shown.contains("execution reverted: &lt;b&gt;") && shown.len() < 40_000);
+    }
+
+    #[test]
+    fn ten_thousand_functions_are_shown_a_page_at_a_time() {
+        let one = |at: usize| {
+            format!(
+                r#"{{"type":"function","name":"f{at:05}","inputs":[{{"name":"x","type":"uint256[][][]"}}],"outputs":[],"stateMutability":"view"}}"#
+            )
+        };
+        let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));
+        for first in [0, 5_000, 9_990, 10_000, usize::MAX - 10_000] {
+            let asked = Asked { first, ..Asked::default() };
+            let shown = page(&abi, &asked, &Answers::new());
+            assert!(shown.len() < 60_000, "{}", shown.len());
+            assert_eq!(shown.matches("<form").count(), 10_000usize.saturating_sub(first).min(forms::ON_A_PAGE));
+        }
+    }
+
+    #[test]
+    fn a_function_without_end_gets_no_form() {
+        let inputs = vec![r#"{"name":"x","type":"uint256"}"#; 3_000].join(",");
+        let abi = format!(r#"[{{"type":"function","name":"f","inputs":[{inputs}],"outputs":[],"stateMutability":"view"}}]"#);
+        let shown = page(&abi, &Asked::default(), &Answers::new());
+        assert!(shown.contains(words::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
+    }
+
+    #[test]
+    fn types_in_types_without_end_are_fields_that_say_no() {
+        let mut kind = r#"{"name":"x","type":"uint256"}"#.to_owned();
+        for _ in 0..20 {
+            kind = format!(
+                r#"{{"name":"x","type":"tuple[]","components":[{kind},{kind_short}]}}"#,
+                kind_short = r#"{"name":"y","type":"bool"}"#
+            );
+        }
+        let abi =
+            format!(r#"[{{"type":"function","name":"f","inputs":[{kind}],"outputs":[{kind}],"stateMutability":"view"}}]"#);
+        let interface = parse_abi(&abi).unwrap();
+        let function = interface.functions().next().unwrap();
+        let asked = Asked { function: Some(function.selector().0), ..Asked::default() };
+        let wrong = forms::encode(function, &asked).unwrap_err();
+        assert_eq!(wrong.field, Some(0));
+        let answers = Answers::from([(function.selector().0, Answer::Wrong(wrong))]);
+        let shown = page(&abi, &asked, &answers);
+        assert!(shown.contains("too deep") && shown.len() < 4_000, "{}", shown.len());
+        let answers = Answers::from([(function.selector().0, Answer::Returned(vec![0; 4_096].into()))]);
+        assert!(page(&abi, &asked, &answers).contains(words::RETURNED_OTHER));
+    }
+}

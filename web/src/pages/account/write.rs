@@ -1,0 +1,266 @@
+//! Changing a contract: forms whose call a wallet signs and sends. The server knows the interface and encodes; keys stay in the wallet. Without
+//! a script the page answers with the bytes of the call, for whatever else can send them.
+
+use super::{
+    super::{Failure, Page, parts},
+    forms::{self, Asked, Form, Wrong},
+    subject::{self, Contract, Subject},
+};
+use crate::{
+    abi::{self, Known},
+    links,
+    node::Call,
+    site::Site,
+    state::Snapshot,
+    words::contract as words,
+};
+use alloy_json_abi::{Function, JsonAbi};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use corniche_api::TransactionStatus;
+use corniche_client::ClientError;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A call that only has to be signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Encoded {
+    input: Bytes,
+    value: U256,
+}
+
+/// `/address/{address}/write`
+pub async fn show(
+    State(site): State<Arc<Site>>,
+    Path(address): Path<String>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Page {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let asked = Asked::read(&query)?;
+    let body = match &contract.interface {
+        None => forms::no_interface(subject.address),
+        Some(interface) => {
+            let function = asked.function.map(|selector| writable(interface, selector)).transpose()?;
+            let call = function.map(|function| encoded(function, &asked));
+            let wallet = wallet(&site.now(), site.node.url());
+            let shown = Shown { address: subject.address, contract, interface, currency: &site.now().currency };
+            markup(&shown, &asked, call.as_ref(), wallet)
+        }
+    };
+    Ok(subject.page(&site, words::WRITE, body))
+}
+
+/// `/address/{address}/encode`: what a wallet is asked to send, and what would come of it now.
+pub async fn encode(
+    State(site): State<Arc<Site>>,
+    Path(address): Path<String>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, Failure> {
+    let subject = Subject::load(&site, &address).await?;
+    let contract = subject.contract()?;
+    let asked = Asked::read(&query)?;
+    let interface = contract.interface.as_ref().ok_or_else(|| Failure::NotFound(words::NO_INTERFACE.into()))?;
+    let selector = asked.function.ok_or_else(|| Failure::BadRequest("No function is named: f is its selector.".into()))?;
+    let call = match encoded(writable(interface, selector)?, &asked) {
+        Ok(call) => call,
+        Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
+    };
+    let warning = match asked.from {
+        Some(from) => warning(&site, subject.address, from, &call, &contract.known(subject.address)).await,
+        None => None,
+    };
+    Ok(Json(to_send(subject.address, &call, warning)).into_response())
+}
+
+/// `/tx/{hash}/status`: where a transaction stands, for a page that waits for it.
+pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
+    let hash: B256 = hash
+        .parse()
+        .map_err(|_| Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()))?;
+    let Some(report) = site.node.status(hash).await? else { return Ok(Json(json!({ "status": "unknown" })).into_response()) };
+    let mut told = json!(report.status);
+    if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
+        let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
+        told["succeeded"] = json!(receipt.get("status").and_then(Value::as_str) == Some("0x1"));
+    }
+    Ok(Json(told).into_response())
+}
+
+fn writable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
+    let function = forms::find(interface, selector)?;
+    match forms::reads(function) {
+        false => Ok(function),
+        true => Err(Failure::BadRequest(format!(
+            "{} only reads: it is called from the page \"{}\".",
+            abi::text(&function.name),
+            words::READ
+        ))),
+    }
+}
+
+fn encoded(function: &Function, asked: &Asked) -> Result<Encoded, Wrong> {
+    let input = forms::encode(function, asked)?;
+    let value = if forms::takes_coins(function) { forms::coins(&asked.coins)? } else { U256::ZERO };
+    Ok(Encoded { input, value })
+}
+
+fn refusal(wrong: &Wrong) -> Value {
+    let field = wrong.field.map(|at| if at == forms::COINS { "value".to_owned() } else { format!("a{at}") });
+    json!({ "field": field, "problem": wrong.problem })
+}
+
+fn to_send(to: Address, call: &Encoded, warning: Option<String>) -> Value {
+    json!({ "to": to, "data": call.input, "value": call.value, "warning": warning })
+}
+
+/// Why a call would be undone if it ran now.
+async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known: &Known) -> Option<String> {
+    let call = Call { from: Some(from), to, value: call.value, input: call.input.clone(), gas: None };
+    match site.node.questions(&[call]).await.ok()?.pop()? {
+        Err(ClientError::Reverted { message, data }) => {
+            let error = known.error(to, &data).or_else(|| abi::refusal(&data));
+            Some(error.map_or_else(|| abi::text(&message), |error| error.brief()))
+        }
+        Err(ClientError::Refused { refusal, .. }) => Some(abi::text(&refusal.message)),
+        _ => None,
+    }
+}
+
+/// Where the wallet's part of the page is, and what it has to know of the chain.
+fn wallet(standing: &Snapshot, node: &str) -> Markup {
+    // An operator's node may be at an address that only this explorer should know: only one on the reader's own machine is told to wallets.
+    let host = node.split("://").nth(1).and_then(|rest| rest.split([':', '/']).next());
+    let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
+    let currency = &standing.currency;
+    html! {
+        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::words::NAME) {
+            h2 { (words::WALLET) }
+            p #wallet-says role="status" { (words::WALLET_NEEDS_SCRIPT) }
+            button #connect type="button" hidden { (words::CONNECT) }
+        }
+        script src=(links::WALLET) defer {}
+    }
+}
+
+/// Whose functions are shown.
+struct Shown<'a> {
+    address: Address,
+    contract: &'a Contract,
+    interface: &'a JsonAbi,
+    currency: &'a str,
+}
+
+fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>>, wallet: Markup) -> Markup {
+    let Shown { address, contract, interface, currency } = *shown;
+    let page = links::account_part(address, subject::WRITE);
+    let (functions, all) = forms::of_page(interface, false, asked.first);
+    let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
+    let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
+    html! {
+        section {
+            h2 { (words::WRITE) }
+            p .note { (words::WRITE_NOTE) " " (super::interface::whose(contract)) }
+            @if all == 0 { p { (words::NOTHING_TO_WRITE) } }
+        }
+        (wallet)
+        @for function in elsewhere.into_iter().chain(functions) {
+            @let call = call.filter(|_| asked.of(function));
+            @let wrong = call.and_then(|call| call.as_ref().err());
+            @let form = Form { function, page: &page, button: words::SEND, currency, asked, wrong };
+            (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, asked, call)) } }))
+        }
+        (forms::pages(&page, asked.first, all))
+    }
+}
+
+/// For whoever sends by other means.
+fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
+    let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
+    let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
+    let value = if call.value.is_zero() { String::new() } else { format!(" --value {}", call.value) };
+    let command = format!("corniche contract send {address} {}{arguments}{value}", quoted(&function.signature()));
+    html! {
+        div .by-hand {
+            p .note { (words::BY_HAND) }
+            (parts::bytes(&call.input))
+            p .note { (words::BY_COMMAND) }
+            pre .bytes tabindex="0" { code { (abi::text(&command)) } }
+        }
+    }
+}
+
+/// A word for a shell, as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::contracts::parse_abi;
+
+    const CONTRACT: Address = Address::repeat_byte(9);
+    const ABI: &str = r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"value","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"},
+                          {"type":"function","name":"deposit","inputs":[],"outputs":[],"stateMutability":"payable"}]"#;
+
+    fn page(query: &str) -> String {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let asked = Asked::read(&query).unwrap();
+        let interface = parse_abi(ABI).unwrap();
+        let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
+        let call = asked.function.map(|selector| encoded(writable(&interface, selector).unwrap(), &asked));
+        let shown = Shown { address: CONTRACT, contract: &contract, interface: &interface, currency: "CRN" };
+        markup(&shown, &asked, call.as_ref(), html! {}).into_string()
+    }
+
+    #[test]
+    fn a_form_that_was_sent_comes_back_with_its_call() {
+        let shown = page("f=a9059cbb&a0=0x0707070707070707070707070707070707070707&a1=5");
+        assert!(shown.contains(&format!("0xa9059cbb{:0>64}{:0>64}", "07".repeat(20), "5")), "{shown}");
+        assert!(shown.contains("'transfer(address,uint256)' '0x0707070707070707070707070707070707070707' '5'"), "{shown}");
+        assert_eq!(page("").matches("by-hand").count(), 0);
+    }
+
+    #[test]
+    fn what_is_wrong_stands_at_its_field_beside_what_was_typed() {
+        let shown = page("f=a9059cbb&a0=<script>&a1=5");
+        assert!(
+            shown.contains("value=\"&lt;script&gt;\"") && shown.contains("aria-describedby=\"f-a9059cbb-0-wrong\""),
+            "{shown}"
+        );
+        assert!(shown.contains("this is no address") && !shown.contains("<script"));
+    }
+
+    #[test]
+    fn coins_go_only_where_they_are_taken() {
+        let shown = page("f=d0e30db0&value=1.5");
+        assert!(shown.contains("--value 1500000000000000000"), "{shown}");
+        for wrong in ["1,5", "-1", "1e3", "1 gwei", "0x10", "1.0000000000000000001", &"9".repeat(90)] {
+            assert!(page(&format!("f=d0e30db0&value={wrong}")).contains(words::NO_AMOUNT), "{wrong}");
+        }
+        let call = to_send(CONTRACT, &Encoded { input: Bytes::new(), value: U256::from(16) }, None);
+        assert_eq!(call["value"], "0x10");
+    }
+
+    #[test]
+    fn words_for_a_shell_stay_words() {
+        assert_eq!(quoted("a'; rm -rf / #"), r"'a'\''; rm -rf / #'");
+    }
+
+    #[test]
+    fn wallets_are_told_of_a_node_on_this_machine_only() {
+        let standing = Snapshot { chain_id: Some(7), currency: "CRN".into(), ..Snapshot::default() };
+        assert!(wallet(&standing, "http://127.0.0.1:8545").into_string().contains("data-rpc=\"http://127.0.0.1:8545\""));
+        for far in ["http://10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
+            assert!(!wallet(&standing, far).into_string().contains("data-rpc"), "{far}");
+        }
+    }
+}
