@@ -2,11 +2,13 @@
 //! live. Text of the chain is escaped by the templates, which know no other way.
 
 pub mod account;
+pub mod api;
 pub mod blocks;
 pub mod failure;
 pub mod home;
 pub mod layout;
 pub mod parts;
+pub mod search;
 pub mod transactions;
 
 pub use failure::Failure;
