@@ -12,6 +12,7 @@ pub mod blocks;
 pub mod chain;
 pub mod contracts;
 pub mod csv;
+pub mod effects;
 pub mod etherscan;
 pub mod form;
 pub mod problem;
@@ -140,17 +141,17 @@ pub static ENDPOINTS: &[Endpoint] = &[
         transactions::show,
         "One transaction, wherever it stands, with the first of its logs, transfers and calls."
     ),
-    endpoint!("/api/v1/transactions/{hash}/logs", [HASH, LIMIT, CURSOR], transactions::logs, "Its logs in their order."),
+    endpoint!("/api/v1/transactions/{hash}/logs", [HASH, LIMIT, CURSOR], effects::logs, "Its logs in their order."),
     endpoint!(
         "/api/v1/transactions/{hash}/transfers",
         [HASH, LIMIT, CURSOR],
-        transactions::transfers,
+        effects::transfers,
         "The tokens it moved, in order."
     ),
     endpoint!(
         "/api/v1/transactions/{hash}/calls",
         [HASH, LIMIT, CURSOR],
-        transactions::calls,
+        effects::calls,
         "The calls inside it in the order in which they began. None where the node serves no traces."
     ),
     endpoint!("/api/v1/accounts/{address}", [ADDRESS], accounts::show, "An account or a contract."),

@@ -72,7 +72,7 @@ async fn guard(
     let is_told = is_asset || request.uri().path() == api::STATUS;
     let method = request.method().clone();
     let mut response = if !is_asset && !site.limits.take(from.ip(), Instant::now()) {
-        ([("retry-after", "2")], busy(is_question)).into_response()
+        ([("retry-after", "2")], busy(request.uri().path(), is_question)).into_response()
     } else if let Some(halt) = site.now().halt.filter(|_| !is_told) {
         halted(is_question, halt.to_string())
     } else {
@@ -87,9 +87,11 @@ async fn guard(
     response
 }
 
-fn busy(is_question: bool) -> Response {
-    if is_question {
-        return Problem::new("too_many_requests", failure::BUSY_HINT).into_response();
+fn busy(path: &str, is_question: bool) -> Response {
+    match is_question {
+        true if path == links::API => return api::etherscan::busy(),
+        true => return Problem::new("too_many_requests", failure::BUSY_HINT).into_response(),
+        false => {}
     }
     let body = html! { h1 { (failure::BUSY) } p { (failure::BUSY_HINT) } };
     (StatusCode::TOO_MANY_REQUESTS, Html(layout::bare(failure::BUSY, body))).into_response()

@@ -2,9 +2,10 @@
 
 use super::{
     ask::{Ask, Listing, cut},
+    effects::{Call, Transfer, select_calls, select_transfers},
     form::{Amount, Checked, object},
     problem::Problem,
-    transactions::{self, Call, Transaction, Transfer, select_calls, select_transactions, select_transfers},
+    transactions::{self, Transaction, select_transactions},
 };
 use crate::{
     database::{DatabaseError, Place, Read, sql},

@@ -6,8 +6,10 @@
 use super::{
     accounts::{part_rows, roles, transfer_rows},
     ask::{Ask, at},
+    effects::Transfer,
+    form::Checked,
     problem::Problem,
-    transactions::{Transfer, of_rows},
+    transactions::{Transaction, of_rows},
 };
 use crate::{
     database::{Place, Read},
@@ -82,8 +84,8 @@ async fn transaction_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
     let rows = part_rows(ask, below, limit).await?;
     let last = rows.last().map(|row| row.place("place")).transpose()?;
     let transactions = of_rows(&ask.site, &rows).await?;
-    let line = |(row, transaction): (&sqlx::any::AnyRow, super::transactions::Transaction)| {
-        let address = |address: Option<super::form::Checked>| address.map(|address| address.0.to_string()).unwrap_or_default();
+    let line = |(row, transaction): (&sqlx::any::AnyRow, Transaction)| {
+        let address = |address: Option<Checked>| address.map(|address| address.0.to_string()).unwrap_or_default();
         Ok(vec![
             format::iso(transaction.time_ms),
             transaction.block.to_string(),

@@ -20,7 +20,7 @@ use axum::{
         Form, Query, Request, State,
         rejection::{FormRejection, QueryRejection},
     },
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures::future::BoxFuture;
@@ -249,6 +249,11 @@ fn envelope(answer: Answer) -> Response {
         Err(Refusal::Broken(problem)) => Envelope { status: "0", message: "NOTOK", result: json!(problem.message) },
     };
     Json(envelope).into_response()
+}
+
+/// For who asks too much: tools look for these words, and wait.
+pub fn busy() -> Response {
+    (StatusCode::TOO_MANY_REQUESTS, envelope(Err(Refusal::no("Max rate limit reached")))).into_response()
 }
 
 /// A list, which is not an answer when nothing is in it.

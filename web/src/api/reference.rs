@@ -10,7 +10,7 @@ use crate::{api::form::Shown, words::api as words};
 use std::{collections::BTreeSet, fmt::Write};
 
 const HEAD: &str = "\
-<!-- Made from web/src/api: `WRITE_DOCS=1 cargo test -p corniche-web --test reference`. -->
+<!-- Made from web/src/api: `WRITE_DOCS=1 cargo test -p corniche-web --test api reference`. -->
 # The explorer's API
 ";
 

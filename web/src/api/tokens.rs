@@ -3,9 +3,9 @@
 use super::{
     accounts::keyed,
     ask::{Ask, Listing},
+    effects::{Transfer, select_transfers},
     form::{Amount, Checked, object},
     problem::Problem,
-    transactions::{Transfer, select_transfers},
 };
 use crate::database::{DatabaseError, Read, int, sql};
 use alloy_primitives::Address;

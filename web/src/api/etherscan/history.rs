@@ -184,7 +184,7 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
             way!("SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place", "s.address = $1", "s.place");
         walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
     };
-    let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place = $1 AND $2 >= 0";
+    let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place = $1 AND c.place >= $2";
     let rows = rows_at(site, text, &places).await?;
     list(rows.iter().map(call).collect::<Result<_, _>>()?)
 }
@@ -292,7 +292,7 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// One row for each place; `$2` is the place's block.
+/// One row for each place; `$2` is the place's block, which is no larger.
 async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
     let mut rows = Vec::with_capacity(places.len());
     for place in places {
