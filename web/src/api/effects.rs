@@ -160,11 +160,17 @@ pub async fn calls(ask: Ask) -> Result<Listing<Call>, Problem> {
     calls_of(&ask.site, place_of(&ask).await?, ask.number(-1)?, ask.limit()?).await
 }
 
+/// Rows of a transaction after a place. They are in its block, which bounds the walk along either index.
+async fn rows(site: &Site, text: &'static str, transaction: Place, after: i64, limit: i64) -> Result<Vec<AnyRow>, Problem> {
+    let (first, until) = (Place::first(transaction.block()).0, Place::first(transaction.block() + 1).0);
+    let query = sql(text).bind(transaction.0).bind(after.max(first - 1)).bind(until).bind(limit + 1);
+    Ok(query.fetch_all(site.database.readers()).await?)
+}
+
 /// Logs after a place.
 pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Log>, Problem> {
-    let text =
-        "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2 ORDER BY place LIMIT $3";
-    let rows = sql(text).bind(transaction.0).bind(after).bind(limit + 1).fetch_all(site.database.readers()).await?;
+    let text = "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2 AND place < $3 ORDER BY place LIMIT $4";
+    let rows = rows(site, text, transaction, after, limit).await?;
     let contracts: BTreeSet<Address> = rows.iter().map(|row| row.address("address")).collect::<Result<_, _>>()?;
     let known = Known::contracts(&site.database, contracts).await?;
     Listing::of(rows, limit, "place", |row| {
@@ -178,15 +184,19 @@ pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) ->
 
 /// Transfers after a place.
 pub async fn transfers_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Transfer>, Problem> {
-    let text = select_transfers!("transfers m", "WHERE m.transaction_place = $1 AND m.place > $2 ORDER BY m.place LIMIT $3");
-    let rows = sql(text).bind(transaction.0).bind(after).bind(limit + 1).fetch_all(site.database.readers()).await?;
+    let text = select_transfers!(
+        "transfers m",
+        "WHERE m.transaction_place = $1 AND m.place > $2 AND m.place < $3 ORDER BY m.place LIMIT $4"
+    );
+    let rows = rows(site, text, transaction, after, limit).await?;
     Listing::of(rows, limit, "place", Transfer::of)
 }
 
 /// Calls after a place.
 pub async fn calls_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Call>, Problem> {
-    let text = select_calls!("calls c", "WHERE c.transaction_place = $1 AND c.place > $2 ORDER BY c.place LIMIT $3");
-    let rows = sql(text).bind(transaction.0).bind(after).bind(limit + 1).fetch_all(site.database.readers()).await?;
+    let text =
+        select_calls!("calls c", "WHERE c.transaction_place = $1 AND c.place > $2 AND c.place < $3 ORDER BY c.place LIMIT $4");
+    let rows = rows(site, text, transaction, after, limit).await?;
     Listing::of(rows, limit, "place", Call::of)
 }
 
