@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod abi;
+pub mod api;
 pub mod database;
 pub mod format;
 pub mod indexer;
@@ -10,6 +11,7 @@ pub mod links;
 pub mod live;
 pub mod node;
 pub mod pages;
+pub mod search;
 pub mod server;
 pub mod site;
 pub mod state;

@@ -57,6 +57,11 @@ pub fn account_part(address: Address, part: &str) -> String {
     format!("/address/{address}/{part}")
 }
 
+/// An account's history as a file: `transactions` or `transfers`.
+pub fn account_file(address: Address, what: &str) -> String {
+    format!("/api/v1/accounts/{address}/{what}.csv")
+}
+
 /// A token.
 pub fn token(address: Address) -> String {
     format!("/token/{address}")

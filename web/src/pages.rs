@@ -2,6 +2,7 @@
 //! live. Text of the chain is escaped by the templates, which know no other way.
 
 pub mod account;
+pub mod api;
 pub mod blocks;
 pub mod changes;
 pub mod dag;
@@ -9,6 +10,7 @@ pub mod failure;
 pub mod home;
 pub mod layout;
 pub mod parts;
+pub mod search;
 pub mod transactions;
 
 pub use failure::Failure;

@@ -1,6 +1,7 @@
 //! Every address the explorer answers at, and what stands before all of them: rates, headers, a page for what went wrong.
 
 use crate::{
+    api::{self, problem::Problem},
     links,
     pages::{self, Failure, Html, layout},
     site::Site,
@@ -42,6 +43,9 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::DAG, get(pages::dag::show))
         .route(links::DAG_JSON, get(pages::dag::json))
         .merge(pages::account::routes())
+        .route(links::SEARCH, get(pages::search::show))
+        .route(links::API, get(api::etherscan::get).post(api::etherscan::post))
+        .merge(api::router())
         .route(links::LIVE, get(live::stream))
         .route("/assets/{file}", get(assets::serve))
         .fallback(nothing_here)
@@ -49,8 +53,12 @@ pub fn router(site: Arc<Site>) -> Router {
         .with_state(site)
 }
 
-async fn nothing_here(request: Request) -> Failure {
-    Failure::NotFound(format!("There is no page at {}.", request.uri().path()))
+async fn nothing_here(request: Request) -> Response {
+    let text = format!("There is no page at {}.", request.uri().path());
+    match api::is_question(&request) {
+        true => Problem::missing(format!("{text} {} says what there is.", links::API)).into_response(),
+        false => Failure::NotFound(text).into_response(),
+    }
 }
 
 /// Before and after every request.
@@ -61,17 +69,40 @@ async fn guard(
     next: Next,
 ) -> Response {
     let is_asset = request.uri().path().starts_with("/assets/");
+    // Programs are answered JSON, and those that ask how this stands are told even when it does not go on.
+    let is_question = api::is_question(&request);
+    let is_told = is_asset || request.uri().path() == api::STATUS;
+    let method = request.method().clone();
     let mut response = if !is_asset && !site.limits.take(from.ip(), Instant::now()) {
-        let body = html! { h1 { (failure::BUSY) } p { (failure::BUSY_HINT) } };
-        (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "2")], Html(layout::bare(failure::BUSY, body))).into_response()
-    } else if let Some(halt) = site.now().halt.filter(|_| !is_asset) {
-        let body = html! { h1 { (failure::HALTED) } p { (halt.to_string()) } };
-        (StatusCode::SERVICE_UNAVAILABLE, Html(layout::bare(failure::HALTED, body))).into_response()
+        ([("retry-after", "2")], busy(request.uri().path(), is_question)).into_response()
+    } else if let Some(halt) = site.now().halt.filter(|_| !is_told) {
+        halted(is_question, halt.to_string())
     } else {
         next.run(request).await
     };
+    if is_question {
+        api::allow_all_origins(&method, &mut response);
+    }
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+fn busy(path: &str, is_question: bool) -> Response {
+    match is_question {
+        true if path == links::API => return api::etherscan::busy(),
+        true => return Problem::new("too_many_requests", failure::BUSY_HINT).into_response(),
+        false => {}
+    }
+    let body = html! { h1 { (failure::BUSY) } p { (failure::BUSY_HINT) } };
+    (StatusCode::TOO_MANY_REQUESTS, Html(layout::bare(failure::BUSY, body))).into_response()
+}
+
+fn halted(is_question: bool, why: String) -> Response {
+    if is_question {
+        return Problem::new("halted", why).into_response();
+    }
+    let body = html! { h1 { (failure::HALTED) } p { (why) } };
+    (StatusCode::SERVICE_UNAVAILABLE, Html(layout::bare(failure::HALTED, body))).into_response()
 }

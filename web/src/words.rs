@@ -544,3 +544,116 @@ pub mod failure {
     /// Above every page while it catches up.
     pub const BEHIND: &str = "Catching up with the node:";
 }
+
+/// Of search.
+pub mod search {
+    /// Heading.
+    pub const TITLE: &str = "Search";
+    /// Heading over what was found.
+    pub const FOUND: &str = "Several things may be meant";
+    /// Heading where nothing was.
+    pub const NOTHING: &str = "Nothing found";
+    /// Nothing was asked.
+    pub const EMPTY: &str = "What are you looking for?";
+    /// Heading of the list.
+    pub const TRIED: &str = "What was tried";
+    /// Heading of the advice.
+    pub const NEXT: &str = "What to try next";
+    /// Advice.
+    pub const ADVICE: [&str; 5] = [
+        "A hash is 0x and 64 digits: of a block, of a transaction, or the first topic of an event. Was it copied whole?",
+        "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
+        "An address is 0x and 40 digits; its page opens even if no block names it yet.",
+        "Blocks are found by number, with commas or without.",
+        "Tokens, methods and events are found by how their names begin, in any capitals.",
+    ];
+    /// Columns.
+    pub const WHAT: &str = "What";
+    /// Columns.
+    pub const NAME: &str = "Name";
+    /// Headings by kind, in the order of `Kind::ALL`.
+    pub const KINDS: [&str; 6] = ["Blocks", "Transactions", "Accounts", "Tokens", "Methods and errors", "Events"];
+    /// Looks.
+    pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
+    /// Looks.
+    pub const TRIED_BLOCK: &str = "a block of this hash";
+    /// Looks.
+    pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
+    /// Looks.
+    pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
+    /// The node did not answer.
+    pub const NODE_AWAY: &str = "the node did not answer, so its pool was not looked at";
+    /// In the pool.
+    pub const IN_POOL: &str = "known to the node, in no block that is here";
+    /// Looks.
+    pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
+    /// No block names it.
+    pub const NEVER_SEEN: &str = "no block here names it";
+    /// Looks.
+    pub const TRIED_NUMBER: &str = "block number";
+    /// Looks.
+    pub const TRIED_SELECTOR: &str = "a method or error with this selector in the interfaces that are known here";
+    /// Looks.
+    pub const TRIED_TOPIC: &str = "an event with this first topic in the interfaces that are known here";
+    /// Looks.
+    pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
+    /// Looks.
+    pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
+    /// Capitals that are no checksum.
+    pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";
+}
+
+/// Of the page for programs.
+pub mod api {
+    /// Heading.
+    pub const TITLE: &str = "API";
+    /// What it is.
+    pub const INTRODUCTION: [&str; 5] = [
+        "Everything here is asked with GET and answered as JSON. Pages of any origin may ask; no key is needed. An address that asks for more \
+         than its share is answered 429 and a header retry-after.",
+        "Lists come in pages: limit items (25, at most 100), and in next the cursor of the page that follows, or null at the end. A cursor is \
+         the place where the list goes on, so nothing is missed or doubled while the chain grows.",
+        "Amounts of wei and of tokens are decimal strings, other numbers are numbers; addresses have the capitals of their checksum, bytes are \
+         0x and digits. Fields that do not apply are null, and none is left out.",
+        "A question without an answer is answered with a status of 400 and above and why, under error.",
+        "Names, symbols and texts are what strangers' contracts say: show them as text.",
+    ];
+    /// Heading of the endpoints.
+    pub const ENDPOINTS: &str = "Questions";
+    /// Heading of the objects.
+    pub const OBJECTS: &str = "Objects";
+    /// Heading of the files.
+    pub const FILES: &str = "Files";
+    /// What they are.
+    pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. One has at most 50,000 rows; if there are more, \
+                                  its last line says so and names the cursor of the next file. A text that a spreadsheet would take for a \
+                                  formula begins with an apostrophe.";
+    /// Heading of the part for other tools.
+    pub const ETHERSCAN: &str = "For tools made for Etherscan";
+    /// What it is.
+    pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or POST of a form. \
+                                      A key (apikey) and a chain id (chainid) may be given and are not looked at. Lists take startblock, \
+                                      endblock, page, offset (rows of a page, at most 1,000), sort (asc, the usual, or desc); page times offset \
+                                      is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
+                                      code carries, or that was uploaded.";
+    /// Columns.
+    pub const PARAMETER: &str = "Parameter";
+    /// Columns.
+    pub const MEANING: &str = "Meaning";
+    /// Columns.
+    pub const FIELD: &str = "Field";
+    /// Columns.
+    pub const HOLDS: &str = "Holds";
+    /// Columns.
+    pub const ACTION: &str = "module and action";
+    /// Columns.
+    pub const TAKES: &str = "Takes";
+    /// Columns.
+    pub const ANSWER: &str = "Answer";
+    /// An example.
+    pub const EXAMPLE: &str = "Example answer";
+    /// Columns of a file.
+    pub const COLUMNS: &str = "Columns";
+    /// Of parameters.
+    pub const OPTIONAL: &str = "optional";
+}

@@ -73,6 +73,8 @@ CREATE TABLE transactions (
     input BLOB NOT NULL,
     gas_limit INTEGER NOT NULL,
     gas_used INTEGER NOT NULL,
+    -- By it and those before it in its block.
+    cumulative_gas INTEGER NOT NULL,
     -- Wei per gas that were paid.
     gas_price INTEGER NOT NULL,
     max_fee INTEGER,

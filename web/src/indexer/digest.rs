@@ -108,6 +108,7 @@ const TRANSACTIONS: &[&str] = &[
     "input",
     "gas_limit",
     "gas_used",
+    "cumulative_gas",
     "gas_price",
     "max_fee",
     "max_tip",
@@ -179,12 +180,14 @@ pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsen
 struct TransactionRows {
     transactions: Rows,
     logs: Rows,
+    /// Used by the transactions so far.
+    gas: u64,
 }
 
 impl TransactionRows {
     fn new() -> Self {
         let logs = &["place", "transaction_place", "address", "topics", "event", "data"];
-        Self { transactions: Rows::new("transactions", TRANSACTIONS), logs: Rows::new("logs", logs) }
+        Self { transactions: Rows::new("transactions", TRANSACTIONS), logs: Rows::new("logs", logs), gas: 0 }
     }
 }
 
@@ -272,6 +275,7 @@ impl Digest {
             *self.accounts.entry(created).or_default() += 1;
             self.created.push((created, transaction.from, place));
         }
+        rows.gas += receipt.gas_used.to::<u64>();
         rows.transactions.push([
             place.into(),
             transaction.hash.into(),
@@ -284,6 +288,7 @@ impl Digest {
             transaction.input.clone().into(),
             transaction.gas.to::<u64>().into(),
             receipt.gas_used.to::<u64>().into(),
+            rows.gas.into(),
             wei(receipt.effective_gas_price).into(),
             transaction.max_fee_per_gas.map(wei).into(),
             transaction.max_priority_fee_per_gas.map(wei).into(),

@@ -1,0 +1,258 @@
+//! What programs may ask. One table says what there is: the router, the page at `/api` and `docs/explorer-api.md` are made from it.
+//!
+//! ```text
+//! /api/v1/…        JSON of our own: `form` declares the objects, `ask` reads parameters and cuts lists into parts
+//! /api/v1/….csv    an account's history for spreadsheets: `csv`
+//! /api?module=…    what tools for Etherscan ask: `etherscan`
+//! ```
+
+pub mod accounts;
+pub mod ask;
+pub mod blocks;
+pub mod chain;
+pub mod contracts;
+pub mod csv;
+pub mod effects;
+pub mod etherscan;
+pub mod form;
+pub mod problem;
+pub mod reference;
+pub mod tokens;
+pub mod transactions;
+
+use crate::site::Site;
+use ask::Ask;
+use axum::{
+    Json, Router,
+    extract::{
+        Path, Query, Request, State,
+        rejection::{PathRejection, QueryRejection},
+    },
+    http::{HeaderValue, Method, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use form::{Form, Shown};
+use futures::future::BoxFuture;
+use problem::Problem;
+use serde::Serialize;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How the explorer stands, which is answered whatever happened to it.
+pub const STATUS: &str = "/api/v1/status";
+
+/// Something that may be asked.
+#[derive(Clone, Copy)]
+pub struct Endpoint {
+    /// Its address, with parameters in braces.
+    pub path: &'static str,
+    /// What it answers.
+    pub about: &'static str,
+    /// What it takes, those of the path first.
+    pub parameters: &'static [Parameter],
+    /// What its answer looks like.
+    pub form: fn() -> Form,
+    call: fn(Ask) -> BoxFuture<'static, Result<Response, Problem>>,
+}
+
+/// Something that a question takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Whether there is no answer without it.
+    pub required: bool,
+}
+
+impl Endpoint {
+    /// The parameters that stand behind the question mark.
+    pub fn questions(&self) -> impl Iterator<Item = &'static Parameter> {
+        self.parameters.iter().filter(|parameter| !self.path.contains(&format!("{{{}}}", parameter.name)))
+    }
+
+    async fn answer(
+        &self,
+        site: Arc<Site>,
+        path: Result<Path<BTreeMap<String, String>>, PathRejection>,
+        query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+    ) -> Result<Response, Problem> {
+        let Path(path) = path.map_err(|error| Problem::bad(error.body_text()))?;
+        let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
+        (self.call)(Ask::new(site, self, path, query)?).await
+    }
+}
+
+/// One line of the table. The form is that of what the function answers.
+macro_rules! endpoint {
+    ($path:literal, [$($parameter:expr),*], $function:path, $about:literal) => {
+        Endpoint {
+            path: $path,
+            about: $about,
+            parameters: &[$($parameter),*],
+            form: || form_of($function),
+            call: |ask| json($function(ask)),
+        }
+    };
+}
+
+fn form_of<T: Shown, F: Future<Output = Result<T, Problem>>>(_: fn(Ask) -> F) -> Form {
+    T::form()
+}
+
+fn json<T: Serialize>(
+    answer: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> BoxFuture<'static, Result<Response, Problem>> {
+    Box::pin(async move { Ok(Json(answer.await?).into_response()) })
+}
+
+const fn required(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, about, required: true }
+}
+
+const fn optional(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, about, required: false }
+}
+
+const ADDRESS: Parameter = required("address", "0x and 40 digits, in any capitals");
+const BLOCK: Parameter = required("block", "a block's number or hash");
+const HASH: Parameter = required("hash", "a transaction's hash");
+const LIMIT: Parameter = optional("limit", "items of a page: 25, at most 100");
+const CURSOR: Parameter = optional("cursor", "`next` of the page before");
+const Q: Parameter = required("q", "what to look for, at most 200 characters");
+
+/// Everything there is.
+pub static ENDPOINTS: &[Endpoint] = &[
+    endpoint!("/api/v1/status", [], chain::status, "How the explorer and its node stand."),
+    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, number, address, name, symbol or method may be."),
+    endpoint!("/api/v1/blocks", [LIMIT, CURSOR], blocks::list, "Blocks, newest first."),
+    endpoint!("/api/v1/blocks/{block}", [BLOCK], blocks::show, "One block, how it was ordered and who certified it."),
+    endpoint!(
+        "/api/v1/blocks/{block}/transactions",
+        [BLOCK, LIMIT, CURSOR],
+        transactions::of_block,
+        "A block's transactions in their order."
+    ),
+    endpoint!("/api/v1/transactions", [LIMIT, CURSOR], transactions::list, "Executed transactions, newest first."),
+    endpoint!(
+        "/api/v1/transactions/{hash}",
+        [HASH],
+        transactions::show,
+        "One transaction, wherever it stands, with the first of its logs, transfers and calls."
+    ),
+    endpoint!("/api/v1/transactions/{hash}/logs", [HASH, LIMIT, CURSOR], effects::logs, "Its logs in their order."),
+    endpoint!(
+        "/api/v1/transactions/{hash}/transfers",
+        [HASH, LIMIT, CURSOR],
+        effects::transfers,
+        "The tokens it moved, in order."
+    ),
+    endpoint!(
+        "/api/v1/transactions/{hash}/calls",
+        [HASH, LIMIT, CURSOR],
+        effects::calls,
+        "The calls inside it in the order in which they began. None where the node serves no traces."
+    ),
+    endpoint!("/api/v1/accounts/{address}", [ADDRESS], accounts::show, "An account or a contract."),
+    endpoint!(
+        "/api/v1/accounts/{address}/transactions",
+        [ADDRESS, LIMIT, CURSOR],
+        accounts::transactions,
+        "Transactions it had any part in, newest first."
+    ),
+    endpoint!(
+        "/api/v1/accounts/{address}/transfers",
+        [ADDRESS, LIMIT, CURSOR],
+        accounts::transfers,
+        "Tokens that moved to or from it, newest first."
+    ),
+    endpoint!(
+        "/api/v1/accounts/{address}/calls",
+        [ADDRESS, LIMIT, CURSOR],
+        accounts::calls,
+        "Calls inside transactions that it made or was the target of, newest first."
+    ),
+    endpoint!(
+        "/api/v1/accounts/{address}/balances",
+        [ADDRESS, LIMIT, CURSOR],
+        accounts::balances,
+        "Tokens it holds, by the token's address."
+    ),
+    endpoint!(
+        "/api/v1/accounts/{address}/approvals",
+        [ADDRESS, LIMIT, CURSOR],
+        accounts::approvals,
+        "Who may take its tokens, by the token's address."
+    ),
+    Endpoint {
+        path: "/api/v1/accounts/{address}/transactions.csv",
+        about: "The same transactions as a file.",
+        parameters: &[ADDRESS, CURSOR],
+        form: || Form::Lines(csv::TRANSACTIONS),
+        call: |ask| Box::pin(csv::transactions(ask)),
+    },
+    Endpoint {
+        path: "/api/v1/accounts/{address}/transfers.csv",
+        about: "The same transfers as a file.",
+        parameters: &[ADDRESS, CURSOR],
+        form: || Form::Lines(csv::TRANSFERS),
+        call: |ask| Box::pin(csv::transfers(ask)),
+    },
+    endpoint!("/api/v1/tokens", [LIMIT, CURSOR], tokens::list, "Tokens, those with most holders first."),
+    endpoint!("/api/v1/tokens/{address}", [ADDRESS], tokens::show, "One token."),
+    endpoint!(
+        "/api/v1/tokens/{address}/holders",
+        [ADDRESS, LIMIT, CURSOR],
+        tokens::holders,
+        "Who holds most of it. A page of a token with ids may be short, or empty, and have a next one."
+    ),
+    endpoint!(
+        "/api/v1/tokens/{address}/transfers",
+        [ADDRESS, LIMIT, CURSOR],
+        tokens::transfers,
+        "Its transfers, newest first."
+    ),
+    endpoint!("/api/v1/contracts", [LIMIT, CURSOR], contracts::list, "Contracts by address."),
+    endpoint!(
+        "/api/v1/contracts/{address}",
+        [ADDRESS],
+        contracts::show,
+        "One contract with its interface and what its code is."
+    ),
+    endpoint!("/api/v1/validators", [], chain::validators, "The committee and its record of the last 30 days."),
+    endpoint!("/api/v1/certificates", [LIMIT, CURSOR], blocks::certificates, "Certificates, newest first."),
+    endpoint!(
+        "/api/v1/certificates/{block}",
+        [BLOCK],
+        blocks::certificate,
+        "The certificate that covers a block: its own or that of a later block."
+    ),
+    endpoint!("/api/v1/statistics/days", [LIMIT, CURSOR], chain::days, "Numbers of each day (UTC), newest first."),
+];
+
+/// All of it.
+pub fn router() -> Router<Arc<Site>> {
+    let routes = ENDPOINTS.iter().fold(Router::new(), |router, endpoint| {
+        let answer = move |State(site): State<Arc<Site>>, path, query| endpoint.answer(site, path, query);
+        router.route(endpoint.path, get(answer))
+    });
+    routes.method_not_allowed_fallback(only_get)
+}
+
+async fn only_get() -> Problem {
+    Problem::new("method_not_allowed", "this is asked with GET")
+}
+
+/// Whether a program asks, and is answered JSON whatever happens.
+pub fn is_question(request: &Request) -> bool {
+    let path = request.uri().path();
+    path.starts_with("/api/") || etherscan::is_question(request)
+}
+
+/// Pages of anybody may read what anybody may ask.
+pub fn allow_all_origins(method: &Method, response: &mut Response) {
+    if [Method::GET, Method::HEAD].contains(method) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
+}

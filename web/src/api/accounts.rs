@@ -1,0 +1,244 @@
+//! Accounts: what they have, and what they took part in.
+
+use super::{
+    ask::{Ask, Listing, cut},
+    effects::{Call, Transfer, select_calls, select_transfers},
+    form::{Amount, Checked, object},
+    problem::Problem,
+    transactions::{self, Transaction, select_transactions},
+};
+use crate::{
+    database::{DatabaseError, Place, Read, sql},
+    indexer::digest::role,
+};
+use alloy_primitives::{B256, U256};
+use sqlx::any::AnyRow;
+
+object! {
+    /// An account or a contract.
+    Account {
+        /// Its name.
+        address: Checked,
+        /// Wei that it has now, as the node says; null when the node does not answer.
+        balance: Option<Amount>,
+        /// Of its next transaction, as the node says; null when the node does not answer.
+        nonce: Option<u64> = 4,
+        /// Whether it has code.
+        is_contract: bool = false,
+        /// Whether tokens move by its events.
+        is_token: bool = false,
+        /// The block that named it first; null if none did.
+        first_block: Option<u64> = 7,
+        /// How many transactions it sent, was sent, or was made by.
+        transactions: u64 = 9,
+        /// Who made the contract; null for those of the genesis.
+        creator: Option<Checked> = null,
+        /// The transaction that made it.
+        creation: Option<B256> = null,
+    }
+}
+
+object! {
+    /// A transaction that an account had a part in.
+    Part {
+        /// `sender`, `recipient`, `created`, `logged` (a log of its), `called` (inside), `moved` (a token to or from it).
+        roles: Vec<String> = ["sender"],
+        /// Which.
+        transaction: Transaction,
+    }
+}
+
+object! {
+    /// What an account holds of a token, added up from the token's events.
+    Balance {
+        /// The token's contract.
+        token: Checked,
+        /// What it calls itself, which anybody may choose.
+        name: String,
+        /// The same, in short.
+        symbol: String = "GLD",
+        /// Decimals of its amounts.
+        decimals: u64 = 18,
+        /// 20, 721 or 1155.
+        standard: u64 = 20,
+        /// One of a token with ids; null for all of the token.
+        token_id: Option<Amount> = null,
+        /// In the token's smallest unit.
+        amount: Amount,
+    }
+}
+
+object! {
+    /// Who may take what, as the newest event said. What was taken since is not in it.
+    Approval {
+        /// The token's contract.
+        token: Checked,
+        /// What it calls itself; null where none of it ever moved.
+        symbol: Option<String> = "GLD",
+        /// Who may take.
+        spender: Checked,
+        /// One of a token with ids; null for all of the token.
+        token_id: Option<Amount> = null,
+        /// How much; 1 or 0 for tokens with ids.
+        amount: Amount,
+        /// The block of the event.
+        block: u64,
+        /// Its transaction.
+        transaction: B256,
+    }
+}
+
+/// `/api/v1/accounts/{address}`
+pub async fn show(ask: Ask) -> Result<Account, Problem> {
+    let address = ask.address()?;
+    let readers = ask.site.database.readers();
+    let account = sql("SELECT first_block, transactions FROM accounts WHERE address = $1").bind(address.to_vec());
+    let account = account.fetch_optional(readers).await?;
+    let text = "SELECT c.creator, t.hash FROM contracts c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
+    let contract = sql(text).bind(address.to_vec()).fetch_optional(readers).await?;
+    let token = sql("SELECT standard FROM tokens WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
+    // The node may be away; then the answer is what was written down.
+    let now = ask.site.node.account(address).await.ok();
+    let creation = contract.as_ref().map(|row| row.maybe_bytes("hash")).transpose()?.flatten();
+    let creator = contract.as_ref().map(|row| row.maybe_address("creator")).transpose()?.flatten();
+    Ok(Account {
+        address: Checked(address),
+        balance: now.as_ref().map(|(balance, ..)| Amount(*balance)),
+        nonce: now.as_ref().map(|(_, nonce, _)| *nonce),
+        is_contract: contract.is_some() || now.is_some_and(|(_, _, code)| !code.is_empty()),
+        is_token: token.is_some(),
+        first_block: account.as_ref().map(|row| row.number("first_block")).transpose()?,
+        transactions: account.as_ref().map(|row| row.number("transactions")).transpose()?.unwrap_or(0),
+        creator: creator.map(Checked),
+        creation: creation.and_then(|hash| B256::try_from(hash.as_slice()).ok()),
+    })
+}
+
+/// Rows of [`Part`]s, newest first.
+pub async fn part_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
+    let text = select_transactions!(
+        ", a.roles FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3"
+    );
+    let query = sql(text).bind(ask.address()?.to_vec()).bind(below.0).bind(limit);
+    Ok(query.fetch_all(ask.site.database.readers()).await?)
+}
+
+/// Rows of [`Transfer`]s, newest first.
+pub async fn transfer_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
+    let text = select_transfers!(
+        "transfer_sides s JOIN transfers m ON m.place = s.place",
+        "WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3"
+    );
+    let query = sql(text).bind(ask.address()?.to_vec()).bind(below.0).bind(limit);
+    Ok(query.fetch_all(ask.site.database.readers()).await?)
+}
+
+/// `/api/v1/accounts/{address}/transactions`
+pub async fn transactions(ask: Ask) -> Result<Listing<Part>, Problem> {
+    let limit = ask.limit()?;
+    let mut rows = part_rows(&ask, ask.below()?, limit + 1).await?;
+    let next = cut(&mut rows, limit, "place")?;
+    let transactions = transactions::of_rows(&ask.site, &rows).await?;
+    let part = |(row, transaction): (&AnyRow, Transaction)| -> Result<Part, DatabaseError> {
+        Ok(Part { roles: roles(row.number("roles")?), transaction })
+    };
+    Ok(Listing { items: rows.iter().zip(transactions).map(part).collect::<Result<_, _>>()?, next })
+}
+
+/// What an account had to do with a transaction.
+pub fn roles(roles: u64) -> Vec<String> {
+    const WORDS: [(u64, &str); 6] = [
+        (role::SENDER, "sender"),
+        (role::RECIPIENT, "recipient"),
+        (role::CREATED, "created"),
+        (role::LOGGED, "logged"),
+        (role::CALLED, "called"),
+        (role::MOVED, "moved"),
+    ];
+    WORDS.iter().filter(|(bit, _)| roles & bit != 0).map(|(_, word)| (*word).to_owned()).collect()
+}
+
+/// `/api/v1/accounts/{address}/transfers`
+pub async fn transfers(ask: Ask) -> Result<Listing<Transfer>, Problem> {
+    let limit = ask.limit()?;
+    Listing::of(transfer_rows(&ask, ask.below()?, limit + 1).await?, limit, "place", Transfer::of)
+}
+
+/// `/api/v1/accounts/{address}/calls`
+pub async fn calls(ask: Ask) -> Result<Listing<Call>, Problem> {
+    let (address, below, limit) = (ask.address()?, ask.below()?, ask.limit()?);
+    let text = select_calls!(
+        "call_sides s JOIN calls c ON c.place = s.place",
+        "WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3"
+    );
+    let query = sql(text).bind(address.to_vec()).bind(below.0).bind(limit + 1);
+    Listing::of(query.fetch_all(ask.site.database.readers()).await?, limit, "place", Call::of)
+}
+
+/// `/api/v1/accounts/{address}/balances`
+pub async fn balances(ask: Ask) -> Result<Listing<Balance>, Problem> {
+    let (address, limit) = (ask.address()?, ask.limit()?);
+    let after = ask.cursor(&[20, 52])?.unwrap_or_default();
+    let (token, id) = after.split_at_checked(20).unwrap_or_default();
+    let text = "SELECT b.token, b.token_id, b.amount, k.name, k.symbol, k.decimals, k.standard FROM balances b JOIN tokens k ON k.address = \
+                b.token WHERE b.holder = $1 AND (b.token, b.token_id) > ($2, $3) ORDER BY b.token, b.token_id LIMIT $4";
+    let query = sql(text).bind(address.to_vec()).bind(token.to_vec()).bind(id.to_vec()).bind(limit + 1);
+    let rows = query.fetch_all(ask.site.database.readers()).await?;
+    keyed(rows, limit, &["token", "token_id"], |row| {
+        Ok(Balance {
+            token: Checked(row.address("token")?),
+            name: row.text("name")?,
+            symbol: row.text("symbol")?,
+            decimals: row.number("decimals")?,
+            standard: row.number("standard")?,
+            token_id: token_id(row)?,
+            amount: Amount(row.amount("amount")?),
+        })
+    })
+}
+
+/// `/api/v1/accounts/{address}/approvals`
+pub async fn approvals(ask: Ask) -> Result<Listing<Approval>, Problem> {
+    let (address, limit) = (ask.address()?, ask.limit()?);
+    let after = ask.cursor(&[40, 72])?.unwrap_or_default();
+    let (token, after) = after.split_at_checked(20).unwrap_or_default();
+    let (spender, id) = after.split_at_checked(20).unwrap_or_default();
+    let text = "SELECT a.token, a.spender, a.token_id, a.amount, a.place, k.symbol, t.hash FROM approvals a JOIN transactions t ON t.place = \
+                a.place LEFT JOIN tokens k ON k.address = a.token WHERE a.owner = $1 AND (a.token, a.spender, a.token_id) > ($2, $3, $4) \
+                ORDER BY a.token, a.spender, a.token_id LIMIT $5";
+    let query = sql(text).bind(address.to_vec()).bind(token.to_vec()).bind(spender.to_vec()).bind(id.to_vec()).bind(limit + 1);
+    let rows = query.fetch_all(ask.site.database.readers()).await?;
+    keyed(rows, limit, &["token", "spender", "token_id"], |row| {
+        Ok(Approval {
+            token: Checked(row.address("token")?),
+            symbol: row.maybe_text("symbol")?,
+            spender: Checked(row.address("spender")?),
+            token_id: token_id(row)?,
+            amount: Amount(row.amount("amount")?),
+            block: row.place("place")?.block(),
+            transaction: row.hash("hash")?,
+        })
+    })
+}
+
+fn token_id(row: &AnyRow) -> Result<Option<Amount>, DatabaseError> {
+    let id = row.bytes("token_id")?;
+    Ok((!id.is_empty()).then(|| Amount(U256::from_be_slice(&id))))
+}
+
+/// Items of `limit` + 1 rows that the bytes of some columns order.
+pub fn keyed<T>(
+    mut rows: Vec<AnyRow>,
+    limit: i64,
+    columns: &[&'static str],
+    item: impl FnMut(&AnyRow) -> Result<T, DatabaseError>,
+) -> Result<Listing<T>, Problem> {
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let key = |row: &AnyRow| -> Result<String, DatabaseError> {
+        let parts: Vec<_> = columns.iter().map(|column| row.bytes(column)).collect::<Result<_, _>>()?;
+        Ok(hex::encode(parts.concat()))
+    };
+    let next = rows.last().filter(|_| more).map(key).transpose()?;
+    Ok(Listing { items: rows.iter().map(item).collect::<Result<_, _>>()?, next })
+}

@@ -1,0 +1,81 @@
+//! Contracts: their interface, and what their code is.
+
+use super::{
+    accounts::keyed,
+    ask::{Ask, Listing},
+    form::{Checked, Json, object},
+    problem::Problem,
+};
+use crate::database::{DatabaseError, Place, Read, sql};
+use alloy_primitives::B256;
+use sqlx::any::AnyRow;
+
+object! {
+    /// A contract.
+    Contract {
+        /// Its name.
+        address: Checked,
+        /// Who made it; null for those of the genesis.
+        creator: Option<Checked>,
+        /// The block that made it.
+        block: Option<u64>,
+        /// keccak-256 of its code as deployed.
+        code_hash: B256,
+        /// Of its code as deployed.
+        code_bytes: u64 = 23_456,
+        /// `module` (the code carries it), `uploaded`, or empty without an interface.
+        abi_source: String = "module",
+    }
+}
+
+object! {
+    /// A contract with all that is known of it.
+    ContractInFull {
+        /// The contract.
+        contract: Contract,
+        /// The transaction that made it.
+        transaction: Option<B256>,
+        /// Its interface, as Solidity's compiler writes them.
+        abi: Option<Json>,
+        /// What its code is: sizes, imports, exports, sections, or why it cannot be read.
+        facts: Option<Json> = {"module_bytes": 61_000, "compressed": true},
+    }
+}
+
+/// `/api/v1/contracts`
+pub async fn list(ask: Ask) -> Result<Listing<Contract>, Problem> {
+    let (after, limit) = (ask.cursor(&[20])?.unwrap_or_default(), ask.limit()?);
+    let text = "SELECT address, creator, transaction_place, code_hash, code_bytes, abi_source FROM contracts WHERE address > $1 \
+                ORDER BY address LIMIT $2";
+    let rows = sql(text).bind(after).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
+    keyed(rows, limit, &["address"], Contract::of)
+}
+
+/// `/api/v1/contracts/{address}`
+pub async fn show(ask: Ask) -> Result<ContractInFull, Problem> {
+    let address = ask.address()?;
+    let text = "SELECT c.address, c.creator, c.transaction_place, c.code_hash, c.code_bytes, c.abi_source, c.abi, c.facts, t.hash FROM \
+                contracts c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
+    let row = sql(text).bind(address.to_vec()).fetch_optional(ask.site.database.readers()).await?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no contract {address} in the blocks that are here")))?;
+    let json = |text: String| serde_json::from_str(&text).ok().map(Json);
+    Ok(ContractInFull {
+        contract: Contract::of(&row)?,
+        transaction: row.maybe_bytes("hash")?.and_then(|hash| B256::try_from(hash.as_slice()).ok()),
+        abi: json(row.text("abi")?),
+        facts: json(row.text("facts")?),
+    })
+}
+
+impl Contract {
+    fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
+        Ok(Self {
+            address: Checked(row.address("address")?),
+            creator: row.maybe_address("creator")?.map(Checked),
+            block: row.maybe_int("transaction_place")?.map(|place| Place(place).block()),
+            code_hash: row.hash("code_hash")?,
+            code_bytes: row.number("code_bytes")?,
+            abi_source: row.text("abi_source")?,
+        })
+    }
+}

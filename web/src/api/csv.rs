@@ -1,0 +1,244 @@
+//! An account's history as files for spreadsheets: RFC 4180, read from the database and sent in bounded pieces.
+//!
+//! Symbols and names are strangers' texts, and a spreadsheet runs a text that begins like a formula. Such a text is sent with an apostrophe
+//! before it, which spreadsheets take for "this is text".
+
+use super::{
+    accounts::{part_rows, roles, transfer_rows},
+    ask::{Ask, at},
+    effects::Transfer,
+    form::Checked,
+    problem::Problem,
+    transactions::{Transaction, of_rows},
+};
+use crate::{
+    database::{Place, Read},
+    format,
+};
+use alloy_primitives::U256;
+use axum::{
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use futures::{future::BoxFuture, stream};
+
+/// Most rows of a file, and rows of a piece.
+pub const MOST_ROWS: u64 = 50_000;
+const PIECE: i64 = 500;
+
+/// Columns of transactions.
+pub const TRANSACTIONS: &[&str] = &[
+    "time",
+    "block",
+    "position",
+    "hash",
+    "roles",
+    "result",
+    "from",
+    "to",
+    "created",
+    "method",
+    "value",
+    "fee",
+    "value_wei",
+    "fee_wei",
+    "gas_used",
+    "nonce",
+];
+
+/// Columns of transfers.
+pub const TRANSFERS: &[&str] = &[
+    "time",
+    "block",
+    "transaction",
+    "direction",
+    "from",
+    "to",
+    "amount",
+    "symbol",
+    "token",
+    "standard",
+    "token_id",
+    "amount_in_smallest_unit",
+    "decimals",
+];
+
+/// Some rows and where the last one is.
+type Piece = Result<(Vec<Vec<String>>, Option<Place>), Problem>;
+
+/// Reads rows below a place, as many as are wanted.
+type Reader = fn(&Ask, Place, i64) -> BoxFuture<'_, Piece>;
+
+/// `/api/v1/accounts/{address}/transactions.csv`
+pub async fn transactions(ask: Ask) -> Result<Response, Problem> {
+    file(ask, "transactions", TRANSACTIONS, |ask, below, limit| Box::pin(transaction_rows(ask, below, limit)))
+}
+
+/// `/api/v1/accounts/{address}/transfers.csv`
+pub async fn transfers(ask: Ask) -> Result<Response, Problem> {
+    file(ask, "transfers", TRANSFERS, |ask, below, limit| Box::pin(moved_rows(ask, below, limit)))
+}
+
+async fn transaction_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
+    let rows = part_rows(ask, below, limit).await?;
+    let last = rows.last().map(|row| row.place("place")).transpose()?;
+    let transactions = of_rows(&ask.site, &rows).await?;
+    let line = |(row, transaction): (&sqlx::any::AnyRow, Transaction)| {
+        let address = |address: Option<Checked>| address.map(|address| address.0.to_string()).unwrap_or_default();
+        Ok(vec![
+            format::iso(transaction.time_ms),
+            transaction.block.to_string(),
+            transaction.position.to_string(),
+            transaction.hash.to_string(),
+            roles(row.number("roles")?).join(" "),
+            if transaction.succeeded { "succeeded" } else { "reverted" }.to_owned(),
+            address(Some(transaction.from)),
+            address(transaction.to),
+            address(transaction.created),
+            transaction.method.unwrap_or_default(),
+            plain(transaction.value.0, format::COIN_DECIMALS),
+            plain(transaction.fee.0, format::COIN_DECIMALS),
+            transaction.value.0.to_string(),
+            transaction.fee.0.to_string(),
+            transaction.gas_used.to_string(),
+            transaction.nonce.to_string(),
+        ])
+    };
+    Ok((rows.iter().zip(transactions).map(line).collect::<Result<_, Problem>>()?, last))
+}
+
+async fn moved_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
+    let address = ask.address()?;
+    let rows = transfer_rows(ask, below, limit).await?;
+    let last = rows.last().map(|row| row.place("place")).transpose()?;
+    let line = |row: &sqlx::any::AnyRow| {
+        let transfer = Transfer::of(row)?;
+        let direction = match (transfer.from.0 == address, transfer.to.0 == address) {
+            (true, true) => "self",
+            (true, false) => "out",
+            _ => "in",
+        };
+        Ok(vec![
+            format::iso(transfer.time_ms),
+            transfer.block.to_string(),
+            transfer.transaction.to_string(),
+            direction.to_owned(),
+            transfer.from.0.to_string(),
+            transfer.to.0.to_string(),
+            plain(transfer.amount.0, transfer.decimals),
+            transfer.symbol,
+            transfer.token.0.to_string(),
+            transfer.standard.to_string(),
+            transfer.token_id.map(|id| id.0.to_string()).unwrap_or_default(),
+            transfer.amount.0.to_string(),
+            transfer.decimals.to_string(),
+        ])
+    };
+    Ok((rows.iter().map(line).collect::<Result<_, Problem>>()?, last))
+}
+
+/// An amount without commas.
+fn plain(amount: U256, decimals: u64) -> String {
+    format::amount(amount, decimals).replace(',', "")
+}
+
+/// How far a file is sent.
+struct Progress {
+    ask: Ask,
+    below: Place,
+    sent: u64,
+    read: Reader,
+}
+
+fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response, Problem> {
+    let (address, below) = (ask.address()?, ask.below()?);
+    let disposition = format!("attachment; filename=\"{name}-{address}.csv\"");
+    let head = line(columns.iter().copied());
+    let progress = Progress { ask, below, sent: 0, read };
+    let pieces = stream::unfold(Some(progress), |progress| async move {
+        let (piece, progress) = piece(progress?).await;
+        Some((piece, progress))
+    });
+    let body = futures::StreamExt::chain(stream::iter([Ok(Bytes::from(head))]), pieces);
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+/// The next piece, and what is left to do. After a failure the answer breaks off, so that nobody takes it for the whole.
+async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option<Progress>) {
+    let left = MOST_ROWS - progress.sent;
+    let wanted = PIECE.min(left as i64);
+    // One more row would say that the file is cut.
+    let rows = match (progress.read)(&progress.ask, progress.below, wanted).await {
+        Ok(rows) => rows,
+        Err(problem) => return (Err(std::io::Error::other(problem.message)), None),
+    };
+    let (rows, last) = rows;
+    progress.sent += rows.len() as u64;
+    let mut text: String = rows.iter().map(|row| line(row.iter().map(String::as_str))).collect();
+    let Some(last) = last.filter(|_| rows.len() as i64 == wanted) else { return (Ok(text.into()), None) };
+    progress.below = last;
+    if progress.sent < MOST_ROWS {
+        return (Ok(text.into()), Some(progress));
+    }
+    match (progress.read)(&progress.ask, last, 1).await {
+        Ok((more, _)) if !more.is_empty() => {
+            let notice = format!("cut after {MOST_ROWS} rows: ask for the next ones with cursor={}", at(last.0));
+            text += &line([notice.as_str()].into_iter());
+            (Ok(text.into()), None)
+        }
+        Ok(_) => (Ok(text.into()), None),
+        Err(problem) => (Err(std::io::Error::other(problem.message)), None),
+    }
+}
+
+/// A line of a file.
+fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
+    let cells: Vec<_> = cells.map(cell).collect();
+    cells.join(",") + "\r\n"
+}
+
+/// A cell: never a formula, in quotation marks where it has to be.
+fn cell(text: &str) -> String {
+    let harmless = match text.trim_start().chars().next() {
+        Some('=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠' | '|' | '%') => format!("'{text}"),
+        _ if text.starts_with(['\t', '\r', '\n']) => format!("'{text}"),
+        _ => text.to_owned(),
+    };
+    match harmless.contains(['"', ',', '\r', '\n', ';', '\t', '\'']) {
+        true => format!("\"{}\"", harmless.replace('"', "\"\"")),
+        false => harmless,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_defused_and_marks_are_doubled() {
+        for (text, expected) in [
+            ("Gold", "Gold"),
+            ("", ""),
+            ("1.5", "1.5"),
+            ("a,b", "\"a,b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("a\r\nb", "\"a\r\nb\""),
+            ("=1+1", "\"'=1+1\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            (" =1", "\"' =1\""),
+            ("\t=1", "\"'\t=1\""),
+            ("＝1", "\"'＝1\""),
+            ("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\""),
+        ] {
+            assert_eq!(cell(text), expected, "{text}");
+        }
+        assert_eq!(line(["a", "=b"].into_iter()), "a,\"'=b\"\r\n");
+    }
+}

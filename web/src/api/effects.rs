@@ -1,0 +1,253 @@
+//! What transactions did: logs, movements of tokens, calls inside them.
+
+use super::{
+    ask::{Ask, Listing},
+    form::{Amount, Checked, object},
+    problem::Problem,
+};
+use crate::{
+    abi::{self, Known},
+    database::{DatabaseError, Place, Read, sql},
+    site::Site,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use sqlx::any::AnyRow;
+use std::collections::BTreeSet;
+
+object! {
+    /// A call or an event in words.
+    Decoded {
+        /// The method or event with the types of its values.
+        signature: String = "Transfer(address,address,uint256)",
+        /// In order.
+        values: Vec<NamedValue>,
+    }
+}
+
+object! {
+    /// A value of a call or an event. Long ones are cut, which an ellipsis says.
+    NamedValue {
+        /// As the interface names it, or `#` and its position.
+        name: String = "amount",
+        /// In words.
+        value: String = "5000000",
+    }
+}
+
+object! {
+    /// A log.
+    Log {
+        /// Its block's number.
+        block: u64,
+        /// Its position among the block's logs, from 0.
+        position: u64 = 4,
+        /// The contract that wrote it.
+        address: Checked,
+        /// Four at most; the first one names the event.
+        topics: Vec<B256>,
+        /// The rest of its values.
+        data: Bytes,
+        /// In words, where the contract's interface is known.
+        event: Option<Decoded>,
+    }
+}
+
+object! {
+    /// A movement of a token, as the token's own event says.
+    Transfer {
+        /// Its block's number.
+        block: u64,
+        /// Its position among the block's transfers, from 0.
+        position: u64 = 4,
+        /// In Unix milliseconds.
+        time_ms: u64 = 1_700_000_000_000u64,
+        /// In which transaction.
+        transaction: B256,
+        /// The token's contract.
+        token: Checked,
+        /// What it calls itself, which anybody may choose.
+        symbol: String = "GLD",
+        /// Decimals of its amounts.
+        decimals: u64 = 18,
+        /// 20, 721 or 1155.
+        standard: u64 = 20,
+        /// Zero: made.
+        from: Checked,
+        /// Zero: gone.
+        to: Checked,
+        /// Which one, of a token with ids.
+        token_id: Option<Amount> = null,
+        /// In the token's smallest unit.
+        amount: Amount,
+    }
+}
+
+object! {
+    /// A call inside a transaction.
+    Call {
+        /// Its block's number.
+        block: u64,
+        /// Its position among the block's calls, from 0.
+        position: u64 = 4,
+        /// In which transaction.
+        transaction: B256,
+        /// 1 for a call by the contract that the transaction called.
+        depth: u64 = 1,
+        /// `CALL`, `DELEGATECALL`, `STATICCALL`, `CALLCODE`, `CREATE` or `CREATE2`.
+        kind: String = "CALL",
+        /// Who called.
+        from: Checked,
+        /// Who was called or made.
+        to: Option<Checked>,
+        /// Wei that came with it.
+        value: Amount = "0",
+        /// The first four bytes of its input.
+        selector: Option<Bytes>,
+        /// What it used, calls inside included.
+        gas_used: u64 = 2_100,
+        /// Why it failed.
+        error: Option<String> = null,
+    }
+}
+
+/// A query for transfers `m`, with their tokens `k` and their transactions `t`.
+macro_rules! select_transfers {
+    ($from:literal, $rest:literal) => {
+        concat!(
+            "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, k.decimals, k.standard, t.hash FROM ",
+            $from,
+            " JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place ",
+            $rest
+        )
+    };
+}
+pub(super) use select_transfers;
+
+/// A query for calls `c`, with their transactions `t`.
+macro_rules! select_calls {
+    ($from:literal, $rest:literal) => {
+        concat!(
+            "SELECT c.place, c.depth, c.kind, c.sender, c.recipient, c.value, c.selector, c.gas_used, c.error, t.hash FROM ",
+            $from,
+            " JOIN transactions t ON t.place = c.transaction_place ",
+            $rest
+        )
+    };
+}
+pub(super) use select_calls;
+
+/// Where the transaction of this question is.
+async fn place_of(ask: &Ask) -> Result<Place, Problem> {
+    let hash = ask.hash()?;
+    let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec());
+    let row = row.fetch_optional(ask.site.database.readers()).await?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no executed transaction {hash}")))?;
+    Ok(row.place("place")?)
+}
+
+/// `/api/v1/transactions/{hash}/logs`
+pub async fn logs(ask: Ask) -> Result<Listing<Log>, Problem> {
+    logs_of(&ask.site, place_of(&ask).await?, ask.number(-1)?, ask.limit()?).await
+}
+
+/// `/api/v1/transactions/{hash}/transfers`
+pub async fn transfers(ask: Ask) -> Result<Listing<Transfer>, Problem> {
+    transfers_of(&ask.site, place_of(&ask).await?, ask.number(-1)?, ask.limit()?).await
+}
+
+/// `/api/v1/transactions/{hash}/calls`
+pub async fn calls(ask: Ask) -> Result<Listing<Call>, Problem> {
+    calls_of(&ask.site, place_of(&ask).await?, ask.number(-1)?, ask.limit()?).await
+}
+
+/// Rows of a transaction after a place. They are in its block, which bounds the walk along either index.
+async fn rows(site: &Site, text: &'static str, transaction: Place, after: i64, limit: i64) -> Result<Vec<AnyRow>, Problem> {
+    let (first, until) = (Place::first(transaction.block()).0, Place::first(transaction.block() + 1).0);
+    let query = sql(text).bind(transaction.0).bind(after.max(first - 1)).bind(until).bind(limit + 1);
+    Ok(query.fetch_all(site.database.readers()).await?)
+}
+
+/// Logs after a place.
+pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Log>, Problem> {
+    let text = "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2 AND place < $3 ORDER BY place LIMIT $4";
+    let rows = rows(site, text, transaction, after, limit).await?;
+    let contracts: BTreeSet<Address> = rows.iter().map(|row| row.address("address")).collect::<Result<_, _>>()?;
+    let known = Known::contracts(&site.database, contracts).await?;
+    Listing::of(rows, limit, "place", |row| {
+        let (place, address, data) = (row.place("place")?, row.address("address")?, row.bytes("data")?);
+        let topics: Vec<B256> = row.bytes("topics")?.chunks_exact(32).map(B256::from_slice).collect();
+        let event = known.event(address, &topics, &data).map(Decoded::from);
+        let (block, position) = (place.block(), place.position());
+        Ok(Log { block, position, address: Checked(address), topics, data: data.into(), event })
+    })
+}
+
+/// Transfers after a place.
+pub async fn transfers_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Transfer>, Problem> {
+    let text = select_transfers!(
+        "transfers m",
+        "WHERE m.transaction_place = $1 AND m.place > $2 AND m.place < $3 ORDER BY m.place LIMIT $4"
+    );
+    let rows = rows(site, text, transaction, after, limit).await?;
+    Listing::of(rows, limit, "place", Transfer::of)
+}
+
+/// Calls after a place.
+pub async fn calls_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Call>, Problem> {
+    let text =
+        select_calls!("calls c", "WHERE c.transaction_place = $1 AND c.place > $2 AND c.place < $3 ORDER BY c.place LIMIT $4");
+    let rows = rows(site, text, transaction, after, limit).await?;
+    Listing::of(rows, limit, "place", Call::of)
+}
+
+impl Transfer {
+    /// Of a row of a query made by `select_transfers!`.
+    pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
+        let place = row.place("place")?;
+        Ok(Self {
+            block: place.block(),
+            position: place.position(),
+            time_ms: row.number("time_ms")?,
+            transaction: row.hash("hash")?,
+            token: Checked(row.address("token")?),
+            symbol: row.text("symbol")?,
+            decimals: row.number("decimals")?,
+            standard: row.number("standard")?,
+            from: Checked(row.address("sender")?),
+            to: Checked(row.address("recipient")?),
+            token_id: row.maybe_bytes("token_id")?.map(|id| Amount(U256::from_be_slice(&id))),
+            amount: Amount(row.amount("amount")?),
+        })
+    }
+}
+
+impl Call {
+    /// Of a row of a query made by `select_calls!`.
+    pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
+        let place = row.place("place")?;
+        Ok(Self {
+            block: place.block(),
+            position: place.position(),
+            transaction: row.hash("hash")?,
+            depth: row.number("depth")?,
+            kind: row.text("kind")?,
+            from: Checked(row.address("sender")?),
+            to: row.maybe_address("recipient")?.map(Checked),
+            value: Amount(row.amount("value")?),
+            selector: row.maybe_bytes("selector")?.map(Bytes::from),
+            gas_used: row.number("gas_used")?,
+            error: row.maybe_text("error")?.map(|error| abi::text(&error)),
+        })
+    }
+}
+
+impl From<abi::Decoded> for Decoded {
+    fn from(decoded: abi::Decoded) -> Self {
+        let text = |value| match value {
+            abi::Value::Address(address) => address.to_string(),
+            abi::Value::Text(text) => text,
+        };
+        let values = decoded.values.into_iter().map(|(name, value)| NamedValue { name, value: text(value) });
+        Self { signature: decoded.signature, values: values.collect() }
+    }
+}

@@ -1,0 +1,311 @@
+//! What tools made for Etherscan ask: `/api?module=…&action=…`, with Etherscan's envelope and its words, because tools compare them.
+//!
+//! What this explorer does not have it does not make up. Source code is never verified here, so it is never claimed; an interface that the
+//! contract's code carries, or that was uploaded, is served where one is asked for.
+
+mod account;
+mod contract;
+mod history;
+
+use super::problem::Problem;
+use crate::{
+    database::{Read, int, sql},
+    pages,
+    site::Site,
+};
+use alloy_primitives::{Address, B256};
+use axum::{
+    Json,
+    extract::{
+        Form, Query, Request, State,
+        rejection::{FormRejection, QueryRejection},
+    },
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Something that tools ask.
+pub struct Action {
+    /// `account`
+    pub module: &'static str,
+    /// `txlist`
+    pub name: &'static str,
+    /// Parameters of its own.
+    pub takes: &'static [&'static str],
+    /// What it answers here.
+    pub about: &'static str,
+    call: fn(Arc<Site>, Parameters) -> BoxFuture<'static, Answer>,
+}
+
+macro_rules! action {
+    ($module:literal, $name:literal, [$($takes:literal),*], $function:path, $about:literal) => {
+        Action {
+            module: $module,
+            name: $name,
+            takes: &[$($takes),*],
+            about: $about,
+            call: |site, parameters| Box::pin(async move { $function(&site, &parameters).await }),
+        }
+    };
+}
+
+/// All of it.
+pub static ACTIONS: &[Action] = &[
+    action!("account", "balance", ["address"], account::balance, "Wei that the account has now."),
+    action!("account", "balancemulti", ["address"], account::balances, "The same of up to 20 accounts, with commas between."),
+    action!(
+        "account",
+        "tokenbalance",
+        ["address", "contractaddress"],
+        account::token_balance,
+        "What the account holds of a token, as the token's events add up."
+    ),
+    action!(
+        "account",
+        "txlist",
+        ["address"],
+        history::transactions,
+        "Transactions that the account sent, was sent, or was made by."
+    ),
+    action!(
+        "account",
+        "txlistinternal",
+        ["address", "txhash"],
+        history::calls,
+        "Calls inside transactions that may carry value (CALL, CREATE, CREATE2), of an account or of a transaction. gas and input are not kept \
+         and are 0 and empty."
+    ),
+    action!(
+        "account",
+        "tokentx",
+        ["address", "contractaddress"],
+        history::erc20,
+        "Transfers of ERC-20, of an account, a token, or both."
+    ),
+    action!("account", "tokennfttx", ["address", "contractaddress"], history::erc721, "The same of ERC-721."),
+    action!("account", "token1155tx", ["address", "contractaddress"], history::erc1155, "The same of ERC-1155."),
+    action!("contract", "getabi", ["address"], contract::abi, "The interface that the code carries, or that was uploaded."),
+    action!(
+        "contract",
+        "getsourcecode",
+        ["address"],
+        contract::source,
+        "The same, with everything that is not known left empty."
+    ),
+    action!(
+        "contract",
+        "getcontractcreation",
+        ["contractaddresses"],
+        contract::creation,
+        "Who made up to five contracts, with commas between, and in which transactions."
+    ),
+    action!("contract", "verifysourcecode", [], contract::verify, "That source code is not verified here."),
+    action!("contract", "checkverifystatus", ["guid"], contract::check, "`Fail - Unable to verify`, whatever the guid."),
+    action!("transaction", "gettxreceiptstatus", ["txhash"], receipt_status, "1: succeeded, 0: reverted, empty: in no block."),
+    action!("transaction", "getstatus", ["txhash"], status, "Whether it was reverted."),
+    action!(
+        "block",
+        "getblocknobytime",
+        ["timestamp", "closest"],
+        block_by_time,
+        "The newest block up to a time in seconds (before, the usual), or the oldest from then on (after)."
+    ),
+    action!("stats", "tokensupply", ["contractaddress"], supply, "Made and not gone of a token, as its events add up."),
+];
+
+/// What is answered.
+#[derive(Debug, Serialize)]
+pub struct Envelope {
+    status: &'static str,
+    message: &'static str,
+    result: Value,
+}
+
+/// What was not answered.
+#[derive(Debug)]
+pub enum Refusal {
+    /// In Etherscan's words where it has some.
+    No(String),
+    /// A list without items.
+    Empty,
+    /// Our own fault.
+    Broken(Problem),
+}
+
+/// A result, or why there is none.
+pub type Answer = Result<Value, Refusal>;
+
+impl<T: Into<Problem>> From<T> for Refusal {
+    fn from(error: T) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+impl Refusal {
+    fn no(text: impl Into<String>) -> Self {
+        Self::No(text.into())
+    }
+}
+
+/// Names and values of the query and of a form, names in small letters as tools disagree about them.
+#[derive(Debug, Default)]
+pub struct Parameters(BTreeMap<String, String>);
+
+impl Parameters {
+    fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    fn address(&self, name: &str) -> Result<Address, Refusal> {
+        self.maybe_address(name)?.ok_or_else(|| Refusal::no("Error! Invalid address format"))
+    }
+
+    fn maybe_address(&self, name: &str) -> Result<Option<Address>, Refusal> {
+        let read = |text: &str| text.parse().map_err(|_| Refusal::no("Error! Invalid address format"));
+        self.get(name).map(read).transpose()
+    }
+
+    fn hash(&self, name: &str) -> Result<B256, Refusal> {
+        let hash = self.get(name).and_then(|text| text.parse().ok());
+        hash.ok_or_else(|| Refusal::no("Error! Invalid transaction hash"))
+    }
+
+    fn number(&self, name: &str, otherwise: u64) -> Result<u64, Refusal> {
+        let read = |text: &str| text.parse().map_err(|_| Refusal::no(format!("Error! {name} is no number")));
+        self.get(name).map_or(Ok(otherwise), read)
+    }
+}
+
+/// Whether this is a question for here, rather than somebody who wants to read the page.
+pub fn is_question(request: &Request) -> bool {
+    let accepts = |kind| accepts(request.headers(), kind);
+    request.uri().path() == crate::links::API
+        && (request.uri().query().is_some_and(names_something)
+            || !request.method().is_safe()
+            || accepts("application/json") && !accepts("text/html"))
+}
+
+fn names_something(query: &str) -> bool {
+    query.to_lowercase().split('&').any(|pair| pair.starts_with("module=") || pair.starts_with("action="))
+}
+
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains(kind))
+}
+
+/// Names and values, as they came.
+type Pairs = Vec<(String, String)>;
+
+/// `GET /api`: an answer, or the page that says what may be asked.
+pub async fn get(State(site): State<Arc<Site>>, query: Result<Query<Pairs>, QueryRejection>, request: Request) -> Response {
+    if !is_question(&request) {
+        return pages::api::page(&site).into_response();
+    }
+    match query {
+        Ok(Query(query)) => answer(site, Parameters::new(query)).await,
+        Err(rejection) => envelope(Err(Refusal::No(rejection.body_text()))),
+    }
+}
+
+/// `POST /api`: tools send what is long in a form.
+pub async fn post(
+    State(site): State<Arc<Site>>,
+    query: Result<Query<Pairs>, QueryRejection>,
+    form: Result<Form<Pairs>, FormRejection>,
+) -> Response {
+    match (query, form) {
+        (Ok(Query(query)), Ok(Form(form))) => answer(site, Parameters::new(query.into_iter().chain(form))).await,
+        (Err(rejection), _) => envelope(Err(Refusal::No(rejection.body_text()))),
+        (_, Err(rejection)) => envelope(Err(Refusal::No(rejection.body_text()))),
+    }
+}
+
+async fn answer(site: Arc<Site>, parameters: Parameters) -> Response {
+    let (module, name) = (parameters.get("module").unwrap_or_default(), parameters.get("action").unwrap_or_default());
+    let action = ACTIONS.iter().find(|action| action.module == module && action.name == name);
+    let answer = match action {
+        Some(action) => (action.call)(site, parameters).await,
+        None if ACTIONS.iter().any(|action| action.module == module) => {
+            Err(Refusal::no("Error! Missing Or invalid Action name"))
+        }
+        None => Err(Refusal::no("Error! Missing Or invalid Module name")),
+    };
+    envelope(answer)
+}
+
+fn envelope(answer: Answer) -> Response {
+    let envelope = match answer {
+        Ok(result) => Envelope { status: "1", message: "OK", result },
+        Err(Refusal::Empty) => Envelope { status: "0", message: "No transactions found", result: json!([]) },
+        Err(Refusal::No(text)) => Envelope { status: "0", message: "NOTOK", result: json!(text) },
+        Err(Refusal::Broken(problem)) => Envelope { status: "0", message: "NOTOK", result: json!(problem.message) },
+    };
+    Json(envelope).into_response()
+}
+
+/// For who asks too much: tools look for these words, and wait.
+pub fn busy() -> Response {
+    (StatusCode::TOO_MANY_REQUESTS, envelope(Err(Refusal::no("Max rate limit reached")))).into_response()
+}
+
+/// A list, which is not an answer when nothing is in it.
+fn list(items: Vec<Value>) -> Answer {
+    if items.is_empty() { Err(Refusal::Empty) } else { Ok(Value::Array(items)) }
+}
+
+async fn succeeded(site: &Site, hash: B256) -> Result<Option<bool>, Refusal> {
+    let row = sql("SELECT succeeded FROM transactions WHERE hash = $1").bind(hash.to_vec());
+    let row = row.fetch_optional(site.database.readers()).await?;
+    Ok(row.map(|row| row.int("succeeded")).transpose()?.map(|succeeded| succeeded == 1))
+}
+
+async fn receipt_status(site: &Site, parameters: &Parameters) -> Answer {
+    let succeeded = succeeded(site, parameters.hash("txhash")?).await?;
+    Ok(json!({"status": succeeded.map_or("", |succeeded| if succeeded { "1" } else { "0" })}))
+}
+
+async fn status(site: &Site, parameters: &Parameters) -> Answer {
+    match succeeded(site, parameters.hash("txhash")?).await? {
+        Some(true) => Ok(json!({"isError": "0", "errDescription": ""})),
+        Some(false) => Ok(json!({"isError": "1", "errDescription": "execution reverted"})),
+        None => Err(Refusal::no("Error! The transaction is in no block that is here")),
+    }
+}
+
+async fn block_by_time(site: &Site, parameters: &Parameters) -> Answer {
+    if parameters.get("timestamp").is_none() {
+        return Err(Refusal::no("Error! timestamp is missing"));
+    }
+    let seconds = parameters.number("timestamp", 0)?;
+    let (text, ms) = match parameters.get("closest").unwrap_or("before") {
+        // A block's time in seconds is cut, so one within this second is not after it.
+        "before" => {
+            let text = "SELECT number FROM blocks WHERE time_ms < $1 ORDER BY time_ms DESC, number DESC LIMIT 1";
+            (text, seconds.saturating_add(1).saturating_mul(1_000))
+        }
+        "after" => {
+            let text = "SELECT number FROM blocks WHERE time_ms >= $1 ORDER BY time_ms, number LIMIT 1";
+            (text, seconds.saturating_mul(1_000))
+        }
+        _ => return Err(Refusal::no("Error! closest is before or after")),
+    };
+    let row = sql(text).bind(int(ms)).fetch_optional(site.database.readers()).await?;
+    let row = row.ok_or_else(|| Refusal::no("Error! No closest block found"))?;
+    Ok(json!(row.number("number")?.to_string()))
+}
+
+async fn supply(site: &Site, parameters: &Parameters) -> Answer {
+    let token = parameters.address("contractaddress")?;
+    let row = sql("SELECT supply FROM tokens WHERE address = $1").bind(token.to_vec());
+    let row = row.fetch_optional(site.database.readers()).await?;
+    let row = row.ok_or_else(|| Refusal::no("Error! No token at this address: no event of it moved any"))?;
+    Ok(json!(row.amount("supply")?.to_string()))
+}

@@ -1,0 +1,81 @@
+//! What contracts say of themselves. No source code is verified here, and none is claimed.
+
+use super::{Answer, Parameters, Refusal};
+use crate::{
+    database::{Read, sql},
+    site::Site,
+};
+use alloy_primitives::{Address, B256};
+use serde_json::json;
+
+/// Tools look for exactly this.
+const NOT_VERIFIED: &str = "Contract source code not verified";
+
+/// Contracts of one question.
+const MOST: usize = 5;
+
+async fn interface(site: &Site, address: Address) -> Result<Option<String>, Refusal> {
+    let row = sql("SELECT abi FROM contracts WHERE address = $1").bind(address.to_vec());
+    let row = row.fetch_optional(site.database.readers()).await?;
+    let abi = row.map(|row| row.text("abi")).transpose()?.filter(|abi| !abi.is_empty());
+    // Compilers write an interface with other things around it; tools want the array.
+    Ok(abi.and_then(|abi| crate::indexer::contracts::parse_abi(&abi)).and_then(|abi| serde_json::to_string(&abi).ok()))
+}
+
+/// Its interface.
+pub async fn abi(site: &Site, parameters: &Parameters) -> Answer {
+    let abi = interface(site, parameters.address("address")?).await?;
+    abi.map(|abi| json!(abi)).ok_or_else(|| Refusal::no(NOT_VERIFIED))
+}
+
+/// Its interface, and nothing where its source code would stand.
+pub async fn source(site: &Site, parameters: &Parameters) -> Answer {
+    let abi = interface(site, parameters.address("address")?).await?;
+    Ok(json!([{
+        "SourceCode": "",
+        "ABI": abi.unwrap_or_else(|| NOT_VERIFIED.to_owned()),
+        "ContractName": "",
+        "CompilerVersion": "",
+        "OptimizationUsed": "0",
+        "Runs": "0",
+        "ConstructorArguments": "",
+        "EVMVersion": "",
+        "Library": "",
+        "LicenseType": "",
+        "Proxy": "0",
+        "Implementation": "",
+        "SwarmSource": "",
+    }]))
+}
+
+/// Who made contracts. Those of the genesis were made by nobody.
+pub async fn creation(site: &Site, parameters: &Parameters) -> Answer {
+    let named: Vec<_> = parameters.get("contractaddresses").unwrap_or_default().split(',').collect();
+    if named.len() > MOST {
+        return Err(Refusal::no(format!("Error! At most {MOST} addresses")));
+    }
+    let mut made = Vec::new();
+    for address in named {
+        let address: Address = address.trim().parse().map_err(|_| Refusal::no("Error! Invalid address format"))?;
+        let text = "SELECT c.creator, t.hash FROM contracts c JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
+        let row = sql(text).bind(address.to_vec()).fetch_optional(site.database.readers()).await?;
+        let Some(row) = row else { continue };
+        let (creator, hash): (Option<Address>, B256) = (row.maybe_address("creator")?, row.hash("hash")?);
+        let creator = creator.map(|creator| format!("{creator:#x}"));
+        made.push(json!({"contractAddress": format!("{address:#x}"), "contractCreator": creator, "txHash": hash}));
+    }
+    if made.is_empty() { Err(Refusal::no("No data found")) } else { Ok(made.into()) }
+}
+
+/// Nothing is verified, which is said at once.
+pub async fn verify(_: &Site, _: &Parameters) -> Answer {
+    Err(Refusal::no(
+        "Source code is not verified here. An interface that the module carries in its section corniche.abi is served by getabi without \
+         verification",
+    ))
+}
+
+/// No verification was ever taken on.
+pub async fn check(_: &Site, _: &Parameters) -> Answer {
+    Err(Refusal::no("Fail - Unable to verify"))
+}

@@ -1,0 +1,316 @@
+//! Histories: pages by number, as Etherscan has them. They are found by walking along an index, at most [`MOST_WALKED`] rows of it; a
+//! question that needs more is told to ask for fewer blocks.
+
+use super::{Answer, Parameters, Refusal, list};
+use crate::{
+    abi::Known,
+    database::{DatabaseError, Place, Read, int, sql},
+    indexer::digest::role,
+    site::Site,
+};
+use alloy_primitives::{Address, U256};
+use serde_json::{Value, json};
+use sqlx::any::AnyRow;
+
+/// Rows of a page when nothing is said and at most, and rows up to the end of the last page that may be asked for.
+const MOST_ROWS: u64 = 1_000;
+const MOST_REACH: u64 = 10_000;
+
+/// Rows of an index that one question walks along, and rows of one step.
+const MOST_WALKED: u64 = 50_000;
+const STEP: u64 = 2_000;
+
+/// Which part of a history is wanted.
+struct Window {
+    /// Places from here on, and below there.
+    from: i64,
+    until: i64,
+    newest_first: bool,
+    skip: u64,
+    rows: u64,
+}
+
+impl Window {
+    fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+        let (start, end) = (parameters.number("startblock", 0)?, parameters.number("endblock", u64::MAX)?);
+        // Tools number pages from 0 or from 1, and say 0 for "as usual".
+        let page = parameters.number("page", 1)?.max(1);
+        let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS).min(MOST_ROWS);
+        let skip = (page - 1).saturating_mul(rows);
+        if skip + rows > MOST_REACH {
+            let text = format!("Result window is too large, PageNo x Offset size must be less than or equal to {MOST_REACH}");
+            return Err(Refusal::no(text));
+        }
+        // The largest place is that of the last block that has places.
+        let last = (i64::MAX >> 20) as u64 - 1;
+        let (from, until) = (Place::first(start.min(last)).0, Place::first(end.min(last - 1) + 1).0);
+        Ok(Self { from, until, newest_first: parameters.get("sort") == Some("desc"), skip, rows })
+    }
+}
+
+/// A way along an index: the same query upwards and downwards, of an address, from a place, below a place, so many rows.
+struct Way {
+    up: &'static str,
+    down: &'static str,
+}
+
+/// Declares a [`Way`]: what is selected from where, and the column of the index that orders it.
+macro_rules! way {
+    ($select:literal, $where:literal, $place:literal) => {
+        Way {
+            up: concat!(
+                $select,
+                " WHERE ",
+                $where,
+                " AND ",
+                $place,
+                " >= $2 AND ",
+                $place,
+                " < $3 ORDER BY ",
+                $place,
+                " LIMIT $4"
+            ),
+            down: concat!(
+                $select,
+                " WHERE ",
+                $where,
+                " AND ",
+                $place,
+                " >= $2 AND ",
+                $place,
+                " < $3 ORDER BY ",
+                $place,
+                " DESC LIMIT $4"
+            ),
+        }
+    };
+}
+
+/// The places of a window that `wanted` takes.
+async fn walk(
+    site: &Site,
+    way: &Way,
+    key: &[u8],
+    window: &Window,
+    wanted: impl Fn(&AnyRow) -> Result<bool, DatabaseError>,
+) -> Result<Vec<Place>, Refusal> {
+    let (mut from, mut until, mut walked) = (window.from, window.until, 0);
+    let mut places = Vec::new();
+    let text = if window.newest_first { way.down } else { way.up };
+    while walked < MOST_WALKED {
+        let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(STEP as i64);
+        let rows = query.fetch_all(site.database.readers()).await?;
+        for row in &rows {
+            if wanted(row)? {
+                places.push(row.place("place")?);
+            }
+        }
+        let last = rows.last().map(|row| row.place("place")).transpose()?;
+        let enough = places.len() as u64 >= window.skip + window.rows;
+        let Some(last) = last.filter(|_| !enough && rows.len() as u64 == STEP) else {
+            let page = places.into_iter().skip(window.skip as usize).take(window.rows as usize);
+            return Ok(page.collect());
+        };
+        if window.newest_first {
+            until = last.0;
+        } else {
+            from = last.0 + 1;
+        }
+        walked += STEP;
+    }
+    // Etherscan's word, spelt as it is there.
+    Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
+}
+
+/// `txlist`
+pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
+    const OWN: u64 = role::SENDER | role::RECIPIENT | role::CREATED;
+    let way = way!("SELECT place, roles FROM activity", "address = $1", "place");
+    let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
+    let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
+    let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = $2 WHERE t.place = $1";
+    let rows = rows_at(site, text, &places).await?;
+    let selector = |row: &AnyRow| row.bytes("input").ok()?.get(..4)?.try_into().ok();
+    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let head = head(site);
+    let one = |row: &AnyRow| -> Result<Value, DatabaseError> {
+        let (place, input) = (row.place("place")?, row.bytes("input")?);
+        let succeeded = row.int("succeeded")? == 1;
+        let method = selector(row).and_then(|selector| known.method(selector)).unwrap_or_default();
+        Ok(json!({
+            "blockNumber": place.block().to_string(),
+            "timeStamp": seconds(row)?,
+            "hash": row.hash("hash")?,
+            "nonce": row.number("nonce")?.to_string(),
+            "blockHash": row.hash("block_hash")?,
+            "transactionIndex": place.position().to_string(),
+            "from": small(Some(row.address("sender")?)),
+            "to": small(row.maybe_address("recipient")?),
+            "value": row.amount("value")?.to_string(),
+            "gas": row.number("gas_limit")?.to_string(),
+            "gasPrice": row.number("gas_price")?.to_string(),
+            "isError": if succeeded { "0" } else { "1" },
+            "txreceipt_status": if succeeded { "1" } else { "0" },
+            "input": format!("0x{}", hex::encode(&input)),
+            "contractAddress": small(row.maybe_address("created")?),
+            "cumulativeGasUsed": row.number("cumulative_gas")?.to_string(),
+            "gasUsed": row.number("gas_used")?.to_string(),
+            "confirmations": head.saturating_sub(place.block()).to_string(),
+            "methodId": format!("0x{}", hex::encode(input.get(..4).unwrap_or_default())),
+            "functionName": method,
+        }))
+    };
+    list(rows.iter().map(one).collect::<Result<_, _>>()?)
+}
+
+/// `txlistinternal`
+pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
+    let window = Window::of(parameters)?;
+    let carries = |row: &AnyRow| Ok(["CALL", "CREATE", "CREATE2"].contains(&row.text("kind")?.as_str()));
+    let places = if parameters.get("txhash").is_some() {
+        let hash = parameters.hash("txhash")?;
+        let text = "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 \
+                    ORDER BY c.place LIMIT $2";
+        let rows = sql(text).bind(hash.to_vec()).bind(MOST_REACH as i64).fetch_all(site.database.readers()).await?;
+        let mut places = Vec::new();
+        for row in rows {
+            if carries(&row)? {
+                places.push(row.place("place")?);
+            }
+        }
+        places.into_iter().skip(window.skip as usize).take(window.rows as usize).collect()
+    } else {
+        let way =
+            way!("SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place", "s.address = $1", "s.place");
+        walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
+    };
+    let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place = $1 AND c.place >= $2";
+    let rows = rows_at(site, text, &places).await?;
+    list(rows.iter().map(call).collect::<Result<_, _>>()?)
+}
+
+fn call(row: &AnyRow) -> Result<Value, DatabaseError> {
+    let (place, kind, error) = (row.place("place")?, row.text("kind")?, row.maybe_text("error")?);
+    let (to, makes) = (row.maybe_address("recipient")?, kind != "CALL");
+    Ok(json!({
+        "blockNumber": place.block().to_string(),
+        "timeStamp": seconds(row)?,
+        "hash": row.hash("hash")?,
+        "from": small(Some(row.address("sender")?)),
+        "to": small(to.filter(|_| !makes)),
+        "value": row.amount("value")?.to_string(),
+        "contractAddress": small(to.filter(|_| makes)),
+        "input": "",
+        "type": kind.to_lowercase(),
+        "gas": "0",
+        "gasUsed": row.number("gas_used")?.to_string(),
+        "traceId": place.position().to_string(),
+        "isError": if error.is_some() { "1" } else { "0" },
+        "errCode": error.unwrap_or_default(),
+    }))
+}
+
+/// `tokentx`
+pub async fn erc20(site: &Site, parameters: &Parameters) -> Answer {
+    transfers(site, parameters, 20).await
+}
+
+/// `tokennfttx`
+pub async fn erc721(site: &Site, parameters: &Parameters) -> Answer {
+    transfers(site, parameters, 721).await
+}
+
+/// `token1155tx`
+pub async fn erc1155(site: &Site, parameters: &Parameters) -> Answer {
+    transfers(site, parameters, 1155).await
+}
+
+async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answer {
+    let window = Window::of(parameters)?;
+    let (account, token) = (parameters.maybe_address("address")?, parameters.maybe_address("contractaddress")?);
+    let (way, key) = match (account, token) {
+        (Some(account), _) => {
+            let way = way!(
+                "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens k ON k.address = m.token",
+                "s.address = $1",
+                "s.place"
+            );
+            (way, account)
+        }
+        (None, Some(token)) => {
+            let way = way!(
+                "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token",
+                "m.token = $1",
+                "m.place"
+            );
+            (way, token)
+        }
+        (None, None) => return Err(Refusal::no("Error! Missing address or contract address")),
+    };
+    let places = walk(site, &way, key.as_slice(), &window, |row| {
+        let token = token.map(|token| Ok::<_, DatabaseError>(row.address("token")? == token)).transpose()?;
+        Ok(row.number("standard")? == standard && token.unwrap_or(true))
+    });
+    let text = "SELECT m.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, m.transaction_place, k.name, k.symbol, \
+                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
+                JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place JOIN blocks b ON b.number = $2 \
+                WHERE m.place = $1";
+    let rows = rows_at(site, text, &places.await?).await?;
+    let head = head(site);
+    list(rows.iter().map(|row| transfer(row, standard, head)).collect::<Result<_, _>>()?)
+}
+
+fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseError> {
+    let (place, transaction) = (row.place("place")?, row.place("transaction_place")?);
+    let mut transfer = json!({
+        "blockNumber": place.block().to_string(),
+        "timeStamp": seconds(row)?,
+        "hash": row.hash("hash")?,
+        "nonce": row.number("nonce")?.to_string(),
+        "blockHash": row.hash("block_hash")?,
+        "from": small(Some(row.address("sender")?)),
+        "contractAddress": small(Some(row.address("token")?)),
+        "to": small(Some(row.address("recipient")?)),
+        "tokenName": row.text("name")?,
+        "tokenSymbol": row.text("symbol")?,
+        "tokenDecimal": row.number("decimals")?.to_string(),
+        "transactionIndex": transaction.position().to_string(),
+        "gas": row.number("gas_limit")?.to_string(),
+        "gasPrice": row.number("gas_price")?.to_string(),
+        "gasUsed": row.number("gas_used")?.to_string(),
+        "cumulativeGasUsed": row.number("cumulative_gas")?.to_string(),
+        "input": "deprecated",
+        "confirmations": head.saturating_sub(place.block()).to_string(),
+    });
+    let amount = row.amount("amount")?.to_string();
+    let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id).to_string());
+    match standard {
+        20 => transfer["value"] = json!(amount),
+        721 => transfer["tokenID"] = json!(id),
+        _ => (transfer["tokenID"], transfer["tokenValue"]) = (json!(id), json!(amount)),
+    }
+    Ok(transfer)
+}
+
+/// One row for each place; `$2` is the place's block, which is no larger.
+async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
+    let mut rows = Vec::with_capacity(places.len());
+    for place in places {
+        let query = sql(text).bind(place.0).bind(int(place.block()));
+        rows.extend(query.fetch_optional(site.database.readers()).await?);
+    }
+    Ok(rows)
+}
+
+fn head(site: &Site) -> u64 {
+    site.now().indexed.map_or(0, |(number, _)| number)
+}
+
+fn seconds(row: &AnyRow) -> Result<String, DatabaseError> {
+    Ok((row.number("time_ms")? / 1_000).to_string())
+}
+
+/// In small letters, as Etherscan writes them; empty for none.
+fn small(address: Option<Address>) -> String {
+    address.map(|address| format!("{address:#x}")).unwrap_or_default()
+}

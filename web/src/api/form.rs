@@ -1,0 +1,229 @@
+//! What answers look like. An object is declared once: the same lines make the Rust type that is served, its documentation, and an example,
+//! so that no field is served that is not documented.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// The form of a value.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// A plain value.
+    Plain {
+        /// What it is called in the documentation.
+        kind: &'static str,
+        /// One.
+        example: Value,
+    },
+    /// It, or `null`.
+    Maybe(Box<Form>),
+    /// An array.
+    List(Box<Form>),
+    /// A part of a list, with the way to the next one.
+    Page(Box<Form>),
+    /// Fields.
+    Object(Object),
+    /// Lines of comma-separated values with these columns.
+    Lines(&'static [&'static str]),
+}
+
+/// An object with a name of its own in the documentation.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// `Block`
+    pub name: &'static str,
+    /// What it is.
+    pub about: String,
+    /// In the order in which they are served; all of them always are.
+    pub fields: Vec<Field>,
+}
+
+/// A field of an object.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// As in JSON.
+    pub name: String,
+    /// What it means.
+    pub meaning: String,
+    /// What it holds.
+    pub form: Form,
+    /// One, where the form's own would not make sense.
+    pub example: Option<Value>,
+}
+
+/// Something that answers may hold.
+pub trait Shown: Serialize {
+    /// What it looks like.
+    fn form() -> Form;
+}
+
+impl Form {
+    /// In a word or two.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Plain { kind, .. } => (*kind).to_owned(),
+            Self::Maybe(form) => format!("{} or null", form.kind()),
+            Self::List(form) => format!("list of {}", form.kind()),
+            Self::Page(form) => format!("page of {}", form.kind()),
+            Self::Object(object) => object.name.to_owned(),
+            Self::Lines(_) => "CSV".to_owned(),
+        }
+    }
+
+    /// One of this form.
+    pub fn example(&self) -> Value {
+        match self {
+            Self::Plain { example, .. } => example.clone(),
+            Self::Maybe(form) => form.example(),
+            Self::List(form) => json!([form.example()]),
+            Self::Page(form) => json!({"items": [form.example()], "next": "0000000000a00003"}),
+            Self::Object(object) => {
+                let example = |field: &Field| field.example.clone().unwrap_or_else(|| field.form.example());
+                object.fields.iter().map(|field| (field.name.clone(), example(field))).collect()
+            }
+            Self::Lines(columns) => json!(columns.join(",")),
+        }
+    }
+
+    /// The objects in it, each after those that it is in.
+    pub fn objects(&self) -> Vec<&Object> {
+        match self {
+            Self::Plain { .. } | Self::Lines(_) => Vec::new(),
+            Self::Maybe(form) | Self::List(form) | Self::Page(form) => form.objects(),
+            Self::Object(object) => {
+                std::iter::once(object).chain(object.fields.iter().flat_map(|field| field.form.objects())).collect()
+            }
+        }
+    }
+}
+
+/// A name of Rust as JSON has it.
+pub fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+}
+
+/// Lines of a doc comment as one sentence after the other.
+pub fn sentences(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// Declares an object of answers: a doc comment, a name, and fields with doc comments and, where wanted, an example.
+macro_rules! object {
+    (
+        $(#[doc = $about:literal])+
+        $name:ident { $( $(#[doc = $meaning:literal])+ $field:ident: $kind:ty $(= $example:tt)?, )+ }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, serde::Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name { $( $(#[doc = $meaning])+ pub $field: $kind, )+ }
+
+        impl $crate::api::form::Shown for $name {
+            fn form() -> $crate::api::form::Form {
+                use $crate::api::form::{Field, Form, Object, camel_case, sentences};
+                let fields = vec![$( Field {
+                    name: camel_case(stringify!($field)),
+                    meaning: sentences(&[$($meaning),+]),
+                    form: <$kind as $crate::api::form::Shown>::form(),
+                    example: None $(.or(Some(serde_json::json!($example))))?,
+                } ),+];
+                Form::Object(Object { name: stringify!($name), about: sentences(&[$($about),+]), fields })
+            }
+        }
+    };
+}
+pub(super) use object;
+
+/// Declares plain values.
+macro_rules! plain {
+    ($($type:ty: $kind:literal, $example:expr;)+) => {
+        $(impl Shown for $type {
+            fn form() -> Form {
+                Form::Plain { kind: $kind, example: json!($example) }
+            }
+        })+
+    };
+}
+
+plain! {
+    u64: "number", 1_024;
+    bool: "true or false", true;
+    String: "text", "Gold";
+    Json: "JSON", json!([]);
+    Amount: "decimal string", "1000000000000000000";
+    Checked: "address", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+    B256: "hash", "0x9c2f1f6a3f0e3d8c0a4b7a8a1e0c6f5d4b3a29181706f5e4d3c2b1a09f8e7d6c";
+    Bytes: "bytes", "0xa9059cbb";
+}
+
+impl<T: Shown> Shown for Option<T> {
+    fn form() -> Form {
+        Form::Maybe(Box::new(T::form()))
+    }
+}
+
+impl<T: Shown> Shown for Vec<T> {
+    fn form() -> Form {
+        Form::List(Box::new(T::form()))
+    }
+}
+
+/// A number that JavaScript's numbers may be too small for, in decimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount(pub U256);
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl From<u64> for Amount {
+    fn from(number: u64) -> Self {
+        Self(U256::from(number))
+    }
+}
+
+/// An address with the capitals of its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked(pub Address);
+
+impl Serialize for Checked {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// JSON of somebody else's making.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Json(pub Value);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    object! {
+        /// A thing,
+        /// in two lines.
+        Thing {
+            /// How many.
+            how_many: u64 = 7,
+            /// Whose.
+            owner: Option<Checked>,
+        }
+    }
+
+    #[test]
+    fn what_is_documented_is_what_is_served() {
+        let Form::Object(object) = Thing::form() else { panic!("no object") };
+        assert_eq!((object.name, object.about.as_str()), ("Thing", "A thing, in two lines."));
+        let served = serde_json::to_value(Thing { how_many: 1, owner: None }).unwrap();
+        let documented: Vec<_> = object.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(documented, served.as_object().unwrap().keys().collect::<Vec<_>>());
+        assert_eq!(Thing::form().example(), json!({"howMany": 7, "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"}));
+        assert_eq!(object.fields[1].form.kind(), "address or null");
+    }
+}

@@ -1,0 +1,88 @@
+//! Why a question of a program has no answer.
+
+use super::form::object;
+use crate::{database::DatabaseError, node::NodeError, pages::Failure};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+
+object! {
+    /// What every question is answered that has no other answer, under `error`.
+    Problem {
+        /// `bad_request` (400), `not_found` (404), `method_not_allowed` (405), `too_many_requests` (429), `broken` (500: the explorer's own
+        /// fault) or `halted` (503: the explorer and its node are of different chains).
+        code: String = "bad_request",
+        /// What was wrong, for people.
+        message: String = "address: an address is 0x and 40 digits",
+    }
+}
+
+/// Codes with their status.
+const CODES: [(&str, StatusCode); 6] = [
+    ("bad_request", StatusCode::BAD_REQUEST),
+    ("not_found", StatusCode::NOT_FOUND),
+    ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
+    ("too_many_requests", StatusCode::TOO_MANY_REQUESTS),
+    ("broken", StatusCode::INTERNAL_SERVER_ERROR),
+    ("halted", StatusCode::SERVICE_UNAVAILABLE),
+];
+
+impl Problem {
+    /// One of [`CODES`].
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into() }
+    }
+
+    /// The question cannot be understood.
+    pub fn bad(message: impl Into<String>) -> Self {
+        Self::new("bad_request", message)
+    }
+
+    /// There is no such thing.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Self::new("not_found", message)
+    }
+
+    /// Our own fault, of which only the log is told more.
+    pub fn broken(error: impl std::fmt::Display) -> Self {
+        tracing::error!(%error, "a question of the API failed");
+        Self::new("broken", "the explorer could not answer; its log says why")
+    }
+}
+
+impl From<DatabaseError> for Problem {
+    fn from(error: DatabaseError) -> Self {
+        Self::broken(error)
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        Self::broken(error)
+    }
+}
+
+impl From<NodeError> for Problem {
+    fn from(error: NodeError) -> Self {
+        Self::broken(error)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotFound(text) => Self::missing(text),
+            Failure::BadRequest(text) => Self::bad(text),
+            Failure::Broken(error) => Self::broken(error),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = CODES.iter().find(|(code, _)| *code == self.code).map_or(StatusCode::INTERNAL_SERVER_ERROR, |code| code.1);
+        (status, Json(serde_json::json!({"error": self}))).into_response()
+    }
+}

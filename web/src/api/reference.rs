@@ -1,0 +1,93 @@
+//! The documentation of the table: `docs/explorer-api.md`. The page at `/api` says the same.
+
+use super::{
+    ENDPOINTS, Endpoint,
+    etherscan::ACTIONS,
+    form::{Form, Object},
+    problem::Problem,
+};
+use crate::{api::form::Shown, words::api as words};
+use std::{collections::BTreeSet, fmt::Write};
+
+const HEAD: &str = "\
+<!-- Made from web/src/api: `WRITE_DOCS=1 cargo test -p corniche-web --test api reference`. -->
+# The explorer's API
+";
+
+/// Every object that answers are made of, once, each where it comes first.
+pub fn objects() -> Vec<Object> {
+    let forms = ENDPOINTS.iter().map(|endpoint| (endpoint.form)()).chain([Problem::form()]);
+    let mut known = BTreeSet::new();
+    let objects: Vec<Object> = forms.flat_map(|form| form.objects().into_iter().cloned().collect::<Vec<_>>()).collect();
+    objects.into_iter().filter(|object| known.insert(object.name)).collect()
+}
+
+/// An answer of this endpoint, in JSON that people can read; nothing for files.
+pub fn example(endpoint: &Endpoint) -> Option<String> {
+    let form = (endpoint.form)();
+    (!matches!(form, Form::Lines(_))).then(|| serde_json::to_string_pretty(&form.example()).unwrap_or_default())
+}
+
+/// The page.
+pub fn markdown() -> String {
+    let mut page = HEAD.to_owned();
+    for paragraph in words::INTRODUCTION {
+        page += &format!("\n{paragraph}\n");
+    }
+    page += &format!("\n## {}\n", words::ENDPOINTS);
+    for endpoint in ENDPOINTS {
+        describe(&mut page, endpoint);
+    }
+    page += &format!("\n## {}\n\n{}\n", words::FILES, words::FILES_NOTE);
+    page += &format!("\n## {}\n", words::OBJECTS);
+    for object in objects() {
+        let _ = write!(
+            page,
+            "\n### {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
+            object.name,
+            object.about,
+            words::FIELD,
+            words::HOLDS,
+            words::MEANING
+        );
+        for field in &object.fields {
+            let _ = writeln!(page, "| `{}` | {} | {} |", field.name, field.form.kind(), field.meaning);
+        }
+    }
+    let _ = write!(
+        page,
+        "\n## {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
+        words::ETHERSCAN,
+        words::ETHERSCAN_NOTE,
+        words::ACTION,
+        words::TAKES,
+        words::ANSWER
+    );
+    for action in ACTIONS {
+        let _ = writeln!(page, "| `{}` `{}` | {} | {} |", action.module, action.name, code(action.takes), action.about);
+    }
+    page
+}
+
+fn describe(page: &mut String, endpoint: &Endpoint) {
+    let form = (endpoint.form)();
+    let _ = write!(page, "\n### `{}`\n\n{}\n", endpoint.path, endpoint.about);
+    if !endpoint.parameters.is_empty() {
+        let _ = write!(page, "\n| {} | {} |\n|---|---|\n", words::PARAMETER, words::MEANING);
+        for parameter in endpoint.parameters {
+            let note = if parameter.required { String::new() } else { format!(" ({})", words::OPTIONAL) };
+            let _ = writeln!(page, "| `{}`{note} | {} |", parameter.name, parameter.about);
+        }
+    }
+    match &form {
+        Form::Lines(columns) => _ = write!(page, "\n{}: {}.\n", words::COLUMNS, code(columns)),
+        form => _ = write!(page, "\n{}: {}.\n", words::ANSWER, form.kind()),
+    }
+    if let Some(example) = example(endpoint) {
+        let _ = write!(page, "\n```json\n{example}\n```\n");
+    }
+}
+
+fn code(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

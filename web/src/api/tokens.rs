@@ -1,0 +1,129 @@
+//! Tokens, who holds them, and how they moved.
+
+use super::{
+    accounts::keyed,
+    ask::{Ask, Listing},
+    effects::{Transfer, select_transfers},
+    form::{Amount, Checked, object},
+    problem::Problem,
+};
+use crate::database::{DatabaseError, Read, int, sql};
+use alloy_primitives::Address;
+use sqlx::any::AnyRow;
+
+/// Rows of balances that one question reads. Those of single ids stand between those of holders, and are passed over.
+const MOST_READ: i64 = 1_000;
+
+object! {
+    /// A token, known by its events. What they add up to is what its contract said, no more.
+    Token {
+        /// Its contract.
+        address: Checked,
+        /// 20, 721 or 1155.
+        standard: u64 = 20,
+        /// What it calls itself, which anybody may choose.
+        name: String,
+        /// The same, in short.
+        symbol: String = "GLD",
+        /// Decimals of its amounts.
+        decimals: u64 = 18,
+        /// Made and not gone, in the smallest unit; of all ids together.
+        supply: Amount,
+        /// Accounts that hold any.
+        holders: u64 = 12,
+        /// How often any moved.
+        transfers: u64 = 340,
+        /// The block of its first transfer.
+        first_block: u64 = 7,
+        /// False: its events moved what nobody had.
+        consistent: bool,
+    }
+}
+
+object! {
+    /// Who holds a token.
+    Holder {
+        /// Who.
+        address: Checked,
+        /// Of all ids together, in the smallest unit.
+        amount: Amount,
+    }
+}
+
+/// `/api/v1/tokens`
+pub async fn list(ask: Ask) -> Result<Listing<Token>, Problem> {
+    let limit = ask.limit()?;
+    let cursor = ask.cursor(&[28])?.unwrap_or_else(|| int(u64::MAX).to_be_bytes().to_vec());
+    let (holders, address) = cursor.split_at(8);
+    let holders = i64::from_be_bytes(holders.try_into().unwrap_or([0; 8]));
+    let text = "SELECT * FROM tokens WHERE (holders, address) < ($1, $2) ORDER BY holders DESC, address DESC LIMIT $3";
+    let query = sql(text).bind(holders).bind(address.to_vec()).bind(limit + 1);
+    let mut rows = query.fetch_all(ask.site.database.readers()).await?;
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let items: Vec<_> = rows.iter().map(Token::of).collect::<Result<_, _>>()?;
+    let key = |token: &Token| format!("{}{}", super::ask::at(int(token.holders)), hex::encode(token.address.0));
+    Ok(Listing { next: items.last().filter(|_| more).map(key), items })
+}
+
+/// The token of this question.
+async fn find(ask: &Ask) -> Result<(Address, Token), Problem> {
+    let address = ask.address()?;
+    let row = sql("SELECT * FROM tokens WHERE address = $1").bind(address.to_vec());
+    let row = row.fetch_optional(ask.site.database.readers()).await?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no token {address}: no event of it moved any")))?;
+    Ok((address, Token::of(&row)?))
+}
+
+/// `/api/v1/tokens/{address}`
+pub async fn show(ask: Ask) -> Result<Token, Problem> {
+    Ok(find(&ask).await?.1)
+}
+
+/// `/api/v1/tokens/{address}/transfers`
+pub async fn transfers(ask: Ask) -> Result<Listing<Transfer>, Problem> {
+    let ((address, _), below, limit) = (find(&ask).await?, ask.below()?, ask.limit()?);
+    let text = select_transfers!("transfers m", "WHERE m.token = $1 AND m.place < $2 ORDER BY m.place DESC LIMIT $3");
+    let query = sql(text).bind(address.to_vec()).bind(below.0).bind(limit + 1);
+    Listing::of(query.fetch_all(ask.site.database.readers()).await?, limit, "place", Transfer::of)
+}
+
+/// `/api/v1/tokens/{address}/holders`
+pub async fn holders(ask: Ask) -> Result<Listing<Holder>, Problem> {
+    let ((address, token), limit) = (find(&ask).await?, ask.limit()?);
+    // Above every amount.
+    let cursor = ask.cursor(&[52, 84])?.unwrap_or_else(|| vec![0xff; 52]);
+    let (amount, cursor) = cursor.split_at(32);
+    let (holder, id) = cursor.split_at(20);
+    let read = if token.standard == 20 { limit } else { MOST_READ };
+    let text = "SELECT amount, holder, token_id FROM balances WHERE token = $1 AND (amount, holder, token_id) < ($2, $3, $4) \
+                ORDER BY amount DESC, holder DESC, token_id DESC LIMIT $5";
+    let query = sql(text).bind(address.to_vec()).bind(amount.to_vec()).bind(holder.to_vec()).bind(id.to_vec()).bind(read + 1);
+    let mut rows = query.fetch_all(ask.site.database.readers()).await?;
+    // The list goes on after the last holder that is wanted, or after the last row that was read.
+    let totals = rows.iter().enumerate().filter(|(_, row)| row.bytes("token_id").is_ok_and(|id| id.is_empty()));
+    let end = totals.map(|(at, _)| at + 1).nth(limit as usize - 1).unwrap_or(read as usize).min(read as usize);
+    rows.truncate(end + 1);
+    let page = keyed(rows, end as i64, &["amount", "holder", "token_id"], |row| {
+        let holder = Holder { address: Checked(row.address("holder")?), amount: Amount(row.amount("amount")?) };
+        Ok(row.bytes("token_id")?.is_empty().then_some(holder))
+    })?;
+    Ok(Listing { items: page.items.into_iter().flatten().collect(), next: page.next })
+}
+
+impl Token {
+    fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
+        Ok(Self {
+            address: Checked(row.address("address")?),
+            standard: row.number("standard")?,
+            name: row.text("name")?,
+            symbol: row.text("symbol")?,
+            decimals: row.number("decimals")?,
+            supply: Amount(row.amount("supply")?),
+            holders: row.number("holders")?,
+            transfers: row.number("transfers")?,
+            first_block: row.number("first_block")?,
+            consistent: row.int("consistent")? == 1,
+        })
+    }
+}

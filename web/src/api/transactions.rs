@@ -1,0 +1,245 @@
+//! Transactions, and what they did.
+
+use super::{
+    ask::{Ask, Listing, cut},
+    blocks,
+    effects::{Call, Decoded, Log, Transfer, calls_of, logs_of, transfers_of},
+    form::{Amount, Checked, object},
+    problem::Problem,
+};
+use crate::{
+    abi::{self, Known},
+    database::{DatabaseError, Place, Read, sql},
+    site::Site,
+    words::{status, transaction as words},
+};
+use alloy_primitives::{B256, Bytes, U256};
+use corniche_api::TransactionStatus;
+use sqlx::any::AnyRow;
+
+/// Logs, transfers and calls that come with a transaction.
+const FIRST: i64 = 50;
+
+object! {
+    /// An executed transaction.
+    Transaction {
+        /// What it is named by.
+        hash: B256,
+        /// Its block's number.
+        block: u64,
+        /// Its position within the block, from 0.
+        position: u64 = 0,
+        /// When its order was agreed on, in Unix milliseconds.
+        time_ms: u64 = 1_700_000_000_000u64,
+        /// `executed`, or `certified` once a quorum signed its block or a later one.
+        status: String = "certified",
+        /// False: it was undone but for its fee.
+        succeeded: bool,
+        /// Who signed it.
+        from: Checked,
+        /// Who was sent it; null for a creation.
+        to: Option<Checked>,
+        /// The contract that it made.
+        created: Option<Checked> = null,
+        /// 0, 1 or 2, as Ethereum numbers them.
+        kind: u64 = 2,
+        /// How many the sender had sent before.
+        nonce: u64 = 3,
+        /// Wei that came with it.
+        value: Amount,
+        /// The first four bytes of its input.
+        selector: Option<Bytes>,
+        /// What the called method is named by somebody's interface, `transfer` without input.
+        method: Option<String> = "transfer",
+        /// The most gas it might use.
+        gas_limit: u64 = 90_000,
+        /// What it used.
+        gas_used: u64 = 51_234,
+        /// Wei per gas that were paid.
+        gas_price: Amount = "1000000007",
+        /// Wei that were paid for gas.
+        fee: Amount = "51234000358638",
+        /// Wei per gas at most, of kind 2.
+        max_fee: Option<Amount> = "2000000000",
+        /// Of that for the batch's author, of kind 2.
+        max_tip: Option<Amount> = "7",
+        /// The validator, by position in the committee, whose batch carried it.
+        author: Option<u64> = 2,
+        /// How many logs it wrote.
+        logs: u64 = 1,
+    }
+}
+
+object! {
+    /// A transaction wherever it stands.
+    TransactionInFull {
+        /// What it is named by.
+        hash: B256,
+        /// `pending`, `ordered`, `executed`, `certified`, `dropped` or `replaced`.
+        status: String = "certified",
+        /// Why it was dropped, or the hash of the one that replaced it.
+        reason: Option<String> = null,
+        /// What became of it, once this explorer has its block.
+        transaction: Option<Transaction>,
+        /// What the contract was given.
+        input: Option<Bytes>,
+        /// The call in words, where the contract's interface is known.
+        call: Option<Decoded>,
+        /// The first 50 logs.
+        logs: Vec<Log>,
+        /// The first 50 movements of tokens.
+        transfers: Vec<Transfer>,
+        /// The first 50 calls inside it.
+        calls: Vec<Call>,
+        /// Whether these three are all there is; otherwise their own addresses have the rest.
+        complete: bool,
+    }
+}
+
+/// A query for transactions, which the rest of it names `t`.
+macro_rules! select_transactions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, t.gas_used, ",
+            "t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms ",
+            $rest
+        )
+    };
+}
+pub(super) use select_transactions;
+
+/// `/api/v1/transactions`
+pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
+    let text = select_transactions!("FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2");
+    let limit = ask.limit()?;
+    let rows = sql(text).bind(ask.below()?.0).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
+    listing(&ask.site, rows, limit).await
+}
+
+/// `/api/v1/blocks/{block}/transactions`
+pub async fn of_block(ask: Ask) -> Result<Listing<Transaction>, Problem> {
+    let block = blocks::find(&ask).await?.number("number")?;
+    let text = select_transactions!("FROM transactions t WHERE t.place > $1 AND t.place < $2 ORDER BY t.place LIMIT $3");
+    let (from, until) = (Place::first(block).0, Place::first(block + 1).0);
+    let (after, limit) = (ask.number(from - 1)?.max(from - 1), ask.limit()?);
+    let rows = sql(text).bind(after).bind(until).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
+    listing(&ask.site, rows, limit).await
+}
+
+async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listing<Transaction>, Problem> {
+    let next = cut(&mut rows, limit, "place")?;
+    Ok(Listing { items: of_rows(site, &rows).await?, next })
+}
+
+/// Transactions of rows of a query made by `select_transactions!`.
+pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("input").ok()?))).await?;
+    let certified = site.certified();
+    Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
+}
+
+fn selector(input: &[u8]) -> Option<[u8; 4]> {
+    input.get(..4)?.try_into().ok()
+}
+
+fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, DatabaseError> {
+    let (place, input, to) = (row.place("place")?, row.bytes("input")?, row.maybe_address("recipient")?);
+    let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
+    let selector = selector(&input).filter(|_| to.is_some());
+    let method = match (to, selector) {
+        (Some(_), None) if input.is_empty() => Some(words::TRANSFER.to_owned()),
+        (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),
+    };
+    Ok(Transaction {
+        hash: row.hash("hash")?,
+        block: place.block(),
+        position: place.position(),
+        time_ms: row.number("time_ms")?,
+        status: standing(place.block(), certified).to_owned(),
+        succeeded: row.int("succeeded")? == 1,
+        from: Checked(row.address("sender")?),
+        to: to.map(Checked),
+        created: row.maybe_address("created")?.map(Checked),
+        kind: row.number("kind")?,
+        nonce: row.number("nonce")?,
+        value: Amount(row.amount("value")?),
+        selector: selector.map(Bytes::from),
+        method,
+        gas_limit: row.number("gas_limit")?,
+        gas_used,
+        gas_price: gas_price.into(),
+        fee: Amount(U256::from(gas_used) * U256::from(gas_price)),
+        max_fee: row.maybe_number("max_fee")?.map(Amount::from),
+        max_tip: row.maybe_number("max_tip")?.map(Amount::from),
+        author: row.maybe_number("author")?,
+        logs: row.number("logs")?,
+    })
+}
+
+/// The word for what is in a block.
+pub fn standing(block: u64, certified: u64) -> &'static str {
+    if block <= certified { status::CERTIFIED } else { status::EXECUTED }
+}
+
+/// `/api/v1/transactions/{hash}`
+pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
+    let hash = ask.hash()?;
+    let text = select_transactions!("FROM transactions t WHERE t.hash = $1");
+    let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(ask.site.database.readers()).await? else {
+        return not_executed(&ask.site, hash).await;
+    };
+    let (place, input, to) = (row.place("place")?, row.bytes("input")?, row.maybe_address("recipient")?);
+    let (logs, transfers, calls) = tokio::try_join!(
+        logs_of(&ask.site, place, -1, FIRST),
+        transfers_of(&ask.site, place, -1, FIRST),
+        calls_of(&ask.site, place, -1, FIRST)
+    )?;
+    let known = Known::contracts(&ask.site.database, to).await?;
+    let transaction = of_rows(&ask.site, &[row]).await?.pop();
+    Ok(TransactionInFull {
+        hash,
+        status: standing(place.block(), ask.site.certified()).to_owned(),
+        reason: None,
+        transaction,
+        call: to.and_then(|to| known.call(to, &input)).map(Decoded::from),
+        input: Some(input.into()),
+        complete: logs.next.is_none() && transfers.next.is_none() && calls.next.is_none(),
+        logs: logs.items,
+        transfers: transfers.items,
+        calls: calls.items,
+    })
+}
+
+/// In a pool, gone from it, ordered in vain; or nothing at all.
+async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Problem> {
+    let bare = |status: &str, reason| TransactionInFull {
+        hash,
+        status: status.to_owned(),
+        reason,
+        transaction: None,
+        input: None,
+        call: None,
+        logs: Vec::new(),
+        transfers: Vec::new(),
+        calls: Vec::new(),
+        complete: true,
+    };
+    // The node may be away; then the answer is what was written down.
+    if let Some(report) = site.node.status(hash).await.ok().flatten() {
+        return Ok(match report.status {
+            TransactionStatus::Pending => bare(status::PENDING, None),
+            TransactionStatus::Ordered => bare(status::ORDERED, None),
+            TransactionStatus::Executed { .. } => bare(status::EXECUTED, None),
+            TransactionStatus::Certified { .. } => bare(status::CERTIFIED, None),
+            TransactionStatus::Dropped { reason } => bare(status::DROPPED, Some(reason)),
+            TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
+        });
+    }
+    let text = "SELECT reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
+    let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
+    let Some(row) = row else {
+        let indexed = site.now().indexed.map_or(0, |(number, _)| number);
+        return Err(Problem::missing(format!("no transaction {hash} in blocks up to {indexed}, nor in the pool of the node")));
+    };
+    Ok(bare(status::DROPPED, Some(row.text("reason")?)))
+}

@@ -1,0 +1,84 @@
+//! What programs may ask, for people who write them: the table of [`crate::api`] as a page.
+
+use super::{Html, layout, parts};
+use crate::{
+    api::{
+        ENDPOINTS, Endpoint, Parameter,
+        etherscan::ACTIONS,
+        form::{Field, Form, Object},
+        reference::{example, objects},
+    },
+    site::Site,
+    words::api as words,
+};
+use maud::{Markup, html};
+
+/// `/api`
+pub fn page(site: &Site) -> Html {
+    let body = html! {
+        h1 { (words::TITLE) }
+        @for paragraph in words::INTRODUCTION { p { (paragraph) } }
+        h2 { (words::ENDPOINTS) }
+        @for endpoint in ENDPOINTS { (describe(endpoint)) }
+        section { h2 { (words::FILES) } p { (words::FILES_NOTE) } }
+        section #etherscan { h2 { (words::ETHERSCAN) } p { (words::ETHERSCAN_NOTE) } (actions()) }
+        h2 { (words::OBJECTS) }
+        @for object in objects() { (show(&object)) }
+    };
+    layout::page(site, words::TITLE, body)
+}
+
+fn describe(endpoint: &Endpoint) -> Markup {
+    let form = (endpoint.form)();
+    let row = |parameter: &Parameter| {
+        let note = html! { @if !parameter.required { " " span .note { (words::OPTIONAL) } } };
+        vec![html! { code { (parameter.name) } (note) }, html! { (parameter.about) }]
+    };
+    html! {
+        section {
+            h3 { code { (endpoint.path) } }
+            p { (endpoint.about) }
+            @if !endpoint.parameters.is_empty() {
+                (parts::table(words::PARAMETER, &[words::PARAMETER, words::MEANING], endpoint.parameters.iter().map(row).collect()))
+            }
+            @if let Form::Lines(columns) = &form {
+                p { (words::COLUMNS) ": " @for column in *columns { code { (column) } " " } }
+            } @else {
+                p { (words::ANSWER) ": " (kind(&form)) }
+            }
+            @if let Some(example) = example(endpoint) {
+                details { summary { (words::EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
+            }
+        }
+    }
+}
+
+/// The form in a word or two, with the way to its object.
+fn kind(form: &Form) -> Markup {
+    match form.objects().first() {
+        Some(object) => html! { a href={ "#" (object.name) } { (form.kind()) } },
+        None => html! { (form.kind()) },
+    }
+}
+
+fn show(object: &Object) -> Markup {
+    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.form), html! { (field.meaning) }];
+    html! {
+        section id=(object.name) {
+            h3 { (object.name) }
+            p { (object.about) }
+            (parts::table(object.name, &[words::FIELD, words::HOLDS, words::MEANING], object.fields.iter().map(row).collect()))
+        }
+    }
+}
+
+fn actions() -> Markup {
+    let row = |action: &crate::api::etherscan::Action| {
+        vec![
+            html! { code { (action.module) } " " code { (action.name) } },
+            html! { @for takes in action.takes { code { (takes) } " " } },
+            html! { (action.about) },
+        ]
+    };
+    parts::table(words::ETHERSCAN, &[words::ACTION, words::TAKES, words::ANSWER], ACTIONS.iter().map(row).collect())
+}

@@ -1,0 +1,75 @@
+//! Search: to the page that was meant, or a list of what may have been, or what was tried.
+
+use super::{Page, layout, parts};
+use crate::{
+    search::{self, Found, Hit, Kind, MOST_QUESTION},
+    site::Site,
+    words::{nav, search as words},
+};
+use axum::{
+    extract::{Query, State},
+    response::{IntoResponse, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What is looked for.
+#[derive(Debug, Deserialize)]
+pub struct Question {
+    /// As it was typed.
+    #[serde(default)]
+    pub q: String,
+}
+
+/// `/search`
+pub async fn show(State(site): State<Arc<Site>>, Query(Question { q }): Query<Question>) -> Response {
+    match search::find(&site, &q).await {
+        Ok(found) => match found.only() {
+            Some(page) => Redirect::to(page).into_response(),
+            None => answer(&site, &q, &found).into_response(),
+        },
+        Err(error) => super::Failure::from(error).into_response(),
+    }
+}
+
+fn answer(site: &Site, question: &str, found: &Found) -> Page {
+    let question: String = question.trim().chars().take(MOST_QUESTION).collect();
+    let title = match (question.is_empty(), found.hits.is_empty()) {
+        (true, _) => words::EMPTY,
+        (false, true) => words::NOTHING,
+        (false, false) => words::FOUND,
+    };
+    let body = html! {
+        h1 { (title) }
+        form .search.again action=(crate::links::SEARCH) role="search" aria-label=(words::TITLE) {
+            label .hidden for="again" { (nav::SEARCH_HINT) }
+            input #again type="search" name="q" value=(question) placeholder=(nav::SEARCH_HINT) maxlength=(MOST_QUESTION) autocomplete="off" spellcheck="false";
+            button { (nav::SEARCH) }
+        }
+        @if let Some(warning) = found.warning { p .banner role="alert" { (warning) } }
+        @for (kind, heading) in Kind::ALL.iter().zip(words::KINDS) {
+            @let hits: Vec<&Hit> = found.hits.iter().filter(|hit| hit.kind == *kind).collect();
+            @if !hits.is_empty() { section { h2 { (heading) } (table(heading, &hits)) } }
+        }
+        @if !found.tried.is_empty() && found.hits.is_empty() {
+            section { h2 { (words::TRIED) } ul { @for tried in &found.tried { li .data { (tried) } } } }
+        }
+        @if found.hits.is_empty() {
+            section { h2 { (words::NEXT) } ul { @for advice in words::ADVICE { li { (advice) } } } }
+        }
+    };
+    Ok(layout::page(site, &format!("{}: {question}", words::TITLE), body))
+}
+
+fn table(heading: &str, hits: &[&Hit]) -> Markup {
+    let row = |hit: &&Hit| {
+        let id = html! { code { (hit.id) } };
+        let linked = match &hit.page {
+            Some(page) => html! { a href=(page) { (id) } },
+            None => id,
+        };
+        vec![linked, html! { span .data { (hit.title) } }]
+    };
+    parts::table(heading, &[words::WHAT, words::NAME], hits.iter().map(row).collect())
+}

@@ -1,0 +1,335 @@
+//! What a question may mean: everything here that is named like it. Each look is at one index and bounded, and is told in words, so that who
+//! finds nothing knows what was tried.
+
+use crate::{
+    abi,
+    database::{DatabaseError, Read, int, sql},
+    format, links,
+    site::Site,
+    words::search as words,
+};
+use alloy_primitives::{Address, B256};
+use sqlx::any::AnyRow;
+use std::collections::BTreeSet;
+
+/// Longest question, in characters.
+pub const MOST_QUESTION: usize = 200;
+
+/// Most hits of one look.
+const MOST: i64 = 20;
+
+/// What a hit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A block.
+    Block,
+    /// A transaction: executed, skipped, or in the node's pool.
+    Transaction,
+    /// An account or a contract.
+    Account,
+    /// A token.
+    Token,
+    /// A function or an error of somebody's interface.
+    Method,
+    /// An event of somebody's interface.
+    Event,
+}
+
+impl Kind {
+    /// In the order in which they are listed.
+    pub const ALL: [Self; 6] = [Self::Block, Self::Transaction, Self::Account, Self::Token, Self::Method, Self::Event];
+
+    /// As the API says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Transaction => "transaction",
+            Self::Account => "account",
+            Self::Token => "token",
+            Self::Method => "method",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// Something that may have been meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// What it is.
+    pub kind: Kind,
+    /// What it is named by.
+    pub id: String,
+    /// In words, some of them a stranger's.
+    pub title: String,
+    /// Whether it is what was asked for, rather than something that begins like it.
+    pub exact: bool,
+    /// Its page; signatures have none.
+    pub page: Option<String>,
+}
+
+/// What was found, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// By kind.
+    pub hits: Vec<Hit>,
+    /// Everything that was looked for.
+    pub tried: Vec<String>,
+    /// What is odd about the question, though something was found.
+    pub warning: Option<&'static str>,
+}
+
+impl Found {
+    /// The page that was meant, if there is no doubt.
+    pub fn only(&self) -> Option<&str> {
+        let mut exact = self.hits.iter().filter(|hit| hit.exact);
+        match (exact.next(), exact.next(), self.warning) {
+            (Some(hit), None, None) => hit.page.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn tried(&mut self, what: impl Into<String>) {
+        self.tried.push(what.into());
+    }
+
+    fn hit(&mut self, kind: Kind, id: impl ToString, title: impl Into<String>, exact: bool, page: Option<String>) {
+        let hit = Hit { kind, id: id.to_string(), title: title.into(), exact, page };
+        if !self.hits.iter().any(|known| known.kind == kind && known.id == hit.id) {
+            self.hits.push(hit);
+        }
+    }
+}
+
+/// What a question looks like.
+#[derive(Debug, PartialEq, Eq)]
+enum Shape {
+    Hash(B256),
+    Address { address: Address, mistyped: bool },
+    Selector([u8; 4]),
+    Number(u64),
+    Text,
+}
+
+impl Shape {
+    fn of(question: &str) -> Self {
+        let prefixed = question.strip_prefix("0x").or_else(|| question.strip_prefix("0X"));
+        let digits = prefixed.unwrap_or(question);
+        let is_hex = !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_hexdigit());
+        if let (true, 64, Ok(hash)) = (is_hex, digits.len(), digits.parse()) {
+            return Self::Hash(hash);
+        }
+        if let (true, 40, Ok(address)) = (is_hex, digits.len(), digits.parse::<Address>()) {
+            return Self::Address { address, mistyped: is_mistyped(digits, address) };
+        }
+        if let (true, Some(digits)) = (is_hex, prefixed) {
+            let selector = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
+            return match (selector, u64::from_str_radix(digits, 16)) {
+                (Some(selector), _) => Self::Selector(selector),
+                (None, Ok(number)) => Self::Number(number),
+                (None, Err(_)) => Self::Text,
+            };
+        }
+        let plain = question.replace([',', '_', ' ', '\u{a0}', '\u{202f}', '\''], "");
+        match plain.parse() {
+            Ok(number) if !question.starts_with('+') => Self::Number(number),
+            _ => Self::Text,
+        }
+    }
+}
+
+/// Capitals are a checksum, unless there is only one kind of letters.
+fn is_mistyped(digits: &str, address: Address) -> bool {
+    let mixed =
+        digits.contains(|digit: char| digit.is_ascii_lowercase()) && digits.contains(|digit: char| digit.is_ascii_uppercase());
+    mixed && address.to_checksum(None)[2..] != *digits
+}
+
+/// Looks for everything that a question may mean.
+pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
+    let question: String = question.trim().chars().take(MOST_QUESTION).collect();
+    let mut found = Found::default();
+    if question.is_empty() {
+        return Ok(found);
+    }
+    match Shape::of(&question) {
+        Shape::Hash(hash) => by_hash(site, hash, &mut found).await?,
+        Shape::Address { address, mistyped } => by_address(site, address, mistyped, &mut found).await?,
+        Shape::Selector(selector) => {
+            by_selector(site, &selector, &mut found).await?;
+            by_number(site, u32::from_be_bytes(selector).into(), &mut found).await?;
+        }
+        Shape::Number(number) => {
+            by_number(site, number, &mut found).await?;
+            by_name(site, &question, &mut found).await?;
+        }
+        Shape::Text => by_name(site, &question, &mut found).await?,
+    }
+    found.hits.sort_by_key(|hit| (hit.kind, !hit.exact));
+    Ok(found)
+}
+
+async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = site.database.readers();
+    found.tried(words::TRIED_TRANSACTION);
+    let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
+    if let Some(row) = row {
+        let title = format!("in block {}", format::number(row.place("place")?.block()));
+        found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
+    }
+    found.tried(words::TRIED_BLOCK);
+    let row = sql("SELECT number FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
+    if let Some(row) = row {
+        let number = row.number("number")?;
+        found.hit(Kind::Block, number, format!("Block {}", format::number(number)), true, Some(links::block(number)));
+    }
+    found.tried(words::TRIED_SKIPPED);
+    let text = "SELECT block FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
+    if let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? {
+        let title = format!("ordered in block {} and not executed", format::number(row.number("block")?));
+        found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
+    }
+    by_selector(site, hash.as_slice(), found).await?;
+    if found.hits.is_empty() {
+        found.tried(words::TRIED_POOL);
+        match site.node.status(hash).await {
+            Ok(Some(_)) => {
+                found.hit(Kind::Transaction, hash, words::IN_POOL, true, Some(links::transaction(hash)));
+            }
+            Ok(None) => {}
+            Err(_) => found.tried(words::NODE_AWAY),
+        }
+    }
+    Ok(())
+}
+
+async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = site.database.readers();
+    found.tried(words::TRIED_ADDRESS);
+    found.warning = mistyped.then_some(words::MISTYPED);
+    let row =
+        sql("SELECT transactions FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
+    let title = match row {
+        Some(row) => format!("{} transactions", format::number(row.number("transactions")?)),
+        None => words::NEVER_SEEN.to_owned(),
+    };
+    found.hit(Kind::Account, address, title, true, Some(links::account(address)));
+    let row = sql("SELECT address, name, symbol FROM tokens WHERE address = $1").bind(address.to_vec());
+    if let Some(row) = row.fetch_optional(readers).await? {
+        // The account's page leads on to the token's.
+        found.hit(Kind::Token, address, token_title(&row)?, false, Some(links::token(address)));
+    }
+    Ok(())
+}
+
+async fn by_number(site: &Site, number: u64, found: &mut Found) -> Result<(), DatabaseError> {
+    found.tried(format!("{} {}", words::TRIED_NUMBER, format::number(number)));
+    let row = sql("SELECT number FROM blocks WHERE number = $1").bind(int(number));
+    if row.fetch_optional(site.database.readers()).await?.is_some() {
+        found.hit(Kind::Block, number, format!("Block {}", format::number(number)), true, Some(links::block(number)));
+    }
+    Ok(())
+}
+
+/// Four bytes of a function or an error, or the first topic of an event.
+async fn by_selector(site: &Site, selector: &[u8], found: &mut Found) -> Result<(), DatabaseError> {
+    found.tried(if selector.len() == 4 { words::TRIED_SELECTOR } else { words::TRIED_TOPIC });
+    let text = "SELECT selector, signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT $2";
+    let rows = sql(text).bind(selector.to_vec()).bind(MOST).fetch_all(site.database.readers()).await?;
+    rows.iter().try_for_each(|row| signature(row, true, found))
+}
+
+async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = site.database.readers();
+    let key = question.to_lowercase();
+    // A method may be asked for with its parameters.
+    let name = key.split('(').next().unwrap_or_default().to_owned();
+    let (tokens, methods) = (range(&key), range(&name));
+    found.tried(format!("{} “{question}”", words::TRIED_TOKEN));
+    let by_symbol =
+        "SELECT address, name, symbol FROM tokens WHERE symbol_key >= $1 AND symbol_key < $2 ORDER BY symbol_key LIMIT $3";
+    let by_name = "SELECT address, name, symbol FROM tokens WHERE name_key >= $1 AND name_key < $2 ORDER BY name_key LIMIT $3";
+    for text in [by_symbol, by_name] {
+        let rows = sql(text).bind(tokens.0.clone()).bind(tokens.1.clone()).bind(MOST).fetch_all(readers).await?;
+        for row in rows {
+            let (address, title) = (row.address("address")?, token_title(&row)?);
+            let exact = [row.text("symbol")?, row.text("name")?].iter().any(|own| own.to_lowercase() == key);
+            found.hit(Kind::Token, address, title, exact, Some(links::token(address)));
+        }
+    }
+    found.tried(format!("{} “{question}”", words::TRIED_METHOD));
+    if methods.0.is_empty() {
+        return Ok(());
+    }
+    let text = "SELECT selector, signature FROM selectors WHERE name_key >= $1 AND name_key < $2 ORDER BY name_key LIMIT $3";
+    let rows = sql(text).bind(methods.0).bind(methods.1).bind(MOST).fetch_all(readers).await?;
+    for row in rows {
+        let own = row.text("signature")?.to_lowercase();
+        if own.starts_with(&key) {
+            signature(&row, own == key || own.split('(').next() == Some(key.as_str()), found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Texts that begin like this one: from it on, up to the first one that does not.
+fn range(prefix: &str) -> (Vec<u8>, Vec<u8>) {
+    let mut end = prefix.as_bytes().to_vec();
+    // No byte of UTF-8 is 255.
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    (prefix.as_bytes().to_vec(), end)
+}
+
+fn token_title(row: &AnyRow) -> Result<String, DatabaseError> {
+    let (name, symbol) = (row.text("name")?, row.text("symbol")?);
+    Ok(if symbol.is_empty() { name } else { format!("{name} ({symbol})") })
+}
+
+fn signature(row: &AnyRow, exact: bool, found: &mut Found) -> Result<(), DatabaseError> {
+    let (selector, signature) = (row.bytes("selector")?, abi::text(&row.text("signature")?));
+    let kind = if selector.len() == 4 { Kind::Method } else { Kind::Event };
+    // Two signatures may share four bytes.
+    let known: BTreeSet<_> = found.hits.iter().map(|hit| (hit.id.clone(), hit.title.clone())).collect();
+    let id = format!("0x{}", hex::encode(selector));
+    if !known.contains(&(id.clone(), signature.clone())) {
+        found.hits.push(Hit { kind, id, title: signature, exact, page: None });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::address;
+
+    #[test]
+    fn questions_are_told_apart() {
+        let account = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+        let address = |mistyped| Shape::Address { address: account, mistyped };
+        assert_eq!(Shape::of("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"), address(false));
+        assert_eq!(Shape::of("f39fd6e51aad88f6f4ce6ab8827279cfffb92266"), address(false));
+        assert_eq!(Shape::of("0XF39FD6E51AAD88F6F4CE6AB8827279CFFFB92266"), address(false));
+        assert_eq!(Shape::of("0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"), address(true));
+        assert_eq!(Shape::of(&"ab".repeat(32)), Shape::Hash(B256::repeat_byte(0xab)));
+        assert_eq!(Shape::of("0xa9059cbb"), Shape::Selector([0xa9, 0x05, 0x9c, 0xbb]));
+        for (text, number) in [("1,234,567", 1_234_567), ("12 000", 12_000), ("7", 7), ("0x10", 16), ("12345678", 12_345_678)] {
+            assert_eq!(Shape::of(text), Shape::Number(number), "{text}");
+        }
+        for text in
+            ["gold", "a9059cbb", "0x", "+5", "-5", "0xzz", "1e6", "99999999999999999999", "ÄÖ", "(", "0x11223344556677889900"]
+        {
+            assert_eq!(Shape::of(text), Shape::Text, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_range_holds_what_begins_alike() {
+        let (first, end) = range("gol");
+        for (text, inside) in
+            [("gol", true), ("gold", true), ("gol\u{10ffff}", true), ("gom", false), ("go", false), ("h", false)]
+        {
+            assert_eq!(text.as_bytes() >= &first[..] && text.as_bytes() < &end[..], inside, "{text}");
+        }
+    }
+}

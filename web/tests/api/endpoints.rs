@@ -1,0 +1,274 @@
+//! Every endpoint of the table: it answers, it answers what its documentation says and nothing else, and its cursor walks the whole list.
+
+use crate::{
+    chain::{self, ALICE, BOB, EVIL, GOLD, ITEMS, PLAIN, SKIPPED, transaction_hash},
+    explorer::{EXPLORER, Explorer, PENDING},
+};
+use corniche_web::{
+    api::{ENDPOINTS, Endpoint, form::Form},
+    limits::Rate,
+    state::Halt,
+};
+use serde_json::{Value, json};
+
+/// An address of this endpoint at which there is something.
+fn somewhere(endpoint: &Endpoint) -> String {
+    let account = if endpoint.path.contains("/accounts/") { ALICE } else { GOLD };
+    let account = if endpoint.path.ends_with("/calls") { BOB } else { account };
+    let path = endpoint.path.replace("{address}", &account.to_string()).replace("{block}", "2");
+    let path = path.replace("{hash}", &transaction_hash(2, 0).to_string());
+    if endpoint.path.ends_with("/search") { path + "?q=gold" } else { path }
+}
+
+fn is_list(endpoint: &Endpoint) -> bool {
+    matches!((endpoint.form)(), Form::Page(_))
+}
+
+/// Whether a value is of the documented form, and why not.
+fn fits(form: &Form, value: &Value, at: &str) {
+    match form {
+        Form::Plain { kind, .. } => {
+            let text = value.as_str().unwrap_or_default();
+            let good = match *kind {
+                "number" => value.is_u64(),
+                "true or false" => value.is_boolean(),
+                "text" => value.is_string(),
+                "decimal string" => !text.is_empty() && text.chars().all(|digit| digit.is_ascii_digit()),
+                "address" => alloy_primitives::Address::parse_checksummed(text, None).is_ok(),
+                "hash" => text.len() == 66 && text.starts_with("0x"),
+                "bytes" => text.starts_with("0x"),
+                "JSON" => value.is_array() || value.is_object(),
+                other => panic!("{at}: no test for {other}"),
+            };
+            assert!(good, "{at}: {value} is no {kind}");
+        }
+        Form::Maybe(_) if value.is_null() => {}
+        Form::Maybe(form) => fits(form, value, at),
+        Form::List(form) => value.as_array().unwrap().iter().for_each(|value| fits(form, value, at)),
+        Form::Page(form) => {
+            assert_eq!(value.as_object().unwrap().len(), 2, "{at}: items and next");
+            assert!(value["next"].is_null() || value["next"].is_string(), "{at}");
+            value["items"].as_array().unwrap().iter().for_each(|value| fits(form, value, at));
+        }
+        Form::Object(object) => {
+            let served: Vec<_> = value.as_object().unwrap_or_else(|| panic!("{at}: {value}")).keys().cloned().collect();
+            let mut documented: Vec<_> = object.fields.iter().map(|field| field.name.clone()).collect();
+            documented.sort();
+            assert_eq!(served, documented, "{at}");
+            object.fields.iter().for_each(|field| fits(&field.form, &value[&field.name], &format!("{at}.{}", field.name)));
+        }
+        Form::Lines(_) => panic!("{at}: a file"),
+    }
+}
+
+#[test]
+fn every_endpoint_answers_what_is_documented() {
+    for endpoint in ENDPOINTS {
+        let path = somewhere(endpoint);
+        let answer = EXPLORER.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
+        let form = (endpoint.form)();
+        if matches!(form, Form::Lines(_)) {
+            assert!(answer.header("content-type").starts_with("text/csv"), "{path}");
+            continue;
+        }
+        fits(&form, &answer.json(), &path);
+        fits(&form, &form.example(), &format!("the example of {}", endpoint.path));
+        if is_list(endpoint) {
+            assert_ne!(answer.json()["items"], json!([]), "{path}: nothing was looked at");
+        }
+    }
+}
+
+/// The items of a list, page by page.
+fn walk(path: &str, limit: usize) -> Vec<Value> {
+    let mut items = Vec::new();
+    let mut next = String::new();
+    loop {
+        let page = EXPLORER.ask(&format!("{path}?limit={limit}{next}"));
+        let found = page["items"].as_array().unwrap();
+        assert!(found.len() <= limit, "{path}: {} items of {limit}", found.len());
+        items.extend(found.iter().cloned());
+        assert!(items.len() < 10_000, "{path}: it goes on for ever");
+        match page["next"].as_str() {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => return items,
+        }
+    }
+}
+
+#[test]
+fn cursors_walk_a_whole_list_without_missing_or_doubling() {
+    let extra = [ITEMS, chain::ART, EVIL].map(|token| format!("/api/v1/tokens/{token}/holders"));
+    let more = [BOB, GOLD].map(|account| format!("/api/v1/accounts/{account}/balances"));
+    let lists = ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)).map(somewhere).chain(extra).chain(more);
+    for path in lists {
+        let whole = walk(&path, 100);
+        for limit in [1, 2, 7, 99] {
+            assert_eq!(walk(&path, limit), whole, "{path} by {limit}");
+        }
+        for (at, item) in whole.iter().enumerate() {
+            assert!(!whole[..at].contains(item), "{path}: {item} twice");
+        }
+    }
+    assert_eq!(walk("/api/v1/transactions", 100).len() as u64, 8 + 3 * PLAIN);
+    assert_eq!(walk("/api/v1/blocks", 100).len() as u64, 3 + PLAIN);
+    assert_eq!(walk(&format!("/api/v1/accounts/{ALICE}/transfers"), 100).len() as u64, 1 + 30 + 1 + 1 + 1 + PLAIN);
+    assert_eq!(walk(&format!("/api/v1/tokens/{ITEMS}/holders"), 100).len(), 1, "ids are not holders");
+}
+
+#[test]
+fn a_transaction_says_what_it_did() {
+    let found = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2, 0)));
+    assert_eq!(found["status"], "certified");
+    assert_eq!(found["call"]["signature"], "transfer(address,uint256)");
+    assert_eq!(found["call"]["values"][0], json!({"name": "to", "value": BOB.to_string()}));
+    assert_eq!(found["logs"][0]["event"]["signature"], "Transfer(address,address,uint256)");
+    assert_eq!(found["transfers"][0]["amount"], "5000000000000000000");
+    assert_eq!(found["transfers"][0]["symbol"], "GLD");
+    assert_eq!(found["calls"].as_array().unwrap().len(), 5);
+    assert_eq!(found["transaction"]["fee"], "50000000350000", "gas times price");
+    assert_eq!((&found["transaction"]["method"], &found["transaction"]["succeeded"]), (&json!("transfer"), &json!(true)));
+
+    let many = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(1, 1)));
+    assert_eq!(many["complete"], true, "30 logs are all of them");
+    let failed = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2, 3)));
+    assert_eq!(failed["transaction"]["succeeded"], false);
+    let newest = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2 + PLAIN, 0)));
+    assert_eq!(newest["status"], "executed");
+    let skipped = EXPLORER.ask(&format!("/api/v1/transactions/{SKIPPED}"));
+    assert_eq!((&skipped["status"], &skipped["reason"]), (&json!("dropped"), &json!("nonce too low")));
+    let pending = EXPLORER.ask(&format!("/api/v1/transactions/{PENDING}"));
+    assert_eq!((&pending["status"], &pending["transaction"]), (&json!("pending"), &Value::Null));
+}
+
+#[test]
+fn a_block_says_how_it_came_about() {
+    let found = EXPLORER.ask("/api/v1/blocks/2");
+    assert_eq!(found["block"]["hash"], json!(chain::hash(2)));
+    assert_eq!(found["skipped"], json!([{"position": 1, "hash": SKIPPED, "reason": "nonce too low"}]));
+    assert_eq!((&found["batches"][0]["author"], &found["batches"][0]["count"]), (&json!(2), &json!(5)));
+    assert_eq!(found["certificate"]["signers"], json!([0, 1, 3]));
+    assert_eq!(EXPLORER.ask(&format!("/api/v1/blocks/{}", chain::hash(2))), found, "by its hash");
+    assert_eq!(EXPLORER.ask("/api/v1/blocks/0")["batches"], json!([]));
+    assert_eq!(EXPLORER.ask("/api/v1/certificates/3")["block"], 4, "a later one covers it");
+    assert_eq!(EXPLORER.get("/api/v1/certificates/42").status, 404, "none covers it yet");
+    let positions = EXPLORER.ask("/api/v1/blocks/2/transactions");
+    let positions: Vec<_> = positions["items"].as_array().unwrap().iter().map(|item| item["position"].clone()).collect();
+    assert_eq!(positions, [0, 1, 2, 3], "in their order");
+}
+
+#[test]
+fn an_account_says_what_it_has() {
+    let found = EXPLORER.ask(&format!("/api/v1/accounts/{}", ALICE.to_string().to_lowercase()));
+    assert_eq!(found["address"], json!(ALICE.to_string()), "with its checksum");
+    assert_eq!((&found["balance"], &found["nonce"]), (&json!("1000000000000000000"), &json!(42)));
+    let gold = EXPLORER.ask(&format!("/api/v1/accounts/{GOLD}"));
+    assert_eq!((&gold["isToken"], &gold["creator"]), (&json!(true), &json!(ALICE.to_string())));
+    assert_eq!(gold["creation"], json!(transaction_hash(1, 0)));
+    let unknown = EXPLORER.ask("/api/v1/accounts/0x00000000000000000000000000000000000000f1");
+    assert_eq!((&unknown["firstBlock"], &unknown["transactions"]), (&Value::Null, &json!(0)));
+
+    let approvals = EXPLORER.ask(&format!("/api/v1/accounts/{ALICE}/approvals"));
+    assert_eq!(approvals["items"].as_array().unwrap().len(), 3);
+    let balances = walk(&format!("/api/v1/accounts/{BOB}/balances"), 100);
+    let of_items: Vec<_> = balances.iter().filter(|balance| balance["symbol"] == "ITM").collect();
+    assert_eq!(of_items.len(), 10, "nine ids and all of them together");
+    assert_eq!((&of_items[0]["tokenId"], &of_items[0]["amount"]), (&Value::Null, &json!("45")));
+    let parts = EXPLORER.ask(&format!("/api/v1/accounts/{BOB}/transactions?limit=2"));
+    assert_eq!(parts["items"][0]["roles"], json!(["sender"]));
+    assert_eq!(parts["items"][1]["roles"], json!(["moved"]));
+}
+
+#[test]
+fn an_empty_database_has_empty_lists() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let found = explorer.ask("/api/v1/blocks");
+    assert_eq!(found, json!({"items": [], "next": null}));
+    assert_eq!(explorer.get("/api/v1/blocks/0").status, 404);
+}
+
+#[test]
+fn what_is_wrong_with_a_question_is_said() {
+    let long = "9".repeat(400);
+    let gold = format!("/api/v1/tokens/{GOLD}/holders");
+    for (path, status, says) in [
+        ("/api/v1/blocks?limit=0", 400, "from 1 to 100"),
+        ("/api/v1/blocks?limit=101", 400, "from 1 to 100"),
+        ("/api/v1/blocks?limit=many", 400, "from 1 to 100"),
+        ("/api/v1/blocks?limit=1&limit=2", 400, "twice"),
+        ("/api/v1/blocks?page=2", 400, "takes limit, cursor"),
+        ("/api/v1/status?a=1", 400, "takes none"),
+        ("/api/v1/blocks?cursor=xyz", 400, "cursor"),
+        ("/api/v1/blocks?cursor=00", 400, "cursor"),
+        (&format!("{gold}?cursor=0000000000a00003"), 400, "cursor"),
+        ("/api/v1/blocks/latest", 400, "a number, or a hash"),
+        ("/api/v1/blocks/-1", 400, "a number, or a hash"),
+        ("/api/v1/blocks/99999999", 404, "the newest is 42"),
+        ("/api/v1/blocks/18446744073709551615", 404, "no block"),
+        (&format!("/api/v1/blocks/{long}"), 400, "a number, or a hash"),
+        ("/api/v1/blocks/%ff", 400, "UTF-8"),
+        ("/api/v1/transactions/0x12", 400, "64 digits"),
+        (&format!("/api/v1/transactions/{}", chain::hash(7)), 404, "no transaction"),
+        (&format!("/api/v1/transactions/{}/logs", chain::hash(7)), 404, "no executed transaction"),
+        ("/api/v1/accounts/alice", 400, "40 digits"),
+        (&format!("/api/v1/tokens/{BOB}"), 404, "no token"),
+        (&format!("/api/v1/tokens/{BOB}/transfers"), 404, "no token"),
+        (&format!("/api/v1/contracts/{BOB}"), 404, "no contract"),
+        ("/api/v1/search", 400, "q:"),
+        ("/api/v1/nothing", 404, "/api says what there is"),
+        ("/api/v2/blocks", 404, "/api says what there is"),
+    ] {
+        let answer = EXPLORER.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        let error = answer.json()["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains(says), "{path}: {error}");
+        assert_eq!(error.as_object().unwrap().len(), 2, "{path}: {error}");
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
+    }
+    let answer = EXPLORER.post("/api/v1/blocks", "");
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (405, &json!("method_not_allowed")));
+}
+
+#[test]
+fn strange_numbers_end_a_list_and_break_nothing() {
+    for cursor in ["0000000000000000", "ffffffffffffffff", "8000000000000000", "7fffffffffffffff"] {
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)) {
+            let path = format!("{}?cursor={cursor}", somewhere(endpoint));
+            let status = EXPLORER.get(&path).status;
+            assert!([200, 400].contains(&status), "{path}: {status}");
+        }
+    }
+}
+
+#[test]
+fn who_asks_too_much_is_told_in_json() {
+    let explorer = Explorer::new(Rate { burst: 1.0, per_second: 0.0 }, false);
+    assert_eq!(explorer.get("/api/v1/status").status, 200);
+    let refused = explorer.get("/api/v1/status");
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "2"));
+    assert_eq!(refused.json()["error"]["code"], "too_many_requests");
+    assert_eq!(refused.header("access-control-allow-origin"), "*");
+    let tool = explorer.get("/api?module=account&action=txlist");
+    assert_eq!((tool.status, &tool.json()["result"]), (429, &json!("Max rate limit reached")));
+    assert!(explorer.get("/blocks").text.contains("<h1>"), "people are told on a page");
+}
+
+#[test]
+fn an_explorer_that_stopped_says_so() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    explorer.site.standing.halt(Halt::Contradiction { number: 7 });
+    let answer = explorer.get("/api/v1/blocks");
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("halted")));
+    let status = explorer.ask("/api/v1/status");
+    assert!(status["halted"].as_str().unwrap().contains("another block 7"), "{status}");
+}
+
+#[test]
+fn headers_of_pages_are_those_of_answers_too() {
+    let answer = EXPLORER.get("/api/v1/status");
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    assert!(answer.header("content-security-policy").starts_with("default-src 'none'"));
+    assert_eq!(EXPLORER.get("/blocks").header("access-control-allow-origin"), "", "pages are not for others");
+}

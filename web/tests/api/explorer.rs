@@ -1,0 +1,167 @@
+//! An explorer of the chain of these tests on a socket of its own, and a node that says what nodes say of now.
+
+use crate::chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step};
+use alloy_primitives::{B256, Bytes};
+use axum::{Json, Router, routing::post};
+use corniche_api::{HeadBlock, Heads, Validator, Validators};
+use corniche_web::{
+    api::csv::MOST_ROWS,
+    database::Database,
+    indexer::{
+        digest::digest,
+        write::{self, Asked},
+    },
+    limits::{Limits, Rate},
+    live::Live,
+    node::Node,
+    server,
+    site::Site,
+    state::Standing,
+};
+use serde_json::{Value, json};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+/// Waits in the node's pool.
+pub const PENDING: B256 = B256::repeat_byte(0xaa);
+
+pub struct Explorer {
+    pub site: Arc<Site>,
+    pub runtime: Runtime,
+    address: SocketAddr,
+    agent: ureq::Agent,
+    _directory: TempDir,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub text: String,
+    headers: ureq::http::HeaderMap,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/json", "{}", self.text);
+        serde_json::from_str(&self.text).unwrap()
+    }
+}
+
+/// The chain of `chain::fill`, for tests that only read.
+pub static EXPLORER: LazyLock<Explorer> = LazyLock::new(|| Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true));
+
+/// Alice paid Bob once more often than a file has rows: once in block 0, and 1,000 times in each block after it.
+pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        let blocks = (0..=MOST_ROWS.div_ceil(1_000)).map(|number| {
+            let count = if number == 0 { 1 } else { 1_000 };
+            chain::block(number, (0..count).map(|_| Step::pay(ALICE, BOB, 1)).collect(), None)
+        });
+        let digests = blocks.map(|whole| digest(&whole, None).unwrap()).collect();
+        write::write(&mut writer, digests, &Asked::default()).await.unwrap();
+    });
+    explorer
+});
+
+impl Explorer {
+    /// With a database of its own, filled or empty.
+    pub fn new(rate: Rate, filled: bool) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let (site, address) = runtime.block_on(async {
+            let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
+            if filled {
+                chain::fill(&database).await;
+            }
+            let node = serve(Router::new().route("/", post(node))).await;
+            let standing = Arc::new(standing());
+            let (node, live) = (Node::new(&format!("http://{node}")), Live::default());
+            let site = Arc::new(Site { database, node, standing, live, limits: Limits::new(rate) });
+            let router = server::router(Arc::clone(&site));
+            (site, serve(router).await)
+        });
+        let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
+        Self { site, runtime, address, agent: config.into(), _directory: directory }
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.get_as(path, "*/*")
+    }
+
+    pub fn get_as(&self, path: &str, accept: &str) -> Answer {
+        let request = self.agent.get(format!("http://{}{path}", self.address)).header("accept", accept);
+        Answer::of(request.call().unwrap())
+    }
+
+    pub fn post(&self, path: &str, form: &str) -> Answer {
+        let request = self.agent.post(format!("http://{}{path}", self.address));
+        Answer::of(request.header("content-type", "application/x-www-form-urlencoded").send(form).unwrap())
+    }
+
+    /// The answer of a question that has one.
+    pub fn ask(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    }
+}
+
+impl Answer {
+    fn of(mut response: ureq::http::Response<ureq::Body>) -> Self {
+        let text = response.body_mut().with_config().limit(64 << 20).read_to_string().unwrap();
+        Self { status: response.status().as_u16(), text, headers: response.headers().clone() }
+    }
+}
+
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    address
+}
+
+fn standing() -> Standing {
+    let standing = Standing::new("CRN".into());
+    let validator = |index| Validator {
+        index,
+        consensus_key: B256::repeat_byte(1),
+        bls_key: Bytes::from(vec![2; 48]),
+        network_key: B256::repeat_byte(3),
+        fee_address: chain::BOB,
+    };
+    let (epoch, committee_hash, engine) = (0, B256::repeat_byte(5), "mahi-mahi".to_owned());
+    let committee = Validators { epoch, committee_hash, engine, quorum: 3, validators: (0..4).map(validator).collect() };
+    standing.introduced(31_337, chain::hash(0), false, committee);
+    let newest = 2 + PLAIN;
+    let head = |number| HeadBlock { hash: chain::hash(number), number, timestamp_ms: BEGIN_MS + 500 * number };
+    standing.heads(&Heads { executed: head(newest), certified: head(newest - 2) });
+    standing.indexed(newest, BEGIN_MS + 500 * newest);
+    standing
+}
+
+async fn node(Json(question): Json<Value>) -> Json<Value> {
+    let answer = |question: &Value| {
+        let result = match question["method"].as_str().unwrap() {
+            "eth_getBalance" => json!("0xde0b6b3a7640000"),
+            "eth_getTransactionCount" => json!("0x2a"),
+            "eth_getCode" => json!("0x"),
+            "corniche_getTransactionStatus" if question["params"][0] == json!(PENDING) => json!({"status": "pending"}),
+            _ => Value::Null,
+        };
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+    };
+    Json(match question.as_array() {
+        Some(questions) => questions.iter().map(answer).collect(),
+        None => answer(&question),
+    })
+}

@@ -1,0 +1,121 @@
+//! Search: one thing that is meant is shown, several are listed, and nothing is explained.
+
+use crate::{
+    chain::{self, ALICE, BOB, GOLD, SKIPPED, transaction_hash},
+    explorer::{EXPLORER, PENDING},
+};
+use alloy_primitives::keccak256;
+use serde_json::Value;
+
+fn encoded(question: &str) -> String {
+    question.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+/// Where a search leads, or nothing if it answers a page.
+fn leads(question: &str) -> Option<String> {
+    let answer = EXPLORER.get(&format!("/search?q={}", encoded(question)));
+    (answer.status == 303).then(|| answer.header("location").to_owned())
+}
+
+fn page(question: &str) -> String {
+    let answer = EXPLORER.get(&format!("/search?q={}", encoded(question)));
+    assert_eq!(answer.status, 200, "{question}");
+    answer.text
+}
+
+fn hits(question: &str) -> Vec<(String, String, bool)> {
+    let found = EXPLORER.ask(&format!("/api/v1/search?q={}", encoded(question)));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let hit = |hit: &Value| (text(&hit["kind"]), text(&hit["title"]), hit["exact"].as_bool().unwrap());
+    found["hits"].as_array().unwrap().iter().map(hit).collect()
+}
+
+#[test]
+fn what_is_meant_is_shown() {
+    let transaction = transaction_hash(2, 0).to_string();
+    let block = chain::hash(17).to_string();
+    for (question, page) in [
+        (transaction.as_str(), format!("/tx/{transaction}")),
+        (&transaction[2..], format!("/tx/{transaction}")),
+        (&transaction.to_uppercase().replace("0X", "0x"), format!("/tx/{transaction}")),
+        (&format!("  {transaction} "), format!("/tx/{transaction}")),
+        (&SKIPPED.to_string(), format!("/tx/{SKIPPED}")),
+        (&PENDING.to_string(), format!("/tx/{PENDING}")),
+        (&block, "/block/17".to_owned()),
+        ("17", "/block/17".to_owned()),
+        ("0", "/block/0".to_owned()),
+        ("0,017", "/block/17".to_owned()),
+        ("0x11", "/block/17".to_owned()),
+        (&ALICE.to_string(), format!("/address/{ALICE}")),
+        (&ALICE.to_string().to_lowercase(), format!("/address/{ALICE}")),
+        (&GOLD.to_string(), format!("/address/{GOLD}")),
+        ("0x00000000000000000000000000000000000000f1", "/address/0x00000000000000000000000000000000000000f1".to_owned()),
+        ("gld", format!("/token/{GOLD}")),
+        ("GOLD", format!("/token/{GOLD}")),
+    ] {
+        assert_eq!(leads(question), Some(page), "{question}");
+    }
+}
+
+#[test]
+fn several_are_listed_by_kind() {
+    assert_eq!(leads("gol"), None);
+    let found = hits("gol");
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&("token".into(), "Gold (GLD)".into(), false)), "{found:?}");
+    assert!(found.contains(&("token".into(), "Golden pictures (ART)".into(), false)), "{found:?}");
+    let listed = page("gol");
+    assert!(listed.contains("Tokens</h2>") && listed.contains("Golden pictures"), "{listed}");
+
+    let selector = hits("0xa9059cbb");
+    assert_eq!(selector, [("method".into(), "transfer(address,uint256)".into(), true)]);
+    let topic = keccak256("Transfer(address,address,uint256)").to_string();
+    assert_eq!(hits(&topic), [("event".into(), "Transfer(address,address,uint256)".into(), true)]);
+    let by_name = hits("TRANS");
+    assert_eq!(by_name.iter().map(|(kind, ..)| kind.as_str()).collect::<Vec<_>>(), ["method", "event"]);
+    assert_eq!(hits("transfer(address,u").len(), 1, "with its parameters");
+    assert_eq!(hits("transfer(bytes").len(), 0);
+}
+
+#[test]
+fn capitals_that_are_no_checksum_are_pointed_out() {
+    let mistyped = BOB.to_string().replacen("C5", "c5", 1);
+    assert_eq!(leads(&mistyped), None);
+    let page = page(&mistyped);
+    assert!(page.contains("checksum") && page.contains(&BOB.to_string()), "{page}");
+}
+
+#[test]
+fn nothing_found_says_what_was_tried_and_what_to_do() {
+    let nowhere = chain::hash(999).to_string();
+    let text = page(&nowhere);
+    for says in
+        ["Nothing found", "an executed transaction of this hash", "a block of this hash", "node&#39;s pool", "What to try next"]
+    {
+        assert!(text.contains(says) || text.contains(&says.replace("&#39;", "'")), "{says}: {text}");
+    }
+    assert!(page("123456789").contains("block number 123,456,789"));
+    assert!(page("nothing like it").contains("a token whose name or symbol begins with “nothing like it”"));
+    assert!(page("").contains("What are you looking for?"));
+}
+
+#[test]
+fn questions_are_bounded_and_harmless() {
+    for question in [
+        "<script>alert(1)</script>",
+        "'; DROP TABLE blocks; --",
+        "%",
+        "_",
+        "\u{0}",
+        "\u{10ffff}",
+        "(",
+        &"x".repeat(5_000),
+        "é",
+        "0x",
+    ] {
+        let text = page(question);
+        assert!(!text.contains("<script>alert"), "{question:.20}");
+        assert!(text.len() < 20_000, "{question:.20}: {} bytes", text.len());
+    }
+    assert!(page("<script").contains("&lt;script&gt;alert(1)"), "a token is named so, and found");
+}
