@@ -157,7 +157,8 @@ impl Database {
             sqlx::raw_sql(setting).execute(&mut *transaction).await?;
         }
         sqlx::raw_sql(AssertSqlSafe(format!("PREPARE asked AS {query}"))).execute(&mut *transaction).await?;
-        let rows = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN EXECUTE asked{arguments}"))).fetch_all(&mut *transaction).await?;
+        let rows =
+            sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN EXECUTE asked{arguments}"))).fetch_all(&mut *transaction).await?;
         sqlx::raw_sql("DEALLOCATE asked").execute(&mut *transaction).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }

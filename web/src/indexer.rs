@@ -221,7 +221,8 @@ impl Indexer {
             self.live.send(Tick::Certified { number: certified });
         }
         self.dag.follow(&self.node, &mut self.connection, &self.live).await?;
-        let traced = if self.at_head { self.calls.follow(&self.node, &mut self.connection, tip).await? } else { false };
+        let traceable = tip.min(heads.executed.number);
+        let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, traceable).await?;
         Ok(grew || traced || certified.is_some())
     }
 

@@ -36,16 +36,23 @@ async fn main() -> ExitCode {
     let seed: u64 = argument(3).map_or(1, |seed| seed.parse().expect("a seed"));
     let place = argument(4).map_or_else(std::env::temp_dir, PathBuf::from);
     let directory = TempDir::new_in(&place).expect("a directory");
-    let postgres = (kind == "postgres").then(|| postgres::Postgres::start_in(&place));
+    let postgres = match kind.as_str() {
+        "postgres" => Some(postgres::Postgres::start_in(&place).await),
+        _ => None,
+    };
     let url = match &postgres {
-        Some(postgres) => postgres.database("transfers"),
+        Some(postgres) => postgres.database("transfers").await,
         None => format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display()),
     };
     let database = Database::open(&url).await.expect("a database");
     let traffic = Traffic::new(seed, transfers);
     let name = format!("{kind}/transfers={transfers}/{}/seed={seed}", traffic.name());
     let traffic = write_all(&database, traffic, &name).await;
-    println!("{name}/size: {:.0} bytes a transfer, {:.1} GB", bytes(&database).await / transfers as f64, bytes(&database).await / 1e9);
+    println!(
+        "{name}/size: {:.0} bytes a transfer, {:.1} GB",
+        bytes(&database).await / transfers as f64,
+        bytes(&database).await / 1e9
+    );
     // What a server does by itself after a while.
     if postgres.is_some() {
         let mut connection = database.writer().await.expect("a connection");

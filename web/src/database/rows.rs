@@ -86,11 +86,7 @@ impl Rows {
         self.run(connection, Some(column)).await
     }
 
-    async fn run(
-        self,
-        connection: &mut AnyConnection,
-        returning: Option<&'static str>,
-    ) -> Result<Vec<AnyRow>, DatabaseError> {
+    async fn run(self, connection: &mut AnyConnection, returning: Option<&'static str>) -> Result<Vec<AnyRow>, DatabaseError> {
         let mut returned = Vec::new();
         let (rows, width) = (self.len(), self.columns.len());
         let mut values = self.values.into_iter();

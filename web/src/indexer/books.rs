@@ -36,13 +36,16 @@ pub async fn book(connection: &mut AnyConnection, digests: &[Digest]) -> Result<
 
 /// What these blocks touch, as it is before them.
 async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
-    let touched = touched(digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved)));
+    let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
+    // Not those of the balances: a movement from nobody to nobody touches none, and counts.
+    let names = moved().filter_map(|moved| match moved {
+        Moved::Transfer { token, .. } => Some(*token),
+        Moved::Approval { .. } => None,
+    });
     let mut tokens = Keys::new("tokens", &["address"]);
-    for token in touched.iter().map(|(token, ..)| *token).collect::<BTreeSet<_>>() {
-        tokens.push([token.into()]);
-    }
+    names.collect::<BTreeSet<_>>().into_iter().for_each(|token| tokens.push([token.into()]));
     let mut balances = Keys::new("balances", &["token", "holder", "token_id"]);
-    for (token, holder, id) in touched {
+    for (token, holder, id) in touched(moved()) {
         balances.push([token.into(), holder.into(), id_bytes(id).into()]);
     }
     let mut ledger = Ledger::default();

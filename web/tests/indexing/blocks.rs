@@ -47,12 +47,20 @@ pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlo
         leader: head.leader,
         timestamp_ms: time_ms,
         randomness: part(1),
-        batches: head.batches.iter().map(|(author, count)| BatchRange { author: *author, digest: part(100 + author), first: 0, count: *count }).collect(),
+        batches: head
+            .batches
+            .iter()
+            .map(|(author, count)| BatchRange { author: *author, digest: part(100 + author), first: 0, count: *count })
+            .collect(),
         transactions_hash: part(2),
         skipped: head
             .skipped
             .iter()
-            .map(|position| SkippedTransaction { position: *position, hash: part(1_000 + position), reason: "nonce too low".into() })
+            .map(|position| SkippedTransaction {
+                position: *position,
+                hash: part(1_000 + position),
+                reason: "nonce too low".into(),
+            })
             .collect(),
         resume_hash: B256::ZERO,
         encoded: Bytes::new(),
@@ -126,7 +134,8 @@ pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
 pub fn log(moved: &[Moved]) -> Log {
     let topic = |address: Address| address.into_word();
     let word = |number: U256| B256::from(number);
-    let log = |token: Address, topics: Vec<B256>, words: Vec<B256>| Log { address: token, topics, data: Bytes::from(words.concat()) };
+    let log =
+        |token: Address, topics: Vec<B256>, words: Vec<B256>| Log { address: token, topics, data: Bytes::from(words.concat()) };
     match moved {
         [Moved::Transfer { token, standard: Standard::Erc20, from, to, amount, .. }] => {
             log(*token, vec![events::TRANSFER, topic(*from), topic(*to)], vec![word(*amount)])

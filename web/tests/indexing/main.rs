@@ -23,8 +23,8 @@ async fn sqlite() -> (Database, TempDir) {
 }
 
 /// A server of PostgreSQL for one test.
-fn postgres() -> postgres::Postgres {
-    postgres::Postgres::start_in(&std::env::temp_dir())
+async fn postgres() -> postgres::Postgres {
+    postgres::Postgres::start_in(&std::env::temp_dir()).await
 }
 
 /// Writes blocks in groups of these sizes, one after the other and again from the first.

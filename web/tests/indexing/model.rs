@@ -131,15 +131,7 @@ impl Model {
         }
     }
 
-    fn transfer(
-        &mut self,
-        moved: &Moved,
-        block: u64,
-        at: u64,
-        transaction: i64,
-        day: u64,
-        named: &mut BTreeMap<Address, u64>,
-    ) {
+    fn transfer(&mut self, moved: &Moved, block: u64, at: u64, transaction: i64, day: u64, named: &mut BTreeMap<Address, u64>) {
         let Moved::Transfer { token, standard, from, to, id, amount } = moved else { return };
         let place = Place::new(block, at).0;
         let id_cell = id.map_or("null".into(), |_| id_of(id));
@@ -150,7 +142,8 @@ impl Model {
             hex_of(to),
             amount_of(*amount)
         ));
-        let sums = self.tokens.entry(*token).or_insert(Token { standard: standard.number(), first_block: block, ..Token::default() });
+        let sums =
+            self.tokens.entry(*token).or_insert(Token { standard: standard.number(), first_block: block, ..Token::default() });
         sums.transfers += 1;
         if from.is_zero() {
             sums.inconsistent |= sums.supply.checked_add(*amount).is_none();
@@ -197,7 +190,13 @@ impl Model {
                 "SELECT token, holder, token_id, amount FROM balances",
                 balances
                     .map(|((token, holder, id), amount)| {
-                        format!("token={} holder={} token_id={} amount={}", hex_of(token), hex_of(holder), id_of(id), amount_of(*amount))
+                        format!(
+                            "token={} holder={} token_id={} amount={}",
+                            hex_of(token),
+                            hex_of(holder),
+                            id_of(id),
+                            amount_of(*amount)
+                        )
                     })
                     .collect(),
             ),
@@ -237,7 +236,10 @@ impl Model {
             ),
             (
                 "SELECT address, place, roles FROM activity",
-                self.activity.iter().map(|((who, place), roles)| format!("address={} place={place} roles={roles}", hex_of(who))).collect(),
+                self.activity
+                    .iter()
+                    .map(|((who, place), roles)| format!("address={} place={place} roles={roles}", hex_of(who)))
+                    .collect(),
             ),
             (
                 "SELECT owner, token, spender, token_id, amount, place FROM approvals",

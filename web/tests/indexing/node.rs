@@ -47,8 +47,7 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let head = chain.blocks.len() as u64 - 1;
-        let script =
-            Script { chain: Arc::new(chain), head, development: false, asked: 0, moods: None, away: 0, alarm: None };
+        let script = Script { chain: Arc::new(chain), head, development: false, asked: 0, moods: None, away: 0, alarm: None };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
         let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
@@ -164,7 +163,9 @@ impl Script {
 
     fn result(&mut self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {
         let number = || params[0].as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-        let made = |script: &Self| number().filter(|number| *number <= script.head).map(|number| script.chain.blocks[number as usize].clone());
+        let made = |script: &Self| {
+            number().filter(|number| *number <= script.head).map(|number| script.chain.blocks[number as usize].clone())
+        };
         Ok(match method {
             "eth_chainId" => json!("0x2a"),
             "rpc_modules" if self.development => json!({"eth": "1.0", "debug": "1.0", "evm": "1.0"}),

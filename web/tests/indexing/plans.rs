@@ -14,9 +14,9 @@ const BUILDERS: [&str; 4] = ["database.rs", "database/rows.rs", "database/keys.r
 
 #[tokio::test]
 async fn no_query_reads_a_large_table_from_end_to_end() {
-    let postgres = postgres();
+    let postgres = postgres().await;
     let (lite, _directory) = sqlite().await;
-    let large = Database::open(&postgres.database("plans")).await.unwrap();
+    let large = Database::open(&postgres.database("plans").await).await.unwrap();
     let blocks = Chain::new(1, 150).blocks;
     let mut wrong = Vec::new();
     for (database, name) in [(&lite, "SQLite"), (&large, "PostgreSQL")] {
@@ -39,7 +39,8 @@ async fn every_list_is_bounded() {
     let mut unbounded = Vec::new();
     for query in queries().into_iter().filter(|query| query.starts_with("SELECT ")) {
         let one = ["SELECT CAST(", "SELECT COUNT(", "SELECT MAX(", "SELECT MIN("].iter().any(|start| query.starts_with(start));
-        let bounded = query.contains(" LIMIT ") || one && !query.contains(" GROUP BY ") || names_one_row(&database, &query).await;
+        let bounded =
+            query.contains(" LIMIT ") || one && !query.contains(" GROUP BY ") || names_one_row(&database, &query).await;
         if !bounded {
             unbounded.push(query);
         }
@@ -52,7 +53,10 @@ fn every_query_is_a_text_in_the_sources() {
     for (name, source) in sources() {
         let own = source.split("#[cfg(test)]").next().unwrap_or_default();
         let builds = own.contains("AssertSqlSafe") || own.contains("sqlx::query(") || own.contains("raw_sql");
-        assert!(!builds || BUILDERS.contains(&name.as_str()), "{name} puts a statement together: write it as one text, for `sql`");
+        assert!(
+            !builds || BUILDERS.contains(&name.as_str()),
+            "{name} puts a statement together: write it as one text, for `sql`"
+        );
     }
     let found = queries();
     assert!(found.len() > 25, "{} queries: are they written in another way now?", found.len());
@@ -74,7 +78,9 @@ fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a Stri
                     || step.contains("AUTOMATIC")
             }
             false => {
-                let of = |word: &str| plan[at + 1..].iter().take_while(|below| !below.contains("->")).any(|line| line.contains(word));
+                let of = |word: &str| {
+                    plan[at + 1..].iter().take_while(|below| !below.contains("->")).any(|line| line.contains(word))
+                };
                 let scan = step.contains("Seq Scan");
                 // Through an index, but from its one end to the other in search of what a filter lets through.
                 let filter = step.contains("Scan using") && of("Filter:") && !of("Index Cond:");
@@ -221,11 +227,18 @@ fn texts_are_read_as_the_compiler_reads_them() {
 
 #[test]
 fn plans_that_scan_are_seen() {
-    let seen = |database, plan: &[&str]| scan(database, &plan.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>()).count();
+    let seen =
+        |database, plan: &[&str]| scan(database, &plan.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>()).count();
     assert_eq!(seen("SQLite", &["SCAN a", "SEARCH b USING PRIMARY KEY (address=?)"]), 1);
     assert_eq!(seen("SQLite", &["SEARCH a USING INDEX i (x=?)", "USE TEMP B-TREE FOR ORDER BY"]), 1);
     assert_eq!(seen("SQLite", &["SEARCH a USING INDEX i (x=?)", "SCAN days"]), 0);
     assert_eq!(seen("PostgreSQL", &["Limit", "  ->  Seq Scan on logs  (cost=1)", "        Filter: (x = $1)"]), 1);
     assert_eq!(seen("PostgreSQL", &["Limit", "  ->  Index Scan using i on logs  (cost=1)", "        Filter: (x = $1)"]), 1);
-    assert_eq!(seen("PostgreSQL", &["Limit", "  ->  Index Scan using i on logs", "        Index Cond: (x = $1)", "        Filter: (y)"]), 0);
+    assert_eq!(
+        seen(
+            "PostgreSQL",
+            &["Limit", "  ->  Index Scan using i on logs", "        Index Cond: (x = $1)", "        Filter: (y)"]
+        ),
+        0
+    );
 }

@@ -1,5 +1,6 @@
 //! A PostgreSQL of our own: in a temporary directory, on a Unix socket, gone with the value.
 
+use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -7,10 +8,12 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
-const MISSING: &str = "there is no PostgreSQL on this machine: install it, for instance the package postgresql (its server need not run)";
+const MISSING: &str =
+    "there is no PostgreSQL on this machine: install it, for instance the package postgresql (its server need not run)";
 
 /// A running server with an empty database.
 pub struct Postgres {
@@ -22,7 +25,7 @@ pub struct Postgres {
 
 impl Postgres {
     /// Starts one below this directory.
-    pub fn start_in(place: &Path) -> Self {
+    pub async fn start_in(place: &Path) -> Self {
         let programs = programs();
         let directory = TempDir::new_in(place).expect("a temporary directory");
         let data = directory.path().join("data");
@@ -41,19 +44,23 @@ impl Postgres {
         server.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_wal_size=4GB", "-c", "shared_buffers=256MB"]);
         let (end, keeper) = keep(server);
         let postgres = Self { directory, end: Some(end), keeper: Some(keeper) };
-        let mut ready = Command::new(programs.join("pg_isready"));
-        ready.arg("-h").arg(postgres.directory.path()).stdout(Stdio::null());
-        // Each of these asks the server and takes its time over it.
-        let answers = (0..2_000).any(|_| ready.status().expect("pg_isready").success());
-        assert!(answers, "PostgreSQL does not answer");
+        let began = Instant::now();
+        while let Err(error) = AnyConnection::connect(&postgres.url("postgres")).await {
+            assert!(began.elapsed() < Duration::from_secs(60), "PostgreSQL does not answer: {error}");
+            tokio::task::yield_now().await;
+        }
         postgres
     }
 
     /// The URL of a new database of this name.
-    pub fn database(&self, name: &str) -> String {
-        let mut psql = Command::new(programs().join("psql"));
-        psql.arg("-h").arg(self.directory.path()).args(["-U", "postgres", "-q", "-c", &format!("CREATE DATABASE {name}")]);
-        assert!(psql.status().expect("psql").success(), "no database {name}");
+    pub async fn database(&self, name: &str) -> String {
+        let mut connection = AnyConnection::connect(&self.url("postgres")).await.expect("a connection");
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.expect("a database");
+        self.url(name)
+    }
+
+    fn url(&self, name: &str) -> String {
+        sqlx::any::install_default_drivers();
         format!("postgres://postgres@localhost/{name}?host={}", self.directory.path().display())
     }
 }
@@ -104,7 +111,8 @@ fn is_root() -> bool {
 /// Where its programs are: distributions keep those of a server out of the path.
 fn programs() -> PathBuf {
     let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
-    let versions = ["/usr/lib/postgresql", "/usr/local/lib/postgresql"].into_iter().filter_map(|place| fs::read_dir(place).ok());
+    let versions =
+        ["/usr/lib/postgresql", "/usr/local/lib/postgresql"].into_iter().filter_map(|place| fs::read_dir(place).ok());
     let mut versions: Vec<_> = versions.flatten().filter_map(|version| Some(version.ok()?.path().join("bin"))).collect();
     versions.sort();
     let places = in_path.into_iter().chain(versions.into_iter().rev());

@@ -123,9 +123,9 @@ async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
-    let postgres = postgres();
+    let postgres = postgres().await;
     for seed in 7..=9 {
-        ended_again_and_again(seed, &postgres.database(&format!("ended{seed}"))).await;
+        ended_again_and_again(seed, &postgres.database(&format!("ended{seed}")).await).await;
     }
 }
 

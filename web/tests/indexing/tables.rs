@@ -4,8 +4,7 @@ use super::{
     chain::Chain,
     dump::{all, assert_same, rows},
     model::Model,
-    postgres,
-    sqlite, write_all,
+    postgres, sqlite, write_all,
 };
 use corniche_web::database::Database;
 
@@ -13,15 +12,18 @@ const BLOCKS: u64 = 120;
 
 #[tokio::test]
 async fn both_databases_hold_the_same() {
-    let postgres = postgres();
+    let postgres = postgres().await;
     for seed in 1..=3 {
         let chain = Chain::new(seed, BLOCKS);
         let (lite, _directory) = sqlite().await;
-        let large = Database::open(&postgres.database(&format!("same{seed}"))).await.unwrap();
+        let large = Database::open(&postgres.database(&format!("same{seed}")).await).await.unwrap();
         write_all(&lite, &chain.blocks, &[1, 7, 50]).await;
         write_all(&large, &chain.blocks, &[1, 7, 50]).await;
         let (lite, large) = (all(&lite).await, all(&large).await);
-        assert!(lite["balances"].len() > 50 && lite["approvals"].len() > 5 && lite["contracts"].len() > 5, "seed {seed}: too little");
+        assert!(
+            lite["balances"].len() > 50 && lite["approvals"].len() > 5 && lite["contracts"].len() > 5,
+            "seed {seed}: too little"
+        );
         assert_same(&lite, &large, &format!("seed {seed}, SQLite and PostgreSQL"));
     }
 }
