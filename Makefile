@@ -23,7 +23,7 @@ help: ## This list
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, and Chromium"
+	@echo "needed: Rust by rustup, a C compiler, git; for 'make test' also clang with llvm, Node.js 20 or newer with npm, Chromium, and PostgreSQL"
 
 ##### a network on this machine
 
@@ -51,7 +51,7 @@ generations: tools ## Those of older SDKs, contracts/generations, which only the
 ##### everything that must pass
 
 .PHONY: test
-test: tools node-tools fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients explorer ## Run everything that must pass
+test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients explorer ## Run everything that must pass
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -79,7 +79,7 @@ check-deps: tools ## Who may import whom: manifests against the table of layers
 	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
 
 .PHONY: test-rust
-test-rust: tools contracts generations ## Unit, scenario and property tests
+test-rust: tools postgres contracts generations ## Unit, scenario and property tests
 	$(CARGO) test --locked --workspace
 
 .PHONY: test-contracts
@@ -129,7 +129,7 @@ bench: build contracts ## Execution of blocks; then transfers per second and lat
 bench-core: tools ## What ordering itself costs, every engine in one table; ARGS="steady autobahn 10"
 	$(CARGO) bench --locked -p corniche-core-bench -- $(ARGS)
 
-soak: build contracts generations node-tools ## The long runs: property cases, schedules, crashes and half an hour under load
+soak: build contracts generations node-tools postgres ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture
@@ -153,6 +153,9 @@ soak: build contracts generations node-tools ## The long runs: property cases, s
 	cd sdk/js && npm ci --no-audit --no-fund && ENGINE=mahi-mahi SEED=$${SEED:-$$(date +%s)} RUN_SECONDS=$${RUN_SECONDS:-600} \
 		node --test tests/random-calls.test.js
 	testnet/bench.sh steady
+	for database in sqlite postgres; do \
+		nice $(CARGO) run --locked --release -p corniche-web --example transfers -- $$database $${CORNICHE_TRANSFERS:-10000000} || exit 1; \
+	done
 
 thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
 	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
@@ -181,6 +184,11 @@ tools:
 wasm-c:
 	@command -v $${CC_wasm32_unknown_unknown:-clang} >/dev/null && command -v $${AR_wasm32_unknown_unknown:-llvm-ar} >/dev/null || \
 	  { echo "missing on this machine: clang and llvm-ar, for instance the packages clang and llvm (the C code of BLS signatures is compiled to WebAssembly)" >&2; exit 1; }
+
+.PHONY: postgres
+postgres:
+	@command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || \
+	  { echo "missing on this machine: PostgreSQL, for instance the package postgresql (tests of the explorer start a server of their own)" >&2; exit 1; }
 
 .PHONY: node-tools
 node-tools:

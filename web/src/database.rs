@@ -4,8 +4,10 @@
 //! Queries name their parameters `$1`, `$2`, which both understand, and touch only 64-bit integers, bytes and text, of which both have the
 //! same idea. Numbers of 256 bits are 32 bytes ([`U256Bytes`]).
 
+mod keys;
 mod rows;
 
+pub use keys::{Keys, select};
 pub use rows::{Rows, Value};
 
 use alloy_primitives::{Address, B256, U256};
@@ -132,14 +134,33 @@ impl Database {
         Ok(pool(self.dialect, 1).connect(&self.url).await?.acquire().await?)
     }
 
-    /// How the database means to answer a query, as it says it; for tests that look for scans.
+    /// How the database means to answer a query, as it says it; for tests that look for scans. PostgreSQL is asked for the way that it
+    /// would go if tables were large: through indexes wherever there is one that serves.
     pub async fn plan(&self, query: &str) -> Result<Vec<String>, DatabaseError> {
-        let (ask, column) = match self.dialect {
-            Dialect::Sqlite => ("EXPLAIN QUERY PLAN", 3),
-            Dialect::Postgres => ("EXPLAIN", 0),
-        };
-        let rows = sqlx::query(AssertSqlSafe(format!("{ask} {query}"))).fetch_all(&self.readers).await?;
-        rows.iter().map(|row| Ok(row.try_get(column)?)).collect()
+        let mut connection = self.readers.acquire().await?;
+        if self.dialect == Dialect::Sqlite {
+            let query = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {query}")));
+            let rows = query.fetch_all(&mut *connection).await?;
+            return rows.iter().map(|row| Ok(row.try_get(3)?)).collect();
+        }
+        let mut transaction = sqlx::Connection::begin(&mut *connection).await?;
+        let parameters = (1..).take_while(|at| query.contains(&format!("${at}"))).map(|_| "NULL").collect::<Vec<_>>().join(",");
+        let arguments = if parameters.is_empty() { String::new() } else { format!("({parameters})") };
+        for setting in [
+            "SET LOCAL plan_cache_mode = force_generic_plan",
+            "SET LOCAL enable_seqscan = off",
+            "SET LOCAL enable_bitmapscan = off",
+            "SET LOCAL enable_sort = off",
+            "SET LOCAL enable_hashjoin = off",
+            "SET LOCAL enable_mergejoin = off",
+        ] {
+            sqlx::raw_sql(setting).execute(&mut *transaction).await?;
+        }
+        sqlx::raw_sql(AssertSqlSafe(format!("PREPARE asked AS {query}"))).execute(&mut *transaction).await?;
+        let rows =
+            sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN EXECUTE asked{arguments}"))).fetch_all(&mut *transaction).await?;
+        sqlx::raw_sql("DEALLOCATE asked").execute(&mut *transaction).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 }
 

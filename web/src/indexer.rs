@@ -14,6 +14,7 @@
 //! has, and the indexer begins again from the first one. Any other chain that contradicts what is written is refused, and so is one with
 //! another first block.
 
+mod books;
 mod calls;
 mod certificates;
 pub mod contracts;
@@ -45,12 +46,14 @@ use std::{
 use tokio::sync::Notify;
 use write::{Asked, Tip};
 
-/// Blocks of one request, requests on the way at once, and blocks of one database transaction.
+/// Blocks of one request, and requests on the way at once.
 const BLOCKS_AT_ONCE: u64 = 16;
 const REQUESTS_AT_ONCE: usize = 4;
 
-/// A database transaction is closed at the first block that brings it to so many transactions.
-const TRANSACTIONS_AT_ONCE: u64 = 4_000;
+/// A database transaction is closed at so many blocks, and at the first block that brings it to so many transactions.
+pub const BLOCKS_IN_GROUP: usize = 512;
+/// See [`BLOCKS_IN_GROUP`].
+pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
 
 /// Between two looks at the node when nothing says that there is something new.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -103,6 +106,8 @@ pub struct Indexer {
     standing: Arc<Standing>,
     live: Live,
     tip: Option<Tip>,
+    /// Whether the node is known to be of the database's chain.
+    introduced: bool,
     /// Whether the chain may go back; asked once.
     development: bool,
     /// Validators; asked once.
@@ -129,7 +134,22 @@ impl Indexer {
         let tip = write::tip(&mut connection).await?;
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
         let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
-        Ok(Self { node, connection, standing, live, tip, development, committee, told, at_head, dag, calls, uploads })
+        let introduced = false;
+        Ok(Self {
+            node,
+            connection,
+            standing,
+            live,
+            tip,
+            introduced,
+            development,
+            committee,
+            told,
+            at_head,
+            dag,
+            calls,
+            uploads,
+        })
     }
 
     /// The same, which writes what people upload as well.
@@ -141,38 +161,42 @@ impl Indexer {
     pub async fn run(mut self) {
         let news = Arc::new(Notify::new());
         let heads = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&news)));
-        let mut introduced = false;
-        loop {
-            if let Some(uploads) = self.uploads.as_mut().filter(|_| introduced) {
-                uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
-            }
-            let turn = match introduced {
-                false => self.introduce().await.map(|()| introduced = true).map(|()| true),
-                true => self.turn().await,
-            };
-            let pause = match turn {
-                Ok(busy) => {
-                    self.standing.works();
-                    if busy { Duration::ZERO } else { PAUSE }
-                }
-                Err(IndexError::Halt(halt)) => {
-                    tracing::error!(%halt, "the explorer stops here");
-                    self.standing.halt(halt);
-                    break;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the explorer waits");
-                    self.standing.waits(error.to_string());
-                    // A node that was away may be another one now.
-                    introduced = false;
-                    PAUSE_AFTER_FAILURE
-                }
-            };
+        while let Some(pause) = self.step().await {
             if !pause.is_zero() {
                 let _ = tokio::time::timeout(pause, news.notified()).await;
             }
         }
         heads.abort();
+    }
+
+    /// One round, and how long to wait before the next one; `None`: there is none. May be dropped at any point: what is not written
+    /// then is asked for again.
+    pub async fn step(&mut self) -> Option<Duration> {
+        if let Some(uploads) = self.uploads.as_mut().filter(|_| self.introduced) {
+            uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
+        }
+        let turn = match self.introduced {
+            false => self.introduce().await.map(|()| true),
+            true => self.turn().await,
+        };
+        match turn {
+            Ok(busy) => {
+                self.standing.works();
+                Some(if busy { Duration::ZERO } else { PAUSE })
+            }
+            Err(IndexError::Halt(halt)) => {
+                tracing::error!(%halt, "the explorer stops here");
+                self.standing.halt(halt);
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the explorer waits");
+                self.standing.waits(error.to_string());
+                // A node that was away may be another one now.
+                self.introduced = false;
+                Some(PAUSE_AFTER_FAILURE)
+            }
+        }
     }
 
     /// Is this the chain that the database is of?
@@ -194,6 +218,7 @@ impl Indexer {
         }
         self.dag.introduced(&committee.engine);
         self.standing.introduced(chain_id, genesis, self.development, committee);
+        self.introduced = true;
         Ok(())
     }
 
@@ -220,8 +245,9 @@ impl Indexer {
             self.live.send(Tick::Certified { number: certified });
         }
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
-        let traced = if self.at_head { self.calls.follow(&self.node, &mut self.connection, tip).await? } else { false };
-        Ok(grew || traced)
+        let traceable = tip.min(heads.executed.number);
+        let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, traceable).await?;
+        Ok(grew || traced || certified.is_some())
     }
 
     /// Whether the blocks that are written are the node's.
@@ -241,9 +267,11 @@ impl Indexer {
     }
 
     async fn begin_again(&mut self) -> Result<(), IndexError> {
+        // Blocks that are gone may be those of a node that was wiped meanwhile.
+        self.introduce().await?;
         tracing::info!("the chain went back: the explorer begins again");
         write::clear(&mut self.connection).await?;
-        self.dag.forget(&mut self.connection).await?;
+        self.dag.forget();
         self.calls.forget();
         self.tip = None;
         self.live.send(Tick::Reverted);
@@ -260,56 +288,64 @@ impl Indexer {
             async move { fetch_some(&node, start, count).await }
         });
         let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
+        let mut group = Vec::new();
         // A while at most: the other lanes have something to do as well.
         for _ in 0..64 {
-            let Some(blocks) = pieces.try_next().await? else { break };
-            if !self.take(blocks).await? {
-                break;
+            let follow = match pieces.try_next().await {
+                Ok(Some(blocks)) => self.take(&mut group, blocks).await,
+                Ok(None) => break,
+                Err(error) => Err(error.into()),
+            };
+            match follow {
+                Ok(Follow::Tip) => {}
+                Ok(Follow::Later) => break,
+                Ok(Follow::Another) if self.development => return self.begin_again().await,
+                // What came before is right, whatever comes now.
+                other => {
+                    self.write(group).await?;
+                    let number = self.tip.map_or(0, |tip| tip.number);
+                    return other.and(Err(IndexError::Halt(Halt::Contradiction { number })));
+                }
             }
         }
-        Ok(())
+        self.write(group).await
     }
 
-    /// Writes blocks that follow the tip. False: they do not follow it, because the chain went back meanwhile.
-    async fn take(&mut self, blocks: Vec<WholeBlock>) -> Result<bool, IndexError> {
+    /// Adds blocks that follow the tip to those that wait, and writes these when they are enough.
+    async fn take(&mut self, group: &mut Vec<Digest>, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
         let seen_ms = self.at_head.then(now_ms);
-        let mut group = Vec::new();
-        let mut transactions = 0;
         for whole in &blocks {
             let one = digest(whole, seen_ms)?;
-            if self.tip.is_some_and(|tip| tip.hash != one.parent || tip.number + 1 != one.number) {
-                self.write(std::mem::take(&mut group)).await?;
-                return match self.development {
-                    // The next turn sees it, unless it came to a longer chain already.
-                    true => self.begin_again().await.map(|()| false),
-                    false => Err(IndexError::Halt(Halt::Contradiction { number: one.number.saturating_sub(1) })),
-                };
+            let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);
+            match tip {
+                // The node had fewer blocks when it was asked for those before: it is catching up, or went back. The next turn sees it.
+                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Follow::Later),
+                Some(tip) if tip.hash != one.parent => return Ok(Follow::Another),
+                _ => group.push(one),
             }
-            self.tip = Some(Tip { number: one.number, hash: one.hash });
-            transactions += one.transactions;
-            group.push(one);
-            if transactions >= TRANSACTIONS_AT_ONCE {
-                self.write(std::mem::take(&mut group)).await?;
-                transactions = 0;
+            let transactions: u64 = group.iter().map(|digest| digest.transactions).sum();
+            if group.len() >= BLOCKS_IN_GROUP || transactions >= TRANSACTIONS_IN_GROUP {
+                self.write(std::mem::take(group)).await?;
             }
         }
-        self.write(group).await?;
-        Ok(true)
+        Ok(Follow::Tip)
     }
 
     async fn write(&mut self, digests: Vec<Digest>) -> Result<(), IndexError> {
         let Some(last) = digests.last() else { return Ok(()) };
         let (number, time_ms) = (last.number, last.time_ms);
+        let tip = Tip { number, hash: last.hash };
         let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
         let written = async {
             let asked = self.ask_about(&digests).await?;
             Ok(write::write(&mut self.connection, digests, &asked).await?)
         };
         if let Err(error) = written.await {
-            // Nothing of the group is there.
+            // Nothing of the group is there, unless somebody else wrote it.
             self.tip = write::tip(&mut self.connection).await?;
             return Err(error);
         }
+        self.tip = Some(tip);
         self.standing.indexed(number, time_ms);
         self.tell(number);
         if self.at_head {
@@ -343,6 +379,16 @@ impl Indexer {
         }
         Ok(asked)
     }
+}
+
+/// How blocks that came go with those that are there.
+enum Follow {
+    /// They are the next ones.
+    Tip,
+    /// Some are missing between.
+    Later,
+    /// The first names another block as the one before it.
+    Another,
 }
 
 /// Blocks of a range; fewer at a time where they are too large for one answer.

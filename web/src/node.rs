@@ -1,7 +1,7 @@
 //! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use corniche_api::{Certificate, Dag, DagRange, Heads, Ordering, Statistics, TransactionReport, Validators};
+use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Statistics, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -35,8 +35,23 @@ pub enum NodeError {
 impl NodeError {
     /// The node took the request and said no: asking again will not help, and the connection is fine.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Client(ClientError::Refused { .. } | ClientError::Reverted { .. }))
+        matches!(self, Self::Client(error) if is_refusal(error))
     }
+}
+
+/// A no for good. A node that is busy or broken may answer later.
+fn is_refusal(error: &ClientError) -> bool {
+    const FOR_NOW: [ErrorCode; 2] = [ErrorCode::Internal, ErrorCode::LimitExceeded];
+    match error {
+        ClientError::Refused { refusal, .. } => FOR_NOW.iter().all(|code| i64::from(code.number()) != refusal.code),
+        ClientError::Reverted { .. } => true,
+        _ => false,
+    }
+}
+
+/// The answer is larger than the node sends at once.
+fn has_no_room(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { refusal, .. } if refusal.code == i64::from(ErrorCode::ResponseTooLarge.number()))
 }
 
 /// A block with its transactions, as `eth_getBlockByNumber` answers.
@@ -352,15 +367,26 @@ impl Node {
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
     }
 
-    /// What contracts return, now. `None` for a call that failed.
+    /// What contracts return, now. `None` for a call that fails whenever it is made.
     pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
         let request = |(to, input): &(Address, Bytes)| Request {
             method: "eth_call",
             params: json!([{"to": to, "input": input}, "latest"]),
         };
         let requests: Vec<_> = calls.iter().map(request).collect();
-        let answers = self.ask_all(requests).await?;
-        Ok(answers.into_iter().map(Result::ok).collect())
+        let answers: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
+        let mut found = Vec::with_capacity(calls.len());
+        for (request, mut answer) in requests.into_iter().zip(answers) {
+            if answer.as_ref().is_err_and(has_no_room) {
+                // A neighbour's answer filled the batch's: alone it may fit.
+                answer = self.ask_all(vec![request]).await?.pop().unwrap_or(answer);
+            }
+            found.push(match answer {
+                Err(error) if is_refusal(&error) => None,
+                answer => Some(answer?),
+            });
+        }
+        Ok(found)
     }
 
     /// What contracts answer, now, each with what it said when it was undone.

@@ -2,8 +2,12 @@
 
 use super::{DatabaseError, Place, amount, int};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use sqlx::{AnyConnection, AssertSqlSafe};
-use std::collections::BTreeMap;
+use sqlx::{
+    Any, AnyConnection, AssertSqlSafe,
+    any::{AnyArguments, AnyRow},
+    query::Query,
+};
+use std::fmt::Write;
 
 /// Most rows of one statement, and most parameters, of which PostgreSQL takes 65,535 and SQLite 32,766.
 const MOST_ROWS: usize = 256;
@@ -20,7 +24,7 @@ pub enum Value {
     Text(Option<String>),
 }
 
-/// Rows for one table, written by as few statements as they need. The texts of these are few, so that databases keep them prepared.
+/// Rows for one table, written by as few statements as they need.
 #[derive(Debug)]
 pub struct Rows {
     table: &'static str,
@@ -70,37 +74,83 @@ impl Rows {
 
     /// Writes them. The caller has begun a transaction.
     pub async fn write(self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
-        let most = MOST_ROWS.min(MOST_PARAMETERS / self.columns.len());
-        let mut texts = BTreeMap::new();
-        let (mut left, mut values) = (self.len(), self.values.into_iter());
-        while left > 0 {
-            // Powers of two: nine texts at most for a table.
-            let rows = if left >= most { most } else { 1 << left.ilog2() };
-            let text: &String = texts.entry(rows).or_insert_with(|| text(self.table, self.columns, self.conflict, rows));
-            let mut query = sqlx::query(AssertSqlSafe(text.clone()));
-            for value in values.by_ref().take(rows * self.columns.len()) {
-                query = match value {
-                    Value::Int(number) => query.bind(number),
-                    Value::Bytes(bytes) => query.bind(bytes),
-                    Value::Text(text) => query.bind(text),
-                };
+        self.run(connection, None).await.map(|_| ())
+    }
+
+    /// Writes them, and answers this column of each as it is now.
+    pub async fn write_and_read(
+        self,
+        connection: &mut AnyConnection,
+        column: &'static str,
+    ) -> Result<Vec<AnyRow>, DatabaseError> {
+        self.run(connection, Some(column)).await
+    }
+
+    async fn run(self, connection: &mut AnyConnection, returning: Option<&'static str>) -> Result<Vec<AnyRow>, DatabaseError> {
+        let mut returned = Vec::new();
+        let (rows, width) = (self.len(), self.columns.len());
+        let mut values = self.values.into_iter();
+        for rows in chunks(rows, width) {
+            let mut text = insert(self.table, self.columns, self.conflict, rows);
+            if let Some(column) = returning {
+                text = format!("{text} RETURNING {column}");
             }
-            query.execute(&mut *connection).await?;
-            left -= rows;
+            let query = bind(sqlx::query(AssertSqlSafe(text)), values.by_ref().take(rows * width));
+            match returning {
+                Some(_) => returned.extend(query.fetch_all(&mut *connection).await?),
+                None => _ = query.execute(&mut *connection).await?,
+            }
         }
-        Ok(())
+        Ok(returned)
     }
 }
 
-fn text(table: &str, columns: &[&str], conflict: Option<&str>, rows: usize) -> String {
-    let row = |row: usize| {
-        let first = row * columns.len() + 1;
-        let parameters: Vec<_> = (first..first + columns.len()).map(|parameter| format!("${parameter}")).collect();
-        format!("({})", parameters.join(","))
-    };
-    let rows: Vec<_> = (0..rows).map(row).collect();
+/// How many rows of so many columns go into each statement. Few different numbers, so that databases keep what they prepared: theirs is
+/// room for a hundred texts.
+pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize> {
+    let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
+    let mut left = rows;
+    std::iter::from_fn(move || {
+        let rows = [most, most / 16].into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
+        left.checked_sub(rows).map(|after| {
+            left = after;
+            rows
+        })
+    })
+}
+
+/// Values in their order.
+pub(super) fn bind(
+    mut query: Query<'static, Any, AnyArguments>,
+    values: impl Iterator<Item = Value>,
+) -> Query<'static, Any, AnyArguments> {
+    for value in values {
+        query = match value {
+            Value::Int(number) => query.bind(number),
+            Value::Bytes(bytes) => query.bind(bytes),
+            Value::Text(text) => query.bind(text),
+        };
+    }
+    query
+}
+
+/// `($1,$2),($3,$4)`
+pub(super) fn tuples(rows: usize, columns: usize) -> String {
+    let mut text = String::with_capacity(rows * columns * 6);
+    for parameter in 0..rows * columns {
+        text.push_str(match (parameter, parameter % columns) {
+            (0, _) => "(",
+            (_, 0) => "),(",
+            _ => ",",
+        });
+        let _ = write!(text, "${}", parameter + 1);
+    }
+    text + ")"
+}
+
+fn insert(table: &str, columns: &[&str], conflict: Option<&str>, rows: usize) -> String {
     let conflict = conflict.map(|conflict| format!(" ON CONFLICT {conflict}")).unwrap_or_default();
-    format!("INSERT INTO {table} ({}) VALUES {}{conflict}", columns.join(","), rows.join(","))
+    format!("INSERT INTO {table} ({}) VALUES {}{conflict}", columns.join(","), tuples(rows, columns.len()))
 }
 
 impl From<u64> for Value {
@@ -200,7 +250,16 @@ mod tests {
 
     #[test]
     fn a_statement_numbers_its_parameters_through() {
-        let found = text("days", &["day", "blocks"], Some("DO NOTHING"), 2);
+        let found = insert("days", &["day", "blocks"], Some("DO NOTHING"), 2);
         assert_eq!(found, "INSERT INTO days (day,blocks) VALUES ($1,$2),($3,$4) ON CONFLICT DO NOTHING");
+    }
+
+    #[test]
+    fn every_row_is_in_one_statement() {
+        for (rows, columns) in [(0, 3), (1, 3), (15, 3), (16, 3), (300, 18), (255, 1), (1_000, 100)] {
+            let chunks: Vec<_> = chunks(rows, columns).collect();
+            assert_eq!(chunks.iter().sum::<usize>(), rows, "{chunks:?}");
+            assert!(chunks.iter().all(|rows| rows * columns <= MOST_PARAMETERS && *rows > 0), "{chunks:?}");
+        }
     }
 }

@@ -199,6 +199,7 @@ CREATE TABLE approvals (
     place INTEGER NOT NULL,
     PRIMARY KEY (owner, token, spender, token_id)
 ) WITHOUT ROWID;
+CREATE INDEX approvals_by_id ON approvals (owner, token, token_id);
 
 -- abi_source: module, uploaded or empty. facts: JSON of what the code is (bytes, imports, exports, memory).
 CREATE TABLE contracts (

@@ -56,7 +56,10 @@ impl Lane {
         let number = next.place("place")?.block();
         match node.trace_block(number).await {
             Ok(traced) => write_calls(connection, number, &traced).await?,
-            Err(error) if error.is_refusal() => tracing::debug!(number, %error, "no calls of this block"),
+            // A node that began anew meanwhile has the block later.
+            Err(error) if error.is_refusal() && node.block_hash(number).await?.is_some() => {
+                tracing::debug!(number, %error, "no calls of this block");
+            }
             Err(error) => return Err(error.into()),
         }
         write::remember(connection, KEY, number.to_string()).await?;

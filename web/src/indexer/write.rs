@@ -2,13 +2,13 @@
 //! whole or not at all, whenever the process ends.
 
 use super::{
+    books::{self, Books},
     contracts::{self, Code},
     digest::{DAY_MS, Digest},
     events::{Moved, Standard},
-    ledger::{Ledger, Sums, touched},
     tokens::{self, Name},
 };
-use crate::database::{DatabaseError, Place, Read, Rows, Value, amount, int, sql};
+use crate::database::{DatabaseError, Keys, Place, Read, Rows, Value, amount, int, sql};
 use alloy_primitives::{Address, B256, U256};
 use sqlx::{AnyConnection, Connection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,23 +83,31 @@ pub async fn unknown(connection: &mut AnyConnection, digests: &[Digest]) -> Resu
         contracts.extend(&digest.loggers);
         contracts.extend(digest.created.iter().map(|(address, ..)| *address));
     }
-    let mut unknown = Unknown::default();
-    for token in tokens {
-        let row = sql("SELECT 1 FROM tokens WHERE address = $1").bind(token.to_vec()).fetch_optional(&mut *connection).await?;
-        unknown.tokens.extend(row.is_none().then_some(token));
+    Ok(Unknown {
+        tokens: without_row(connection, "tokens", tokens).await?,
+        contracts: without_row(connection, "contracts", contracts).await?,
+    })
+}
+
+async fn without_row(
+    connection: &mut AnyConnection,
+    table: &'static str,
+    mut addresses: BTreeSet<Address>,
+) -> Result<Vec<Address>, DatabaseError> {
+    let mut keys = Keys::new(table, &["address"]);
+    addresses.iter().for_each(|address| keys.push([(*address).into()]));
+    for row in keys.read(connection, &["address"]).await? {
+        addresses.remove(&row.address("address")?);
     }
-    for contract in contracts {
-        let row = sql("SELECT 1 FROM contracts WHERE address = $1").bind(contract.to_vec());
-        unknown.contracts.extend(row.fetch_optional(&mut *connection).await?.is_none().then_some(contract));
-    }
-    Ok(unknown)
+    Ok(addresses.into_iter().collect())
 }
 
 /// Writes a group of blocks that follow the tip.
 pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: &Asked) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
-    let ledger = books(&mut transaction, &digests).await?;
-    write_tokens(&mut transaction, &digests, &ledger, asked).await?;
+    let books = books::book(&mut transaction, &digests).await?;
+    books.write_balances(&mut transaction).await?;
+    write_tokens(&mut transaction, &digests, books, asked).await?;
     write_contracts(&mut transaction, &digests, asked).await?;
     let new_accounts = write_accounts(&mut transaction, &digests).await?;
     write_days(&mut transaction, &digests, &new_accounts).await?;
@@ -118,72 +126,22 @@ pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: 
     Ok(())
 }
 
-/// Balances and sums before these blocks, and these blocks booked on them.
-async fn books(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
-    let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
-    let mut ledger = Ledger::default();
-    let keys = touched(moved());
-    let tokens: BTreeSet<Address> = keys.iter().map(|(token, ..)| *token).collect();
-    for (token, holder, id) in keys {
-        let text = "SELECT amount FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";
-        let row =
-            sql(text).bind(token.to_vec()).bind(holder.to_vec()).bind(id_bytes(id)).fetch_optional(&mut *connection).await?;
-        if let Some(row) = row {
-            ledger.load((token, holder, id), row.amount("amount")?);
-        }
-    }
-    for token in tokens {
-        let text = "SELECT standard, supply, holders, transfers, consistent FROM tokens WHERE address = $1";
-        if let Some(row) = sql(text).bind(token.to_vec()).fetch_optional(&mut *connection).await? {
-            let standard = match row.number("standard")? {
-                721 => Standard::Erc721,
-                1155 => Standard::Erc1155,
-                _ => Standard::Erc20,
-            };
-            let sums = Sums {
-                standard,
-                supply: row.amount("supply")?,
-                holders: row.number("holders")?,
-                transfers: row.number("transfers")?,
-                consistent: row.number("consistent")? == 1,
-            };
-            ledger.load_sums(token, sums);
-        }
-    }
-    moved().for_each(|moved| ledger.apply(moved));
-    Ok(ledger)
-}
-
-fn id_bytes(id: Option<U256>) -> Vec<u8> {
+/// An id as the database holds it: empty for none.
+pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
     id.map(amount).unwrap_or_default()
 }
 
 async fn write_tokens(
     connection: &mut AnyConnection,
     digests: &[Digest],
-    ledger: &Ledger,
+    books: Books,
     asked: &Asked,
 ) -> Result<(), DatabaseError> {
-    let columns = &["token", "holder", "token_id", "amount"];
-    let conflict = "(token, holder, token_id) DO UPDATE SET amount = excluded.amount";
-    let mut balances = Rows::or("balances", columns, conflict);
-    for ((token, holder, id), amount) in ledger.changes() {
-        if amount.is_zero() {
-            let text = "DELETE FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";
-            sql(text).bind(token.to_vec()).bind(holder.to_vec()).bind(id_bytes(id)).execute(&mut *connection).await?;
-        } else {
-            balances.push([token.into(), holder.into(), id_bytes(id).into(), amount.into()]);
-        }
-    }
-    balances.write(connection).await?;
-
     let mut first_seen = BTreeMap::new();
-    let mut by_day: BTreeMap<(Address, u64), u64> = BTreeMap::new();
     for digest in digests {
         for (_, moved) in &digest.moved {
             let Moved::Transfer { token, .. } = moved else { continue };
             first_seen.entry(*token).or_insert(digest.number);
-            *by_day.entry((*token, digest.time_ms / DAY_MS)).or_default() += 1;
         }
     }
     let columns = &[
@@ -203,7 +161,7 @@ async fn write_tokens(
     let conflict = "(address) DO UPDATE SET supply = excluded.supply, holders = excluded.holders, transfers = excluded.transfers, \
                     consistent = excluded.consistent";
     let mut rows = Rows::or("tokens", columns, conflict);
-    for (token, sums) in ledger.sums() {
+    for (token, sums) in books.ledger.sums() {
         // A row that is there keeps its name.
         let name = asked.tokens.get(token).cloned().unwrap_or_default();
         rows.push([
@@ -225,8 +183,7 @@ async fn write_tokens(
 
     let conflict = "(token, day) DO UPDATE SET transfers = token_days.transfers + excluded.transfers, supply = excluded.supply";
     let mut days = Rows::or("token_days", &["token", "day", "transfers", "supply"], conflict);
-    for ((token, day), transfers) in by_day {
-        let supply = ledger.sums().get(&token).map_or(U256::ZERO, |sums| sums.supply);
+    for ((token, day), (transfers, supply)) in books.days {
         days.push([token.into(), day.into(), transfers.into(), supply.into()]);
     }
     days.write(connection).await
@@ -285,16 +242,18 @@ async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> R
             sums.entry(*address).or_insert((at, 0)).1 += transactions;
         }
     }
-    let mut new = vec![0; digests.len()];
     let conflict = "(address) DO UPDATE SET transactions = accounts.transactions + excluded.transactions";
     let mut rows = Rows::or("accounts", &["address", "first_block", "transactions"], conflict);
     for (address, (at, transactions)) in sums {
-        let row =
-            sql("SELECT 1 FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(&mut *connection).await?;
-        new[at] += u64::from(row.is_none());
         rows.push([address.into(), digests[at].number.into(), transactions.into()]);
     }
-    rows.write(connection).await?;
+    let mut new = vec![0; digests.len()];
+    let Some(first) = digests.first().map(|digest| digest.number) else { return Ok(new) };
+    for row in rows.write_and_read(connection, "first_block").await? {
+        // One that was there keeps the block in which it was first seen, which is before these.
+        let seen = row.number("first_block")?.checked_sub(first).and_then(|at| new.get_mut(at as usize));
+        seen.into_iter().for_each(|new| *new += 1);
+    }
     Ok(new)
 }
 
@@ -374,12 +333,17 @@ async fn write_approvals(connection: &mut AnyConnection, digests: &[Digest]) -> 
     for ((owner, token, spender), (amount, place)) in of_all {
         rows.push([owner.into(), token.into(), spender.into(), id_bytes(None).into(), amount.into(), place.into()]);
     }
+    let mut ended = Keys::new("approvals", &["owner", "token", "token_id"]);
     for ((owner, token, id), granted) in of_one {
-        let text = "DELETE FROM approvals WHERE owner = $1 AND token = $2 AND token_id = $3";
-        sql(text).bind(owner.to_vec()).bind(token.to_vec()).bind(amount(id)).execute(&mut *connection).await?;
+        ended.push([owner.into(), token.into(), id_bytes(Some(id)).into()]);
         if let Some((spender, place)) = granted {
             rows.push([owner.into(), token.into(), spender.into(), amount(id).into(), U256::ONE.into(), place.into()]);
         }
+    }
+    for row in ended.read(connection, &["owner", "token", "spender", "token_id"]).await? {
+        let text = "DELETE FROM approvals WHERE owner = $1 AND token = $2 AND spender = $3 AND token_id = $4";
+        let key = [row.bytes("owner")?, row.bytes("token")?, row.bytes("spender")?, row.bytes("token_id")?];
+        key.into_iter().fold(sql(text), |query, value| query.bind(value)).execute(&mut *connection).await?;
     }
     rows.write(connection).await
 }
@@ -396,7 +360,7 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
 }
 
 /// All tables that blocks fill.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 22] = [
     "blocks",
     "batches",
     "skipped",
@@ -417,4 +381,6 @@ const TABLES: [&str; 20] = [
     "validator_days",
     "days",
     "token_days",
+    "dag_rounds",
+    "dag_cars",
 ];

@@ -1,0 +1,113 @@
+//! Writes many token transfers through the indexer's own write path, and measures every page over them:
+//! `cargo run --release -p corniche-web --example transfers -- sqlite 10000000 [SEED] [DIRECTORY]`, or `postgres`, which it starts itself.
+//!
+//! Accounts and tokens are chosen by Zipf's law: a few have most of it. Ends with 1 when a page's p99 is over the bar.
+
+#[path = "../../tests/indexing/blocks.rs"]
+mod blocks;
+mod pages;
+#[path = "../../tests/indexing/postgres.rs"]
+mod postgres;
+#[path = "../../tests/indexing/random.rs"]
+#[allow(dead_code, reason = "tests use the rest of it")]
+mod random;
+mod traffic;
+
+use corniche_web::{
+    database::Database,
+    indexer::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP, contracts::Code, digest::digest, tokens::Name, write},
+};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use traffic::Traffic;
+
+/// Where it is told how it goes, in transfers.
+const STEP: u64 = 100_000;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let argument = |at| std::env::args().nth(at);
+    let kind = argument(1).expect("sqlite or postgres");
+    let transfers: u64 = argument(2).expect("a number of transfers").parse().expect("a number of transfers");
+    let seed: u64 = argument(3).map_or(1, |seed| seed.parse().expect("a seed"));
+    let place = argument(4).map_or_else(std::env::temp_dir, PathBuf::from);
+    let directory = TempDir::new_in(&place).expect("a directory");
+    let postgres = match kind.as_str() {
+        "postgres" => Some(postgres::Postgres::start_in(&place).await),
+        _ => None,
+    };
+    let url = match &postgres {
+        Some(postgres) => postgres.database("transfers").await,
+        None => format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display()),
+    };
+    let database = Database::open(&url).await.expect("a database");
+    let traffic = Traffic::new(seed, transfers);
+    let name = format!("{kind}/transfers={transfers}/{}/seed={seed}", traffic.name());
+    let traffic = write_all(&database, traffic, &name).await;
+    println!(
+        "{name}/size: {:.0} bytes a transfer, {:.1} GB",
+        bytes(&database).await / transfers as f64,
+        bytes(&database).await / 1e9
+    );
+    // What a server does by itself after a while.
+    if postgres.is_some() {
+        let mut connection = database.writer().await.expect("a connection");
+        sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.expect("statistics");
+    }
+    match pages::measure(database, &traffic, &name).await {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Writes it as the indexer does when it has much to catch up with.
+async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Traffic {
+    let mut connection = database.writer().await.expect("a connection");
+    let (mut busy, mut step, mut written, mut said) = (Duration::ZERO, Duration::ZERO, 0, 0);
+    loop {
+        let mut group = Vec::new();
+        let mut count = 0;
+        while group.len() < BLOCKS_IN_GROUP && count < TRANSACTIONS_IN_GROUP {
+            let Some(block) = traffic.next_block() else { break };
+            count += block.receipts.len() as u64;
+            group.push(block);
+        }
+        if group.is_empty() {
+            break;
+        }
+        let began = Instant::now();
+        let digests: Vec<_> = group.iter().map(|block| digest(block, None).expect("a digest")).collect();
+        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
+        let token = |at: usize| Name { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
+        let asked = write::Asked {
+            tokens: unknown.tokens.into_iter().enumerate().map(|(at, address)| (address, token(at))).collect(),
+            contracts: unknown.contracts.into_iter().map(|address| (address, Code::read(b"\0asm\x01\0\0\0"))).collect(),
+        };
+        write::write(&mut connection, digests, &asked).await.expect("written");
+        busy += began.elapsed();
+        step += began.elapsed();
+        written += count;
+        if written / STEP > said / STEP {
+            let rate = (written - said) as f64 / step.as_secs_f64();
+            println!("{name}/written={written}: {rate:.0} transfers a second, {:.2} GB", bytes(database).await / 1e9);
+            (said, step) = (written, Duration::ZERO);
+        }
+    }
+    println!("{name}/rate: {:.0} transfers a second in all, {:.0} s", written as f64 / busy.as_secs_f64(), busy.as_secs_f64());
+    traffic
+}
+
+/// How large the database is.
+async fn bytes(database: &Database) -> f64 {
+    let lite = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+    let large = "SELECT pg_database_size(current_database())";
+    let size = match sqlx::query_scalar::<_, i64>(lite).fetch_one(database.readers()).await {
+        Ok(size) => size,
+        Err(_) => sqlx::query_scalar::<_, i64>(large).fetch_one(database.readers()).await.expect("a size"),
+    };
+    size as f64
+}

@@ -1,0 +1,171 @@
+//! How long every page takes, asked over loopback through the real router.
+
+use super::{random::Random, traffic::Traffic};
+use corniche_web::{
+    database::{Database, Place},
+    limits::{Limits, Rate},
+    live::Live,
+    node::Node,
+    server,
+    site::Site,
+    state::Standing,
+};
+use std::{net::SocketAddr, sync::Arc, time::Duration, time::Instant};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// Requests for each kind of page, and what is not measured before them.
+const REQUESTS: usize = 300;
+const WARM: usize = 5;
+
+const BAR: Duration = Duration::from_millis(50);
+
+/// Pages and questions of the API. `{hot}` is one of the ten busiest accounts, `{account}` any; `{gold}` one of the ten busiest tokens;
+/// `{place}` a place anywhere in the chain. What this explorer has no page for is passed over.
+const PAGES: &[&str] = &[
+    "/",
+    "/blocks",
+    "/blocks?before={place}",
+    "/block/{block}",
+    "/txs",
+    "/txs?before={place}",
+    "/tx/{hash}",
+    "/address/{hot}",
+    "/address/{hot}?before={place}",
+    "/address/{account}",
+    "/address/{hot}/transactions",
+    "/address/{hot}/transfers",
+    "/address/{account}/transfers",
+    "/address/{hot}/calls",
+    "/address/{hot}/tokens",
+    "/address/{hot}/holdings",
+    "/address/{hot}/approvals",
+    "/address/{gold}",
+    "/address/{gold}/events",
+    "/address/{gold}/code",
+    "/tokens",
+    "/token/{gold}",
+    "/token/{token}",
+    "/token/{gold}/holders",
+    "/token/{gold}/transfers",
+    "/token/{gold}/days",
+    "/validators",
+    "/validator/1",
+    "/statistics",
+    "/network",
+    "/dag",
+    "/search?q={hash}",
+    "/search?q={account}",
+    "/search?q={block}",
+    "/search?q=tkn1",
+    "/search?q=transfer",
+    "/search?q=nothing",
+    "/api/v1/status",
+    "/api/v1/search?q=tkn1",
+    "/api/v1/blocks",
+    "/api/v1/blocks/{block}",
+    "/api/v1/blocks/{block}/transactions",
+    "/api/v1/transactions",
+    "/api/v1/transactions/{hash}",
+    "/api/v1/transactions/{hash}/logs",
+    "/api/v1/transactions/{hash}/transfers",
+    "/api/v1/transactions/{hash}/calls",
+    "/api/v1/accounts/{hot}",
+    "/api/v1/accounts/{hot}/transactions",
+    "/api/v1/accounts/{hot}/transfers",
+    "/api/v1/accounts/{hot}/calls",
+    "/api/v1/accounts/{hot}/balances",
+    "/api/v1/accounts/{hot}/approvals",
+    "/api/v1/tokens",
+    "/api/v1/tokens/{gold}",
+    "/api/v1/tokens/{gold}/holders",
+    "/api/v1/tokens/{gold}/transfers",
+    "/api/v1/contracts",
+    "/api/v1/contracts/{gold}",
+    "/api/v1/validators",
+    "/api/v1/certificates",
+    "/api/v1/statistics/days",
+    "/api?module=account&action=txlist&address={hot}",
+    "/api?module=account&action=tokentx&address={hot}",
+];
+
+/// Measures all, and answers whether all are below the bar.
+pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool {
+    let rate = Rate { burst: 1e15, per_second: 1e15 };
+    let site = Site {
+        database,
+        // Nobody: what is measured is ours.
+        node: Node::new("http://127.0.0.1:9"),
+        standing: Arc::new(Standing::new("CRN".into())),
+        live: Live::default(),
+        limits: Limits::new(rate),
+    };
+    site.standing.indexed(traffic.blocks, 0);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let service = server::router(Arc::new(site)).into_make_service_with_connect_info::<SocketAddr>();
+    let served = tokio::spawn(async move { axum::serve(listener, service).await });
+    let mut random = Random(7);
+    let mut below = true;
+    for page in PAGES {
+        let mut times = Vec::with_capacity(REQUESTS);
+        let (mut status, mut bytes) = (0, 0);
+        for request in 0..WARM + REQUESTS {
+            let path = fill(page, traffic, &mut random);
+            let began = Instant::now();
+            (status, bytes) = get(address, &path).await;
+            if request >= WARM {
+                times.push(began.elapsed());
+            }
+            if status != 200 {
+                break;
+            }
+        }
+        if status != 200 {
+            println!("{name}{page}: {status}");
+            // There are pages that this explorer does not have, and things that this chain does not have; anything else is a fault.
+            below &= status == 404;
+            continue;
+        }
+        times.sort_unstable();
+        let at = |part: usize| times[(times.len() - 1) * part / 100];
+        let (half, most) = (at(50), at(99));
+        below &= most <= BAR;
+        let over = if most > BAR { ", over the bar" } else { "" };
+        println!("{name}{page}: p50 {:.1} ms, p99 {:.1} ms, {bytes} bytes{over}", ms(half), ms(most));
+    }
+    served.abort();
+    below
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn fill(page: &str, traffic: &Traffic, random: &mut Random) -> String {
+    let (accounts, tokens, transfers) = traffic.counts();
+    let mut path = page.to_owned();
+    let mut put = |name: &str, value: String| path = path.replace(name, &value);
+    put("{hot}", traffic.account(random.below(10)).to_string());
+    put("{account}", traffic.account(random.below(accounts)).to_string());
+    put("{gold}", traffic.token(random.below(10)).to_string());
+    put("{token}", traffic.token(random.below(tokens)).to_string());
+    put("{block}", (1 + random.below(traffic.blocks)).to_string());
+    put("{place}", Place::first(1 + random.below(traffic.blocks)).0.to_string());
+    put("{hash}", traffic.transfer(random.below(transfers)).to_string());
+    path
+}
+
+/// Status and bytes of the answer.
+async fn get(address: SocketAddr, path: &str) -> (u16, usize) {
+    let mut socket = TcpStream::connect(address).await.expect("a connection");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.expect("a request");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.expect("an answer");
+    let text = String::from_utf8_lossy(&answer);
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, answer.len())
+}

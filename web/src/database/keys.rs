@@ -1,0 +1,70 @@
+//! Many rows by their keys at once.
+
+use super::{
+    DatabaseError, Value,
+    rows::{bind, chunks, tuples},
+};
+use sqlx::{AnyConnection, AssertSqlSafe, any::AnyRow};
+
+/// Keys of a table whose rows are wanted, asked for by as few statements as they need.
+#[derive(Debug)]
+pub struct Keys {
+    table: &'static str,
+    columns: &'static [&'static str],
+    values: Vec<Value>,
+}
+
+impl Keys {
+    /// No keys yet. The columns are those of an index, or its first ones.
+    pub fn new(table: &'static str, columns: &'static [&'static str]) -> Self {
+        Self { table, columns, values: Vec::new() }
+    }
+
+    /// One more key; none may come twice.
+    pub fn push<const N: usize>(&mut self, key: [Value; N]) {
+        debug_assert_eq!(N, self.columns.len(), "{}", self.table);
+        self.values.extend(key);
+    }
+
+    /// These columns of the rows that are there, in no order.
+    pub async fn read(
+        self,
+        connection: &mut AnyConnection,
+        wanted: &'static [&'static str],
+    ) -> Result<Vec<AnyRow>, DatabaseError> {
+        let mut found = Vec::new();
+        let (keys, width) = (self.values.len() / self.columns.len(), self.columns.len());
+        let mut values = self.values.into_iter();
+        for keys in chunks(keys, width) {
+            let query = sqlx::query(AssertSqlSafe(select(self.table, self.columns, wanted, keys)));
+            let query = bind(query, values.by_ref().take(keys * width));
+            found.extend(query.fetch_all(&mut *connection).await?);
+        }
+        Ok(found)
+    }
+}
+
+/// The text for so many keys. Only this form is answered by the index on both databases, for keys of several columns too.
+pub fn select(table: &str, columns: &[&str], wanted: &[&str], keys: usize) -> String {
+    let wanted: Vec<_> = wanted.iter().map(|column| format!("t.{column}")).collect();
+    let same: Vec<_> = columns.iter().zip(1..).map(|(column, at)| format!("t.{column} = k.column{at}")).collect();
+    format!(
+        "SELECT {} FROM (VALUES {}) AS k CROSS JOIN {table} AS t WHERE {}",
+        wanted.join(","),
+        tuples(keys, columns.len()),
+        same.join(" AND ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_names_its_keys_one_after_the_other() {
+        let found = select("balances", &["token", "holder"], &["amount"], 2);
+        let expected = "SELECT t.amount FROM (VALUES ($1,$2),($3,$4)) AS k CROSS JOIN balances AS t WHERE t.token = k.column1 AND t.holder \
+                        = k.column2";
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,95 @@
+//! Books a group of blocks on what the database has of tokens.
+
+use super::{
+    digest::{DAY_MS, Digest},
+    events::{Moved, Standard},
+    ledger::{Ledger, Sums, touched},
+    write::id_bytes,
+};
+use crate::database::{DatabaseError, Keys, Read, Rows, amount, sql};
+use alloy_primitives::{Address, U256};
+use sqlx::AnyConnection;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What tokens add up to after a group of blocks.
+pub struct Books {
+    /// Balances and sums.
+    pub ledger: Ledger,
+    /// Movements on each day of each token, and its supply after the last of them.
+    pub days: BTreeMap<(Address, u64), (u64, U256)>,
+}
+
+/// Balances and sums before these blocks, and these blocks booked on them.
+pub async fn book(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Books, DatabaseError> {
+    let mut ledger = before(connection, digests).await?;
+    let mut days = BTreeMap::new();
+    for digest in digests {
+        for (_, moved) in &digest.moved {
+            ledger.apply(moved);
+            let Moved::Transfer { token, .. } = moved else { continue };
+            let day: &mut (u64, U256) = days.entry((*token, digest.time_ms / DAY_MS)).or_default();
+            *day = (day.0 + 1, ledger.sums().get(token).map_or(U256::ZERO, |sums| sums.supply));
+        }
+    }
+    Ok(Books { ledger, days })
+}
+
+/// What these blocks touch, as it is before them.
+async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
+    let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
+    // Not those of the balances: a movement from nobody to nobody touches none, and counts.
+    let names = moved().filter_map(|moved| match moved {
+        Moved::Transfer { token, .. } => Some(*token),
+        Moved::Approval { .. } => None,
+    });
+    let mut tokens = Keys::new("tokens", &["address"]);
+    names.collect::<BTreeSet<_>>().into_iter().for_each(|token| tokens.push([token.into()]));
+    let mut balances = Keys::new("balances", &["token", "holder", "token_id"]);
+    for (token, holder, id) in touched(moved()) {
+        balances.push([token.into(), holder.into(), id_bytes(id).into()]);
+    }
+    let mut ledger = Ledger::default();
+    for row in balances.read(connection, &["token", "holder", "token_id", "amount"]).await? {
+        let id = Some(row.amount("token_id")?).filter(|_| row.bytes("token_id").is_ok_and(|id| !id.is_empty()));
+        ledger.load((row.address("token")?, row.address("holder")?, id), row.amount("amount")?);
+    }
+    for row in tokens.read(connection, &["address", "standard", "supply", "holders", "transfers", "consistent"]).await? {
+        let standard = match row.number("standard")? {
+            721 => Standard::Erc721,
+            1155 => Standard::Erc1155,
+            _ => Standard::Erc20,
+        };
+        let sums = Sums {
+            standard,
+            supply: row.amount("supply")?,
+            holders: row.number("holders")?,
+            transfers: row.number("transfers")?,
+            consistent: row.number("consistent")? == 1,
+        };
+        ledger.load_sums(row.address("address")?, sums);
+    }
+    Ok(ledger)
+}
+
+impl Books {
+    /// Writes the balances that changed. Rows of nothing go.
+    pub async fn write_balances(&self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
+        let columns = &["token", "holder", "token_id", "amount"];
+        let conflict = "(token, holder, token_id) DO UPDATE SET amount = excluded.amount";
+        let mut balances = Rows::or("balances", columns, conflict);
+        let mut emptied = BTreeSet::new();
+        for ((token, holder, id), amount) in self.ledger.changes() {
+            balances.push([token.into(), holder.into(), id_bytes(id).into(), amount.into()]);
+            if amount.is_zero() {
+                emptied.insert(token);
+            }
+        }
+        balances.write(connection).await?;
+        // The index by amount has all of a token's empty ones in one place.
+        for token in emptied {
+            let text = "DELETE FROM balances WHERE token = $1 AND amount = $2";
+            sql(text).bind(token.to_vec()).bind(amount(U256::ZERO)).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Blocks as a node answers them, from their parts.
+
+use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
+use corniche_api::{BatchRange, Ordering, SkippedTransaction};
+use corniche_web::{
+    indexer::events::{self, Moved, Standard},
+    node::{Block, Log, Receipt, Transaction, WholeBlock},
+};
+
+/// A hash of these numbers.
+pub fn hash(parts: &[u64]) -> B256 {
+    keccak256(parts.iter().flat_map(|part| part.to_be_bytes()).collect::<Vec<_>>())
+}
+
+/// What orders a block and stands in its header.
+pub struct Head {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Of the block before.
+    pub parent: B256,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// A validator.
+    pub leader: u64,
+    /// Authors, and how many each brought: executed and skipped ones.
+    pub batches: Vec<(u64, u64)>,
+    /// Positions over all batches, in order.
+    pub skipped: Vec<u64>,
+}
+
+/// Puts a block together. Block 0 has no order.
+pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlock {
+    let Head { number, time_ms, .. } = *head;
+    let part = |what: u64| hash(&[number, time_ms, what]);
+    let (transactions, receipts): (Vec<_>, Vec<_>) = transactions.into_iter().unzip();
+    let gas_used: u64 = receipts.iter().map(|receipt: &Receipt| receipt.gas_used.to::<u64>()).sum();
+    let ordering = Ordering {
+        engine: "mahi-mahi".into(),
+        epoch: 0,
+        committee_hash: B256::ZERO,
+        next_committee_hash: B256::ZERO,
+        first_commit: number,
+        last_commit: number,
+        last_commit_consumed: 0,
+        leader: head.leader,
+        timestamp_ms: time_ms,
+        randomness: part(1),
+        batches: head
+            .batches
+            .iter()
+            .map(|(author, count)| BatchRange { author: *author, digest: part(100 + author), first: 0, count: *count })
+            .collect(),
+        transactions_hash: part(2),
+        skipped: head
+            .skipped
+            .iter()
+            .map(|position| SkippedTransaction {
+                position: *position,
+                hash: part(1_000 + position),
+                reason: "nonce too low".into(),
+            })
+            .collect(),
+        resume_hash: B256::ZERO,
+        encoded: Bytes::new(),
+    };
+    let block = Block {
+        number: U64::from(number),
+        hash: head.hash,
+        parent_hash: head.parent,
+        timestamp: U64::from(time_ms / 1_000),
+        miner: Address::from_word(part(3)),
+        gas_used: U64::from(gas_used),
+        gas_limit: U64::from(100_000_000),
+        base_fee_per_gas: U256::from(1_000_000_000),
+        size: U64::from(600 + 200 * transactions.len()),
+        state_root: part(4),
+        transactions_root: part(5),
+        receipts_root: part(6),
+        mix_hash: part(1),
+        extra_data: Bytes::from(part(7)),
+        transactions,
+    };
+    WholeBlock { block, receipts, ordering: (number > 0).then_some(ordering) }
+}
+
+/// What a transaction is, beside its hash.
+pub struct Call {
+    /// Who signed it.
+    pub from: Address,
+    /// `None` for a creation.
+    pub to: Option<Address>,
+    /// How many before.
+    pub nonce: u64,
+    /// What the contract is given.
+    pub input: Bytes,
+    /// What it used.
+    pub gas_used: u64,
+    /// Whether it was not reverted.
+    pub succeeded: bool,
+    /// What it made.
+    pub created: Option<Address>,
+    /// In order.
+    pub logs: Vec<Log>,
+}
+
+/// A transaction and what became of it.
+pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
+    let transaction = Transaction {
+        hash,
+        from: call.from,
+        to: call.to,
+        nonce: U64::from(call.nonce),
+        value: U256::from(call.nonce),
+        input: call.input,
+        gas: U64::from(call.gas_used * 2),
+        kind: U64::from(2),
+        max_fee_per_gas: Some(U256::from(3_000_000_000u64)),
+        max_priority_fee_per_gas: Some(U256::ZERO),
+    };
+    let receipt = Receipt {
+        transaction_hash: hash,
+        status: U64::from(call.succeeded),
+        gas_used: U64::from(call.gas_used),
+        effective_gas_price: U256::from(1_000_000_000),
+        contract_address: call.created,
+        logs: call.logs,
+    };
+    (transaction, receipt)
+}
+
+/// The log that says this; several movements only as one batch of ERC-1155, of one token between the same two.
+pub fn log(moved: &[Moved]) -> Log {
+    let topic = |address: Address| address.into_word();
+    let word = |number: U256| B256::from(number);
+    let log =
+        |token: Address, topics: Vec<B256>, words: Vec<B256>| Log { address: token, topics, data: Bytes::from(words.concat()) };
+    match moved {
+        [Moved::Transfer { token, standard: Standard::Erc20, from, to, amount, .. }] => {
+            log(*token, vec![events::TRANSFER, topic(*from), topic(*to)], vec![word(*amount)])
+        }
+        [Moved::Transfer { token, standard: Standard::Erc721, from, to, id, .. }] => {
+            log(*token, vec![events::TRANSFER, topic(*from), topic(*to), word(id.unwrap_or_default())], vec![])
+        }
+        [Moved::Transfer { token, from, to, id, amount, .. }] => {
+            let topics = vec![events::TRANSFER_SINGLE, topic(*token), topic(*from), topic(*to)];
+            log(*token, topics, vec![word(id.unwrap_or_default()), word(*amount)])
+        }
+        [Moved::Approval { token, owner, spender, id: None, amount }] => {
+            log(*token, vec![events::APPROVAL, topic(*owner), topic(*spender)], vec![word(*amount)])
+        }
+        [Moved::Approval { token, owner, spender, id: Some(id), .. }] => {
+            log(*token, vec![events::APPROVAL, topic(*owner), topic(*spender), word(*id)], vec![])
+        }
+        several => batch(several),
+    }
+}
+
+fn batch(several: &[Moved]) -> Log {
+    let items: Vec<_> = several
+        .iter()
+        .filter_map(|moved| match moved {
+            Moved::Transfer { token, from, to, id, amount, .. } => Some((*token, *from, *to, id.unwrap_or_default(), *amount)),
+            Moved::Approval { .. } => None,
+        })
+        .collect();
+    let (token, from, to, ..) = items.first().copied().unwrap_or_default();
+    let length = U256::from(items.len());
+    let mut words = vec![U256::from(64), U256::from(96 + 32 * items.len()), length];
+    words.extend(items.iter().map(|(.., id, _)| *id));
+    words.push(length);
+    words.extend(items.iter().map(|(.., amount)| *amount));
+    let data: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes::<32>()).collect();
+    let topics = vec![events::TRANSFER_BATCH, token.into_word(), from.into_word(), to.into_word()];
+    Log { address: token, topics, data: Bytes::from(data) }
+}

@@ -1,0 +1,52 @@
+//! The indexer and its databases: the same tables on SQLite and PostgreSQL, right by a plain model, whole after every interruption, and
+//! no query that reads a table from end to end.
+
+mod blocks;
+mod chain;
+mod dump;
+mod model;
+mod node;
+mod plans;
+mod postgres;
+mod random;
+mod resume;
+mod tables;
+
+use corniche_web::{database::Database, indexer::contracts::Code, indexer::write};
+use tempfile::TempDir;
+
+/// A database in a file, and the directory that has it.
+async fn sqlite() -> (Database, TempDir) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let database = Database::in_file(&directory.path().join("explorer.db")).await.expect("a database");
+    (database, directory)
+}
+
+/// A server of PostgreSQL for one test.
+async fn postgres() -> postgres::Postgres {
+    postgres::Postgres::start_in(&std::env::temp_dir()).await
+}
+
+/// Writes blocks in groups of these sizes, one after the other and again from the first.
+async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]) {
+    let mut connection = database.writer().await.expect("a connection");
+    let (mut left, mut groups) = (blocks, groups.iter().cycle());
+    while !left.is_empty() {
+        let (group, rest) = left.split_at((*groups.next().expect("a size")).min(left.len()));
+        left = rest;
+        let digests = group.iter().map(|made| corniche_web::indexer::digest::digest(&made.whole, None).expect("a digest"));
+        let digests: Vec<_> = digests.collect();
+        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
+        let asked = write::Asked {
+            tokens: unknown.tokens.into_iter().map(|token| (token, Default::default())).collect(),
+            contracts: unknown
+                .contracts
+                .into_iter()
+                .map(|contract| (contract, node::code(contract)))
+                .filter(|(_, code)| !code.is_empty())
+                .map(|(contract, code)| (contract, Code::read(&code)))
+                .collect(),
+        };
+        write::write(&mut connection, digests, &asked).await.expect("written");
+    }
+}

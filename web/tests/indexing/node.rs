@@ -1,0 +1,285 @@
+//! A node by script: serves a chain over JSON-RPC, with the moods that a seed gives it.
+
+use super::{
+    chain::{Chain, Made, VALIDATORS},
+    random::Random,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use axum::{
+    Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use corniche_api::{HeadBlock, Heads, Validator, Validators};
+use corniche_web::node::{Log, Receipt, Transaction};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+
+/// A node that is served until it is dropped.
+pub struct Scripted {
+    /// Of its RPC.
+    pub url: String,
+    script: Arc<Mutex<Script>>,
+    served: JoinHandle<()>,
+}
+
+struct Script {
+    chain: Arc<Chain>,
+    /// Blocks that it has executed: the newest one's number.
+    head: u64,
+    development: bool,
+    /// Asked so many times.
+    asked: u64,
+    /// What it does beside answering.
+    moods: Option<Random>,
+    /// Requests for which it stays away.
+    away: u64,
+    /// Told when it was asked so many times.
+    alarm: Option<(u64, Arc<Notify>)>,
+}
+
+impl Scripted {
+    /// Serves all of a chain.
+    pub async fn start(chain: Chain) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let head = chain.blocks.len() as u64 - 1;
+        let script = Script { chain: Arc::new(chain), head, development: false, asked: 0, moods: None, away: 0, alarm: None };
+        let script = Arc::new(Mutex::new(script));
+        let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
+        let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
+        Self { url, script, served }
+    }
+
+    /// A chain of a developer, which may go back.
+    pub async fn for_development(chain: Chain) -> Self {
+        let node = Self::start(chain).await;
+        node.change(|script| script.development = true);
+        node
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.script.lock().expect("the script"));
+    }
+
+    /// Begins at block 0, grows while it is asked, and is now and then busy, broken, away, or started anew with fewer blocks.
+    pub fn be_moody(&self, seed: u64) {
+        self.change(|script| (script.moods, script.head) = (Some(Random(seed)), 0));
+    }
+
+    /// Answers everything from now on, and has all blocks.
+    pub fn be_well(&self) {
+        self.change(|script| {
+            (script.moods, script.away) = (None, 0);
+            script.head = script.chain.blocks.len() as u64 - 1;
+        });
+    }
+
+    /// Has another chain from now on.
+    pub fn take(&self, chain: Chain) {
+        self.change(|script| {
+            script.head = chain.blocks.len() as u64 - 1;
+            script.chain = Arc::new(chain);
+        });
+    }
+
+    /// Has no more than the first blocks for now.
+    pub fn lag(&self, head: u64) {
+        self.change(|script| script.head = head);
+    }
+
+    /// Waits until it was asked so many more times.
+    pub async fn asked(&self, times: u64) {
+        let alarm = Arc::new(Notify::new());
+        self.change(|script| script.alarm = Some((script.asked + times, Arc::clone(&alarm))));
+        alarm.notified().await;
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.served.abort();
+    }
+}
+
+async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Bytes) -> Response {
+    let asked: Value = serde_json::from_slice(&body).expect("JSON");
+    let mut script = script.lock().expect("the script");
+    script.asked += 1;
+    if script.alarm.as_ref().is_some_and(|(at, _)| *at <= script.asked) {
+        script.alarm.take().into_iter().for_each(|(_, alarm)| alarm.notify_one());
+    }
+    if let Some(response) = script.mood() {
+        return response;
+    }
+    let answer = match asked.as_array() {
+        Some(calls) => Value::Array(calls.iter().map(|call| script.call(call)).collect()),
+        None => script.call(&asked),
+    };
+    let mut text = answer.to_string();
+    if script.happens(3) {
+        text.truncate(text.len() / 2);
+    }
+    text.into_response()
+}
+
+impl Script {
+    fn happens(&mut self, percent: u64) -> bool {
+        self.moods.as_mut().is_some_and(|random| random.percent(percent))
+    }
+
+    /// Instead of an answer.
+    fn mood(&mut self) -> Option<Response> {
+        if self.away > 0 {
+            self.away -= 1;
+            return Some((StatusCode::BAD_GATEWAY, "nobody there").into_response());
+        }
+        if self.happens(1) {
+            self.away = 5;
+        }
+        if self.happens(3) {
+            // It was started anew and catches up.
+            self.head = self.head.saturating_sub(30);
+        }
+        let refused = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32005, "message": "too many requests"}});
+        self.happens(4).then(|| refused.to_string().into_response())
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        let id = &call["id"];
+        if self.happens(1) {
+            let code = if self.happens(50) { -32603 } else { -32005 };
+            return json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "not now"}});
+        }
+        let method = call["method"].as_str().expect("a method");
+        match self.result(method, &call["params"]) {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err((code, message)) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}),
+        }
+    }
+
+    fn result(&mut self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {
+        let number = || params[0].as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        let made = |script: &Self| {
+            number().filter(|number| *number <= script.head).map(|number| script.chain.blocks[number as usize].clone())
+        };
+        Ok(match method {
+            "eth_chainId" => json!("0x2a"),
+            "rpc_modules" if self.development => json!({"eth": "1.0", "debug": "1.0", "evm": "1.0"}),
+            "rpc_modules" => json!({"eth": "1.0", "debug": "1.0"}),
+            "corniche_getValidators" => json!(committee()),
+            "corniche_getHeads" => {
+                if let Some(random) = &mut self.moods {
+                    self.head = (self.head + random.below(24)).min(self.chain.blocks.len() as u64 - 1);
+                }
+                let certified = self.certified();
+                json!(Heads { executed: self.named(self.head), certified: self.named(certified) })
+            }
+            "eth_getBlockByNumber" => made(self).map_or(Value::Null, |made| block(&made)),
+            "eth_getBlockReceipts" => made(self).map_or(Value::Null, |made| made.whole.receipts.iter().map(receipt).collect()),
+            "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
+            "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
+            "corniche_getCertificate" => {
+                let certified = self.certified();
+                let found = number().and_then(|number| self.chain.certificates.range(number..).next());
+                json!(found.filter(|(height, _)| **height <= certified).map(|(_, certificate)| certificate))
+            }
+            "eth_getCode" => json!(code(address(&params[0]))),
+            "eth_call" => return told(address(&params[0]["to"]), params[0]["input"].as_str().expect("input")),
+            _ => return Err((-32601, "no such method")),
+        })
+    }
+
+    fn certified(&self) -> u64 {
+        self.chain.certificates.range(..=self.head).next_back().map_or(0, |(height, _)| *height)
+    }
+
+    fn named(&self, number: u64) -> HeadBlock {
+        let Made { whole, .. } = &self.chain.blocks[number as usize];
+        HeadBlock { hash: whole.block.hash, number, timestamp_ms: whole.block.timestamp.to::<u64>() * 1_000 }
+    }
+}
+
+fn address(value: &Value) -> Address {
+    value.as_str().and_then(|text| text.parse().ok()).expect("an address")
+}
+
+fn committee() -> Validators {
+    let validator = |index| Validator {
+        index,
+        consensus_key: B256::ZERO,
+        bls_key: Bytes::new(),
+        network_key: B256::ZERO,
+        fee_address: Address::ZERO,
+    };
+    Validators {
+        epoch: 0,
+        committee_hash: B256::ZERO,
+        engine: "mahi-mahi".into(),
+        quorum: 3,
+        validators: (0..VALIDATORS).map(validator).collect(),
+    }
+}
+
+/// The code of everybody whose address begins with an even byte.
+pub fn code(address: Address) -> Bytes {
+    let abi = r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"<b>","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]"#;
+    match address.as_slice()[0] % 4 {
+        0 => corniche_abi::interface::embed(b"\0asm\x01\0\0\0", abi.as_bytes()).into(),
+        1 => Bytes::from_static(b"no module at all"),
+        2 => corniche_abi::interface::embed(b"\0asm\x01\0\0\0", b"[").into(),
+        _ => Bytes::new(),
+    }
+}
+
+/// What tokens say of themselves: strangers' words.
+fn told(token: Address, input: &str) -> Result<Value, (i64, &'static str)> {
+    let text: &[u8] = match token.as_slice()[0] % 4 {
+        0 => b"<script>alert(1)</script>",
+        1 => &[0xff, 0xfe, 0, b'x', 0x1b],
+        2 => &[b'm'; 5_000],
+        _ => return Err((3, "execution reverted")),
+    };
+    let string = || {
+        let mut answer = [U256::from(32), U256::from(text.len())].map(|word| word.to_be_bytes::<32>()).concat();
+        answer.extend_from_slice(text);
+        answer.resize(answer.len().next_multiple_of(32), 0);
+        json!(Bytes::from(answer))
+    };
+    match input {
+        "0x313ce567" => Ok(json!(B256::from(U256::from(18)))),
+        "0x95d89b41" if token.as_slice()[1] % 2 == 0 => Err((-32000, "out of gas")),
+        _ => Ok(string()),
+    }
+}
+
+fn block(made: &Made) -> Value {
+    let block = &made.whole.block;
+    json!({
+        "number": block.number, "hash": block.hash, "parentHash": block.parent_hash, "timestamp": block.timestamp, "miner": block.miner,
+        "gasUsed": block.gas_used, "gasLimit": block.gas_limit, "baseFeePerGas": block.base_fee_per_gas, "size": block.size,
+        "stateRoot": block.state_root, "transactionsRoot": block.transactions_root, "receiptsRoot": block.receipts_root,
+        "mixHash": block.mix_hash, "extraData": block.extra_data,
+        "transactions": block.transactions.iter().map(transaction).collect::<Vec<_>>(),
+    })
+}
+
+fn transaction(transaction: &Transaction) -> Value {
+    json!({
+        "hash": transaction.hash, "from": transaction.from, "to": transaction.to, "nonce": transaction.nonce, "value": transaction.value,
+        "input": transaction.input, "gas": transaction.gas, "type": transaction.kind, "maxFeePerGas": transaction.max_fee_per_gas,
+        "maxPriorityFeePerGas": transaction.max_priority_fee_per_gas,
+    })
+}
+
+fn receipt(receipt: &Receipt) -> Value {
+    let log = |log: &Log| json!({"address": log.address, "topics": log.topics, "data": log.data});
+    json!({
+        "transactionHash": receipt.transaction_hash, "status": receipt.status, "gasUsed": receipt.gas_used,
+        "effectiveGasPrice": receipt.effective_gas_price, "contractAddress": receipt.contract_address,
+        "logs": receipt.logs.iter().map(log).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,244 @@
+//! No query reads a large table from end to end, and none answers with more rows than it was told to. The queries are all texts in the
+//! sources that begin as one, so none can be forgotten; that there are no others is looked at as well.
+
+use super::{chain::Chain, postgres, sqlite, write_all};
+use corniche_web::database::{Database, select};
+use sqlx::{AssertSqlSafe, Row};
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Tables that stay small: a row for each day, and one for each lane.
+const SMALL: [&str; 2] = ["days", "meta"];
+
+/// Where statements are put together when the program runs: rows and keys of many numbers, tables that are emptied, plans.
+const BUILDERS: [&str; 4] = ["database.rs", "database/rows.rs", "database/keys.rs", "indexer/write.rs"];
+
+#[tokio::test]
+async fn no_query_reads_a_large_table_from_end_to_end() {
+    let postgres = postgres().await;
+    let (lite, _directory) = sqlite().await;
+    let large = Database::open(&postgres.database("plans").await).await.unwrap();
+    let blocks = Chain::new(1, 150).blocks;
+    let mut wrong = Vec::new();
+    for (database, name) in [(&lite, "SQLite"), (&large, "PostgreSQL")] {
+        write_all(database, &blocks, &[50]).await;
+        let mut connection = database.writer().await.unwrap();
+        sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.unwrap();
+        for query in queries().iter().chain(&by_keys(name)) {
+            match database.plan(query).await {
+                Ok(plan) => wrong.extend(scan(name, &plan).map(|step| format!("{name}: {step}\n  of {query}"))),
+                Err(error) => wrong.push(format!("{name}: {error}\n  of {query}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn every_list_is_bounded() {
+    let (database, _directory) = sqlite().await;
+    let mut unbounded = Vec::new();
+    for query in queries().into_iter().filter(|query| query.starts_with("SELECT ")) {
+        let one = ["SELECT CAST(", "SELECT COUNT(", "SELECT MAX(", "SELECT MIN("].iter().any(|start| query.starts_with(start));
+        let bounded =
+            query.contains(" LIMIT ") || one && !query.contains(" GROUP BY ") || names_one_row(&database, &query).await;
+        if !bounded {
+            unbounded.push(query);
+        }
+    }
+    assert!(unbounded.is_empty(), "neither a LIMIT nor a unique key:\n{}", unbounded.join("\n"));
+}
+
+#[test]
+fn every_query_is_a_text_in_the_sources() {
+    for (name, source) in sources() {
+        let own = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let builds = own.contains("AssertSqlSafe") || own.contains("sqlx::query(") || own.contains("raw_sql");
+        assert!(
+            !builds || BUILDERS.contains(&name.as_str()),
+            "{name} puts a statement together: write it as one text, for `sql`"
+        );
+    }
+    let found = queries();
+    assert!(found.len() > 25, "{} queries: are they written in another way now?", found.len());
+    assert!(found.iter().all(|query| !query.contains('{')), "a text that is formatted: {found:#?}");
+}
+
+/// The step of a plan that reads too much, if one does.
+fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a String> {
+    let lite = database == "SQLite";
+    plan.iter().enumerate().filter_map(move |(at, step)| {
+        let small = SMALL.iter().any(|table| step.contains(&format!(" {table}")));
+        let large = match lite {
+            true => {
+                // `SCAN t` in the order of a key or an index goes on until the LIMIT, so it is the sorting that reads all. A scan that
+                // filters shows no filter here; PostgreSQL's plan of the same query does.
+                let constant = step.contains("CONSTANT ROW") || step == "SCAN k";
+                (step.starts_with("SCAN") && !constant && !step.contains("USING")) && !ordered(plan)
+                    || step.contains("TEMP B-TREE")
+                    || step.contains("AUTOMATIC")
+            }
+            false => {
+                let of = |word: &str| {
+                    plan[at + 1..].iter().take_while(|below| !below.contains("->")).any(|line| line.contains(word))
+                };
+                let scan = step.contains("Seq Scan");
+                // Through an index, but from its one end to the other in search of what a filter lets through.
+                let filter = step.contains("Scan using") && of("Filter:") && !of("Index Cond:");
+                scan || filter || step.contains("Sort ")
+            }
+        };
+        (large && !small).then_some(step)
+    })
+}
+
+/// SQLite reads a table by its key when asked for that order, and says no more than SCAN.
+fn ordered(plan: &[String]) -> bool {
+    plan.len() == 1
+}
+
+/// Statements for many keys, which are put together when the program runs.
+fn by_keys(database: &str) -> Vec<String> {
+    let tables: [(&str, &[&str]); 4] = [
+        ("tokens", &["address"]),
+        ("contracts", &["address"]),
+        ("balances", &["token", "holder", "token_id"]),
+        ("approvals", &["owner", "token", "token_id"]),
+    ];
+    let value = if database == "SQLite" { "x'00'" } else { "'\\x00'::bytea" };
+    let text = |(table, columns): &(&str, &[&str])| {
+        let mut text = select(table, columns, &["*"], 3);
+        for parameter in (1..=3 * columns.len()).rev() {
+            text = text.replace(&format!("${parameter}"), value);
+        }
+        text
+    };
+    tables.iter().map(text).collect()
+}
+
+/// Whether a query asks for all columns of a unique key of its first table by `=`.
+async fn names_one_row(database: &Database, query: &str) -> bool {
+    let words: Vec<_> = query.split_whitespace().collect();
+    let table = words.iter().skip_while(|word| **word != "FROM").nth(1).copied().unwrap_or_default();
+    let equal: BTreeSet<String> = words
+        .windows(3)
+        .filter(|words| words[1] == "=" && words[2].starts_with(['$', '\'']))
+        .map(|words| words[0].rsplit('.').next().unwrap_or_default().trim_matches('(').to_owned())
+        .collect();
+    let only_and = !words.contains(&"OR") && !words.contains(&"JOIN") && !words.contains(&"IN");
+    let mut keys = vec![names(database, &format!("SELECT name FROM pragma_table_info('{table}') WHERE pk > 0")).await];
+    for index in names(database, &format!("SELECT name FROM pragma_index_list('{table}') WHERE \"unique\" = 1")).await {
+        keys.push(names(database, &format!("SELECT name FROM pragma_index_info('{index}')")).await);
+    }
+    only_and && keys.iter().any(|key| !key.is_empty() && key.is_subset(&equal))
+}
+
+async fn names(database: &Database, query: &str) -> BTreeSet<String> {
+    let rows = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(database.readers()).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// All texts in the sources that begin as a query, but those that add rows.
+fn queries() -> BTreeSet<String> {
+    let texts = sources().into_iter().flat_map(|(_, source)| {
+        let own = source.split("#[cfg(test)]").next().unwrap_or_default();
+        texts(own)
+    });
+    let begins = |text: &String| ["SELECT ", "UPDATE ", "DELETE FROM ", "WITH "].iter().any(|word| text.starts_with(word));
+    // The builders' own pieces end where a table's name is put.
+    texts.filter(begins).filter(|text| !text.contains("{}") && !text.contains("{table}")).collect()
+}
+
+/// Files of the program and what is in them.
+fn sources() -> Vec<(String, String)> {
+    fn walk(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
+        for entry in fs::read_dir(directory).expect("the sources") {
+            let path = entry.expect("a file").path();
+            match path.is_dir() {
+                true => walk(&path, files),
+                false if path.extension().is_some_and(|kind| kind == "rs") => files.push(path),
+                false => {}
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    walk(&root, &mut files);
+    let name = |path: &Path| path.strip_prefix(&root).expect("below it").to_string_lossy().into_owned();
+    files.into_iter().map(|path| (name(&path), fs::read_to_string(&path).expect("a source"))).collect()
+}
+
+/// The string literals of a source, as the compiler reads them.
+fn texts(source: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = source;
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let (before, from) = rest.split_at(at);
+        rest = match from.as_bytes() {
+            [b'/', b'/', ..] => from.find('\n').map_or("", |end| &from[end..]),
+            // A character; what is left is a lifetime or a slash.
+            [b'\'', b'\\', ..] => &from[3 + from[3..].find('\'').map_or(0, |end| end + 1)..],
+            [b'\'', _, b'\'', ..] => &from[3..],
+            [b'"', ..] => {
+                let hashes = before.len() - before.trim_end_matches('#').len();
+                let raw = before.trim_end_matches('#').ends_with('r');
+                let (text, after) = if raw { raw_text(&from[1..], hashes) } else { text(&from[1..]) };
+                texts.push(text);
+                after
+            }
+            _ => &from[1..],
+        };
+    }
+    texts
+}
+
+fn raw_text(from: &str, hashes: usize) -> (String, &str) {
+    let end = format!("\"{}", "#".repeat(hashes));
+    let (text, after) = from.split_once(&end).expect("the end of a text");
+    (text.to_owned(), after)
+}
+
+fn text(from: &str) -> (String, &str) {
+    let mut text = String::new();
+    let mut characters = from.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (text, &from[at + 1..]),
+            '\\' => match characters.next() {
+                // The line goes on where the next one begins.
+                Some((at, '\n')) => {
+                    let skipped = from[at + 1..].len() - from[at + 1..].trim_start().len();
+                    let (rest, after) = self::text(&from[at + 1 + skipped..]);
+                    return (text + &rest, after);
+                }
+                Some((_, escaped)) => text.push(escaped),
+                None => break,
+            },
+            other => text.push(other),
+        }
+    }
+    panic!("a text without an end: {from:.60}")
+}
+
+#[test]
+fn texts_are_read_as_the_compiler_reads_them() {
+    let source = "let a = \"one \\\n         two\"; // \"no\"\nlet b = 'x'; let c = '\"'; fn f<'a>() { g(\"\\\"q\\\"\", r#\"raw \"text\"\"#) }";
+    assert_eq!(texts(source), ["one two", "\"q\"", "raw \"text\""]);
+}
+
+#[test]
+fn plans_that_scan_are_seen() {
+    let seen =
+        |database, plan: &[&str]| scan(database, &plan.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>()).count();
+    assert_eq!(seen("SQLite", &["SCAN a", "SEARCH b USING PRIMARY KEY (address=?)"]), 1);
+    assert_eq!(seen("SQLite", &["SEARCH a USING INDEX i (x=?)", "USE TEMP B-TREE FOR ORDER BY"]), 1);
+    assert_eq!(seen("SQLite", &["SEARCH a USING INDEX i (x=?)", "SCAN days"]), 0);
+    assert_eq!(seen("PostgreSQL", &["Limit", "  ->  Seq Scan on logs  (cost=1)", "        Filter: (x = $1)"]), 1);
+    assert_eq!(seen("PostgreSQL", &["Limit", "  ->  Index Scan using i on logs  (cost=1)", "        Filter: (x = $1)"]), 1);
+    assert_eq!(
+        seen(
+            "PostgreSQL",
+            &["Limit", "  ->  Index Scan using i on logs", "        Index Cond: (x = $1)", "        Filter: (y)"]
+        ),
+        0
+    );
+}

@@ -1,0 +1,293 @@
+//! Never a block missed or doubled: the indexer against a node of many moods, ended at any instant and begun again.
+
+use super::{
+    chain::Chain,
+    dump::{all, assert_same},
+    model::Model,
+    node::Scripted,
+    postgres,
+    random::Random,
+    sqlite,
+};
+use corniche_web::{
+    database::Database,
+    indexer::{Indexer, Keep, write},
+    limits::{Limits, Rate},
+    live::Live,
+    node::Node,
+    server,
+    site::Site,
+    state::{Halt, Standing},
+};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    process::{Command, Stdio},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+const BLOCKS: u64 = 150;
+const ENDS: u64 = 40;
+
+/// What a child of this test is told: node and database.
+const CHILD: &str = "CORNICHE_INDEX";
+
+/// The ordering is another lane, whose rounds are no part of the chain.
+const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
+
+async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
+    let standing = Arc::new(Standing::new("CRN".into()));
+    let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), KEEP).await.unwrap();
+    (indexer, standing)
+}
+
+/// Until it has nothing to do and nothing to complain of, or stops for good.
+async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
+    let (mut indexer, standing) = indexer(node, database).await;
+    for _ in 0..10_000 {
+        match indexer.step().await {
+            None => return standing.now().halt,
+            Some(pause) if !pause.is_zero() && standing.now().waits.is_none() => return None,
+            Some(_) => {}
+        }
+    }
+    panic!("no end: {:?}", standing.now());
+}
+
+/// What a database is to hold of this chain.
+async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
+    let node = Scripted::start(chain.clone()).await;
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    let whole = Model::of(&chain.blocks, chain.certificates.values());
+    let lines = whole.lines().into_iter().filter(|(query, _)| !query.contains("activity"));
+    let held = all(&database).await;
+    for (query, expected) in lines {
+        assert_eq!(super::dump::rows(&database, query).await, expected, "{query}");
+    }
+    assert!(held["calls"].len() > 20 && held["certificates"].len() == chain.certificates.len());
+    held
+}
+
+/// Polls a future so many times, and drops it.
+struct Polls<F> {
+    inner: Pin<Box<F>>,
+    left: u64,
+}
+
+impl<F: Future> Future for Polls<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(left) = self.left.checked_sub(1) else { return Poll::Ready(None) };
+        self.left = left;
+        self.inner.as_mut().poll(context).map(Some)
+    }
+}
+
+async fn ended_again_and_again(seed: u64, url: &str) {
+    let chain = Chain::new(seed, BLOCKS);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    node.be_moody(seed);
+    let mut random = Random(seed);
+    for _ in 0..ENDS {
+        let database = Database::open(url).await.unwrap();
+        let (mut indexer, _) = indexer(&node, &database).await;
+        let steps = async move { while indexer.step().await.is_some() {} };
+        let most = random.pick(&[20, 200, 2_000]);
+        let polls = Polls { inner: Box::pin(steps), left: random.below(most) };
+        assert_eq!(polls.await, None, "seed {seed}: the indexer stopped");
+    }
+    node.be_well();
+    let database = Database::open(url).await.unwrap();
+    assert_eq!(follow(&node, &database).await, None);
+    assert_same(&expected, &all(&database).await, &format!("seed {seed}, undisturbed and ended {ENDS} times"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
+    for seed in 1..=6 {
+        let (_database, directory) = sqlite().await;
+        ended_again_and_again(seed, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
+    let postgres = postgres().await;
+    for seed in 7..=9 {
+        ended_again_and_again(seed, &postgres.database(&format!("ended{seed}")).await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_goes_on() {
+    let chain = Chain::new(10, BLOCKS);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    node.be_moody(10);
+    let (database, directory) = sqlite().await;
+    let mut random = Random(10);
+    for _ in 0..12 {
+        let told = format!("{} sqlite://{}", node.url, directory.path().join("explorer.db").display());
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "resume::child", "--ignored", "--test-threads=1"]).env(CHILD, told);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let asked = node.asked(4 + random.below(24));
+        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("the child asks the node");
+        // The instant within what it does with the answer is the scheduler's choice.
+        for _ in 0..random.below(400) {
+            tokio::task::yield_now().await;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    node.be_well();
+    assert_eq!(follow(&node, &database).await, None);
+    assert_same(&expected, &all(&database).await, "undisturbed and killed");
+}
+
+#[tokio::test]
+#[ignore = "the process that its neighbour kills"]
+async fn child() {
+    let Ok(told) = std::env::var(CHILD) else { return };
+    let (node, database) = told.split_once(' ').unwrap();
+    let database = Database::open(database).await.unwrap();
+    let standing = Arc::new(Standing::new("CRN".into()));
+    let mut indexer = Indexer::new(Node::new(node), &database, standing, Live::default(), KEEP).await.unwrap();
+    while indexer.step().await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_chain_of_a_developer_is_followed_back() {
+    let first = Chain::new(11, 60);
+    let node = Scripted::for_development(first.clone()).await;
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    // Shorter, as long, longer, and back to nothing; each time from where it stood.
+    for (keep, length) in [(40, 50), (50, 50), (30, 90), (1, 1), (1, 70)] {
+        let chain = first.fork(keep, 100 + length, length);
+        node.take(chain.clone());
+        assert_eq!(follow(&node, &database).await, None);
+        let model = Model::of(&chain.blocks, chain.certificates.values());
+        let balances = model.lines().into_iter().filter(|(query, _)| !query.contains("activity"));
+        for (query, expected) in balances {
+            assert_eq!(super::dump::rows(&database, query).await, expected, "{length} blocks, {keep} of them kept: {query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chain_that_goes_back_while_it_is_followed_is_followed() {
+    let chain = Chain::new(12, 100);
+    let node = Scripted::for_development(chain.clone()).await;
+    let (database, _directory) = sqlite().await;
+    let mut random = Random(12);
+    for round in 0..20 {
+        let (indexer, _) = indexer(&node, &database).await;
+        let mut indexer = indexer;
+        let steps = async move { while indexer.step().await.is_some() {} };
+        let polls = Polls { inner: Box::pin(steps), left: random.below(300) };
+        assert_eq!(polls.await, None);
+        node.take(chain.fork(1 + random.below(90) as usize, round, 40 + random.below(100)));
+    }
+    let last = chain.fork(50, 99, 110);
+    node.take(last.clone());
+    assert_eq!(follow(&node, &database).await, None);
+    let fresh = Scripted::for_development(last).await;
+    let (other, _directory) = sqlite().await;
+    assert_eq!(follow(&fresh, &other).await, None);
+    assert_same(&all(&other).await, &all(&database).await, "a fresh database and one that went back");
+}
+
+#[tokio::test]
+async fn a_node_that_catches_up_is_no_other_chain() {
+    let chain = Chain::new(13, 60);
+    let node = Scripted::start(chain).await;
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    let before = all(&database).await;
+    node.lag(20);
+    assert_eq!(follow(&node, &database).await, None);
+    assert_same(&before, &all(&database).await, "before and while the node catches up");
+}
+
+#[tokio::test]
+async fn a_chain_that_contradicts_is_refused() {
+    let first = Chain::new(14, 60);
+    for length in [50, 60, 80] {
+        let node = Scripted::start(first.clone()).await;
+        let (database, _directory) = sqlite().await;
+        assert_eq!(follow(&node, &database).await, None);
+        let before = all(&database).await;
+        node.take(first.fork(40, 5, length));
+        let halt = follow(&node, &database).await;
+        assert!(matches!(halt, Some(Halt::Contradiction { number: 49 | 59 })), "{length} blocks: {halt:?}");
+        assert_same(&before, &all(&database).await, "before and after the contradiction");
+    }
+}
+
+#[tokio::test]
+async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
+    let (database, _directory) = sqlite().await;
+    let node = Scripted::start(Chain::new(15, 20)).await;
+    assert_eq!(follow(&node, &database).await, None);
+    let before = all(&database).await;
+    // At the same address, while the explorer is away or while it is there; development or not.
+    for node in [Scripted::start(Chain::new(16, 30)).await, Scripted::for_development(Chain::new(16, 30)).await] {
+        let (mut indexer, standing) = indexer(&node, &database).await;
+        assert_eq!(indexer.step().await, None);
+        let halt = standing.now().halt;
+        assert!(matches!(halt, Some(Halt::AnotherChain { .. })), "{halt:?}");
+        let (status, page) = home(&node, &database, standing).await;
+        assert_eq!(status, 503);
+        for words in ["the database is of chain 42", "empty database"] {
+            assert!(page.contains(words), "{words} is not in {page}");
+        }
+    }
+    assert_same(&before, &all(&database).await, "before and after another genesis");
+}
+
+#[tokio::test]
+async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
+    let node = Scripted::for_development(Chain::new(17, 30)).await;
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    while indexer.step().await.is_some_and(|pause| pause.is_zero()) {}
+    node.take(Chain::new(18, 30));
+    assert_eq!(indexer.step().await, None);
+    assert!(matches!(standing.now().halt, Some(Halt::AnotherChain { .. })), "{:?}", standing.now().halt);
+    let mut connection = database.writer().await.unwrap();
+    assert_eq!(write::tip(&mut connection).await.unwrap().map(|tip| tip.number), Some(29));
+}
+
+/// Status and text of the first page.
+async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> (u16, String) {
+    let site = Site {
+        database: database.clone(),
+        node: Node::new(&node.url),
+        standing,
+        live: Live::default(),
+        limits: Limits::new(Rate::default()),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = server::router(Arc::new(site)).into_make_service_with_connect_info::<SocketAddr>();
+    let served = tokio::spawn(async move { axum::serve(listener, service).await });
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    served.abort();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
