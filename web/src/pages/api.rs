@@ -32,12 +32,12 @@ fn describe(endpoint: &Endpoint) -> Markup {
     let form = (endpoint.form)();
     let row = |parameter: &Parameter| {
         let note = html! { @if !parameter.required { " " span .note { (words::OPTIONAL) } } };
-        vec![html! { code { (parameter.name) } (note) }, html! { (parameter.about) }]
+        vec![html! { span { code { (parameter.name) } (note) } }, prose(parameter.about)]
     };
     html! {
         section {
             h3 { code { (endpoint.path) } }
-            p { (endpoint.about) }
+            p { (prose(endpoint.about)) }
             @if !endpoint.parameters.is_empty() {
                 (parts::table(words::PARAMETER, &[words::PARAMETER, words::MEANING], endpoint.parameters.iter().map(row).collect()))
             }
@@ -62,11 +62,11 @@ fn kind(form: &Form) -> Markup {
 }
 
 fn show(object: &Object) -> Markup {
-    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.form), html! { (field.meaning) }];
+    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.form), prose(&field.meaning)];
     html! {
         section id=(object.name) {
             h3 { (object.name) }
-            p { (object.about) }
+            p { (prose(&object.about)) }
             (parts::table(object.name, &[words::FIELD, words::HOLDS, words::MEANING], object.fields.iter().map(row).collect()))
         }
     }
@@ -75,10 +75,21 @@ fn show(object: &Object) -> Markup {
 fn actions() -> Markup {
     let row = |action: &crate::api::etherscan::Action| {
         vec![
-            html! { code { (action.module) } " " code { (action.name) } },
-            html! { @for takes in action.takes { code { (takes) } " " } },
-            html! { (action.about) },
+            html! { span { code { (action.module) } " " code { (action.name) } } },
+            html! { span { @for takes in action.takes { code { (takes) } " " } } },
+            prose(action.about),
         ]
     };
     parts::table(words::ETHERSCAN, &[words::ACTION, words::TAKES, words::ANSWER], ACTIONS.iter().map(row).collect())
+}
+
+/// Text with code between backticks.
+fn prose(text: &str) -> Markup {
+    html! {
+        span {
+            @for (at, part) in text.split('`').enumerate() {
+                @if at % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        }
+    }
 }

@@ -22,9 +22,11 @@ fn the_page_says_all_of_it_in_less_than_a_hundred_kilobytes() {
     for endpoint in ENDPOINTS {
         assert!(answer.text.contains(endpoint.path), "{}", endpoint.path);
         for parameter in endpoint.parameters {
-            assert!(answer.text.contains(parameter.about), "{}", parameter.name);
+            let first = parameter.about.split('`').find(|part| !part.is_empty()).unwrap();
+            assert!(answer.text.contains(first), "{}", parameter.name);
         }
     }
+    assert!(!answer.text.contains('`'), "code is told apart");
     for object in reference::objects() {
         assert!(answer.text.contains(&format!("id=\"{}\"", object.name)), "{}", object.name);
     }

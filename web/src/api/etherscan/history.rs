@@ -37,7 +37,7 @@ impl Window {
         let page = parameters.number("page", 1)?.max(1);
         let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS).min(MOST_ROWS);
         let skip = (page - 1).saturating_mul(rows);
-        if skip + rows > MOST_REACH {
+        if skip.saturating_add(rows) > MOST_REACH {
             let text = format!("Result window is too large, PageNo x Offset size must be less than or equal to {MOST_REACH}");
             return Err(Refusal::no(text));
         }
