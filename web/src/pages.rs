@@ -3,11 +3,23 @@
 
 pub mod account;
 pub mod blocks;
+pub mod chart;
+pub mod cursor;
+pub mod days;
 pub mod failure;
+pub mod health;
 pub mod home;
 pub mod layout;
+pub mod network;
 pub mod parts;
+pub mod statistics;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod token;
+pub mod tokens;
 pub mod transactions;
+pub mod validator;
+pub mod validators;
 
 pub use failure::Failure;
 
