@@ -90,7 +90,8 @@ mod tests {
             assert_eq!(ends_at(most), top, "{most}");
         }
         assert_eq!([ends_at(101), ends_at(1_234), ends_at(61_000), ends_at(999_999)], [120, 1_500, 80_000, 1_000_000]);
-        assert_eq!(ceiling(U256::MAX), U256::from(12) * U256::from(10).pow(U256::from(76)), "1.158 * 10^77");
+        assert_eq!(ceiling(U256::MAX >> 1), U256::from(60) * U256::from(10).pow(U256::from(75)), "above 5.79 * 10^76");
+        assert_eq!(ceiling(U256::MAX), U256::MAX, "no round number is above it");
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub struct Until {
 }
 
 impl Until {
+    #[cfg(test)]
+    pub(crate) fn of(date: Option<&str>) -> Self {
+        Self { until: date.map(str::to_owned) }
+    }
+
     /// Whether it is the newest page.
     pub fn is_newest(&self) -> bool {
         self.until.is_none()

@@ -76,3 +76,30 @@ fn table(found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup 
     };
     parts::table(words::TABLE, &columns, found.range(window.clone()).rev().map(row).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{database::Rows, pages::testing};
+
+    #[tokio::test]
+    async fn days_are_drawn_and_listed_and_earlier_ones_follow() {
+        let filled = testing::filled().await;
+        let columns =
+            &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];
+        let mut rows = Rows::new("days", columns);
+        for day in [5u64, 98, 100] {
+            rows.push([day, 1, 2, 3, 4, 5, 6, 7, day * 1_000].map(Into::into));
+        }
+        filled.write(rows).await;
+        let ask = |until: Option<&str>| show(State(Arc::clone(&filled.site)), Query(Until::of(until)));
+        let page = ask(None).await.unwrap().0.into_string();
+        assert!(page.contains("<title>1970-04-11: 100,000</title>"), "{page}");
+        assert_eq!(page.matches("<tr>").count(), 3, "two days and the names of the columns");
+        assert_eq!(testing::links(&page, "/statistics?until="), ["1970-01-11"]);
+        let page = ask(Some("1970-01-11")).await.unwrap().0.into_string();
+        assert!(page.contains("<title>1970-01-06: 5,000</title>") && !page.contains("100,000"), "{page}");
+        assert!(testing::links(&page, "/statistics?until=").is_empty(), "nothing is before that");
+        assert!(matches!(ask(Some("yesterday")).await, Err(Failure::BadRequest(_))));
+    }
+}

@@ -129,3 +129,36 @@ fn drawn(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeI
     let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
     chart::bars(caption, &values, label)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{database::Rows, pages::testing};
+
+    #[tokio::test]
+    async fn a_record_has_a_row_for_each_day() {
+        let filled = testing::filled().await;
+        let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
+        let mut rows = Rows::new("validator_days", columns);
+        for (validator, day, missed) in [(1u64, 100u64, 1u64), (1, 71, 2), (1, 70, 3), (2, 100, 4)] {
+            rows.push([validator, day, 0, 0, 0, 3, missed].map(Into::into));
+        }
+        filled.write(rows).await;
+        let ask = |index: &str| show(State(Arc::clone(&filled.site)), Path(index.to_owned()), Query(Before { before: None }));
+        let page = ask("1").await.unwrap().0.into_string();
+        assert!(page.contains("<title>1970-04-11: 1</title>") && page.contains("<title>1970-03-13: 2</title>"), "{page}");
+        assert!(!page.contains("1970-03-12"), "30 days and no more");
+        assert!(page.contains(">75.00 %<") && page.contains(">60.00 %<"), "{page}");
+        assert!(matches!(ask("4").await, Err(Failure::NotFound(_))));
+        assert!(matches!(ask("-1").await, Err(Failure::BadRequest(_))));
+    }
+
+    #[tokio::test]
+    async fn lists_come_from_indexes() {
+        let filled = testing::filled().await;
+        for (query, index) in [(RECORD, "(validator=? AND day>?)"), (LED, "blocks_by_leader (leader=? AND number<?)")] {
+            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
+        }
+    }
+}
