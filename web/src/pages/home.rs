@@ -40,15 +40,13 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
                 (Health::read(&site).await?.overview(VALIDATORS))
                 p .note { (validators::HEALTH_NOTE) }
             }
-            div .columns {
-                section #blocks {
-                    h2 { a href=(links::BLOCKS) { (words::LATEST_BLOCKS) } }
-                    (blocks::table(&site, listed)?)
-                }
-                section #transactions {
-                    h2 { a href=(links::TRANSACTIONS) { (words::LATEST_TRANSACTIONS) } }
-                    (transactions::table(&site, &rows).await?)
-                }
+            section #blocks {
+                h2 { a href=(links::BLOCKS) { (words::LATEST_BLOCKS) } }
+                (blocks::table(&site, listed)?)
+            }
+            section #transactions {
+                h2 { a href=(links::TRANSACTIONS) { (words::LATEST_TRANSACTIONS) } }
+                (transactions::table(&site, &rows).await?)
             }
         }
     };

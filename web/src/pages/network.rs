@@ -130,7 +130,8 @@ fn latency(sorted: &[u64]) -> String {
 
 /// What execution did since the node started, in sentences.
 fn execution(told: &Statistics) -> Markup {
-    let share = |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| "–".into());
+    let share =
+        |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| format::percent(0, 0));
     let number = format::number;
     let (executed, adopted) = (number(told.executed), number(told.adopted));
     let waiting = number(told.pool_transactions);

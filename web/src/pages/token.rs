@@ -115,7 +115,7 @@ fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {
     tabs.push((links::token_part(here, PART_DAYS), words::DAYS));
     let title = format!("{} {here}", words::TOKEN);
     let body = html! {
-        h1 { (words::TOKEN) " " (tokens::name(&token.name)) " " (parts::symbol(&token.symbol)) }
+        h1 { (words::TOKEN) " " (tokens::name(token)) }
         @if !token.consistent { p .warning role="note" { strong { (words::INCONSISTENT) "." } " " (words::INCONSISTENT_NOTE) } }
         section {
             (parts::facts(&[

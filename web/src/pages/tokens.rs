@@ -71,7 +71,7 @@ impl Token {
 
     /// An amount of it, with its symbol.
     pub fn amount(&self, amount: U256) -> Markup {
-        html! { (parts::tokens(amount, self.decimals)) " " (parts::symbol(&self.symbol)) }
+        html! { (parts::tokens(amount, self.decimals)) @if !self.symbol.is_empty() { " " (parts::symbol(&self.symbol)) } }
     }
 }
 
@@ -84,9 +84,12 @@ pub fn standard(standard: u64) -> &'static str {
     }
 }
 
-/// A token's name in a line of ours: whatever it is made of, it stays in its place.
-pub fn name(name: &str) -> Markup {
-    html! { @if name.is_empty() { span .note { (words::NAMELESS) } } @else { bdi .stranger { (name) } } }
+/// What a token calls itself, in a line of ours: whatever that is made of, it stays in its place.
+pub fn name(token: &Token) -> Markup {
+    html! {
+        @if token.name.is_empty() { (words::NAMELESS) } @else { bdi .stranger { (token.name) } }
+        @if !token.symbol.is_empty() { " " (parts::symbol(&token.symbol)) }
+    }
 }
 
 /// Says that a token's numbers are not to be believed.
@@ -116,7 +119,7 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> P
 fn cells(token: &Token) -> Vec<Markup> {
     vec![
         html! {
-            a href=(links::token(token.address)) { (name(&token.name)) " " (parts::symbol(&token.symbol)) }
+            a href=(links::token(token.address)) { (name(token)) }
             (doubt(token.consistent))
         },
         parts::account(token.address),

@@ -51,7 +51,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Quer
     let body = html! {
         h1 { (title) }
         @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (words::NO_COMMITTEE) } }
-        section #health data-live="health" { h2 { (words::HEALTH) } (health(&site, index).await?) }
+        section #health data-live="health" { h2 { (words::SIGNATURES) } (health(&site, index).await?) }
         section { h2 { (words::RECORD) } (record(&site, index).await?) }
         section #blocks {
             h2 { (words::BLOCKS_LED) }
@@ -85,7 +85,7 @@ async fn health(site: &Site, index: u64) -> Result<Markup, Failure> {
     let [today, week, month] = record.signatures;
     Ok(html! {
         (parts::facts(&[
-            (words::NEWEST_CERTIFICATES, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
+            (words::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
             (words::TODAY, validators::uptime(today)),
             (words::WEEK, validators::uptime(week)),
             (words::MONTH, validators::uptime(month)),

@@ -38,10 +38,10 @@ pub const TODAY: &str = "Uptime today";
 pub const WEEK: &str = "7 days";
 /// Columns.
 pub const MONTH: &str = "30 days";
-/// Columns and parts of the page.
+/// Columns and rows.
 pub const HEALTH: &str = "Last 20 certificates";
-/// Rows.
-pub const NEWEST_CERTIFICATES: &str = "Signatures";
+/// Parts of the page.
+pub const SIGNATURES: &str = "Signatures";
 /// Columns.
 pub const DAY: &str = "Day (UTC)";
 /// Columns and rows.
