@@ -8,7 +8,7 @@ pub const LIST_NOTE: &str = "Contracts whose events look like a token's, those w
 /// On a token's page.
 pub const NAME_NOTE: &str = "The name is what the contract calls itself, and anybody may take any name. Supply, holders and transfers are added up from its events.";
 /// A contract that says no name.
-pub const NAMELESS: &str = "no name";
+pub const NAMELESS: &str = "(no name)";
 /// Marks a token.
 pub const INCONSISTENT: &str = "events do not add up";
 /// What it means.
