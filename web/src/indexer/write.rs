@@ -52,6 +52,11 @@ pub async fn hash_of(connection: &mut AnyConnection, number: u64) -> Result<Opti
     row.map(|row| row.hash("hash")).transpose()
 }
 
+/// The time of a block that is written, in Unix milliseconds.
+pub async fn time_of(connection: &mut AnyConnection, number: u64) -> Result<u64, DatabaseError> {
+    sql("SELECT time_ms FROM blocks WHERE number = $1").bind(int(number)).fetch_one(connection).await?.number("time_ms")
+}
+
 /// A value of `meta`.
 pub async fn remembered(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
     let row = sql("SELECT value FROM meta WHERE key = $1").bind(key.to_owned()).fetch_optional(connection).await?;

@@ -180,6 +180,23 @@ mod tests {
         assert!(strip.contains("class=\"missed\" d=\"M180 5H188\""), "{strip}");
     }
 
+    #[tokio::test]
+    async fn the_newest_certificate_is_the_last_square() {
+        let filled = crate::pages::testing::filled().await;
+        let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
+        let mut rows = crate::database::Rows::new("certificates", columns);
+        for height in 1..=25u64 {
+            // Validator 0 is away from the last one.
+            let signers = vec![if height == 25 { 0b1110 } else { 0b0111 }];
+            let (signature, model) = (Vec::new(), String::new());
+            rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), height.into()]);
+        }
+        filled.write(rows).await;
+        let health = Health::read(&filled.site).await.unwrap();
+        assert_eq!(health.heights, (6..=25).collect::<Vec<_>>());
+        assert_eq!(health.of_validator(0), [vec![true; 19], vec![false]].concat());
+    }
+
     #[test]
     fn a_run_is_one_line() {
         assert_eq!(runs(&[true; 20], true), "M0 5H198");

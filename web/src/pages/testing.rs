@@ -57,6 +57,51 @@ impl Filled {
         rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
     }
 
+    /// A block of which only number and time are of interest.
+    pub async fn write_block(&self, number: u64, time_ms: u64) {
+        let columns = &[
+            "number",
+            "hash",
+            "parent",
+            "time_ms",
+            "fee_address",
+            "transactions",
+            "skipped",
+            "gas_used",
+            "gas_limit",
+            "base_fee",
+            "bytes",
+            "state_root",
+            "transactions_root",
+            "receipts_root",
+            "randomness",
+            "extra",
+        ];
+        let (hash, nothing) = (B256::with_last_byte(number as u8), B256::ZERO);
+        let mut rows = Rows::new("blocks", columns);
+        let counts = [0, 0, 0, 0, 0, 0u64].map(Into::into);
+        let [transactions, skipped, gas_used, gas_limit, base_fee, bytes] = counts;
+        rows.push([
+            number.into(),
+            hash.into(),
+            nothing.into(),
+            time_ms.into(),
+            Address::ZERO.into(),
+            transactions,
+            skipped,
+            gas_used,
+            gas_limit,
+            base_fee,
+            bytes,
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+        ]);
+        self.write(rows).await;
+    }
+
     pub async fn write_tokens(&self, tokens: &[Token]) {
         let columns = &[
             "address",
