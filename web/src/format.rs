@@ -1,6 +1,6 @@
 //! Numbers, amounts and times as people read them.
 
-use alloy_primitives::U256;
+use alloy_primitives::{U256, U512};
 
 /// Decimals of the chain's own currency.
 pub const COIN_DECIMALS: u64 = 18;
@@ -57,6 +57,19 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 })
 }
 
+/// The same with two decimals, rounded down: what is not all of it is not shown as that, and what is not nothing neither. Nothing of
+/// nothing is no share, and more than the whole is none.
+pub fn share(part: U256, whole: U256) -> Option<String> {
+    if whole.is_zero() || part > whole {
+        return None;
+    }
+    let hundredths: u64 = (part.widening_mul::<256, 4, 512, 8>(U256::from(10_000)) / U512::from(whole)).to();
+    Some(match hundredths {
+        0 if !part.is_zero() => "< 0.01 %".into(),
+        _ => format!("{}.{:02} %", hundredths / 100, hundredths % 100),
+    })
+}
+
 /// Milliseconds as a duration.
 pub fn duration(ms: u64) -> String {
     match ms {
@@ -86,6 +99,21 @@ pub fn iso(ms: u64) -> String {
 pub fn day(days: u64) -> String {
     let (year, month, day) = date(days);
     format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// The day of a date as [`day`] writes it, from 1970 on.
+pub fn parse_day(text: &str) -> Option<u64> {
+    let mut parts = text.splitn(3, '-').map(|part| part.parse::<u64>().ok());
+    let (year, month, of_month) = (parts.next()??, parts.next()??, parts.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&of_month) {
+        return None;
+    }
+    // The inverse of `date`.
+    let (year, from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + (153 * from_march + 2) / 5 + of_month - 1;
+    let days = (year / 400 * 146_097 + of_era).checked_sub(719_468)?;
+    // A day that the month does not have is another date.
+    (day(days) == text).then_some(days)
 }
 
 /// Of the proleptic Gregorian calendar: 400 years are 146,097 days, and years here begin in March.
@@ -121,6 +149,39 @@ mod tests {
         assert_eq!(iso(1_700_000_000_007), "2023-11-14T22:13:20.007Z");
         assert_eq!(day(11_016), "2000-02-29");
         assert_eq!(day(47_541), "2100-03-01", "2100 is no leap year");
+    }
+
+    #[test]
+    fn a_date_is_read_as_it_is_written() {
+        for days in (0..60_000).chain([2_000_000, 2_932_896]) {
+            assert_eq!(parse_day(&day(days)), Some(days), "{}", day(days));
+        }
+        for text in [
+            "",
+            "2026",
+            "2026-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "2026-01-00",
+            "2026-1-1",
+            "1969-12-31",
+            "10000-01-01",
+            "x-y-z",
+        ] {
+            assert_eq!(parse_day(text), None, "{text}");
+        }
+        assert_eq!(parse_day("2026-01-99999999999999999"), None);
+        assert_eq!(parse_day(&format!("2026-01-{}", u64::MAX)), None);
+    }
+
+    #[test]
+    fn a_share_is_never_rounded_up() {
+        let of = |part: u64, whole: u64| share(U256::from(part), U256::from(whole));
+        let found = [of(1, 3), of(2, 3), of(999_999, 1_000_000), of(5, 5), of(0, 5), of(1, 1_000_000)].map(Option::unwrap);
+        assert_eq!(found, ["33.33 %", "66.66 %", "99.99 %", "100.00 %", "0.00 %", "< 0.01 %"]);
+        assert_eq!(share(U256::MAX >> 1, U256::MAX).unwrap(), "49.99 %");
+        assert_eq!(share(U256::MAX, U256::MAX).unwrap(), "100.00 %");
+        assert_eq!([of(0, 0), of(6, 5)], [None, None], "of events that do not add up");
     }
 
     #[test]

@@ -132,6 +132,10 @@ impl Indexer {
     ) -> Result<Self, DatabaseError> {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
+        // What was written before counts before the node says anything new.
+        if let Some(tip) = tip {
+            standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
+        }
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
         let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
         let introduced = false;
@@ -212,10 +216,6 @@ impl Indexer {
         self.calls.served = self.node.has_traces().await?;
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
-        if let Some(tip) = self.tip {
-            let time_ms = write::time_of(&mut self.connection, tip.number).await?;
-            self.standing.indexed(tip.number, time_ms);
-        }
         self.dag.introduced(&committee.engine);
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
@@ -408,4 +408,20 @@ async fn fetch_some(node: &Node, first: u64, count: u64) -> Result<Vec<WholeBloc
 /// Unix milliseconds by this machine's clock.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing;
+
+    #[tokio::test]
+    async fn what_was_written_before_counts_from_the_start() {
+        let filled = testing::filled().await;
+        filled.write_block(41, 1_700_000_000_000).await;
+        let (standing, live) = (Arc::new(Standing::default()), Live::default());
+        let (node, database) = (filled.site.node.clone(), &filled.site.database);
+        let _indexer = Indexer::new(node, database, Arc::clone(&standing), live, Keep::default()).await.unwrap();
+        assert_eq!(standing.now().indexed, Some((41, 1_700_000_000_000)));
+    }
 }

@@ -1,7 +1,7 @@
 //! The address of every page. Links are made here and nowhere else, so that an address that was shared stays right.
 
 use crate::database::Place;
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 
 /// The home page.
 pub const HOME: &str = "/";
@@ -72,6 +72,11 @@ pub fn token_part(address: Address, part: &str) -> String {
     format!("/token/{address}/{part}")
 }
 
+/// The holders of one id of a token.
+pub fn token_id(address: Address, id: U256) -> String {
+    format!("{}?id={id}", token_part(address, "holders"))
+}
+
 /// A validator by position in the committee.
 pub fn validator(index: u64) -> String {
     format!("/validator/{index}")
@@ -91,4 +96,15 @@ pub fn dag_pick(round: u64, pick: impl std::fmt::Display) -> String {
 pub fn before(list: &str, place: Place) -> String {
     let joint = if list.contains('?') { '&' } else { '?' };
     format!("{list}{joint}before={}", place.0)
+}
+
+/// The same list below a row.
+pub fn below(list: &str, row: &str) -> String {
+    let joint = if list.contains('?') { '&' } else { '?' };
+    format!("{list}{joint}below={row}")
+}
+
+/// The same days up to a date.
+pub fn until(list: &str, date: &str) -> String {
+    format!("{list}?until={date}")
 }

@@ -5,13 +5,25 @@ pub mod account;
 pub mod api;
 pub mod blocks;
 pub mod changes;
+pub mod chart;
+pub mod cursor;
 pub mod dag;
+pub mod days;
 pub mod failure;
+pub mod health;
 pub mod home;
 pub mod layout;
+pub mod network;
 pub mod parts;
 pub mod search;
+pub mod statistics;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod token;
+pub mod tokens;
 pub mod transactions;
+pub mod validator;
+pub mod validators;
 
 pub use failure::Failure;
 

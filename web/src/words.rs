@@ -1,5 +1,10 @@
 //! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched.
 
+pub mod network;
+pub mod statistics;
+pub mod tokens;
+pub mod validators;
+
 /// The product.
 pub const NAME: &str = "Corniche";
 /// Of the window.
@@ -515,10 +520,16 @@ pub mod list {
     pub const OLDER: &str = "Older";
     /// Back up.
     pub const NEWEST: &str = "Newest";
+    /// Back up, in lists that are not by time.
+    pub const FIRST: &str = "First page";
+    /// Further down in them.
+    pub const FURTHER: &str = "Next page";
     /// Nothing in it.
     pub const EMPTY: &str = "Nothing here.";
     /// Copies a value.
     pub const COPY: &str = "Copy";
+    /// A place in a list that cannot be read.
+    pub const BAD_CURSOR: &str = "This address names no place in the list: begin with its first page.";
 }
 
 /// Of failures.

@@ -187,7 +187,7 @@ CREATE TABLE balances (
     PRIMARY KEY (token, holder, token_id)
 ) WITHOUT ROWID;
 CREATE INDEX balances_by_holder ON balances (holder, token, token_id);
-CREATE INDEX balances_by_amount ON balances (token, amount, holder, token_id);
+CREATE INDEX balances_by_amount ON balances (token, token_id, amount, holder);
 
 -- The newest allowance of each owner, token and spender, as events said it. For tokens with ids `spender` may do all (1) or nothing (0).
 CREATE TABLE approvals (
@@ -246,6 +246,7 @@ CREATE TABLE validator_days (
     missed INTEGER NOT NULL,
     PRIMARY KEY (validator, day)
 ) WITHOUT ROWID;
+CREATE INDEX validator_days_by_day ON validator_days (day, validator);
 
 CREATE TABLE days (
     day INTEGER PRIMARY KEY,

@@ -1,11 +1,11 @@
 //! What the network is doing, at one look.
 
-use super::{Failure, Page, blocks, layout, parts, transactions};
+use super::{Failure, Page, blocks, health::Health, layout, parts, transactions};
 use crate::{
     database::{Place, Read, int, sql},
     format, links,
     site::Site,
-    words::home as words,
+    words::{block, home as words, validators},
 };
 use axum::extract::State;
 use maud::{Markup, html};
@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Blocks and transactions listed, and blocks in the charts.
 const LISTED: i64 = 10;
 const CHARTED: i64 = 100;
+
+/// Validators whose health is shown.
+const VALIDATORS: usize = 24;
 
 /// Throughput is that of so many milliseconds before the newest block.
 const WINDOW_MS: u64 = 60_000;
@@ -32,6 +35,11 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
         div #home data-live="home" {
             (numbers(&site, &newest).await?)
             (charts(&newest)?)
+            section #health {
+                h2 { a href=(links::VALIDATORS) { (words::HEALTH) } }
+                (Health::read(&site).await?.overview(VALIDATORS))
+                p .note { (validators::HEALTH_NOTE) }
+            }
             div .columns {
                 section #blocks {
                     h2 { a href=(links::BLOCKS) { (words::LATEST_BLOCKS) } }
@@ -81,9 +89,15 @@ async fn throughput(site: &Site, newest: &[AnyRow]) -> Result<String, Failure> {
 
 /// The median from order to certificate.
 fn latency(newest: &[AnyRow]) -> Option<u64> {
+    let latencies = latencies(newest);
+    latencies.get(latencies.len() / 2).copied()
+}
+
+/// Milliseconds from order to certificate of these blocks, as far as they were seen, the fastest first.
+pub fn latencies(newest: &[AnyRow]) -> Vec<u64> {
     let mut latencies: Vec<u64> = newest.iter().filter_map(certified_after).collect();
     latencies.sort_unstable();
-    latencies.get(latencies.len() / 2).copied()
+    latencies
 }
 
 fn certified_after(row: &AnyRow) -> Option<u64> {
@@ -96,7 +110,7 @@ fn charts(newest: &[AnyRow]) -> Result<Markup, Failure> {
     let transactions: Vec<u64> = oldest_first().map(|row| row.number("transactions")).collect::<Result<_, _>>()?;
     let latencies: Vec<u64> = oldest_first().map(|row| certified_after(row).unwrap_or(0)).collect();
     let label = |values: &[u64], at: usize, unit: &str| {
-        format!("{} {}: {}{unit}", words::NEWEST, number[at], format::number(values[at]))
+        format!("{} {}: {}{unit}", block::TITLE, format::number(number[at]), format::number(values[at]))
     };
     Ok(html! {
         @if !newest.is_empty() {

@@ -8,6 +8,8 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
 
+pub use super::chart::bars;
+
 /// A value that lights up wherever else it stands on the page, and can be copied.
 fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
     html! {
@@ -147,20 +149,12 @@ pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
     }
 }
 
-/// Bars of a chart, oldest first, drawn where no script is needed. `label` says what each is.
-pub fn bars(caption: &str, values: &[u64], label: impl Fn(usize) -> String) -> Markup {
-    const WIDTH: usize = 6;
-    const HEIGHT: u64 = 64;
-    let most = values.iter().copied().max().unwrap_or(0).max(1);
+/// The way further down a list that is no list of places.
+pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
     html! {
-        figure {
-            figcaption { (caption) }
-            svg .chart viewBox={ "0 0 " (values.len().max(1) * WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (caption) ": at most " (format::number(most)) } {
-                @for (at, value) in values.iter().enumerate() {
-                    @let height = (value * HEIGHT).div_ceil(most);
-                    rect x=(at * WIDTH) y=(HEIGHT - height) width=(WIDTH - 1) height=(height) { title { (label(at)) } }
-                }
-            }
+        nav .pages aria-label="Pages" {
+            @if !is_first { a href=(list) { (list::FIRST) } }
+            @if let Some(last) = last { a rel="next" href=(links::below(list, &last)) { (list::FURTHER) } }
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Where a list goes on that is ordered by an amount: the last row's numbers and address, as addresses of pages have them.
+
+use super::Failure;
+use crate::words::list as words;
+use alloy_primitives::{Address, U256};
+use serde::Deserialize;
+
+/// Where a list begins.
+#[derive(Debug, Default, Deserialize)]
+pub struct Below {
+    /// The row before: `12-0x…`.
+    pub below: Option<String>,
+    /// Of a token with ids: only this one.
+    pub id: Option<String>,
+}
+
+impl Below {
+    /// The row before, or the one above all.
+    pub fn row<const N: usize>(&self) -> Result<([U256; N], Address), Failure> {
+        match &self.below {
+            None => Ok(([U256::MAX; N], Address::repeat_byte(0xff))),
+            Some(text) => parse(text).ok_or_else(|| Failure::BadRequest(words::BAD_CURSOR.into())),
+        }
+    }
+
+    /// Whether the list begins at its beginning.
+    pub fn is_first(&self) -> bool {
+        self.below.is_none()
+    }
+}
+
+/// A row as the next page's address names it.
+pub fn below<const N: usize>(numbers: [U256; N], address: Address) -> String {
+    let numbers = numbers.map(|number| format!("{number}-"));
+    format!("{}{address}", numbers.concat())
+}
+
+fn parse<const N: usize>(text: &str) -> Option<([U256; N], Address)> {
+    let mut parts = text.split('-');
+    let mut numbers = [U256::ZERO; N];
+    for number in &mut numbers {
+        *number = decimal(parts.next()?)?;
+    }
+    let address = parts.next()?.parse().ok()?;
+    parts.next().is_none().then_some((numbers, address))
+}
+
+/// A number of 256 bits as people write it.
+pub fn decimal(text: &str) -> Option<U256> {
+    let digits = !text.is_empty() && text.len() <= 78 && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| U256::from_str_radix(text, 10).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let (numbers, address) = ([U256::MAX, U256::from(7)], Address::repeat_byte(0xab));
+        assert_eq!(parse(&below(numbers, address)), Some((numbers, address)));
+        assert!(parse::<1>(&below(numbers, address)).is_none(), "too many numbers");
+        assert!(parse::<3>(&below(numbers, address)).is_none(), "too few");
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        for text in [
+            "",
+            "-",
+            "1",
+            "1-",
+            "-0x00",
+            "0x1-0x0000000000000000000000000000000000000001",
+            "1-0x0000000000000000000000000000000000000001-",
+        ] {
+            let found = Below { below: Some(text.into()), id: None }.row::<1>();
+            assert!(matches!(found, Err(Failure::BadRequest(_))), "{text}");
+        }
+        assert_eq!([decimal(""), decimal("+1"), decimal(&"9".repeat(78)), decimal(&"0".repeat(79))], [None; 4]);
+        assert_eq!(decimal("007"), Some(U256::from(7)));
+    }
+}

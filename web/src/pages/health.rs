@@ -1,0 +1,219 @@
+//! Who signed the newest certificates: a strip of small squares for each validator.
+
+use super::Failure;
+use crate::{
+    database::{Read, sql},
+    format, links,
+    site::Site,
+    words::validators::strip as words,
+};
+use corniche_types::SignerBitmap;
+use maud::{Markup, html};
+
+/// Certificates looked at.
+const LAST: i64 = 20;
+
+/// The newest certificates with their signers.
+pub const NEWEST: &str = "SELECT height, signers FROM certificates ORDER BY height DESC LIMIT $1";
+
+/// Units of the drawing: a square with its gap, the square, and where the line that draws it runs.
+const STEP: usize = 10;
+const SQUARE: usize = 8;
+const MIDDLE: usize = 5;
+
+/// Who signed the newest certificates.
+#[derive(Debug)]
+pub struct Health {
+    /// Blocks of the certificates, oldest first.
+    heights: Vec<u64>,
+    /// For each validator, whether it is among the signers of each.
+    signed: Vec<Vec<bool>>,
+}
+
+/// How a validator does, by the newest certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing was certified yet.
+    Unknown,
+    /// In every certificate.
+    All,
+    /// In some.
+    Some,
+    /// In none.
+    None,
+}
+
+impl Health {
+    /// As the database has it.
+    pub async fn read(site: &Site) -> Result<Self, Failure> {
+        let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
+        let rows = sql(NEWEST).bind(LAST).fetch_all(site.database.readers()).await?;
+        let rows = rows.iter().rev();
+        let certificates: Vec<_> =
+            rows.map(|row| Ok((row.number("height")?, row.bytes("signers")?))).collect::<Result<_, Failure>>()?;
+        Ok(Self::of(committee, certificates))
+    }
+
+    /// Of certificates with their signers, oldest first.
+    fn of(committee: usize, certificates: Vec<(u64, Vec<u8>)>) -> Self {
+        let mut health = Self { heights: Vec::new(), signed: vec![Vec::new(); committee] };
+        for (height, signers) in certificates {
+            let signers = SignerBitmap(signers.into()).signers(committee).unwrap_or_default();
+            health.heights.push(height);
+            for (index, signed) in health.signed.iter_mut().enumerate() {
+                signed.push(signers.iter().any(|signer| usize::from(signer.0) == index));
+            }
+        }
+        health
+    }
+
+    fn of_validator(&self, index: u64) -> &[bool] {
+        self.signed.get(index as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many of the certificates a validator is in.
+    pub fn count(&self, index: u64) -> usize {
+        self.of_validator(index).iter().filter(|signed| **signed).count()
+    }
+
+    /// In a word.
+    pub fn verdict(&self, index: u64) -> Verdict {
+        match (self.count(index), self.of_validator(index).len()) {
+            (_, 0) => Verdict::Unknown,
+            (0, _) => Verdict::None,
+            (signed, all) if signed == all => Verdict::All,
+            _ => Verdict::Some,
+        }
+    }
+
+    /// A validator's squares, the newest at the right: filled where it signed, flat where it is missing.
+    pub fn strip(&self, index: u64) -> Markup {
+        let signed = self.of_validator(index);
+        let missed: Vec<_> = signed.iter().zip(&self.heights).filter(|(signed, _)| !**signed).collect();
+        let missed: Vec<_> = missed.iter().map(|(_, height)| format::number(**height)).collect();
+        let told = match missed.is_empty() {
+            true => format!("{} {} {}", self.count(index), words::OF, signed.len()),
+            false => format!("{} {} {}, {} {}", self.count(index), words::OF, signed.len(), words::MISSED, missed.join(", ")),
+        };
+        let width = LAST as usize * STEP;
+        html! {
+            @if signed.is_empty() { span .note { (words::NONE_YET) } } @else {
+                svg .strip viewBox={ "0 0 " (width) " " (STEP) } role="img" {
+                    title { (told) }
+                    path .signed d=(runs(signed, true)) {}
+                    path .missed d=(runs(signed, false)) {}
+                }
+            }
+        }
+    }
+
+    /// All validators; where they are more than `most`, those that are missing most.
+    pub fn overview(&self, most: usize) -> Markup {
+        let mut validators: Vec<u64> = (0..self.signed.len() as u64).collect();
+        let all = validators.len();
+        if all > most {
+            validators.sort_by_key(|index| self.count(*index));
+            validators.truncate(most);
+        }
+        html! {
+            ul .strips {
+                @for index in validators {
+                    li { (super::parts::validator(index)) " " (self.strip(index)) " " (tag(self.verdict(index))) }
+                }
+            }
+            @if all > most { p { a href=(links::VALIDATORS) { (words::MORE) " (" (format::number(all as u64)) ")" } } }
+        }
+    }
+}
+
+/// A verdict as people read it.
+pub fn tag(verdict: Verdict) -> Markup {
+    match verdict {
+        Verdict::Unknown => html! {},
+        Verdict::All => html! { span .tag.good { (words::ALL) } },
+        Verdict::Some => html! { span .tag { (words::SOME) } },
+        Verdict::None => html! { span .tag.bad { (words::SILENT) } },
+    }
+}
+
+/// A line for each run of equal squares; the style sheet cuts it into squares.
+fn runs(signed: &[bool], wanted: bool) -> String {
+    let mut path = String::new();
+    let mut at = 0;
+    while at < signed.len() {
+        let length = signed[at..].iter().take_while(|signed| **signed == wanted).count();
+        if length > 0 {
+            let from = (LAST as usize - signed.len() + at) * STEP;
+            path.push_str(&format!("M{from} {MIDDLE}H{}", from + (length - 1) * STEP + SQUARE));
+        }
+        at += length.max(1);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::ValidatorIndex;
+
+    fn health(committee: usize, certificates: &[(u64, &[u16])]) -> Health {
+        let bits = |signers: &[u16]| {
+            let signers = signers.iter().copied().map(ValidatorIndex);
+            SignerBitmap::from_signers(signers, committee).0.to_vec()
+        };
+        Health::of(committee, certificates.iter().map(|(height, signers)| (*height, bits(signers))).collect())
+    }
+
+    #[test]
+    fn verdicts_are_those_of_the_newest_certificates() {
+        let health = health(4, &[(5, &[0, 1, 2]), (7, &[0, 1, 2]), (8, &[0, 2])]);
+        let verdicts = [0, 1, 2, 3, 4].map(|index| health.verdict(index));
+        assert_eq!(verdicts, [Verdict::All, Verdict::Some, Verdict::All, Verdict::None, Verdict::Unknown]);
+        assert_eq!([health.count(1), health.count(3), health.count(9)], [2, 0, 0]);
+    }
+
+    #[test]
+    fn a_strip_ends_at_the_right_and_says_what_is_missing() {
+        let strip = health(4, &[(1_005, &[0, 1, 2]), (1_007, &[0, 2, 3]), (1_008, &[0, 1, 2])]).strip(1).into_string();
+        assert!(strip.contains("2 of 3, missing in 1,007"), "{strip}");
+        assert!(strip.contains("class=\"signed\" d=\"M170 5H178M190 5H198\""), "{strip}");
+        assert!(strip.contains("class=\"missed\" d=\"M180 5H188\""), "{strip}");
+    }
+
+    #[tokio::test]
+    async fn the_newest_certificate_is_the_last_square() {
+        let filled = crate::pages::testing::filled().await;
+        let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
+        let mut rows = crate::database::Rows::new("certificates", columns);
+        for height in 1..=25u64 {
+            // Validator 0 is away from the last one.
+            let signers = vec![if height == 25 { 0b1110 } else { 0b0111 }];
+            let (signature, model) = (Vec::new(), String::new());
+            rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), height.into()]);
+        }
+        filled.write(rows).await;
+        let health = Health::read(&filled.site).await.unwrap();
+        assert_eq!(health.heights, (6..=25).collect::<Vec<_>>());
+        assert_eq!(health.of_validator(0), [vec![true; 19], vec![false]].concat());
+    }
+
+    #[test]
+    fn a_run_is_one_line() {
+        assert_eq!(runs(&[true; 20], true), "M0 5H198");
+        assert_eq!(runs(&[true; 20], false), "");
+        assert_eq!(runs(&[], true), "");
+    }
+
+    #[test]
+    fn signers_of_another_committee_are_nobody() {
+        let health = Health::of(4, vec![(5, vec![0xff, 0xff])]);
+        assert_eq!(health.verdict(0), Verdict::None);
+    }
+
+    #[test]
+    fn of_many_validators_those_that_are_missing_come_first() {
+        let shown = health(3, &[(5, &[0, 2]), (6, &[0])]).overview(2).into_string();
+        let (first, second) = (shown.find("/validator/1").unwrap(), shown.find("/validator/2").unwrap());
+        assert!(first < second && !shown.contains("/validator/0"), "{shown}");
+    }
+}

@@ -1,0 +1,177 @@
+//! The node that this explorer follows, the chain it is on, and what its execution did.
+
+use super::{Failure, Page, blocks, home, layout, parts};
+use crate::{
+    format, links,
+    site::Site,
+    words::{nav, network as words},
+};
+use alloy_primitives::{U64, U256};
+use axum::extract::State;
+use corniche_api::Statistics;
+use corniche_client::Request;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Blocks whose way from order to certificate is looked at.
+const BLOCKS: i64 = 100;
+
+/// How far a node is that catches up.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    current_block: U64,
+    highest_block: U64,
+}
+
+/// What a node says of itself. What it does not answer is missing.
+#[derive(Debug, Default)]
+struct Told {
+    version: Option<String>,
+    peers: Option<u64>,
+    /// Nothing within: it is in step.
+    syncing: Option<Option<Progress>>,
+}
+
+/// `/network`
+pub async fn show(State(site): State<Arc<Site>>) -> Page {
+    let (told, statistics) = tokio::join!(ask(&site), site.node.statistics());
+    let body = html! {
+        h1 { (nav::NETWORK) }
+        div #network data-live="network" {
+            section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
+            section { h2 { (words::CHAIN) } (chain(&site).await?) }
+            section {
+                h2 { (words::EXECUTION) }
+                @match statistics { Ok(statistics) => (execution(&statistics)), Err(_) => p .note { (words::SILENT) } }
+            }
+        }
+    };
+    Ok(layout::page(&site, nav::NETWORK, body))
+}
+
+async fn ask(site: &Site) -> Told {
+    let request = |method| Request { method, params: json!([]) };
+    let requests = vec![request("web3_clientVersion"), request("net_peerCount"), request("eth_syncing")];
+    let answers = site.node.ask_all::<Value>(requests).await.unwrap_or_default();
+    let mut answers = answers.into_iter().map(Result::ok);
+    let mut next = || answers.next().flatten();
+    Told {
+        version: next().and_then(|version| version.as_str().map(|version| version.chars().take(100).collect())),
+        peers: next().and_then(|peers| serde_json::from_value::<U64>(peers).ok()).map(|peers| peers.to()),
+        syncing: next().and_then(|syncing| match syncing {
+            Value::Bool(false) => Some(None),
+            progress => serde_json::from_value(progress).ok().map(Some),
+        }),
+    }
+}
+
+fn node(site: &Site, told: &Told) -> Markup {
+    let now = site.now();
+    let unknown = || html! { span .note { (words::SILENT) } };
+    let heads = now.heads.as_ref();
+    let block = |number: Option<u64>| number.map_or_else(unknown, parts::block);
+    parts::facts(&[
+        (words::VERSION, told.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
+        (words::PEERS, told.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
+        (words::SYNCING, told.syncing.map_or_else(unknown, syncing)),
+        (words::EXECUTED, block(heads.map(|heads| heads.executed.number))),
+        (words::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
+        (words::INDEXED, block(now.indexed.map(|(number, _)| number))),
+    ])
+}
+
+fn syncing(progress: Option<Progress>) -> Markup {
+    match progress {
+        None => html! { (words::IN_STEP) },
+        Some(progress) => {
+            let [current, highest] = [progress.current_block, progress.highest_block].map(|number| format::number(number.to()));
+            html! { (words::CATCHING_UP) " " (current) " / " (highest) }
+        }
+    }
+}
+
+async fn chain(site: &Site) -> Result<Markup, Failure> {
+    let now = site.now();
+    let latencies = home::latencies(&blocks::newest(site, u64::MAX, BLOCKS).await?);
+    let mut facts = Vec::new();
+    if let Some(chain_id) = now.chain_id {
+        facts.push((words::CHAIN_ID, html! { (chain_id) }));
+    }
+    if let Some(genesis) = now.genesis {
+        facts.push((words::GENESIS, parts::block_hash(genesis)));
+    }
+    facts.push((words::CURRENCY, html! { (now.currency) }));
+    if let Some(committee) = &now.committee {
+        let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
+        facts.push((words::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
+        facts.push((words::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
+        facts.push((words::QUORUM, html! { (words::quorum(&format::number(quorum), &format::number(all))) }));
+        facts.push((words::EPOCH, html! { (committee.epoch) }));
+        facts.push((words::COMMITTEE, parts::hash(committee.committee_hash)));
+    }
+    facts.push((words::LATENCY, html! { (latency(&latencies)) }));
+    Ok(html! {
+        (parts::facts(&facts))
+        @if now.development { p .note { (words::DEVELOPMENT) } }
+    })
+}
+
+/// Of sorted milliseconds.
+fn latency(sorted: &[u64]) -> String {
+    let at = |per_cent: usize| sorted.get(sorted.len() * per_cent / 100).copied();
+    match (at(50), at(90)) {
+        (Some(half), Some(most)) => words::latency(&format::duration(half), &format::duration(most), sorted.len()),
+        _ => words::NO_LATENCY.into(),
+    }
+}
+
+/// What execution did since the node started, in sentences.
+fn execution(told: &Statistics) -> Markup {
+    let share =
+        |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| format::percent(0, 0));
+    let number = format::number;
+    let (executed, adopted) = (number(told.executed), number(told.adopted));
+    let waiting = number(told.pool_transactions);
+    let early = share(told.early_without_result, told.early_runs);
+    let sentences = [
+        words::transactions(&executed, &number(told.skipped), &number(told.refused), &waiting),
+        words::adopted(&adopted, &share(told.adopted, told.executed)),
+        words::runs(&number(told.runs), &number(told.runs_again), &share(told.runs_again, told.runs)),
+        words::early(&number(told.early_runs), &number(told.early_without_result), &early, &number(told.early_passed_over)),
+    ];
+    html! {
+        p { (words::SINCE_START) }
+        ul { @for sentence in sentences { li { (sentence) } } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing;
+
+    #[test]
+    fn latency_is_told_in_two_numbers() {
+        assert_eq!(latency(&[]), words::NO_LATENCY);
+        let sorted: Vec<u64> = (1..=100).collect();
+        assert_eq!(latency(&sorted), "51 ms for half of the last 100 certified blocks, at most 91 ms for nine of ten");
+        assert_eq!(latency(&[7]), "7 ms for half of the last 1 certified blocks, at most 7 ms for nine of ten");
+    }
+
+    #[test]
+    fn progress_is_read_as_nodes_say_it() {
+        let told = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
+        let shown = syncing(serde_json::from_value(told).unwrap()).into_string();
+        assert_eq!(shown, format!("{} 16 / 256", words::CATCHING_UP));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_away_leaves_a_page() {
+        let filled = testing::filled().await;
+        let page = show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
+        assert!(page.contains(words::SILENT) && page.contains(words::CHAIN), "{page}");
+    }
+}

@@ -1,0 +1,155 @@
+//! A site for tests: a database in a file that goes with it, and a node that does not answer.
+
+use super::tokens::Token;
+use crate::{
+    database::{Database, Rows},
+    limits::{Limits, Rate},
+    live::Live,
+    node::Node,
+    site::Site,
+    state::Standing,
+};
+use alloy_primitives::{Address, B256, U256};
+use corniche_api::{Validator, Validators};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// See the module.
+pub struct Filled {
+    pub site: Arc<Site>,
+    _directory: TempDir,
+}
+
+/// With four validators, and a newest block on day 100.
+pub async fn filled() -> Filled {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
+    let standing = Arc::new(Standing::new("CRN".into()));
+    standing.introduced(7, B256::repeat_byte(7), false, committee(4));
+    standing.indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
+    // Nobody listens there.
+    let node = Node::new("http://127.0.0.1:1");
+    let site = Site { database, node, standing, live: Live::default(), limits: Limits::new(Rate::default()) };
+    Filled { site: Arc::new(site), _directory: directory }
+}
+
+fn committee(size: u64) -> Validators {
+    let validator = |index| Validator {
+        index,
+        consensus_key: B256::with_last_byte(index as u8),
+        bls_key: [index as u8; 96].into(),
+        network_key: B256::with_last_byte(index as u8),
+        fee_address: Address::with_last_byte(index as u8),
+    };
+    let validators = (0..size).map(validator).collect();
+    Validators { epoch: 0, committee_hash: B256::ZERO, engine: "mahi-mahi".into(), quorum: 3, validators }
+}
+
+/// An ERC-20 of so many holders.
+pub fn token(address: Address, holders: u64) -> Token {
+    let (name, symbol) = ("Gold".to_owned(), "GLD".to_owned());
+    let supply = U256::from(1_000);
+    Token { address, standard: 20, name, symbol, decimals: 0, supply, holders, transfers: 1, first_block: 1, consistent: true }
+}
+
+impl Filled {
+    pub async fn write(&self, rows: Rows) {
+        rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
+    }
+
+    /// A block of which only number and time are of interest.
+    pub async fn write_block(&self, number: u64, time_ms: u64) {
+        let columns = &[
+            "number",
+            "hash",
+            "parent",
+            "time_ms",
+            "fee_address",
+            "transactions",
+            "skipped",
+            "gas_used",
+            "gas_limit",
+            "base_fee",
+            "bytes",
+            "state_root",
+            "transactions_root",
+            "receipts_root",
+            "randomness",
+            "extra",
+        ];
+        let (hash, nothing) = (B256::with_last_byte(number as u8), B256::ZERO);
+        let mut rows = Rows::new("blocks", columns);
+        let counts = [0, 0, 0, 0, 0, 0u64].map(Into::into);
+        let [transactions, skipped, gas_used, gas_limit, base_fee, bytes] = counts;
+        rows.push([
+            number.into(),
+            hash.into(),
+            nothing.into(),
+            time_ms.into(),
+            Address::ZERO.into(),
+            transactions,
+            skipped,
+            gas_used,
+            gas_limit,
+            base_fee,
+            bytes,
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+            nothing.into(),
+        ]);
+        self.write(rows).await;
+    }
+
+    pub async fn write_tokens(&self, tokens: &[Token]) {
+        let columns = &[
+            "address",
+            "standard",
+            "name",
+            "symbol",
+            "name_key",
+            "symbol_key",
+            "decimals",
+            "supply",
+            "holders",
+            "transfers",
+            "first_block",
+            "consistent",
+        ];
+        let mut rows = Rows::new("tokens", columns);
+        for token in tokens {
+            rows.push([
+                token.address.into(),
+                token.standard.into(),
+                token.name.clone().into(),
+                token.symbol.clone().into(),
+                Vec::new().into(),
+                Vec::new().into(),
+                token.decimals.into(),
+                token.supply.into(),
+                token.holders.into(),
+                token.transfers.into(),
+                token.first_block.into(),
+                token.consistent.into(),
+            ]);
+        }
+        self.write(rows).await;
+    }
+
+    /// Who holds how much of a token, or of an id of it.
+    pub async fn write_balances(&self, token: Address, balances: &[(Address, Option<u64>, u64)]) {
+        let mut rows = Rows::new("balances", &["token", "holder", "token_id", "amount"]);
+        for (holder, id, amount) in balances {
+            let id = id.map(|id| crate::database::amount(U256::from(id))).unwrap_or_default();
+            rows.push([token.into(), (*holder).into(), id.into(), U256::from(*amount).into()]);
+        }
+        self.write(rows).await;
+    }
+}
+
+/// What follows `prefix` in the links of a page, in order.
+pub fn links(page: &str, prefix: &str) -> Vec<String> {
+    let start = format!("href=\"{prefix}");
+    page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap().replace("&amp;", "&")).collect()
+}

@@ -1,0 +1,351 @@
+//! One token: its transfers, who holds it, its ids, and how much of it there was when.
+
+use super::{
+    Failure, Page, ROWS, account,
+    blocks::Before,
+    chart,
+    cursor::{self, Below},
+    days::{self, Until},
+    layout, parts,
+    tokens::{self, Token},
+};
+use crate::{
+    database::{Read, amount, int, sql},
+    format, links,
+    site::Site,
+    words::tokens as words,
+};
+use alloy_primitives::{Address, U256};
+use axum::extract::{Path, Query, State};
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A token by its address.
+pub const TOKEN: &str = "SELECT address, standard, name, symbol, decimals, supply, holders, transfers, first_block, consistent FROM tokens WHERE \
+                         address = $1";
+
+/// Its transfers below a place.
+pub const TRANSFERS: &str = "SELECT f.place, f.sender, f.recipient, f.token_id, f.amount, f.time_ms, t.hash FROM transfers f JOIN transactions t ON \
+                             t.place = f.transaction_place WHERE f.token = $1 AND f.place < $2 ORDER BY f.place DESC LIMIT $3";
+
+/// Who holds most of it, or of one id, below a holder.
+pub const HOLDERS: &str = "SELECT holder, amount FROM balances WHERE token = $1 AND token_id = $2 AND (amount, holder) < ($3, $4) ORDER BY amount \
+                           DESC, holder DESC LIMIT $5";
+
+/// Its ids with their holders, the highest id first, below a row. Balances without an id are totals.
+pub const IDS: &str = "SELECT token_id, holder, amount FROM balances WHERE token = $1 AND token_id > $2 AND (token_id, amount, holder) < ($3, $4, \
+                       $5) ORDER BY token_id DESC, amount DESC, holder DESC LIMIT $6";
+
+/// The newest days on which it moved, up to one.
+pub const DAYS: &str =
+    "SELECT day, transfers, supply FROM token_days WHERE token = $1 AND day <= $2 ORDER BY day DESC LIMIT $3";
+
+/// Parts of the page as its address names them.
+const PART_HOLDERS: &str = "holders";
+const PART_IDS: &str = "ids";
+const PART_DAYS: &str = "days";
+
+/// `/token/{address}`: its transfers.
+pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let token = find(&site, &address).await?;
+    let before = from.before.unwrap_or(i64::MAX);
+    let query = sql(TRANSFERS).bind(token.address.to_vec()).bind(before).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
+    let cells = rows.iter().map(|row| transfer(&token, row)).collect::<Result<_, _>>()?;
+    let mut columns = vec![words::TRANSACTION, words::WHEN, words::FROM, words::TO, words::AMOUNT];
+    columns.extend(token.has_ids().then_some(words::ID));
+    let here = links::token(token.address);
+    let part = html! {
+        (parts::table(words::TRANSFERS, &columns, cells))
+        (parts::older(&here, last, from.before.is_none()))
+    };
+    Ok(page(&site, &token, words::TRANSFERS, part))
+}
+
+fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
+    let side = |address: Address, word: &str| match address.is_zero() {
+        true => html! { span .note { (word) } },
+        false => parts::account(address),
+    };
+    let mut cells = vec![
+        parts::transaction(row.hash("hash")?),
+        parts::time(row.number("time_ms")?),
+        side(row.address("sender")?, words::MINTED),
+        side(row.address("recipient")?, words::BURNT),
+        parts::tokens(row.amount("amount")?, token.decimals),
+    ];
+    if token.has_ids() {
+        let id = row.maybe_bytes("token_id")?.map(|_| row.amount("token_id")).transpose()?;
+        cells.push(id.map_or_else(|| html! { "–" }, |id| of_id(token.address, id)));
+    }
+    Ok(cells)
+}
+
+/// A part of the page that is a page of its own: `/token/{address}/{part}`
+pub async fn part(
+    State(site): State<Arc<Site>>,
+    Path((address, part)): Path<(String, String)>,
+    Query(from): Query<Below>,
+    Query(until): Query<Until>,
+) -> Page {
+    let token = find(&site, &address).await?;
+    let (name, body) = match part.as_str() {
+        PART_HOLDERS => (words::HOLDERS, holders(&site, &token, &from).await?),
+        PART_IDS if token.has_ids() => (words::IDS, ids(&site, &token, &from).await?),
+        PART_DAYS => (words::DAYS, over_time(&site, &token, &until).await?),
+        _ => return Err(Failure::NotFound(format!("A token's page has no part {part:.40}."))),
+    };
+    Ok(page(&site, &token, name, body))
+}
+
+async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
+    let address = account::parse(address)?;
+    let row = sql(TOKEN).bind(address.to_vec()).fetch_optional(site.database.readers()).await?;
+    let none =
+        || Failure::NotFound(format!("The contract {address} has written no event of a token, as far as is known here."));
+    Token::read(&row.ok_or_else(none)?)
+}
+
+fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {
+    let here = token.address;
+    let mut tabs = vec![(links::token(here), words::TRANSFERS), (links::token_part(here, PART_HOLDERS), words::HOLDERS)];
+    tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), words::IDS)));
+    tabs.push((links::token_part(here, PART_DAYS), words::DAYS));
+    let title = format!("{} {here}", words::TOKEN);
+    let body = html! {
+        h1 { (words::TOKEN) " " (tokens::name(token)) }
+        @if !token.consistent { p .warning role="note" { strong { (words::INCONSISTENT) "." } " " (words::INCONSISTENT_NOTE) } }
+        section {
+            (parts::facts(&[
+                (words::ADDRESS, parts::account_in_full(here)),
+                (words::STANDARD, html! { (tokens::standard(token.standard)) }),
+                (words::SUPPLY, token.amount(token.supply)),
+                (words::HOLDERS, html! { (format::number(token.holders)) }),
+                (words::TRANSFERS, html! { (format::number(token.transfers)) }),
+                (words::DECIMALS, html! { (token.decimals) }),
+                (words::FIRST_SEEN, parts::block(token.first_block)),
+            ]))
+            p .note { (words::NAME_NOTE) }
+        }
+        (parts::tabs(&tabs, part))
+        section { h2 { (part) } (body) }
+    };
+    layout::page(site, &title, body)
+}
+
+/// The page of an id's holders.
+fn of_id(token: Address, id: U256) -> Markup {
+    html! { a .id href=(links::token_id(token, id)) { "#" (id) } }
+}
+
+async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
+    let ([least], holder) = from.row()?;
+    let bad_id = || Failure::BadRequest(words::BAD_ID.into());
+    let id = from.id.as_ref().map(|id| cursor::decimal(id).ok_or_else(bad_id)).transpose()?;
+    let query = sql(HOLDERS).bind(token.address.to_vec()).bind(id.map(amount).unwrap_or_default());
+    let query = query.bind(amount(least)).bind(holder.to_vec()).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let found = rows.iter().map(|row| Ok((row.address("holder")?, row.amount("amount")?)));
+    let found: Vec<(Address, U256)> = found.collect::<Result<_, Failure>>()?;
+    let last = found.last().filter(|_| found.len() == ROWS as usize);
+    let last = last.map(|(holder, amount)| cursor::below([*amount], *holder));
+    let cells = |(holder, amount): &(Address, U256)| {
+        let mut cells = vec![parts::account(*holder), parts::tokens(*amount, token.decimals)];
+        // Nobody knows how much there is of one id.
+        cells.extend(id.is_none().then(|| html! { (share(*amount, token)) }));
+        cells
+    };
+    let mut columns = vec![words::HOLDER, words::AMOUNT];
+    columns.extend(id.is_none().then_some(words::SHARE));
+    let list = id.map_or_else(|| links::token_part(token.address, PART_HOLDERS), |id| links::token_id(token.address, id));
+    Ok(html! {
+        @if let Some(id) = id { p { (words::OF_ID) " #" (id) } }
+        @else if token.has_ids() { p .note { (words::TOTALS_NOTE) } }
+        (parts::table(words::HOLDERS, &columns, found.iter().map(cells).collect()))
+        (parts::further(&list, last, from.is_first()))
+    })
+}
+
+/// A holder's part of the supply; no number where the events of the token do not add up to one.
+fn share(amount: U256, token: &Token) -> String {
+    format::share(amount, token.supply).unwrap_or_else(|| "–".into())
+}
+
+async fn ids(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
+    let ([id, least], holder) = from.row()?;
+    let query = sql(IDS).bind(token.address.to_vec()).bind(Vec::new());
+    let query = query.bind(amount(id)).bind(amount(least)).bind(holder.to_vec()).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let found = rows.iter().map(|row| Ok((row.amount("token_id")?, row.address("holder")?, row.amount("amount")?)));
+    let found: Vec<(U256, Address, U256)> = found.collect::<Result<_, Failure>>()?;
+    let last = found.last().filter(|_| found.len() == ROWS as usize);
+    let last = last.map(|(id, holder, amount)| cursor::below([*id, *amount], *holder));
+    let cells = |(id, holder, amount): &(U256, Address, U256)| {
+        vec![of_id(token.address, *id), parts::account(*holder), parts::tokens(*amount, token.decimals)]
+    };
+    let columns = [words::ID, words::HOLDER, words::AMOUNT];
+    Ok(html! {
+        (parts::table(words::IDS, &columns, found.iter().map(cells).collect()))
+        (parts::further(&links::token_part(token.address, PART_IDS), last, from.is_first()))
+    })
+}
+
+async fn over_time(site: &Site, token: &Token, until: &Until) -> Result<Markup, Failure> {
+    let last = until.day(site)?;
+    // One more than the page shows: what the supply was before.
+    let query = sql(DAYS).bind(token.address.to_vec()).bind(int(last)).bind(int(days::MOST + 1));
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let day = |row: &AnyRow| Ok((row.number("day")?, (row.number("transfers")?, row.amount("supply")?)));
+    let found: BTreeMap<u64, (u64, U256)> = rows.iter().map(day).collect::<Result<_, Failure>>()?;
+    let oldest = found.keys().next().copied();
+    let window = days::window(last, oldest);
+    let days = days::fill(window.clone(), &found, |(_, supply)| (0, *supply));
+    let (transfers, supplies): (Vec<u64>, Vec<U256>) = days.into_iter().unzip();
+    let date = |bar: usize| format::day(window.start() + bar as u64);
+    let supply = |bar: usize| format!("{}: {}", date(bar), format::amount(supplies[bar], token.decimals));
+    let moved = |bar: usize| format!("{}: {}", date(bar), format::number(transfers[bar]));
+    let row = |(day, (transfers, supply)): (&u64, &(u64, U256))| {
+        vec![html! { (format::day(*day)) }, html! { (format::number(*transfers)) }, parts::tokens(*supply, token.decimals)]
+    };
+    let columns = [words::DAY, words::TRANSFERS, words::SUPPLY_AT_END];
+    let list = links::token_part(token.address, PART_DAYS);
+    Ok(html! {
+        (days::pages(&list, until, &window, oldest))
+        div .columns {
+            (chart::amounts(words::SUPPLY, &supplies, token.decimals, supply))
+            (chart::bars(words::TRANSFERS, &transfers, moved))
+        }
+        h3 { (words::DAYS_MOVED) }
+        (parts::table(words::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing::{self, Filled};
+
+    const GOLD: Address = Address::repeat_byte(7);
+
+    async fn gold(standard: u64, supply: u64, balances: &[(Address, Option<u64>, u64)]) -> Filled {
+        let filled = testing::filled().await;
+        let token = Token { standard, supply: U256::from(supply), ..testing::token(GOLD, balances.len() as u64) };
+        filled.write_tokens(&[token]).await;
+        filled.write_balances(GOLD, balances).await;
+        filled
+    }
+
+    async fn shown(filled: &Filled, name: &str, from: Below) -> String {
+        let until = Query(Until::default());
+        let path = Path((GOLD.to_string(), name.to_owned()));
+        part(State(Arc::clone(&filled.site)), path, Query(from), until).await.unwrap().0.into_string()
+    }
+
+    /// All rows of a list, page by page: what of each row's link follows `prefix`.
+    async fn walk(filled: &Filled, name: &str, prefix: &str) -> Vec<String> {
+        let (mut from, mut seen) = (Below::default(), Vec::new());
+        for _ in 0..10 {
+            let page = shown(filled, name, from).await;
+            let (_, list) = page.split_once("<tbody>").unwrap();
+            seen.extend(testing::links(list, prefix));
+            let next = format!("/token/{GOLD}/{name}?below=");
+            let Some(below) = testing::links(list, &next).pop() else { return seen };
+            from = Below { below: Some(below), id: None };
+        }
+        panic!("the list does not end");
+    }
+
+    fn holder(at: u8) -> Address {
+        Address::left_padding_from(&[9, at])
+    }
+
+    #[tokio::test]
+    async fn holders_are_listed_once_and_the_richest_first() {
+        // Many with as much: the address decides between them.
+        let balances: Vec<_> = (0..60).map(|at| (holder(at), None, 1 + u64::from(at) / 20)).collect();
+        let filled = gold(20, 120, &balances).await;
+        let expected: Vec<_> = (0..60).rev().map(|at| holder(at).to_string()).collect();
+        assert_eq!(walk(&filled, PART_HOLDERS, "/address/").await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_share_is_of_the_supply() {
+        let filled = gold(20, 8, &[(holder(1), None, 5), (holder(2), None, 3)]).await;
+        let page = shown(&filled, PART_HOLDERS, Below::default()).await;
+        assert!(page.contains(">62.50 %<") && page.contains(">37.50 %<"), "{page}");
+        let filled = gold(20, 0, &[(holder(1), None, 5)]).await;
+        let page = shown(&filled, PART_HOLDERS, Below::default()).await;
+        assert!(page.contains(">–<") && !page.contains(" %<"), "more than there is: {page}");
+    }
+
+    #[tokio::test]
+    async fn ids_and_totals_are_told_apart() {
+        let (alice, bob) = (holder(1), holder(2));
+        let balances =
+            [(alice, None, 7), (alice, Some(1), 5), (alice, Some(3), 2), (bob, None, 9), (bob, Some(3), 9), (bob, Some(0), 4)];
+        let filled = gold(1155, 16, &balances).await;
+        assert_eq!(walk(&filled, PART_HOLDERS, "/address/").await, [bob.to_string(), alice.to_string()]);
+        let prefix = format!("/token/{GOLD}/holders?id=");
+        assert_eq!(walk(&filled, PART_IDS, &prefix).await, ["3", "3", "1", "0"]);
+        assert_eq!(walk(&filled, PART_IDS, "/address/").await, [&bob, &alice, &alice, &bob].map(ToString::to_string));
+        let of_three = shown(&filled, PART_HOLDERS, Below { below: None, id: Some("3".into()) }).await;
+        let (_, list) = of_three.split_once("<tbody>").unwrap();
+        assert_eq!(testing::links(list, "/address/"), [bob.to_string(), alice.to_string()]);
+        assert!(!list.contains(" %<"), "nobody knows how much there is of one id");
+    }
+
+    #[tokio::test]
+    async fn ids_are_listed_once() {
+        let balances: Vec<_> =
+            (0..60).flat_map(|at| [(holder(at), None, 3), (holder(at), Some(u64::from(at) / 7), 3)]).collect();
+        let filled = gold(1155, 180, &balances).await;
+        let expected: Vec<_> = (0..60).rev().map(|at| holder(at).to_string()).collect();
+        assert_eq!(walk(&filled, PART_IDS, "/address/").await, expected);
+    }
+
+    #[tokio::test]
+    async fn supply_stays_while_nothing_moves() {
+        let filled = gold(20, 8, &[]).await;
+        let mut rows = crate::database::Rows::new("token_days", &["token", "day", "transfers", "supply"]);
+        for (day, transfers, supply) in [(5u64, 1u64, 500u64), (90, 2, 900)] {
+            rows.push([GOLD.into(), day.into(), transfers.into(), U256::from(supply).into()]);
+        }
+        filled.write(rows).await;
+        let page = shown(&filled, PART_DAYS, Below::default()).await;
+        for bar in ["1970-01-12: 500", "1970-03-31: 500", "1970-04-01: 900", "1970-04-11: 900", "1970-04-01: 2"] {
+            assert!(page.contains(&format!("<title>{bar}</title>")), "{bar}: {page}");
+        }
+        assert!(!page.contains("1970-04-02: 2"), "{page}");
+        assert_eq!(testing::links(&page, &format!("/token/{GOLD}/days?until=")), ["1970-01-11"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_said() {
+        let filled = gold(20, 8, &[]).await;
+        let site = || State(Arc::clone(&filled.site));
+        let none = show(site(), Path(holder(3).to_string()), Query(Before { before: None })).await;
+        assert!(matches!(none, Err(Failure::NotFound(_))));
+        let ask =
+            |name: &str, from: Below| part(site(), Path((GOLD.to_string(), name.into())), Query(from), Query(Until::default()));
+        assert!(matches!(ask("ids", Below::default()).await, Err(Failure::NotFound(_))), "an ERC-20 has none");
+        assert!(matches!(ask("x", Below::default()).await, Err(Failure::NotFound(_))));
+        let bad = Below { below: None, id: Some("one".into()) };
+        assert!(matches!(ask("holders", bad).await, Err(Failure::BadRequest(_))));
+    }
+
+    #[tokio::test]
+    async fn lists_come_from_indexes() {
+        let filled = testing::filled().await;
+        for (query, index) in [
+            (TRANSFERS, "transfers_by_token (token=? AND place<?)"),
+            (HOLDERS, "balances_by_amount (token=? AND token_id=? AND (amount,holder)<(?,?))"),
+            (IDS, "balances_by_amount (token=? AND"),
+            (DAYS, "PRIMARY KEY (token=? AND day<?)"),
+        ] {
+            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Tokens: the list, and the small things that all pages of tokens share.
+
+use super::{
+    Failure, Page, ROWS,
+    cursor::{self, Below},
+    layout, parts,
+};
+use crate::{
+    database::{Read, int, sql},
+    format, links,
+    site::Site,
+    words::{nav, tokens as words},
+};
+use alloy_primitives::{Address, U256};
+use axum::extract::{Query, State};
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::sync::Arc;
+
+/// Tokens below one, those with most holders first.
+pub const LIST: &str = "SELECT address, standard, name, symbol, decimals, supply, holders, transfers, first_block, consistent FROM tokens WHERE \
+                        (holders, address) < ($1, $2) ORDER BY holders DESC, address DESC LIMIT $3";
+
+/// A token as the database has it.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// The contract.
+    pub address: Address,
+    /// 20, 721 or 1155.
+    pub standard: u64,
+    /// What a stranger calls it.
+    pub name: String,
+    /// In short.
+    pub symbol: String,
+    /// Of its amounts; tokens with ids have none.
+    pub decimals: u64,
+    /// What its events add up to.
+    pub supply: U256,
+    /// Accounts with any.
+    pub holders: u64,
+    /// In all.
+    pub transfers: u64,
+    /// Of its first event.
+    pub first_block: u64,
+    /// Its events add up.
+    pub consistent: bool,
+}
+
+impl Token {
+    /// A row of `tokens`.
+    pub fn read(row: &AnyRow) -> Result<Self, Failure> {
+        let standard = row.number("standard")?;
+        Ok(Self {
+            address: row.address("address")?,
+            standard,
+            name: row.text("name")?,
+            symbol: row.text("symbol")?,
+            decimals: if standard == 20 { row.number("decimals")? } else { 0 },
+            supply: row.amount("supply")?,
+            holders: row.number("holders")?,
+            transfers: row.number("transfers")?,
+            first_block: row.number("first_block")?,
+            consistent: row.int("consistent")? == 1,
+        })
+    }
+
+    /// Whether its units have ids.
+    pub fn has_ids(&self) -> bool {
+        self.standard != 20
+    }
+
+    /// An amount of it, with its symbol.
+    pub fn amount(&self, amount: U256) -> Markup {
+        html! { (parts::tokens(amount, self.decimals)) @if !self.symbol.is_empty() { " " (parts::symbol(&self.symbol)) } }
+    }
+}
+
+/// The rules that a token follows, by their name.
+pub fn standard(standard: u64) -> &'static str {
+    match standard {
+        721 => words::ERC721,
+        1155 => words::ERC1155,
+        _ => words::ERC20,
+    }
+}
+
+/// What a token calls itself, in a line of ours: whatever that is made of, it stays in its place.
+pub fn name(token: &Token) -> Markup {
+    html! {
+        @if token.name.is_empty() { (words::NAMELESS) } @else { bdi .stranger { (token.name) } }
+        @if !token.symbol.is_empty() { " " (parts::symbol(&token.symbol)) }
+    }
+}
+
+/// Says that a token's numbers are not to be believed.
+pub fn doubt(consistent: bool) -> Markup {
+    html! { @if !consistent { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } }
+}
+
+/// `/tokens`
+pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> Page {
+    let ([holders], address) = from.row()?;
+    let holders: u64 = holders.saturating_to();
+    let query = sql(LIST).bind(int(holders)).bind(address.to_vec()).bind(ROWS);
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
+    let last = tokens.last().filter(|_| tokens.len() == ROWS as usize);
+    let last = last.map(|token| cursor::below([U256::from(token.holders)], token.address));
+    let columns = [words::TOKEN, words::ADDRESS, words::STANDARD, words::HOLDERS, words::TRANSFERS, words::SUPPLY];
+    let body = html! {
+        h1 { (nav::TOKENS) }
+        p .note { (words::LIST_NOTE) }
+        (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
+        (parts::further(links::TOKENS, last, from.is_first()))
+    };
+    Ok(layout::page(&site, nav::TOKENS, body))
+}
+
+fn cells(token: &Token) -> Vec<Markup> {
+    vec![
+        html! {
+            a href=(links::token(token.address)) { (name(token)) }
+            (doubt(token.consistent))
+        },
+        parts::account(token.address),
+        html! { (standard(token.standard)) },
+        html! { (format::number(token.holders)) },
+        html! { (format::number(token.transfers)) },
+        token.amount(token.supply),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing;
+    use std::collections::BTreeSet;
+
+    #[tokio::test]
+    async fn the_list_is_walked_once_over_every_token() {
+        let filled = testing::filled().await;
+        // Many with as many holders: the address decides between them.
+        let tokens: Vec<_> =
+            (0..60).map(|at| testing::token(Address::left_padding_from(&[7, at]), u64::from(at) / 20)).collect();
+        filled.write_tokens(&tokens).await;
+        let (mut from, mut seen, mut pages) = (Below::default(), Vec::new(), 0);
+        loop {
+            let page = list(State(Arc::clone(&filled.site)), Query(from)).await.unwrap().0.into_string();
+            seen.extend(testing::links(&page, "/token/"));
+            pages += 1;
+            let Some(next) = testing::links(&page, "/tokens?below=").pop() else { break };
+            from = Below { below: Some(next), id: None };
+        }
+        assert_eq!((pages, seen.len()), (3, 60));
+        assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 60);
+        let expected = |at: u8| Address::left_padding_from(&[7, at]).to_string();
+        assert_eq!((&seen[0], &seen[59]), (&expected(59), &expected(0)));
+    }
+
+    #[tokio::test]
+    async fn names_of_strangers_stay_in_their_place() {
+        let filled = testing::filled().await;
+        let mut evil = testing::token(Address::repeat_byte(9), 1);
+        evil.name = "</bdi><script>alert(1)</script>\" onload=\"x".into();
+        evil.symbol = "<img src=x>".into();
+        evil.consistent = false;
+        filled.write_tokens(&[evil]).await;
+        let page = list(State(Arc::clone(&filled.site)), Query(Below::default())).await.unwrap().0.into_string();
+        assert!(
+            page.contains(
+                "<bdi class=\"stranger\">&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&quot;x</bdi>"
+            ),
+            "{page}"
+        );
+        assert!(!page.contains("<img") && !page.contains("<script>"), "{page}");
+        assert!(page.contains(words::INCONSISTENT), "{page}");
+    }
+
+    #[tokio::test]
+    async fn the_list_comes_from_an_index() {
+        let plan = testing::filled().await.site.database.plan(LIST).await.unwrap().join("\n");
+        assert!(plan.contains("tokens_by_holders") && !plan.contains("SCAN") && !plan.contains("TEMP"), "{plan}");
+    }
+}

@@ -1,0 +1,164 @@
+//! One validator: its keys, what it did day by day, and the blocks it led.
+
+use super::{
+    Failure, Page, ROWS,
+    blocks::{self, Before},
+    chart, days,
+    health::{self, Health},
+    layout, parts,
+    validators::{self, DAYS},
+};
+use crate::{
+    database::{Place, Read, int, sql},
+    format, links,
+    site::Site,
+    words::validators as words,
+};
+use axum::extract::{Path, Query, State};
+use corniche_api::Validators;
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
+
+/// A validator's newest days.
+pub const RECORD: &str = "SELECT day, led, batches, transactions, signed, missed FROM validator_days WHERE validator = $1 AND day >= $2 ORDER BY \
+                          day DESC LIMIT $3";
+
+/// Blocks that a validator led.
+pub const LED: &str = "SELECT number, hash, time_ms, leader, transactions, gas_used, gas_limit, seen_ms, certified_ms FROM blocks WHERE leader = $1 \
+                       AND number < $2 ORDER BY number DESC LIMIT $3";
+
+/// A day: blocks led, batches, transactions, signed, missed.
+type Counts = [u64; 5];
+
+/// `/validator/{index}`
+pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Query(from): Query<Before>) -> Page {
+    let index: u16 = index.parse().map_err(|_| Failure::BadRequest(words::BAD_INDEX.into()))?;
+    let index = u64::from(index);
+    let committee = site.now().committee;
+    if let Some(committee) = committee.as_ref().filter(|committee| index >= committee.validators.len() as u64) {
+        return Err(Failure::NotFound(format!(
+            "There is no validator {index}: the committee has {}, counted from 0.",
+            committee.validators.len()
+        )));
+    }
+    let before = from.before.map(Place).unwrap_or(Place::END);
+    let led = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS).fetch_all(site.database.readers()).await?;
+    let last = (led.len() == ROWS as usize).then(|| led.last()).flatten();
+    let last = last.map(|row| row.number("number")).transpose()?.map(Place::first);
+    let here = links::validator(index);
+    let title = format!("{} {index}", words::VALIDATOR);
+    let body = html! {
+        h1 { (title) }
+        @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (words::NO_COMMITTEE) } }
+        section #health data-live="health" { h2 { (words::SIGNATURES) } (health(&site, index).await?) }
+        section { h2 { (words::RECORD) } (record(&site, index).await?) }
+        section #blocks {
+            h2 { (words::BLOCKS_LED) }
+            (blocks::table(&site, &led)?)
+            (parts::older(&here, last, from.before.is_none()))
+        }
+    };
+    Ok(layout::page(&site, &title, body))
+}
+
+fn facts(committee: &Validators, index: u64) -> Markup {
+    let Some(validator) = committee.validators.get(index as usize) else { return html! {} };
+    html! {
+        section {
+            h2 { (words::KEYS) }
+            (parts::facts(&[
+                (words::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
+                (words::WEIGHT, html! { "1" span .note { " – " (words::WEIGHT_NOTE) } }),
+                (words::CONSENSUS_KEY, parts::hash(validator.consensus_key)),
+                (words::BLS_KEY, parts::bytes(&validator.bls_key)),
+                (words::NETWORK_KEY, parts::hash(validator.network_key)),
+            ]))
+            p .note { (words::KEYS_NOTE) }
+        }
+    }
+}
+
+async fn health(site: &Site, index: u64) -> Result<Markup, Failure> {
+    let health = Health::read(site).await?;
+    let record = validators::records(&site.database, days::today(site)).await?.get(&index).copied().unwrap_or_default();
+    let [today, week, month] = record.signatures;
+    Ok(html! {
+        (parts::facts(&[
+            (words::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
+            (words::TODAY, validators::uptime(today)),
+            (words::WEEK, validators::uptime(week)),
+            (words::MONTH, validators::uptime(month)),
+        ]))
+        p .note { (words::UPTIME_NOTE) }
+    })
+}
+
+async fn record(site: &Site, index: u64) -> Result<Markup, Failure> {
+    let today = days::today(site);
+    let window = (today + 1).saturating_sub(DAYS)..=today;
+    let query = sql(RECORD).bind(int(index)).bind(int(*window.start())).bind(int(DAYS));
+    let rows = query.fetch_all(site.database.readers()).await?;
+    let day = |row: &AnyRow| -> Result<(u64, Counts), Failure> {
+        let counts = ["led", "batches", "transactions", "signed", "missed"];
+        let mut found = Counts::default();
+        for (count, column) in found.iter_mut().zip(counts) {
+            *count = row.number(column)?;
+        }
+        Ok((row.number("day")?, found))
+    };
+    let days: BTreeMap<u64, Counts> = rows.iter().map(day).collect::<Result<_, _>>()?;
+    let row = |(day, counts): (&u64, &Counts)| {
+        let mut cells = vec![html! { (format::day(*day)) }];
+        cells.extend(counts.iter().map(|count| html! { (format::number(*count)) }));
+        cells.push(validators::uptime((counts[3], counts[4])));
+        cells
+    };
+    let columns = [words::DAY, words::LED, words::BATCHES, words::TRANSACTIONS, words::SIGNED, words::MISSED, words::UPTIME];
+    Ok(html! {
+        div .columns {
+            (drawn(words::LED, 0, &days, &window))
+            (drawn(words::MISSED, 4, &days, &window))
+        }
+        (parts::table(words::RECORD, &columns, days.iter().rev().map(row).collect()))
+    })
+}
+
+fn drawn(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
+    let values: Vec<u64> = days::fill(window.clone(), days, |_| Counts::default()).iter().map(|counts| counts[at]).collect();
+    let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
+    chart::bars(caption, &values, label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{database::Rows, pages::testing};
+
+    #[tokio::test]
+    async fn a_record_has_a_row_for_each_day() {
+        let filled = testing::filled().await;
+        let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
+        let mut rows = Rows::new("validator_days", columns);
+        for (validator, day, missed) in [(1u64, 100u64, 1u64), (1, 71, 2), (1, 70, 3), (2, 100, 4)] {
+            rows.push([validator, day, 0, 0, 0, 3, missed].map(Into::into));
+        }
+        filled.write(rows).await;
+        let ask = |index: &str| show(State(Arc::clone(&filled.site)), Path(index.to_owned()), Query(Before { before: None }));
+        let page = ask("1").await.unwrap().0.into_string();
+        assert!(page.contains("<title>1970-04-11: 1</title>") && page.contains("<title>1970-03-13: 2</title>"), "{page}");
+        assert!(!page.contains("1970-03-12"), "30 days and no more");
+        assert!(page.contains(">75.00 %<") && page.contains(">60.00 %<"), "{page}");
+        assert!(matches!(ask("4").await, Err(Failure::NotFound(_))));
+        assert!(matches!(ask("-1").await, Err(Failure::BadRequest(_))));
+    }
+
+    #[tokio::test]
+    async fn lists_come_from_indexes() {
+        let filled = testing::filled().await;
+        for (query, index) in [(RECORD, "(validator=? AND day>?)"), (LED, "blocks_by_leader (leader=? AND number<?)")] {
+            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
+        }
+    }
+}

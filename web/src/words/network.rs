@@ -1,0 +1,95 @@
+//! Of the node and its chain.
+
+/// Parts of the page.
+pub const NODE: &str = "This node";
+/// What it is.
+pub const NODE_NOTE: &str = "The node that this explorer follows: everything here is as it told it.";
+/// Parts of the page.
+pub const CHAIN: &str = "The chain";
+/// Parts of the page.
+pub const EXECUTION: &str = "What its execution did";
+/// The node did not answer.
+pub const SILENT: &str = "the node does not answer";
+/// Rows.
+pub const VERSION: &str = "Client";
+/// Rows.
+pub const PEERS: &str = "Peers";
+/// Rows.
+pub const SYNCING: &str = "State";
+/// Rows.
+pub const EXECUTED: &str = "Newest executed block";
+/// Rows.
+pub const CERTIFIED: &str = "Newest certified block";
+/// Rows.
+pub const INDEXED: &str = "Newest block written here";
+/// Of the state.
+pub const IN_STEP: &str = "in step with the network";
+/// Of the state, before two numbers.
+pub const CATCHING_UP: &str = "catching up: block";
+/// Rows.
+pub const CHAIN_ID: &str = "Chain id";
+/// Rows.
+pub const GENESIS: &str = "Hash of the first block";
+/// Rows.
+pub const CURRENCY: &str = "Currency";
+/// Rows.
+pub const ENGINE: &str = "Ordered by";
+/// Rows.
+pub const VALIDATORS: &str = "Validators";
+/// Rows.
+pub const QUORUM: &str = "Quorum";
+/// Rows.
+pub const EPOCH: &str = "Epoch";
+/// Rows.
+pub const COMMITTEE: &str = "Hash of the committee";
+/// Rows.
+pub const LATENCY: &str = "Order to certificate";
+/// None yet.
+pub const NO_LATENCY: &str = "no block was certified while this explorer looked";
+/// A chain for development.
+pub const DEVELOPMENT: &str =
+    "A chain for development: one node orders and signs for itself, and it goes back when it is told to.";
+/// Above the sentences.
+pub const SINCE_START: &str = "Since the node started:";
+
+/// A quorum in numbers.
+pub fn quorum(quorum: &str, all: &str) -> String {
+    format!("{quorum} of {all} signatures")
+}
+
+/// Times for half of so many blocks, and for nine of ten.
+pub fn latency(half: &str, most: &str, blocks: usize) -> String {
+    format!("{half} for half of the last {blocks} certified blocks, at most {most} for nine of ten")
+}
+
+/// What became of transactions.
+pub fn transactions(executed: &str, skipped: &str, refused: &str, waiting: &str) -> String {
+    format!(
+        "{executed} transactions were executed in blocks, {skipped} were ordered and skipped, and {refused} were refused before that. \
+         {waiting} wait in the pool now."
+    )
+}
+
+/// Early results adopted, and their share of the executed.
+pub fn adopted(adopted: &str, share: &str) -> String {
+    format!(
+        "{adopted} of the executed ({share}) had their result ready when their order came: they had been run early, and what they had read \
+         still held."
+    )
+}
+
+/// Runs after ordering, and those of them that were repeated.
+pub fn runs(runs: &str, again: &str, share: &str) -> String {
+    format!(
+        "{runs} runs were made after ordering. {again} of them ({share}) ran a transaction again, because one before it in the block had \
+         written what it read."
+    )
+}
+
+/// Runs before ordering.
+pub fn early(runs: &str, without: &str, share: &str, passed_over: &str) -> String {
+    format!(
+        "{runs} runs were made before ordering, of which {without} ({share}) came to no result. {passed_over} transactions were seen and not \
+         run early, because their author's share was used up."
+    )
+}
