@@ -94,6 +94,7 @@ const PAGES: &[&str] = &[
 /// Measures all, and answers whether all are below the bar.
 pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool {
     let rate = Rate { burst: 1e15, per_second: 1e15 };
+    let (uploads, _) = corniche_web::indexer::uploads::channel();
     let site = Site {
         database,
         // Nobody: what is measured is ours.
@@ -101,6 +102,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
         standing: Arc::new(Standing::new("CRN".into())),
         live: Live::default(),
         limits: Limits::new(rate),
+        uploads,
     };
     site.standing.indexed(traffic.blocks, 0);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

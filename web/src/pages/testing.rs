@@ -3,6 +3,7 @@
 use super::tokens::Token;
 use crate::{
     database::{Database, Rows},
+    indexer::uploads,
     limits::{Limits, Rate},
     live::Live,
     node::Node,
@@ -29,7 +30,8 @@ pub async fn filled() -> Filled {
     standing.indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
     // Nobody listens there.
     let node = Node::new("http://127.0.0.1:1");
-    let site = Site { database, node, standing, live: Live::default(), limits: Limits::new(Rate::default()) };
+    let (uploads, _) = uploads::channel();
+    let site = Site { database, node, standing, live: Live::default(), limits: Limits::new(Rate::default()), uploads };
     Filled { site: Arc::new(site), _directory: directory }
 }
 

@@ -9,6 +9,7 @@ use corniche_web::{
     database::Database,
     indexer::{
         digest::digest,
+        uploads,
         write::{self, Asked},
     },
     limits::{Limits, Rate},
@@ -85,7 +86,8 @@ impl Explorer {
             let node = serve(Router::new().route("/", post(node))).await;
             let standing = Arc::new(standing());
             let (node, live) = (Node::new(&format!("http://{node}")), Live::default());
-            let site = Arc::new(Site { database, node, standing, live, limits: Limits::new(rate) });
+            let (uploads, _) = uploads::channel();
+            let site = Arc::new(Site { database, node, standing, live, limits: Limits::new(rate), uploads });
             let router = server::router(Arc::clone(&site));
             (site, serve(router).await)
         });
