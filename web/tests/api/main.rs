@@ -1,5 +1,7 @@
 //! What programs are answered: a database filled by the indexer's own code from blocks made by hand, and the real router on a real socket.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+
 mod chain;
 mod endpoints;
 mod etherscan;
