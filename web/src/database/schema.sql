@@ -111,7 +111,7 @@ CREATE TABLE logs (
     event BLOB,
     data BLOB NOT NULL
 );
-CREATE INDEX logs_by_transaction ON logs (transaction_place);
+CREATE INDEX logs_by_transaction ON logs (transaction_place, place);
 CREATE INDEX logs_by_address ON logs (address, place);
 CREATE INDEX logs_by_event ON logs (address, event, place);
 
@@ -128,7 +128,7 @@ CREATE TABLE calls (
     gas_used INTEGER NOT NULL,
     error TEXT
 );
-CREATE INDEX calls_by_transaction ON calls (transaction_place);
+CREATE INDEX calls_by_transaction ON calls (transaction_place, place);
 
 CREATE TABLE call_sides (
     address BLOB NOT NULL,
@@ -169,7 +169,7 @@ CREATE TABLE transfers (
     amount BLOB NOT NULL,
     time_ms INTEGER NOT NULL
 );
-CREATE INDEX transfers_by_transaction ON transfers (transaction_place);
+CREATE INDEX transfers_by_transaction ON transfers (transaction_place, place);
 CREATE INDEX transfers_by_token ON transfers (token, place);
 
 CREATE TABLE transfer_sides (

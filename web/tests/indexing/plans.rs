@@ -72,7 +72,7 @@ fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a Stri
             true => {
                 // `SCAN t` in the order of a key or an index goes on until the LIMIT, so it is the sorting that reads all. A scan that
                 // filters shows no filter here; PostgreSQL's plan of the same query does.
-                let constant = step.contains("CONSTANT ROW") || step == "SCAN k";
+                let constant = ["CONSTANT ROW", "VALUES CLAUSE"].iter().any(|words| step.contains(words)) || step == "SCAN k";
                 (step.starts_with("SCAN") && !constant && !step.contains("USING")) && !ordered(plan)
                     || step.contains("TEMP B-TREE")
                     || step.contains("AUTOMATIC")
