@@ -96,7 +96,7 @@ impl Asking {
             }
         } else {
             wanted.extend(self.ends.values().map(|end| (end.saturating_sub(self.late()), end + AHEAD)));
-            if self.looks % OPEN_EVERY == 0 {
+            if self.looks.is_multiple_of(OPEN_EVERY) {
                 wanted.extend(self.open.iter().map(|number| (*number, *number)));
             }
             if self.lanes {
