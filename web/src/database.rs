@@ -8,7 +8,7 @@ mod keys;
 mod rows;
 
 pub use keys::{Keys, select};
-pub use rows::{Rows, Value};
+pub use rows::{Parameters, Rows, Value};
 
 use alloy_primitives::{Address, B256, U256};
 use sqlx::{

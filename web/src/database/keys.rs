@@ -2,7 +2,7 @@
 
 use super::{
     DatabaseError, Value,
-    rows::{bind, chunks, tuples},
+    rows::{Parameters, bind, chunks, tuples},
 };
 use sqlx::{AnyConnection, AssertSqlSafe, any::AnyRow};
 
@@ -35,8 +35,9 @@ impl Keys {
         let mut found = Vec::new();
         let (keys, width) = (self.values.len() / self.columns.len(), self.columns.len());
         let mut values = self.values.into_iter();
+        let parameters = Parameters::of(connection);
         for keys in chunks(keys, width) {
-            let query = sqlx::query(AssertSqlSafe(select(self.table, self.columns, wanted, keys)));
+            let query = sqlx::query(AssertSqlSafe(select(self.table, self.columns, wanted, keys, parameters)));
             let query = bind(query, values.by_ref().take(keys * width));
             found.extend(query.fetch_all(&mut *connection).await?);
         }
@@ -45,13 +46,13 @@ impl Keys {
 }
 
 /// The text for so many keys. Only this form is answered by the index on both databases, for keys of several columns too.
-pub fn select(table: &str, columns: &[&str], wanted: &[&str], keys: usize) -> String {
+pub fn select(table: &str, columns: &[&str], wanted: &[&str], keys: usize, parameters: Parameters) -> String {
     let wanted: Vec<_> = wanted.iter().map(|column| format!("t.{column}")).collect();
     let same: Vec<_> = columns.iter().zip(1..).map(|(column, at)| format!("t.{column} = k.column{at}")).collect();
     format!(
         "SELECT {} FROM (VALUES {}) AS k CROSS JOIN {table} AS t WHERE {}",
         wanted.join(","),
-        tuples(keys, columns.len()),
+        tuples(keys, columns.len(), parameters),
         same.join(" AND ")
     )
 }
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_statement_names_its_keys_one_after_the_other() {
-        let found = select("balances", &["token", "holder"], &["amount"], 2);
+        let found = select("balances", &["token", "holder"], &["amount"], 2, Parameters::Numbered);
         let expected = "SELECT t.amount FROM (VALUES ($1,$2),($3,$4)) AS k CROSS JOIN balances AS t WHERE t.token = k.column1 AND t.holder \
                         = k.column2";
         assert_eq!(found, expected);

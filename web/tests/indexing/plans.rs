@@ -2,7 +2,7 @@
 //! sources that begin as one, so none can be forgotten; that there are no others is looked at as well.
 
 use super::{chain::Chain, postgres, sqlite, write_all};
-use corniche_web::database::{Database, select};
+use corniche_web::database::{Database, Parameters, select};
 use sqlx::{AssertSqlSafe, Row};
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -106,7 +106,7 @@ fn by_keys(database: &str) -> Vec<String> {
     ];
     let value = if database == "SQLite" { "x'00'" } else { "'\\x00'::bytea" };
     let text = |(table, columns): &(&str, &[&str])| {
-        let mut text = select(table, columns, &["*"], 3);
+        let mut text = select(table, columns, &["*"], 3, Parameters::Numbered);
         for parameter in (1..=3 * columns.len()).rev() {
             text = text.replace(&format!("${parameter}"), value);
         }
