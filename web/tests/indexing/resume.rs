@@ -11,7 +11,7 @@ use super::{
 };
 use corniche_web::{
     database::Database,
-    indexer::{Indexer, Keep, write},
+    indexer::{Indexer, Keep, uploads, write},
     limits::{Limits, Rate},
     live::Live,
     node::Node,
@@ -272,7 +272,9 @@ async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
 
 /// Status and text of the first page.
 async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> (u16, String) {
+    let (uploads, _) = uploads::channel();
     let site = Site {
+        uploads,
         database: database.clone(),
         node: Node::new(&node.url),
         standing,
