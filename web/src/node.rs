@@ -1,7 +1,7 @@
 //! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Statistics, TransactionReport, Validators};
+use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, Statistics, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -36,6 +36,11 @@ impl NodeError {
     /// The node took the request and said no: asking again will not help, and the connection is fine.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Client(error) if is_refusal(error))
+    }
+
+    /// The node said no for this reason.
+    pub fn says(&self, reason: Reason) -> bool {
+        matches!(self, Self::Client(ClientError::Refused { refusal, .. }) if refusal.message.contains(reason.phrase()))
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! Accounts and tokens are chosen by Zipf's law: a few have most of it. Ends with 1 when a page's p99 is over the bar.
 
+#![allow(clippy::print_stdout)] // The figures are the result.
+
 #[path = "../../tests/indexing/blocks.rs"]
 mod blocks;
 mod pages;

@@ -2,10 +2,10 @@
 
 use super::{
     ask::{Ask, Listing, cut},
-    effects::{Call, Transfer, select_calls, select_transfers},
+    effects::{Call, Transfer},
     form::{Amount, Checked, object},
     problem::Problem,
-    transactions::{self, Transaction, select_transactions},
+    transactions::{self, Transaction},
 };
 use crate::{
     database::{DatabaseError, Place, Read, sql},
@@ -116,19 +116,20 @@ pub async fn show(ask: Ask) -> Result<Account, Problem> {
 
 /// Rows of [`Part`]s, newest first.
 pub async fn part_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
-    let text = select_transactions!(
-        ", a.roles FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3"
-    );
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+             t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms, a.roles FROM \
+             activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place \
+             DESC LIMIT $3";
     let query = sql(text).bind(ask.address()?.to_vec()).bind(below.0).bind(limit);
     Ok(query.fetch_all(ask.site.database.readers()).await?)
 }
 
 /// Rows of [`Transfer`]s, newest first.
 pub async fn transfer_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
-    let text = select_transfers!(
-        "transfer_sides s JOIN transfers m ON m.place = s.place",
-        "WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3"
-    );
+    let text = "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, \
+             k.decimals, k.standard, t.hash FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens k ON \
+             k.address = m.token JOIN transactions t ON t.place = m.transaction_place WHERE s.address = $1 AND s.place < \
+             $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(ask.address()?.to_vec()).bind(below.0).bind(limit);
     Ok(query.fetch_all(ask.site.database.readers()).await?)
 }
@@ -167,10 +168,9 @@ pub async fn transfers(ask: Ask) -> Result<Listing<Transfer>, Problem> {
 /// `/api/v1/accounts/{address}/calls`
 pub async fn calls(ask: Ask) -> Result<Listing<Call>, Problem> {
     let (address, below, limit) = (ask.address()?, ask.below()?, ask.limit()?);
-    let text = select_calls!(
-        "call_sides s JOIN calls c ON c.place = s.place",
-        "WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3"
-    );
+    let text = "SELECT c.place, c.depth, c.kind, c.sender, c.recipient, c.value, c.selector, c.gas_used, c.error, t.hash \
+             FROM call_sides s JOIN calls c ON c.place = s.place JOIN transactions t ON t.place = c.transaction_place \
+             WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(address.to_vec()).bind(below.0).bind(limit + 1);
     Listing::of(query.fetch_all(ask.site.database.readers()).await?, limit, "place", Call::of)
 }

@@ -110,32 +110,6 @@ object! {
     }
 }
 
-/// A query for transfers `m`, with their tokens `k` and their transactions `t`.
-macro_rules! select_transfers {
-    ($from:literal, $rest:literal) => {
-        concat!(
-            "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, k.decimals, k.standard, t.hash FROM ",
-            $from,
-            " JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place ",
-            $rest
-        )
-    };
-}
-pub(super) use select_transfers;
-
-/// A query for calls `c`, with their transactions `t`.
-macro_rules! select_calls {
-    ($from:literal, $rest:literal) => {
-        concat!(
-            "SELECT c.place, c.depth, c.kind, c.sender, c.recipient, c.value, c.selector, c.gas_used, c.error, t.hash FROM ",
-            $from,
-            " JOIN transactions t ON t.place = c.transaction_place ",
-            $rest
-        )
-    };
-}
-pub(super) use select_calls;
-
 /// Where the transaction of this question is.
 async fn place_of(ask: &Ask) -> Result<Place, Problem> {
     let hash = ask.hash()?;
@@ -184,24 +158,25 @@ pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) ->
 
 /// Transfers after a place.
 pub async fn transfers_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Transfer>, Problem> {
-    let text = select_transfers!(
-        "transfers m",
-        "WHERE m.transaction_place = $1 AND m.place > $2 AND m.place < $3 ORDER BY m.place LIMIT $4"
-    );
+    let text = "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, \
+             k.decimals, k.standard, t.hash FROM transfers m JOIN tokens k ON k.address = m.token JOIN transactions t ON \
+             t.place = m.transaction_place WHERE m.transaction_place = $1 AND m.place > $2 AND m.place < $3 ORDER BY \
+             m.place LIMIT $4";
     let rows = rows(site, text, transaction, after, limit).await?;
     Listing::of(rows, limit, "place", Transfer::of)
 }
 
 /// Calls after a place.
 pub async fn calls_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Call>, Problem> {
-    let text =
-        select_calls!("calls c", "WHERE c.transaction_place = $1 AND c.place > $2 AND c.place < $3 ORDER BY c.place LIMIT $4");
+    let text = "SELECT c.place, c.depth, c.kind, c.sender, c.recipient, c.value, c.selector, c.gas_used, c.error, t.hash \
+             FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.transaction_place = $1 AND c.place \
+             > $2 AND c.place < $3 ORDER BY c.place LIMIT $4";
     let rows = rows(site, text, transaction, after, limit).await?;
     Listing::of(rows, limit, "place", Call::of)
 }
 
 impl Transfer {
-    /// Of a row of a query made by `select_transfers!`.
+    /// Of a row of `transfers`, with its token and its transaction.
     pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         let place = row.place("place")?;
         Ok(Self {
@@ -222,7 +197,7 @@ impl Transfer {
 }
 
 impl Call {
-    /// Of a row of a query made by `select_calls!`.
+    /// Of a row of `calls`, with its transaction.
     pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         let place = row.place("place")?;
         Ok(Self {

@@ -3,16 +3,13 @@
 use super::{
     accounts::keyed,
     ask::{Ask, Listing},
-    effects::{Transfer, select_transfers},
+    effects::Transfer,
     form::{Amount, Checked, object},
     problem::Problem,
 };
 use crate::database::{DatabaseError, Read, int, sql};
 use alloy_primitives::Address;
 use sqlx::any::AnyRow;
-
-/// Rows of balances that one question reads. Those of single ids stand between those of holders, and are passed over.
-const MOST_READ: i64 = 1_000;
 
 object! {
     /// A token, known by its events. What they add up to is what its contract said, no more.
@@ -83,32 +80,26 @@ pub async fn show(ask: Ask) -> Result<Token, Problem> {
 /// `/api/v1/tokens/{address}/transfers`
 pub async fn transfers(ask: Ask) -> Result<Listing<Transfer>, Problem> {
     let ((address, _), below, limit) = (find(&ask).await?, ask.below()?, ask.limit()?);
-    let text = select_transfers!("transfers m", "WHERE m.token = $1 AND m.place < $2 ORDER BY m.place DESC LIMIT $3");
+    let text = "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, \
+             k.decimals, k.standard, t.hash FROM transfers m JOIN tokens k ON k.address = m.token JOIN transactions t ON \
+             t.place = m.transaction_place WHERE m.token = $1 AND m.place < $2 ORDER BY m.place DESC LIMIT $3";
     let query = sql(text).bind(address.to_vec()).bind(below.0).bind(limit + 1);
     Listing::of(query.fetch_all(ask.site.database.readers()).await?, limit, "place", Transfer::of)
 }
 
 /// `/api/v1/tokens/{address}/holders`
 pub async fn holders(ask: Ask) -> Result<Listing<Holder>, Problem> {
-    let ((address, token), limit) = (find(&ask).await?, ask.limit()?);
+    let ((address, _), limit) = (find(&ask).await?, ask.limit()?);
     // Above every amount.
-    let cursor = ask.cursor(&[52, 84])?.unwrap_or_else(|| vec![0xff; 52]);
-    let (amount, cursor) = cursor.split_at(32);
-    let (holder, id) = cursor.split_at(20);
-    let read = if token.standard == 20 { limit } else { MOST_READ };
-    let text = "SELECT amount, holder, token_id FROM balances WHERE token = $1 AND (amount, holder, token_id) < ($2, $3, $4) \
-                ORDER BY amount DESC, holder DESC, token_id DESC LIMIT $5";
-    let query = sql(text).bind(address.to_vec()).bind(amount.to_vec()).bind(holder.to_vec()).bind(id.to_vec()).bind(read + 1);
-    let mut rows = query.fetch_all(ask.site.database.readers()).await?;
-    // The list goes on after the last holder that is wanted, or after the last row that was read.
-    let totals = rows.iter().enumerate().filter(|(_, row)| row.bytes("token_id").is_ok_and(|id| id.is_empty()));
-    let end = totals.map(|(at, _)| at + 1).nth(limit as usize - 1).unwrap_or(read as usize).min(read as usize);
-    rows.truncate(end + 1);
-    let page = keyed(rows, end as i64, &["amount", "holder", "token_id"], |row| {
-        let holder = Holder { address: Checked(row.address("holder")?), amount: Amount(row.amount("amount")?) };
-        Ok(row.bytes("token_id")?.is_empty().then_some(holder))
-    })?;
-    Ok(Listing { items: page.items.into_iter().flatten().collect(), next: page.next })
+    let cursor = ask.cursor(&[52])?.unwrap_or_else(|| vec![0xff; 52]);
+    let (amount, holder) = cursor.split_at(32);
+    let text = "SELECT amount, holder FROM balances WHERE token = $1 AND token_id = $2 AND (amount, holder) < ($3, $4) \
+                ORDER BY amount DESC, holder DESC LIMIT $5";
+    // Without an id it is the total of all.
+    let query = sql(text).bind(address.to_vec()).bind(Vec::new()).bind(amount.to_vec()).bind(holder.to_vec()).bind(limit + 1);
+    keyed(query.fetch_all(ask.site.database.readers()).await?, limit, &["amount", "holder"], |row| {
+        Ok(Holder { address: Checked(row.address("holder")?), amount: Amount(row.amount("amount")?) })
+    })
 }
 
 impl Token {

@@ -96,21 +96,11 @@ object! {
     }
 }
 
-/// A query for transactions, which the rest of it names `t`.
-macro_rules! select_transactions {
-    ($rest:literal) => {
-        concat!(
-            "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, t.gas_used, ",
-            "t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms ",
-            $rest
-        )
-    };
-}
-pub(super) use select_transactions;
-
 /// `/api/v1/transactions`
 pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
-    let text = select_transactions!("FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2");
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+             t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
+             WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let limit = ask.limit()?;
     let rows = sql(text).bind(ask.below()?.0).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
     listing(&ask.site, rows, limit).await
@@ -119,7 +109,9 @@ pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
 /// `/api/v1/blocks/{block}/transactions`
 pub async fn of_block(ask: Ask) -> Result<Listing<Transaction>, Problem> {
     let block = blocks::find(&ask).await?.number("number")?;
-    let text = select_transactions!("FROM transactions t WHERE t.place > $1 AND t.place < $2 ORDER BY t.place LIMIT $3");
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+             t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
+             WHERE t.place > $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let (from, until) = (Place::first(block).0, Place::first(block + 1).0);
     let (after, limit) = (ask.number(from - 1)?.max(from - 1), ask.limit()?);
     let rows = sql(text).bind(after).bind(until).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
@@ -131,7 +123,7 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
     Ok(Listing { items: of_rows(site, &rows).await?, next })
 }
 
-/// Transactions of rows of a query made by `select_transactions!`.
+/// Transactions of rows with all of its columns.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
     let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("input").ok()?))).await?;
     let certified = site.certified();
@@ -184,7 +176,9 @@ pub fn standing(block: u64, certified: u64) -> &'static str {
 /// `/api/v1/transactions/{hash}`
 pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let hash = ask.hash()?;
-    let text = select_transactions!("FROM transactions t WHERE t.hash = $1");
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+             t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
+             WHERE t.hash = $1";
     let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(ask.site.database.readers()).await? else {
         return not_executed(&ask.site, hash).await;
     };

@@ -35,7 +35,7 @@ CREATE TABLE blocks (
     extra BLOB NOT NULL
 );
 CREATE UNIQUE INDEX blocks_by_hash ON blocks (hash);
-CREATE INDEX blocks_by_time ON blocks (time_ms);
+CREATE INDEX blocks_by_time ON blocks (time_ms, number);
 CREATE INDEX blocks_by_leader ON blocks (leader, number);
 CREATE INDEX blocks_by_commit ON blocks (last_commit);
 

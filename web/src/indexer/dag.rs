@@ -96,7 +96,7 @@ impl Lane {
         }
         self.next_look = Some(Instant::now() + PAUSE);
         match self.look(node, connection, live, standing).await {
-            Err(IndexError::Node(error)) if error.is_refusal() => {
+            Err(IndexError::Node(error)) if error.is_refusal() || error.says(Reason::TooManyResults) => {
                 self.refused(&error, standing);
                 Ok(())
             }
@@ -105,19 +105,17 @@ impl Lane {
     }
 
     fn refused(&mut self, error: &NodeError, standing: &Standing) {
-        let text = error.to_string();
-        let says = |reason: Reason| text.contains(reason.phrase());
-        if says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
+        if error.says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
             // The node has so many validators that it tells of fewer rounds at once.
             self.next_look = None;
-        } else if says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
+        } else if error.says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
             // Its newest round is older than it was: what it had traced is gone.
             self.next_look = None;
         } else {
             self.asking = None;
             self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
             tracing::info!(%error, "the node shows no DAG");
-            standing.no_dag(text);
+            standing.no_dag(error.to_string());
         }
     }
 

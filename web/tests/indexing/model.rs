@@ -11,6 +11,8 @@ use corniche_web::{
 use std::collections::{BTreeMap, BTreeSet};
 
 type Owned = (Address, Address, Option<U256>);
+/// Owner, token, spender, and one id or all.
+type Allowed = (Address, Address, Address, Option<U256>);
 
 #[derive(Default)]
 struct Token {
@@ -31,7 +33,7 @@ pub struct Model {
     activity: BTreeMap<(Address, i64), u64>,
     days: BTreeMap<u64, [u64; 8]>,
     validators: BTreeMap<(u64, u64), [u64; 5]>,
-    approvals: BTreeMap<(Address, Address, Address, Option<U256>), (U256, i64)>,
+    approvals: BTreeMap<Allowed, (U256, i64)>,
     transfers: Vec<String>,
     sides: Vec<String>,
 }

@@ -24,7 +24,7 @@ async fn no_query_reads_a_large_table_from_end_to_end() {
         let mut connection = database.writer().await.unwrap();
         sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.unwrap();
         for query in queries().iter().chain(&by_keys(name)) {
-            match database.plan(query).await {
+            match database.plan(list_inside(query)).await {
                 Ok(plan) => wrong.extend(scan(name, &plan).map(|step| format!("{name}: {step}\n  of {query}"))),
                 Err(error) => wrong.push(format!("{name}: {error}\n  of {query}")),
             }
@@ -115,21 +115,46 @@ fn by_keys(database: &str) -> Vec<String> {
     tables.iter().map(text).collect()
 }
 
-/// Whether a query asks for all columns of a unique key of its first table by `=`.
+/// Whether a query asks for all columns of a unique key of its first table by `=`, and joins others by their unique keys.
 async fn names_one_row(database: &Database, query: &str) -> bool {
     let words: Vec<_> = query.split_whitespace().collect();
     let table = words.iter().skip_while(|word| **word != "FROM").nth(1).copied().unwrap_or_default();
+    for joined in words.windows(6).filter(|words| words[0] == "JOIN") {
+        // JOIN table alias ON alias.column = …
+        let column = joined[4].rsplit('.').next().unwrap_or_default().to_owned();
+        let by_key =
+            joined[3] == "ON" && joined[5] == "=" && keys(database, joined[1]).await.contains(&BTreeSet::from([column]));
+        if !by_key {
+            return false;
+        }
+    }
     let equal: BTreeSet<String> = words
         .windows(3)
         .filter(|words| words[1] == "=" && words[2].starts_with(['$', '\'']))
         .map(|words| words[0].rsplit('.').next().unwrap_or_default().trim_matches('(').to_owned())
         .collect();
-    let only_and = !words.contains(&"OR") && !words.contains(&"JOIN") && !words.contains(&"IN");
+    let only_and = !words.contains(&"OR") && !words.contains(&"IN");
+    only_and && keys(database, table).await.iter().any(|key| !key.is_empty() && key.is_subset(&equal))
+}
+
+/// The columns of each unique key of a table.
+async fn keys(database: &Database, table: &str) -> Vec<BTreeSet<String>> {
     let mut keys = vec![names(database, &format!("SELECT name FROM pragma_table_info('{table}') WHERE pk > 0")).await];
     for index in names(database, &format!("SELECT name FROM pragma_index_list('{table}') WHERE \"unique\" = 1")).await {
         keys.push(names(database, &format!("SELECT name FROM pragma_index_info('{index}')")).await);
     }
-    only_and && keys.iter().any(|key| !key.is_empty() && key.is_subset(&equal))
+    keys
+}
+
+/// What a query that adds up a bounded list reads: that list.
+fn list_inside(query: &str) -> &str {
+    let inside = query.split_once("FROM (SELECT ").and_then(|(_, rest)| rest.split_once(") AS "));
+    match inside {
+        Some((inside, _)) if inside.contains(" LIMIT ") => {
+            &query[query.find("(SELECT ").unwrap_or_default() + 1..][..inside.len() + 7]
+        }
+        _ => query,
+    }
 }
 
 async fn names(database: &Database, query: &str) -> BTreeSet<String> {
@@ -155,10 +180,13 @@ fn sources() -> Vec<(String, String)> {
             let path = entry.expect("a file").path();
             match path.is_dir() {
                 true => walk(&path, files),
-                false if path.extension().is_some_and(|kind| kind == "rs") => files.push(path),
+                false if path.extension().is_some_and(|kind| kind == "rs") && !is_test(&path) => files.push(path),
                 false => {}
             }
         }
+    }
+    fn is_test(path: &Path) -> bool {
+        ["tests.rs", "testing.rs"].iter().any(|name| path.ends_with(name))
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();

@@ -54,38 +54,6 @@ struct Way {
     down: &'static str,
 }
 
-/// Declares a [`Way`]: what is selected from where, and the column of the index that orders it.
-macro_rules! way {
-    ($select:literal, $where:literal, $place:literal) => {
-        Way {
-            up: concat!(
-                $select,
-                " WHERE ",
-                $where,
-                " AND ",
-                $place,
-                " >= $2 AND ",
-                $place,
-                " < $3 ORDER BY ",
-                $place,
-                " LIMIT $4"
-            ),
-            down: concat!(
-                $select,
-                " WHERE ",
-                $where,
-                " AND ",
-                $place,
-                " >= $2 AND ",
-                $place,
-                " < $3 ORDER BY ",
-                $place,
-                " DESC LIMIT $4"
-            ),
-        }
-    };
-}
-
 /// The places of a window that `wanted` takes.
 async fn walk(
     site: &Site,
@@ -125,7 +93,11 @@ async fn walk(
 /// `txlist`
 pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
     const OWN: u64 = role::SENDER | role::RECIPIENT | role::CREATED;
-    let way = way!("SELECT place, roles FROM activity", "address = $1", "place");
+    let way = Way {
+        up: "SELECT place, roles FROM activity WHERE address = $1 AND place >= $2 AND place < $3 ORDER BY place LIMIT $4",
+        down: "SELECT place, roles FROM activity WHERE address = $1 AND place >= $2 AND place < $3 ORDER BY place DESC \
+                 LIMIT $4",
+    };
     let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
     let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
     let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = $2 WHERE t.place = $1";
@@ -180,8 +152,12 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         }
         places.into_iter().skip(window.skip as usize).take(window.rows as usize).collect()
     } else {
-        let way =
-            way!("SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place", "s.address = $1", "s.place");
+        let way = Way {
+            up: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \
+                 >= $2 AND s.place < $3 ORDER BY s.place LIMIT $4",
+            down: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \
+                 >= $2 AND s.place < $3 ORDER BY s.place DESC LIMIT $4",
+        };
         walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
     };
     let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place = $1 AND c.place >= $2";
@@ -230,19 +206,22 @@ async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answe
     let (account, token) = (parameters.maybe_address("address")?, parameters.maybe_address("contractaddress")?);
     let (way, key) = match (account, token) {
         (Some(account), _) => {
-            let way = way!(
-                "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens k ON k.address = m.token",
-                "s.address = $1",
-                "s.place"
-            );
+            let way = Way {
+                up: "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens \
+                 k ON k.address = m.token WHERE s.address = $1 AND s.place >= $2 AND s.place < $3 ORDER BY s.place LIMIT $4",
+                down: "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens \
+                 k ON k.address = m.token WHERE s.address = $1 AND s.place >= $2 AND s.place < $3 ORDER BY s.place DESC LIMIT \
+                 $4",
+            };
             (way, account)
         }
         (None, Some(token)) => {
-            let way = way!(
-                "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token",
-                "m.token = $1",
-                "m.place"
-            );
+            let way = Way {
+                up: "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token WHERE m.token = $1 \
+                 AND m.place >= $2 AND m.place < $3 ORDER BY m.place LIMIT $4",
+                down: "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token WHERE m.token = $1 \
+                 AND m.place >= $2 AND m.place < $3 ORDER BY m.place DESC LIMIT $4",
+            };
             (way, token)
         }
         (None, None) => return Err(Refusal::no("Error! Missing address or contract address")),
