@@ -33,6 +33,17 @@ test('the explorer of a live network', { timeout: 300_000, skip: missing }, asyn
     `/tx/${hash}`,
     `/address/${chain.owner.address}`,
     `/address/${chain.token}`,
+    ...['transactions', 'tokens', 'transfers', 'approvals', 'calls'].map((part) => `/address/${chain.owner.address}/${part}`),
+    ...['code', 'abi', 'read', 'write', 'events'].map((part) => `/address/${chain.token}/${part}`),
+    '/tokens',
+    ...['', '/holders', '/days'].map((part) => `/token/${chain.token}${part}`),
+    '/validators',
+    '/validator/0',
+    '/dag',
+    '/statistics',
+    '/network',
+    '/search?q=gol',
+    '/api',
   ];
 
   await step('every page is sound: at a desk, on a phone, in the dark', async () => {
@@ -91,6 +102,60 @@ test('the explorer of a live network', { timeout: 300_000, skip: missing }, asyn
     await close(page);
   });
 
+  await step('search goes to what was meant, and lists what may be', async () => {
+    const page = await explorer.visit('/');
+    const search = async (text) => {
+      await page.goto('/');
+      await page.getByRole('searchbox').fill(text);
+      await page.getByRole('searchbox').press('Enter');
+      await page.waitForLoadState();
+      return new URL(page.url()).pathname;
+    };
+    assert.equal(await search(chain.moved.hash), `/tx/${chain.moved.hash}`);
+    assert.equal(await search(receipt.blockHash), `/block/${receipt.blockNumber}`);
+    assert.equal(await search(String(receipt.blockNumber)), `/block/${receipt.blockNumber}`);
+    assert.match(await search(chain.token.toLowerCase()), /^\/address\/0x/);
+    assert.match(await search('GLD'), /^\/token\/0x/);
+    assert.equal(await search('no such thing'), '/search');
+    assert.match(await page.locator('main').innerText(), /no such thing/);
+    await close(page);
+  });
+
+  await step('a contract is read without a wallet and without a script', async () => {
+    const page = await explorer.visit(`/address/${chain.token}/read`, { script: false });
+    const balance = page.locator('article.function').filter({ has: page.locator('h3', { hasText: 'balanceOf' }) });
+    await balance.locator('input[name="a0"]').fill(chain.friend.address);
+    await balance.getByRole('button').click();
+    const answer = page.locator('article.function').filter({ has: page.locator('h3', { hasText: 'balanceOf' }) }).locator('.answer');
+    assert.match(await answer.innerText(), /1,?000/);
+    await close(page);
+  });
+
+  await step('a contract is written to with a wallet, and the page follows the transaction', async () => {
+    const wallet = injected(node.wallet(chain.owner), network.chain.id);
+    const page = await explorer.visit(`/address/${chain.token}/write`, { wallet });
+    const transfer = page.locator('article.function').filter({ has: page.locator('h3 code', { hasText: /^transfer$/ }) });
+    await transfer.locator('input[name="a0"]').fill(chain.stranger.address);
+    await transfer.locator('input[name="a1"]').fill('77');
+    await transfer.getByRole('button').click();
+    await transfer.locator('.answer', { hasText: /executed|certified/ }).waitFor({ timeout: 30_000 });
+    assert.deepEqual(page.problems, []);
+    assert.equal(wallet.sent.length, 1);
+    const { status, logs } = await node.receipt(wallet.sent[0]);
+    assert.deepEqual([status, BigInt(logs[0].data)], ['success', 77n]);
+    await close(page);
+  });
+
+  await step('the ordering grows by itself', async () => {
+    const page = await explorer.visit('/dag');
+    const newest = () => page.locator('main').innerText();
+    const before = await newest();
+    await node.receipt(await node.wallet(chain.owner).sendTransaction({ to: chain.friend.address, value: 1n }));
+    await until('the picture to change', async () => (await newest()) !== before);
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
   await step('what is not there is said, with what to try', async () => {
     for (const [path, status, words] of [
       ['/block/999999999', 404, 'There is no block 999999999'],
@@ -114,3 +179,19 @@ test('the explorer of a live network', { timeout: 300_000, skip: missing }, asyn
     assert.ok(!/unsafe|https?:|\*/.test(policy), policy);
   });
 });
+
+/** What a wallet puts into a page: an EIP-1193 provider, whose keys stay with it. */
+function injected(wallet, chainId) {
+  const sent = [];
+  const methods = {
+    eth_requestAccounts: () => [wallet.account.address],
+    eth_accounts: () => [wallet.account.address],
+    eth_chainId: () => `0x${chainId.toString(16)}`,
+    eth_sendTransaction: async ([{ to, data, value }]) => {
+      const hash = await wallet.sendTransaction({ to, data, value: BigInt(value ?? 0) });
+      sent.push(hash);
+      return hash;
+    },
+  };
+  return { sent, request: ({ method, params }) => methods[method](params) };
+}
