@@ -10,7 +10,7 @@ mod rows;
 pub use keys::{Keys, select};
 pub use rows::{Parameters, Rows, Value};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use sqlx::{
     AnyConnection, AnyPool, AssertSqlSafe, Row,
     any::{AnyArguments, AnyPoolOptions, AnyRow},
@@ -21,8 +21,10 @@ use std::{path::Path, time::Duration};
 /// The tables, in SQLite's words.
 const SCHEMA: &str = include_str!("database/schema.sql");
 
-/// What of it is kept under `schema` in `meta`: a database of another version is refused, and built again.
-const VERSION: &str = "1";
+/// What of it is kept under `schema` in `meta`: a database with other tables is refused, and built again.
+fn version() -> String {
+    hex::encode(&keccak256(SCHEMA)[..8])
+}
 
 /// Connections for pages and API; the indexer has one of its own.
 const READERS: u32 = 8;
@@ -38,11 +40,13 @@ pub enum DatabaseError {
     Failed(#[from] sqlx::Error),
     /// It was written by another version of this program.
     #[error(
-        "the explorer's database has schema {found}, this program writes {VERSION}: give it an empty one, it is filled from the node again"
+        "the explorer's database has schema {found}, this program writes {wanted}: give it an empty one, it is filled from the node again"
     )]
     Version {
         /// As it says itself.
         found: String,
+        /// Of this program.
+        wanted: String,
     },
     /// A row that this program would not have written.
     #[error("the explorer's database holds nonsense in {column}: {problem}")]
@@ -107,18 +111,19 @@ impl Database {
 
     /// Makes the tables where there are none.
     async fn prepare(&self) -> Result<(), DatabaseError> {
+        let wanted = version();
         let mut writer = self.writer().await?;
         // Asking is the only way that both have to find out.
         let found = sqlx::query("SELECT value FROM meta WHERE key = 'schema'").fetch_optional(&mut *writer).await;
         if let Ok(Some(row)) = found {
             let found: String = row.try_get(0)?;
-            return if found == VERSION { Ok(()) } else { Err(DatabaseError::Version { found }) };
+            return if found == wanted { Ok(()) } else { Err(DatabaseError::Version { found, wanted }) };
         }
         let mut transaction = sqlx::Connection::begin(&mut *writer).await?;
         for statement in statements(&self.dialect.schema()) {
             sqlx::query(AssertSqlSafe(statement)).execute(&mut *transaction).await?;
         }
-        let remember = sqlx::query("INSERT INTO meta (key, value) VALUES ('schema', $1)").bind(VERSION.to_owned());
+        let remember = sqlx::query("INSERT INTO meta (key, value) VALUES ('schema', $1)").bind(wanted);
         remember.execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(())

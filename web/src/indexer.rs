@@ -102,6 +102,7 @@ pub enum IndexError {
 /// The indexer, with the one connection that writes.
 pub struct Indexer {
     node: Node,
+    database: Database,
     connection: PoolConnection<Any>,
     standing: Arc<Standing>,
     live: Live,
@@ -141,6 +142,7 @@ impl Indexer {
         let introduced = false;
         Ok(Self {
             node,
+            database: database.clone(),
             connection,
             standing,
             live,
@@ -194,6 +196,12 @@ impl Indexer {
                 None
             }
             Err(error) => {
+                if let IndexError::Database(_) = error
+                    && let Ok(connection) = self.database.writer().await
+                {
+                    // The one that failed may never work again.
+                    self.connection = connection;
+                }
                 tracing::warn!(%error, "the explorer waits");
                 self.standing.waits(error.to_string());
                 // A node that was away may be another one now.
@@ -233,10 +241,11 @@ impl Indexer {
         }
         let behind = (heads.executed.number + 1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
-        let grew = behind > 0;
-        if grew {
+        if behind > 0 {
             self.fetch(next, behind).await?;
         }
+        // A node may be behind what it said; then there is nothing to do at once.
+        let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
         let certified = heads.certified.number.min(tip);
         let chain = Chain { committee: self.committee, development: self.development, live: self.at_head };

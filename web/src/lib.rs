@@ -26,7 +26,7 @@ use limits::{Limits, Rate};
 use live::Live;
 use node::Node;
 use site::Site;
-use state::Standing;
+use state::{Halt, Standing};
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
@@ -101,15 +101,22 @@ impl Explorer {
     pub async fn run(self, until: impl Future<Output = ()> + Send + 'static) -> Result<(), ExplorerError> {
         let Self { listener, site, keep, inbox } = self;
         let (standing, live) = (Arc::clone(&site.standing), site.live.clone());
+        let watched = Arc::clone(&standing);
         let indexer = Indexer::new(site.node.clone(), &site.database, standing, live, keep).await?;
         let indexer = tokio::spawn(indexer.with_uploads(inbox).run());
+        let end = indexer.abort_handle();
+        tokio::spawn(async move {
+            if indexer.await.is_err_and(|error| error.is_panic()) {
+                watched.halt(Halt::Broken);
+            }
+        });
         let service = server::router(site).into_make_service_with_connect_info::<SocketAddr>();
         // Not a graceful end: pages that listen would never let go.
         let served = tokio::select! {
             served = axum::serve(listener, service) => served.map_err(ExplorerError::Serve),
             () = until => Ok(()),
         };
-        indexer.abort();
+        end.abort();
         served
     }
 }

@@ -11,6 +11,9 @@ use tokio::sync::Semaphore;
 /// Requests to the node that wait for an answer at once; what is above waits its turn.
 const MOST_AT_ONCE: usize = 16;
 
+/// What a name costs many times over; a batch of loops ends long before the node's time is up.
+const GAS_OF_A_CALL: &str = "0x1e8480";
+
 /// A page does not wait for a node longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -36,6 +39,11 @@ impl NodeError {
     /// The node took the request and said no: asking again will not help, and the connection is fine.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Client(error) if is_refusal(error))
+    }
+
+    /// Asking again gets no other answer: a refusal, or an answer that cannot be read.
+    pub fn is_final(&self) -> bool {
+        self.is_refusal() || self.says(Reason::TraceTooLarge) || matches!(self, Self::Client(ClientError::Nonsense { .. }))
     }
 
     /// The node said no for this reason.
@@ -322,7 +330,12 @@ impl Node {
             let mut blocks = Vec::new();
             while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
                 let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
-                let (Some(block), Some(receipts)) = (block, receipts) else { break };
+                let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
+                let ordering: Option<Ordering> = ordering;
+                if ordering.is_none() && block.number > U64::ZERO {
+                    // How it was ordered is not there yet: the block is read when it is.
+                    break;
+                }
                 blocks.push(WholeBlock { block, receipts, ordering });
             }
             Ok(blocks)
@@ -372,11 +385,11 @@ impl Node {
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
     }
 
-    /// What contracts return, now. `None` for a call that fails whenever it is made.
+    /// What contracts return, now, for a little gas each: strangers wrote them. `None` for a call that fails whenever it is made.
     pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
         let request = |(to, input): &(Address, Bytes)| Request {
             method: "eth_call",
-            params: json!([{"to": to, "input": input}, "latest"]),
+            params: json!([{"to": to, "input": input, "gas": GAS_OF_A_CALL}, "latest"]),
         };
         let requests: Vec<_> = calls.iter().map(request).collect();
         let answers: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;

@@ -18,6 +18,9 @@ pub enum Halt {
         /// Of the node.
         found: String,
     },
+    /// A bug of ours ended the indexer.
+    #[error("the part that reads the chain ended by a fault of its own, which its log describes: start the explorer again")]
+    Broken,
     /// The node has other blocks than the ones that are written, which this chain cannot have.
     #[error(
         "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not what \

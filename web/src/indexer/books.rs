@@ -6,7 +6,7 @@ use super::{
     ledger::{Ledger, Sums, touched},
     write::id_bytes,
 };
-use crate::database::{DatabaseError, Keys, Read, Rows, amount, sql};
+use crate::database::{DatabaseError, Keys, Read, Rows, sql};
 use alloy_primitives::{Address, U256};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,19 +77,15 @@ impl Books {
         let columns = &["token", "holder", "token_id", "amount"];
         let conflict = "(token, holder, token_id) DO UPDATE SET amount = excluded.amount";
         let mut balances = Rows::or("balances", columns, conflict);
-        let mut emptied = BTreeSet::new();
         for ((token, holder, id), amount) in self.ledger.changes() {
-            balances.push([token.into(), holder.into(), id_bytes(id).into(), amount.into()]);
             if amount.is_zero() {
-                emptied.insert(token);
+                let text = "DELETE FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";
+                let delete = sql(text).bind(token.to_vec()).bind(holder.to_vec()).bind(id_bytes(id));
+                delete.execute(&mut *connection).await?;
+            } else {
+                balances.push([token.into(), holder.into(), id_bytes(id).into(), amount.into()]);
             }
         }
-        balances.write(connection).await?;
-        // The index by amount has all of a token's empty ones in one place.
-        for token in emptied {
-            let text = "DELETE FROM balances WHERE token = $1 AND amount = $2";
-            sql(text).bind(token.to_vec()).bind(amount(U256::ZERO)).execute(&mut *connection).await?;
-        }
-        Ok(())
+        balances.write(connection).await
     }
 }

@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where it stands in `meta`: the newest block that was looked at.
 const KEY: &str = "traced";
 
+/// Blocks that one turn looks through for calls, and how often a block's calls are asked for.
+const BLOCKS_AT_ONCE: u64 = 1_000;
+const MOST_ATTEMPTS: u32 = 40;
+
 /// Most calls of a block that are kept.
 const MOST_CALLS: usize = 50_000;
 
@@ -23,12 +27,14 @@ pub struct Lane {
     /// Whether the node serves traces.
     pub served: bool,
     traced: Option<u64>,
+    /// A block that could not be had, and how often it was asked for.
+    failed: (u64, u32),
 }
 
 impl Lane {
     /// Nothing is done unless `wanted`.
     pub fn new(wanted: bool) -> Self {
-        Self { wanted, served: false, traced: None }
+        Self { wanted, served: false, traced: None, failed: (0, 0) }
     }
 
     /// The chain begins again.
@@ -45,26 +51,44 @@ impl Lane {
             Some(traced) => traced,
             None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
         };
+        let until = tip.min(traced + BLOCKS_AT_ONCE);
         let text =
             "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
-        let query = sql(text).bind(Place::first(traced + 1).0).bind(Place::first(tip + 1).0);
+        let query = sql(text).bind(Place::first(traced + 1).0).bind(Place::first(until + 1).0);
         let next = query.fetch_optional(&mut *connection).await.map_err(DatabaseError::from)?;
         let Some(next) = next else {
-            self.traced = Some(tip);
-            return Ok(false);
+            if until > traced {
+                write::remember(connection, KEY, until.to_string()).await?;
+            }
+            self.traced = Some(until);
+            return Ok(until < tip);
         };
         let number = next.place("place")?.block();
         match node.trace_block(number).await {
             Ok(traced) => write_calls(connection, number, &traced).await?,
             // A node that began anew meanwhile has the block later.
-            Err(error) if error.is_refusal() && node.block_hash(number).await?.is_some() => {
+            Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no calls of this block");
             }
-            Err(error) => return Err(error.into()),
+            // The other lanes go on, and this one tries again; not for ever.
+            Err(error) if !self.failed_too_often(number) => {
+                tracing::debug!(number, %error, "the calls of this block are asked for again");
+                return Ok(false);
+            }
+            Err(error) => tracing::warn!(number, %error, "the calls of this block are left out"),
         }
         write::remember(connection, KEY, number.to_string()).await?;
         self.traced = Some(number);
         Ok(number < tip)
+    }
+}
+
+impl Lane {
+    /// Counts a failure of a block.
+    fn failed_too_often(&mut self, number: u64) -> bool {
+        let before = if self.failed.0 == number { self.failed.1 } else { 0 };
+        self.failed = (number, before + 1);
+        self.failed.1 >= MOST_ATTEMPTS
     }
 }
 

@@ -8,7 +8,7 @@ const MOST_NAME: usize = 64;
 const MOST_SYMBOL: usize = 24;
 
 /// Tokens asked about in one request.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 16;
 
 /// A token's own words, cut to size. Empty where it says nothing that can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,10 +24,10 @@ const MOST: i64 = 1_000;
 /// Sums of all validators over their newest days.
 pub const RECORDS: &str = "SELECT validator, CAST(SUM(led) AS BIGINT) AS led, CAST(SUM(batches) AS BIGINT) AS batches, CAST(SUM(transactions) AS \
                            BIGINT) AS transactions, CAST(SUM(signed) AS BIGINT) AS signed, CAST(SUM(missed) AS BIGINT) AS missed, \
-                           CAST(SUM(CASE WHEN day >= $2 THEN signed ELSE 0 END) AS BIGINT) AS signed_week, CAST(SUM(CASE WHEN day >= $2 \
-                           THEN missed ELSE 0 END) AS BIGINT) AS missed_week, CAST(SUM(CASE WHEN day >= $3 THEN signed ELSE 0 END) AS \
-                           BIGINT) AS signed_today, CAST(SUM(CASE WHEN day >= $3 THEN missed ELSE 0 END) AS BIGINT) AS missed_today FROM \
-                           (SELECT * FROM validator_days WHERE day >= $1 ORDER BY day LIMIT $4) AS newest GROUP BY validator ORDER BY \
+                           CAST(SUM(CASE WHEN day >= $3 THEN signed ELSE 0 END) AS BIGINT) AS signed_week, CAST(SUM(CASE WHEN day >= $3 \
+                           THEN missed ELSE 0 END) AS BIGINT) AS missed_week, CAST(SUM(CASE WHEN day >= $4 THEN signed ELSE 0 END) AS \
+                           BIGINT) AS signed_today, CAST(SUM(CASE WHEN day >= $4 THEN missed ELSE 0 END) AS BIGINT) AS missed_today FROM \
+                           (SELECT * FROM validator_days WHERE day >= $1 ORDER BY day LIMIT $2) AS newest GROUP BY validator ORDER BY \
                            validator";
 
 /// What a validator did in the last [`DAYS`] days.
@@ -46,7 +46,7 @@ pub struct Record {
 /// Records up to a day, by position in the committee. Whoever did nothing has none.
 pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Record>, Failure> {
     let since = |days: u64| int((today + 1).saturating_sub(days));
-    let query = sql(RECORDS).bind(since(DAYS)).bind(since(WEEK)).bind(since(1)).bind(MOST * DAYS as i64);
+    let query = sql(RECORDS).bind(since(DAYS)).bind(MOST * DAYS as i64).bind(since(WEEK)).bind(since(1));
     let rows = query.fetch_all(database.readers()).await?;
     let record = |row: &AnyRow| -> Result<(u64, Record), Failure> {
         let signatures = [
