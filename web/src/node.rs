@@ -41,9 +41,9 @@ impl NodeError {
         matches!(self, Self::Client(error) if is_refusal(error))
     }
 
-    /// Asking again gets no other answer: a refusal, or an answer that cannot be read.
+    /// Asking for a trace again gets no other answer. One that broke off in the middle makes no sense either, so that is no reason.
     pub fn is_final(&self) -> bool {
-        self.is_refusal() || self.says(Reason::TraceTooLarge) || matches!(self, Self::Client(ClientError::Nonsense { .. }))
+        self.is_refusal() || self.says(Reason::TraceTooLarge)
     }
 
     /// The node said no for this reason.
