@@ -6,9 +6,12 @@ use crate::{
     indexer::{contracts::parse_abi, tokens::clean},
 };
 use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
-use alloy_json_abi::{Event, Function, JsonAbi, Param};
-use alloy_primitives::{Address, B256, Bytes};
-use std::collections::{BTreeMap, BTreeSet};
+use alloy_json_abi::{Error, Event, Function, JsonAbi, Param};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 /// Most values of a call that are shown, counted through arrays and tuples, and characters of one.
 const MOST_VALUES: usize = 256;
@@ -25,12 +28,63 @@ const MOST_BYTES: usize = 128 << 10;
 /// Most contracts whose interfaces one page reads.
 const MOST_CONTRACTS: usize = 32;
 
+/// Methods whose names nobody can change by an interface with a method of the same selector: those of ERC-20, ERC-721 and ERC-1155, and what most
+/// tokens have beside them.
+const STANDARD: [&str; 11] = [
+    "transfer(address,uint256)",
+    "approve(address,uint256)",
+    "transferFrom(address,address,uint256)",
+    "safeTransferFrom(address,address,uint256)",
+    "safeTransferFrom(address,address,uint256,bytes)",
+    "safeTransferFrom(address,address,uint256,uint256,bytes)",
+    "safeBatchTransferFrom(address,address,uint256[],uint256[],bytes)",
+    "setApprovalForAll(address,bool)",
+    "mint(address,uint256)",
+    "burn(uint256)",
+    "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)",
+];
+
+static STANDARD_BY_SELECTOR: LazyLock<BTreeMap<[u8; 4], &'static str>> = LazyLock::new(|| {
+    let selector = |signature: &str| -> [u8; 4] {
+        let hash = keccak256(signature);
+        std::array::from_fn(|at| hash[at])
+    };
+    STANDARD.into_iter().map(|signature| (selector(signature), signature)).collect()
+});
+
 /// What the database knows of names that a page needs.
 #[derive(Debug, Default)]
 pub struct Known {
-    interfaces: BTreeMap<Address, JsonAbi>,
+    interfaces: BTreeMap<Address, Interface>,
     names: BTreeMap<Address, String>,
     methods: BTreeMap<[u8; 4], String>,
+}
+
+/// A contract's interface by selectors, each of which is a hash: a page asks for many, and an interface has thousands.
+#[derive(Debug)]
+struct Interface {
+    functions: BTreeMap<[u8; 4], Function>,
+    events: BTreeMap<B256, Event>,
+    errors: BTreeMap<[u8; 4], Error>,
+}
+
+impl From<JsonAbi> for Interface {
+    fn from(abi: JsonAbi) -> Self {
+        Self {
+            functions: by(abi.functions, |function| function.selector().0),
+            events: by(abi.events, Event::selector),
+            errors: by(abi.errors, |error| error.selector().0),
+        }
+    }
+}
+
+/// The first of each key.
+fn by<K: Ord, T>(named: BTreeMap<String, Vec<T>>, key: impl Fn(&T) -> K) -> BTreeMap<K, T> {
+    let mut all = BTreeMap::new();
+    for item in named.into_values().flatten() {
+        all.entry(key(&item)).or_insert(item);
+    }
+    all
 }
 
 /// A call, an event or an error with its values.
@@ -75,13 +129,15 @@ impl Value {
 }
 
 impl Known {
-    /// Names of methods, whosever they are.
+    /// Names of methods, whosever they are. A selector that several methods have is nobody's: anybody can find a name for one that exists.
     pub async fn methods(database: &Database, selectors: impl Iterator<Item = [u8; 4]>) -> Result<Self, DatabaseError> {
         let mut known = Self::default();
         for selector in selectors.collect::<BTreeSet<_>>() {
-            let text = "SELECT signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT 1";
-            let row = sql(text).bind(selector.to_vec()).fetch_optional(database.readers()).await?;
-            if let Some(signature) = row.map(|row| row.text("signature")).transpose()? {
+            let signature = match STANDARD_BY_SELECTOR.get(&selector) {
+                Some(standard) => Some((*standard).to_owned()),
+                None => only_signature(database, selector).await?,
+            };
+            if let Some(signature) = signature {
                 let name = signature.split('(').next().unwrap_or_default().chars().take(48).collect();
                 known.methods.insert(selector, name);
             }
@@ -97,7 +153,7 @@ impl Known {
             if let Some(row) = row.fetch_optional(database.readers()).await?
                 && let Some(abi) = parse_abi(&row.text("abi")?)
             {
-                known.interfaces.insert(address, abi);
+                known.interfaces.insert(address, abi.into());
             }
             let row = sql("SELECT symbol FROM tokens WHERE address = $1").bind(address.to_vec());
             if let Some(row) = row.fetch_optional(database.readers()).await? {
@@ -109,7 +165,7 @@ impl Known {
 
     /// One contract's interface, wherever it is from.
     pub fn one(address: Address, interface: JsonAbi) -> Self {
-        Self { interfaces: BTreeMap::from([(address, interface)]), ..Self::default() }
+        Self { interfaces: BTreeMap::from([(address, interface.into())]), ..Self::default() }
     }
 
     /// A method's name.
@@ -122,22 +178,16 @@ impl Known {
         self.names.get(&address).map(String::as_str)
     }
 
-    /// A contract's interface.
-    pub fn interface(&self, address: Address) -> Option<&JsonAbi> {
-        self.interfaces.get(&address)
-    }
-
     /// A call in words.
     pub fn call(&self, to: Address, input: &[u8]) -> Option<Decoded> {
-        let (selector, arguments) = input.split_at_checked(4)?;
-        let function = self.interfaces.get(&to)?.functions().find(|function| function.selector() == selector)?;
-        call(function, arguments)
+        let (selector, arguments) = input.split_first_chunk::<4>()?;
+        call(self.interfaces.get(&to)?.functions.get(selector)?, arguments)
     }
 
     /// What a call answered, in words.
     pub fn error(&self, from: Address, output: &[u8]) -> Option<Decoded> {
-        let (selector, arguments) = output.split_at_checked(4).filter(|_| output.len() <= MOST_BYTES)?;
-        let error = self.interfaces.get(&from)?.errors().find(|error| error.selector() == selector)?;
+        let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MOST_BYTES)?;
+        let error = self.interfaces.get(&from)?.errors.get(selector)?;
         fits(&error.inputs)?;
         let values = error.abi_decode_input(arguments).ok()?;
         Some(Decoded { signature: signature(&error.signature()), values: named(&error.inputs, &values) })
@@ -146,7 +196,7 @@ impl Known {
     /// A log in words.
     pub fn event(&self, from: Address, topics: &[B256], data: &[u8]) -> Option<Decoded> {
         let first = topics.first()?;
-        let event: &Event = self.interfaces.get(&from)?.events().find(|event| event.selector() == *first)?;
+        let event = self.interfaces.get(&from)?.events.get(first)?;
         event.inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))?;
         (data.len() <= MOST_BYTES).then_some(())?;
         let decoded = event.decode_log_parts(topics.iter().copied(), data).ok()?;
@@ -158,6 +208,16 @@ impl Known {
             (name, value.map_or(Value::Text(String::new()), |value| show(value, &mut room)))
         });
         Some(Decoded { signature: signature(&event.signature()), values: values.collect() })
+    }
+}
+
+/// The signature that a selector has, if the database knows one and no other.
+async fn only_signature(database: &Database, selector: [u8; 4]) -> Result<Option<String>, DatabaseError> {
+    let text = "SELECT signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT 2";
+    let rows = sql(text).bind(selector.to_vec()).fetch_all(database.readers()).await?;
+    match rows.as_slice() {
+        [row] => row.text("signature").map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -307,13 +367,48 @@ pub fn encode(function: &Function, values: &[DynSolValue]) -> Result<Bytes, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{database::Rows, pages::testing};
     use alloy_primitives::U256;
 
     const CONTRACT: Address = Address::repeat_byte(1);
 
     fn known(abi: &str) -> Known {
-        let abi: JsonAbi = serde_json::from_str(abi).unwrap();
-        Known { interfaces: BTreeMap::from([(CONTRACT, abi)]), ..Known::default() }
+        Known::one(CONTRACT, serde_json::from_str(abi).unwrap())
+    }
+
+    #[tokio::test]
+    async fn nobody_renames_a_method_by_another_with_its_selector() {
+        let filled = testing::filled().await;
+        let (transfer, own, shared) = ([0xa9_u8, 0x05, 0x9c, 0xbb], [1_u8, 2, 3, 4], [5_u8, 6, 7, 8]);
+        let mut rows = Rows::new("selectors", &["selector", "signature", "name_key"]);
+        for (selector, signature) in [
+            (transfer, "many_msg_babbage(bytes1)"),
+            (transfer, "transfer(address,uint256)"),
+            (own, "swap(uint256)"),
+            (shared, "a_name()"),
+            (shared, "settle(uint256)"),
+        ] {
+            rows.push([selector.to_vec().into(), signature.to_owned().into(), Vec::new().into()]);
+        }
+        filled.write(rows).await;
+        let known = Known::methods(&filled.site.database, [transfer, own, shared].into_iter()).await.unwrap();
+        assert_eq!(known.method(transfer).as_deref(), Some("transfer"));
+        assert_eq!(known.method(own).as_deref(), Some("swap"));
+        assert_eq!(known.method(shared), None, "one of two would be a guess");
+    }
+
+    /// As the standards print them.
+    #[test]
+    fn standard_methods_have_the_selectors_of_the_standards() {
+        let selectors = [
+            "a9059cbb", "095ea7b3", "23b872dd", "42842e0e", "b88d4fde", "f242432a", "2eb2c2d6", "a22cb465", "40c10f19",
+            "42966c68", "d505accf",
+        ];
+        for (selector, signature) in selectors.into_iter().zip(STANDARD) {
+            let selector: [u8; 4] = hex::decode(selector).unwrap().try_into().unwrap();
+            assert_eq!(STANDARD_BY_SELECTOR.get(&selector), Some(&signature));
+        }
+        assert_eq!(STANDARD_BY_SELECTOR.len(), STANDARD.len());
     }
 
     #[test]
@@ -339,7 +434,7 @@ mod tests {
         let known = known(&format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{deep}"}}],"outputs":[],"stateMutability":"view"}}]"#
         ));
-        let function = known.interface(CONTRACT).unwrap().functions().next().unwrap();
+        let function = known.interfaces[&CONTRACT].functions.values().next().unwrap();
         assert_eq!(call(function, &[0; 64]), None);
         assert!(parse(&function.inputs[0], "[]").is_err());
     }

@@ -68,7 +68,7 @@ impl Limits {
 }
 
 /// One household of IPv6 has 2^64 addresses.
-fn group(address: IpAddr) -> IpAddr {
+pub fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -47,6 +47,11 @@ pub fn transaction(hash: B256) -> String {
     format!("/tx/{hash}")
 }
 
+/// What a transaction changed.
+pub fn changes(hash: B256) -> String {
+    format!("/tx/{hash}?changes")
+}
+
 /// An account or a contract.
 pub fn account(address: Address) -> String {
     format!("/address/{address}")

@@ -87,7 +87,7 @@ pub mod home {
     /// The charts.
     pub const CHART_TRANSACTIONS: &str = "Transactions in each of the last blocks";
     /// The charts.
-    pub const CHART_LATENCY: &str = "Milliseconds from order to certificate";
+    pub const CHART_LATENCY: &str = "Milliseconds from order to certificate, of blocks seen to be certified";
     /// Who signs.
     pub const HEALTH: &str = "Validators";
     /// Nothing yet.
@@ -215,6 +215,8 @@ pub mod transaction {
     /// Without input.
     pub const TRANSFER: &str = "transfer";
     /// Parts of the page.
+    pub const OVERVIEW: &str = "Overview";
+    /// Parts of the page.
     pub const LOGS: &str = "Logs";
     /// Parts of the page.
     pub const CALLS: &str = "Calls";
@@ -246,6 +248,8 @@ pub mod changes {
     pub const CODE: &str = "Code";
     /// 32 bytes of storage.
     pub const SLOT: &str = "Slot";
+    /// The node did not tell.
+    pub const UNKNOWN: &str = "The node does not say: it serves no traces, or no longer holds the state before this block.";
     /// Of a long list.
     pub const MORE: &str = "There are more; the node's debug_traceTransaction tells them all.";
 }
@@ -552,6 +556,8 @@ pub mod failure {
     pub const BAD_REQUEST: &str = "That address is not right";
     /// Above every page while the node does not answer.
     pub const WAITS: &str = "The node does not answer. What is shown is what was known before.";
+    /// Where its operator finds more.
+    pub const WAITS_HINT: &str = "The log of this explorer says why.";
     /// Above every page while it catches up.
     pub const BEHIND: &str = "Catching up with the node:";
 }

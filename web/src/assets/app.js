@@ -78,8 +78,9 @@ async function copy(event) {
   setTimeout(() => button.classList.remove('done'), 1_500);
 }
 
-// ---- live parts: fetched again as the server draws them, at most twice a second
+// ---- live parts: fetched again as the server draws them, the home page at most twice a second, any other every two seconds
 
+const PAUSE = location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
 let fetching = false;
 let due = false;
@@ -98,22 +99,66 @@ async function refresh() {
       dress();
     }
   } catch { /* the next tick tries again */ }
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await new Promise((resolve) => setTimeout(resolve, PAUSE));
   fetching = false;
-  if (due) { due = false; refresh(); }
+  // A page that is hidden by now is refreshed when it is shown.
+  if (due && !document.hidden) refresh();
+  due = false;
 }
 
+function take(tick) {
+  document.dispatchEvent(new CustomEvent('tick', { detail: tick }));
+  if (tick.kind === 'block') {
+    for (const place of document.querySelectorAll('[data-live="block"]')) place.textContent = group(String(tick.number));
+  }
+  if (tick.kind !== 'dag' && parts().length > 0 && !document.hidden) refresh();
+}
+
+// A browser opens few connections to a server that speaks HTTP/1.1, and one that listens takes one of them: hidden pages do not listen.
+// A browser gives up for good when it is refused, so coming back is done here.
+const SOONEST = 1_000;
+const LATEST = 60_000;
+let events = null;
+let retry = null;
+let wait = SOONEST;
+
 function listen() {
-  if (parts().length === 0 && !document.querySelector('[data-live="block"]')) return;
-  const events = new EventSource('/live');
-  events.onmessage = ({ data }) => {
-    const tick = JSON.parse(data);
-    document.dispatchEvent(new CustomEvent('tick', { detail: tick }));
-    if (tick.kind === 'block') {
-      for (const place of document.querySelectorAll('[data-live="block"]')) place.textContent = group(String(tick.number));
-    }
-    if (tick.kind !== 'dag' && parts().length > 0 && !document.hidden) refresh();
+  clearTimeout(retry);
+  if (events || document.hidden) return;
+  events = new EventSource('/live');
+  events.onopen = () => {
+    // What came between the error and this was missed.
+    if (wait > SOONEST) take({ kind: 'missed' });
+    wait = SOONEST;
   };
+  events.onmessage = ({ data }) => take(JSON.parse(data));
+  events.onerror = () => {
+    stopListening();
+    // Not all pages at the same moment after a restart.
+    retry = setTimeout(listen, wait * (0.5 + Math.random() / 2));
+    wait = Math.min(wait * 2, LATEST);
+  };
+}
+
+function stopListening() {
+  clearTimeout(retry);
+  events?.close();
+  events = null;
+}
+
+function live() {
+  if (parts().length === 0 && !document.querySelector('[data-live="block"]')) return;
+  const hide = () => { stopListening(); wait = SOONEST; };
+  const show = () => {
+    if (events || document.hidden) return;
+    listen();
+    take({ kind: 'missed' });
+  };
+  document.addEventListener('visibilitychange', () => { document.hidden ? hide() : show(); });
+  // A page that the browser keeps to go back to.
+  window.addEventListener('pagehide', hide);
+  window.addEventListener('pageshow', ({ persisted }) => { if (persisted) show(); });
+  listen();
 }
 
 /** Everything that has to be done to parts of a page that just came. */
@@ -142,5 +187,5 @@ document.addEventListener('DOMContentLoaded', () => {
   });
   setInterval(refreshTimes, 10_000);
   dress();
-  listen();
+  live();
 });

@@ -92,9 +92,22 @@ function showWrong(form, { field, problem }) {
 
 // ---- one call
 
-async function encode(form) {
+/** What a form asks for now, and for whom. */
+function question(form) {
   const query = new URLSearchParams(new FormData(form));
   query.set('from', account);
+  return query.toString();
+}
+
+/** A warning was about what was asked then: whoever asks for something else is warned anew. */
+function forgetWarning(form) {
+  if (form.dataset.warned === undefined) return;
+  delete form.dataset.warned;
+  form.querySelector('button').textContent = form.dataset.label;
+  show(form);
+}
+
+async function encode(form, query) {
   const page = new URL(form.action);
   const answer = await fetch(`${page.pathname.replace(/\/write$/, '/encode')}?${query}`, { headers: { accept: 'application/json' } });
   const told = await answer.json().catch(() => ({ problem: `The explorer answered with ${answer.status}.` }));
@@ -107,8 +120,8 @@ async function send(form) {
   clearWrong(form);
   const button = form.querySelector('button');
   const label = (form.dataset.label ??= button.textContent);
-  const anyway = form.dataset.anyway === 'yes';
-  delete form.dataset.anyway;
+  const { warned } = form.dataset;
+  delete form.dataset.warned;
   button.textContent = label;
   button.disabled = true;
   try {
@@ -116,12 +129,13 @@ async function send(form) {
     if (!account) await connect();
     await switchChain();
     show(form, element('p', WORDS.encoding));
-    const call = await encode(form);
+    const query = question(form);
+    const call = await encode(form, query);
     if (!call) return;
-    if (call.warning && !anyway) {
+    if (call.warning && warned !== query) {
       show(form, element('p', WORDS.undone + call.warning, { class: 'wrong' }));
       button.textContent = WORDS.anyway;
-      form.dataset.anyway = 'yes';
+      form.dataset.warned = query;
       return;
     }
     show(form, element('p', WORDS.waiting));
@@ -169,7 +183,10 @@ function begin() {
   const button = document.getElementById('connect');
   button.hidden = false;
   button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(WORDS.refused + String(error?.message ?? error))));
-  window.ethereum.on?.('accountsChanged', setAccounts);
+  window.ethereum.on?.('accountsChanged', (accounts) => {
+    setAccounts(accounts);
+    for (const form of document.querySelectorAll('form[data-function]')) forgetWarning(form);
+  });
   // Connected before: the wallet says so without asking its owner again.
   ask('eth_accounts').then((accounts) => { if (accounts?.length) setAccounts(accounts); }, () => {});
   for (const form of document.querySelectorAll('form[data-function]')) {
@@ -177,6 +194,7 @@ function begin() {
       event.preventDefault();
       send(form);
     });
+    form.addEventListener('input', () => forgetWarning(form));
   }
 }
 

@@ -58,12 +58,14 @@ async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Pag
     let facts = facts(&site, &subject).await?;
     let rows = history::newest(&site, subject.address, i64::MAX, NEWEST).await?;
     let all = links::account_part(subject.address, subject::TRANSACTIONS);
+    // Each turn would fetch the code of a contract that the indexer has not met, and read it.
+    let live = !subject.unmet;
     let body = html! {
-        section #overview .card data-live="overview" {
+        section #overview .card data-live=[live.then_some("overview")] {
             div { (parts::facts(&facts)) }
             (qr::of(subject.address))
         }
-        section #transactions data-live="transactions" {
+        section #transactions data-live=[live.then_some("transactions")] {
             h2 { (words::NEWEST_TRANSACTIONS) }
             (transactions::table(&site, &rows).await?)
             @if rows.len() == NEWEST as usize { p { a href=(all) { (words::ALL_TRANSACTIONS) } } }

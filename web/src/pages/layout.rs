@@ -81,8 +81,9 @@ fn banner(standing: &Snapshot) -> Markup {
     html! {
         @if let Some(halt) = &standing.halt {
             p .banner role="alert" { strong { (failure::HALTED) } " " (halt.to_string()) }
-        } @else if let Some(why) = &standing.waits {
-            p .banner role="status" title=(why) { (failure::WAITS) }
+        } @else if standing.waits.is_some() {
+            // Why is for the log alone: it names the node's URL, which may hold a password.
+            p .banner role="status" title=(failure::WAITS_HINT) { (failure::WAITS) }
         } @else if let (Some(head), Some(indexed)) = (head, indexed) {
             @if head > indexed + 50 {
                 p .banner role="status" { (failure::BEHIND) " " (format::number(indexed)) " / " (format::number(head)) }
@@ -96,5 +97,19 @@ fn about(standing: &Snapshot) -> Markup {
         @if let Some(chain_id) = standing.chain_id { span { "chain id " (chain_id) } }
         @if let Some(committee) = &standing.committee { span { (committee.engine) ", " (committee.validators.len()) " validators, quorum " (committee.quorum) } }
         @if let Some((number, _)) = standing.indexed { span { "block " span data-live="block" { (format::number(number)) } } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing;
+
+    #[tokio::test]
+    async fn what_went_wrong_with_the_node_is_not_told_to_readers() {
+        let filled = testing::filled().await;
+        filled.site.standing.waits("http://me:secret@10.0.0.1:8545: connection refused".into());
+        let shown = page(&filled.site, "Title", html! {}).0.into_string();
+        assert!(shown.contains(failure::WAITS) && !shown.contains("secret") && !shown.contains("10.0.0.1"), "{shown}");
     }
 }

@@ -40,7 +40,8 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
     let (told, statistics) = tokio::join!(ask(&site), site.node.statistics());
     let body = html! {
         h1 { (nav::NETWORK) }
-        div #network data-live="network" {
+        // Not live: each turn would ask the node four questions for every reader.
+        div #network {
             section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
             section { h2 { (words::CHAIN) } (chain(&site).await?) }
             section {

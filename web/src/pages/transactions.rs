@@ -7,12 +7,13 @@ use crate::{
     format, links,
     node::CallFrame,
     site::Site,
-    words::{nav, status, transaction as words},
+    words::{changes::TITLE as CHANGES, nav, status, transaction as words},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
 use corniche_api::{TransactionReport, TransactionStatus};
 use maud::{Markup, html};
+use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -99,21 +100,31 @@ fn method(row: &AnyRow, known: &Known) -> String {
     }
 }
 
-/// `/tx/{hash}`
-pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Page {
+/// Which part of a transaction's page.
+#[derive(Debug, Default, Deserialize)]
+pub struct Part {
+    /// What it changed. The value does not matter.
+    changes: Option<String>,
+}
+
+/// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for either, so each is asked for on its own.
+pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
         return Err(Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()));
     };
-    // The node may be away; then the page says what was written down.
-    let report = site.node.status(hash).await.ok().flatten();
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
     let title = format!("{} {hash:.10}…", words::TITLE);
-    let body = match row.fetch_optional(site.database.readers()).await? {
-        Some(row) => executed(&site, &row, report.as_ref()).await?,
-        None => match &report {
-            Some(report) => waiting(hash, report),
-            None => skipped(&site, hash).await?,
-        },
+    let row = row.fetch_optional(site.database.readers()).await?;
+    let body = if row.is_some() && part.changes.is_some() {
+        changed(&site, hash).await
+    } else {
+        // The node may be away; then the page says what was written down.
+        let report = site.node.status(hash).await.ok().flatten();
+        match (row, &report) {
+            (Some(row), report) => executed(&site, &row, report.as_ref()).await?,
+            (None, Some(report)) => waiting(hash, report),
+            (None, None) => skipped(&site, hash).await?,
+        }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
 }
@@ -164,6 +175,27 @@ async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
     ]))
 }
 
+/// The way between the parts of the page.
+fn tabs(hash: B256, here: &str) -> Markup {
+    parts::tabs(&[(links::transaction(hash), words::OVERVIEW), (links::changes(hash), CHANGES)], here)
+}
+
+/// What an executed transaction changed.
+async fn changed(site: &Site, hash: B256) -> Markup {
+    let changed = changes::of(&site.node, hash).await;
+    html! {
+        (tabs(hash, CHANGES))
+        section { (parts::facts(&[(words::HASH, parts::hash(hash))])) }
+        section #changes {
+            h2 { (CHANGES) }
+            @match &changed {
+                Some(changed) => (changes::table(changed, &site.now().currency)),
+                None => p .note { (crate::words::changes::UNKNOWN) },
+            }
+        }
+    }
+}
+
 async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>) -> Result<Markup, Failure> {
     let place = row.place("place")?;
     let hash = row.hash("hash")?;
@@ -177,7 +209,6 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         true => None,
         false => site.node.trace(hash).await.ok(),
     };
-    let changed = changes::of(&site.node, hash).await;
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
@@ -194,6 +225,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
     Ok(html! {
+        (tabs(hash, words::OVERVIEW))
         section {
             (parts::facts(&[
                 (words::HASH, parts::hash(hash)),
@@ -230,9 +262,6 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         }
         @if let Some(trace) = &trace {
             section #calls { h2 { (words::CALLS) } (tree(trace, &known)) }
-        }
-        @if let Some(changed) = &changed {
-            section #changes { h2 { (crate::words::changes::TITLE) } (changes::table(changed, &currency)) }
         }
     })
 }

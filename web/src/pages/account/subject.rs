@@ -11,7 +11,9 @@ use crate::{
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_client::Request;
 use maud::{Markup, html};
+use serde_json::json;
 
 /// Parts of an account's page: the end of the address, and the name.
 const PARTS: [(&str, &str); 5] = [
@@ -63,6 +65,8 @@ pub struct Subject {
     pub contract: Option<Contract>,
     /// Neither the database nor the node said whether there is code.
     pub unclear: bool,
+    /// A contract that the indexer has not met: its code came from the node, whole.
+    pub unmet: bool,
 }
 
 /// What is known of a contract.
@@ -132,17 +136,16 @@ impl Subject {
 
     async fn find(site: &Site, address: Address, wants_balance: bool) -> Result<Self, Failure> {
         let contract = known_contract(site, address).await?;
-        if contract.is_some() && !wants_balance {
-            return Ok(Self { address, now: None, contract, unclear: false });
+        if contract.is_some() {
+            // Its code is known, and large; this is asked again and again while the page is open.
+            let now = if wants_balance { balance_and_nonce(site, address).await } else { None };
+            return Ok(Self { address, now, contract, unclear: false, unmet: false });
         }
         let Ok((balance, nonce, code)) = site.node.account(address).await else {
-            return Ok(Self { address, now: None, unclear: contract.is_none(), contract });
+            return Ok(Self { address, now: None, unclear: true, contract, unmet: false });
         };
-        let contract = match contract {
-            None if !code.is_empty() => Some(Contract::of_code(look_at(code).await?)),
-            contract => contract,
-        };
-        Ok(Self { address, now: Some((balance, nonce)), contract, unclear: false })
+        let contract = if code.is_empty() { None } else { Some(Contract::of_code(look_at(code).await?)) };
+        Ok(Self { address, now: Some((balance, nonce)), unclear: false, unmet: contract.is_some(), contract })
     }
 
     /// The contract; without code there is no such page.
@@ -176,6 +179,14 @@ impl Subject {
             (body)
         }
     }
+}
+
+/// `None` where the node does not answer.
+async fn balance_and_nonce(site: &Site, address: Address) -> Option<(U256, u64)> {
+    let ask = |method| Request { method, params: json!([address, "latest"]) };
+    let answers = site.node.ask_all::<U256>(vec![ask("eth_getBalance"), ask("eth_getTransactionCount")]).await.ok()?;
+    let [Ok(balance), Ok(nonce)] = answers.as_slice() else { return None };
+    Some((*balance, u64::try_from(*nonce).ok()?))
 }
 
 async fn known_contract(site: &Site, address: Address) -> Result<Option<Contract>, Failure> {

@@ -92,7 +92,10 @@ impl Walk<'_> {
         if let Some(next) = self.next.get(&from).copied() {
             return self.end(next?);
         }
-        let found = vertex.parents.iter().find_map(|parent| Some((*parent, self.supported(*parent, author, round)?)));
+        // Lines that do not lead down are a lie, and may lead in a circle. A round further down each time, this goes no deeper than rounds are known.
+        let falls = |parent: &&B256| self.known.get(*parent).is_some_and(|parent| parent.round < vertex.round);
+        let below: Vec<B256> = vertex.parents.iter().filter(falls).copied().collect();
+        let found = below.into_iter().find_map(|parent| Some((parent, self.supported(parent, author, round)?)));
         self.next.insert(from, found.map(|(parent, _)| parent));
         found.map(|(_, leader)| leader)
     }
@@ -214,6 +217,19 @@ mod tests {
         let few = votes(&window(4, links, Some(403)));
         assert_eq!(few.voters, [digest(2, 3), digest(3, 3)].into());
         assert_eq!((few.others.len(), few.certificates.len()), (2, 0));
+    }
+
+    /// Proposals of rounds 2 and 3 that build on each other, as a node may tell that lies.
+    #[test]
+    fn lines_that_lead_in_a_circle_lead_nowhere() {
+        let mut window = window(4, everybody, Some(403));
+        for (round, parent) in [(2, digest(0, 3)), (3, digest(0, 2))] {
+            let vertices = &mut window.rounds.get_mut(&round).unwrap().vertices;
+            vertices.iter_mut().find(|vertex| vertex.author == 0).unwrap().parents = vec![parent, digest(0, round)];
+        }
+        let votes = votes(&window);
+        assert_eq!(votes.others, [digest(0, 3)].into());
+        assert_eq!(votes.voters.len(), 3);
     }
 
     /// The genesis says how long a wave is; the moment of a direct commit gives it away.

@@ -20,6 +20,9 @@ const AFTER: u64 = 8;
 /// Cars of a picture at most.
 const MOST_CARS: i64 = 1_500;
 
+/// Validators of a picture while the committee is not known.
+const MOST_ROWS: u64 = 256;
+
 /// Before the first slot of a picture whose predecessor is not known.
 const LEAD_MS: u64 = 1_000;
 
@@ -90,11 +93,13 @@ impl Window {
         let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 74";
         let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last + AFTER)).fetch_all(readers).await?;
         let mut rounds = BTreeMap::new();
+        let committee = site.now().committee;
+        let most = committee.as_ref().map_or(MOST_ROWS, |committee| committee.validators.len() as u64);
         for row in rows {
-            rounds.insert(row.number("round")?, content::<Round>(&row)?);
+            let number = row.number("round")?;
+            rounds.insert(number, believable(content(&row)?, number, most));
         }
         let after = rounds.split_off(&(last + 1));
-        let committee = site.now().committee;
         let engine = committee.as_ref().map(|committee| committee.engine.clone()).unwrap_or_default();
         let mut window = Self { first, last, oldest, newest, rounds, after, ..Self::default() };
         window.lanes = match &committee {
@@ -104,6 +109,7 @@ impl Window {
         window.engine = engine;
         if window.lanes {
             window.fetch_cars(site).await?;
+            window.cars.retain(|car| car.author < most);
             window.fetch_blocks_by_commit(site).await?;
         }
         if first > 0 {
@@ -203,6 +209,13 @@ impl Window {
     }
 }
 
+/// What a round may be: of validators that there are, each a row of the picture, and of this round.
+fn believable(mut round: Round, number: u64, validators: u64) -> Round {
+    round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
+    round.slots.retain(|slot| slot.validator < validators && slot.round == number);
+    round
+}
+
 /// When the node had a proposal, as well as it knows.
 pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
     vertex.accepted_ms.or(vertex.proposed_ms)
@@ -215,4 +228,36 @@ async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
     let newest = end("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").await?;
     let (Some(oldest), Some(newest)) = (oldest, newest) else { return Ok(None) };
     Ok(Some((oldest.number("round")?, newest.number("round")?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{database::Rows, pages::testing};
+    use corniche_api::{LeaderSlot, SlotStatus};
+
+    fn vertex(author: u64, round: u64) -> DagVertex {
+        let digest = B256::with_last_byte(author as u8);
+        DagVertex { round, author, digest, parents: vec![], batch_bytes: 0, proposed_ms: None, accepted_ms: None }
+    }
+
+    fn slot(validator: u64) -> LeaderSlot {
+        let status = SlotStatus::Undecided;
+        LeaderSlot { round: 5, rank: validator, validator, status, digest: None, why: None, decided_ms: None }
+    }
+
+    /// Two of a committee of four, and what a node makes up.
+    #[tokio::test]
+    async fn authors_that_no_committee_has_make_no_rows() {
+        let filled = testing::filled().await;
+        let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
+        let told = Round { vertices, slots: vec![slot(2), slot(1_000_000)] };
+        let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
+        rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
+        filled.write(rows).await;
+        let window = Window::load(&filled.site, None).await.unwrap().unwrap();
+        assert_eq!((window.size, window.quorum), (4, 3));
+        assert_eq!(window.vertices().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!(window.rounds[&5].slots.len(), 1);
+    }
 }
