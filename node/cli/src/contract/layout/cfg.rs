@@ -1,0 +1,76 @@
+//! `#[cfg(…)]`, as it is when a contract is built for wasm32 in its release profile.
+
+use quote::ToTokens;
+use std::collections::BTreeSet;
+
+/// Whether something is compiled into a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Yes,
+    No,
+    /// It depends on this.
+    Unknown(String),
+}
+
+impl Holds {
+    fn all(parts: impl Iterator<Item = Self>) -> Self {
+        parts.fold(Self::Yes, |all, part| match (all, part) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Yes, part) => part,
+            (unknown, _) => unknown,
+        })
+    }
+
+    fn not(self) -> Self {
+        match self {
+            Self::Yes => Self::No,
+            Self::No => Self::Yes,
+            unknown => unknown,
+        }
+    }
+}
+
+/// What all `#[cfg(…)]` among the attributes say.
+pub fn holds(attributes: &[syn::Attribute], features: &BTreeSet<String>) -> Holds {
+    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    Holds::all(conditions.map(|attribute| match attribute.parse_args::<syn::Meta>() {
+        Ok(condition) => condition_holds(&condition, features),
+        Err(_) => Holds::Unknown("a cfg that cannot be read".into()),
+    }))
+}
+
+fn condition_holds(condition: &syn::Meta, features: &BTreeSet<String>) -> Holds {
+    let unknown = || Holds::Unknown(format!("cfg({})", condition.to_token_stream()));
+    let known = |holds| if holds { Holds::Yes } else { Holds::No };
+    let name = condition.path().get_ident().map(ToString::to_string).unwrap_or_default();
+    match condition {
+        syn::Meta::Path(_) => match name.as_str() {
+            "test" | "doc" | "doctest" | "miri" | "unix" | "windows" | "debug_assertions" => Holds::No,
+            _ => unknown(),
+        },
+        syn::Meta::NameValue(value) => {
+            let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &value.value else { return unknown() };
+            let text = text.value();
+            match name.as_str() {
+                "feature" => known(features.contains(&text)),
+                "target_arch" => known(text == "wasm32"),
+                "target_family" => known(text == "wasm"),
+                "target_os" | "target_vendor" => known(text == "unknown"),
+                "target_pointer_width" => known(text == "32"),
+                "target_endian" => known(text == "little"),
+                _ => unknown(),
+            }
+        }
+        syn::Meta::List(parts) => {
+            type Parts = syn::punctuated::Punctuated<syn::Meta, syn::Token![,]>;
+            let Ok(parts) = parts.parse_args_with(Parts::parse_terminated) else { return unknown() };
+            let parts = parts.iter().map(|part| condition_holds(part, features));
+            match name.as_str() {
+                "all" => Holds::all(parts),
+                "any" => Holds::all(parts.map(Holds::not)).not(),
+                "not" => Holds::all(parts).not(),
+                _ => unknown(),
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `sol_storage!`: structs in the syntax of Solidity, as the SDK makes structs of Rust from them.
+
+use anyhow::anyhow;
+use proc_macro2::TokenStream;
+use quote::quote;
+use std::path::Path;
+use syn::{
+    Attribute, Field, Ident, ItemStruct, Token, Type, braced, bracketed,
+    parse::{Parse, ParseStream, Parser},
+    parse_quote, parse_str, token,
+};
+
+/// The structs of a block, marked as the macro marks them.
+pub fn structs(block: TokenStream, file: &Path) -> anyhow::Result<Vec<ItemStruct>> {
+    let parse = |input: ParseStream<'_>| {
+        let mut structs = Vec::new();
+        while !input.is_empty() {
+            structs.push(structure(input)?);
+        }
+        Ok(structs)
+    };
+    parse.parse2(block).map_err(|error| {
+        let line = error.span().start().line;
+        anyhow!("{}:{line}: a sol_storage! block that cannot be read: {error}", file.display())
+    })
+}
+
+fn structure(input: ParseStream<'_>) -> syn::Result<ItemStruct> {
+    let attributes = input.call(Attribute::parse_outer)?;
+    let visibility: syn::Visibility = input.parse()?;
+    input.parse::<Token![struct]>()?;
+    let (name, generics): (Ident, syn::Generics) = (input.parse()?, input.parse()?);
+    let body;
+    braced!(body in input);
+    let fields = body.parse_terminated(field, Token![;])?;
+    let mut made: ItemStruct = parse_quote! { #(#attributes)* #[storage] #visibility struct #name { } };
+    made.generics = generics;
+    made.fields =
+        syn::Fields::Named(syn::FieldsNamed { brace_token: token::Brace::default(), named: fields.into_iter().collect() });
+    Ok(made)
+}
+
+fn field(input: ParseStream<'_>) -> syn::Result<Field> {
+    let attrs = input.call(Attribute::parse_outer)?;
+    let ty = input.parse::<Declared>()?.0;
+    let ident = Some(input.parse()?);
+    let (vis, mutability, colon_token) = (syn::Visibility::Inherited, syn::FieldMutability::None, None);
+    Ok(Field { attrs, vis, mutability, ident, colon_token, ty })
+}
+
+/// `mapping(address => uint256[4])[]`, as a type of Rust.
+struct Declared(Type);
+
+impl Parse for Declared {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let path: syn::Path = input.parse()?;
+        let mut kind = if path.is_ident("mapping") {
+            let content;
+            syn::parenthesized!(content in input);
+            let key = key(&content.parse()?)?;
+            // Names of keys and values say nothing.
+            if !content.peek(Token![=>]) {
+                content.parse::<Ident>()?;
+            }
+            content.parse::<Token![=>]>()?;
+            let value = content.parse::<Self>()?.0;
+            if !content.is_empty() {
+                content.parse::<Ident>()?;
+            }
+            parse_quote!(stylus_sdk::storage::StorageMap<#key, #value>)
+        } else {
+            primitive(&path)?
+        };
+        while input.peek(token::Bracket) {
+            let content;
+            bracketed!(content in input);
+            kind = if content.is_empty() {
+                parse_quote!(stylus_sdk::storage::StorageVec<#kind>)
+            } else {
+                let length: syn::LitInt = content.parse()?;
+                parse_quote!(stylus_sdk::storage::StorageArray<#kind, #length>)
+            };
+        }
+        Ok(Self(kind))
+    }
+}
+
+fn primitive(path: &syn::Path) -> syn::Result<Type> {
+    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(parse_quote!(#path)) };
+    let kind = match sized(&name) {
+        Some(("uint", bits)) => format!("StorageUint<{bits}, {}>", bits.div_ceil(64)),
+        Some(("int", bits)) => format!("StorageSigned<{bits}, {}>", bits.div_ceil(64)),
+        Some((_, bytes)) => format!("StorageFixedBytes<{bytes}>"),
+        None => match name.as_str() {
+            "address" => "StorageAddress".into(),
+            "bool" => "StorageBool".into(),
+            "bytes" => "StorageBytes".into(),
+            "int" => "StorageI256".into(),
+            "string" => "StorageString".into(),
+            "uint" => "StorageU256".into(),
+            _ => return Ok(parse_quote!(#path)),
+        },
+    };
+    parse_str(&format!("stylus_sdk::storage::{kind}"))
+}
+
+fn key(path: &syn::Path) -> syn::Result<Type> {
+    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(parse_quote!(#path)) };
+    let kind = match sized(&name) {
+        Some(("uint", bits)) => format!("Uint<{bits}, {}>", bits.div_ceil(64)),
+        Some(("int", bits)) => format!("Signed<{bits}, {}>", bits.div_ceil(64)),
+        Some((_, bytes)) => format!("FixedBytes<{bytes}>"),
+        None => match name.as_str() {
+            "address" => "Address".into(),
+            "bool" => "U8".into(),
+            "int" => "I256".into(),
+            "uint" => "U256".into(),
+            "bytes" => return Ok(parse_quote!(Vec<u8>)),
+            "string" => return Ok(parse_quote!(String)),
+            _ => return Ok(parse_quote!(#path)),
+        },
+    };
+    let kind: TokenStream = parse_str(&format!("stylus_sdk::alloy_primitives::{kind}"))?;
+    Ok(syn::parse2(quote!(#kind))?)
+}
+
+/// `uint24` as its kind and number.
+fn sized(name: &str) -> Option<(&str, usize)> {
+    ["uint", "int", "bytes"].into_iter().find_map(|kind| Some((kind, name.strip_prefix(kind)?.parse().ok()?)))
+}
