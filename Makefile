@@ -39,9 +39,11 @@ build: tools ## Build the node: one binary, `corniche`
 	$(CARGO) build --locked -p corniche
 	@echo "built $(CORNICHE_BIN)" >&2
 
-.PHONY: contracts
+.PHONY: contracts generations
 contracts: tools ## Build the contracts to WebAssembly
 	$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
+
+generations: tools ## Those of older SDKs, contracts/generations, which only the tests deploy
 	for generation in contracts/generations/*/Cargo.toml; do \
 		$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path $$generation --target-dir $(CONTRACTS_TARGET_DIR) || exit 1; \
 	done
@@ -77,7 +79,7 @@ check-deps: tools ## Who may import whom: manifests against the table of layers
 	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
 
 .PHONY: test-rust
-test-rust: tools contracts ## Unit, scenario and property tests
+test-rust: tools contracts generations ## Unit, scenario and property tests
 	$(CARGO) test --locked --workspace
 
 .PHONY: test-contracts
@@ -122,7 +124,7 @@ bench: build contracts ## Execution of blocks; then transfers per second and lat
 bench-core: tools ## What ordering itself costs, every engine in one table; ARGS="steady autobahn 10"
 	$(CARGO) bench --locked -p corniche-core-bench -- $(ARGS)
 
-soak: build contracts node-tools ## The long runs: property cases, schedules, crashes and half an hour under load
+soak: build contracts generations node-tools ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture

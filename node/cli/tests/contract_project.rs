@@ -34,7 +34,7 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
     terminal.cargo_test("my-counter");
     terminal.says(&["contract", "abi", "my-counter", "--check"]);
     let built = terminal.json(&["contract", "build", "my-counter", "--no-wasm-opt", "--out", "here.wasm", "--json"]);
-    assert_eq!((&built["carriesAbi"], &built["memoryPages"]), (&true.into(), &2.into()), "{built}");
+    assert_eq!((&built["carriesAbi"], &built["memoryPages"]), (&true.into(), &1.into()), "{built}");
 
     // The same bytes in another folder, with another folder for what is built, and by somebody with flags of their own.
     let elsewhere = terminal.folder.path().join("a/much/longer/way/to");

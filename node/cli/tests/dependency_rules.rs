@@ -170,6 +170,19 @@ fn contracts_know_nothing_of_the_node() {
     }
 }
 
+/// Features are unified over what is built together: one contract that asks for it would take the SDK's guard against reentrancy from all.
+#[test]
+fn no_contract_takes_the_guard_from_the_others() {
+    for package in packages(&root().join("contracts")) {
+        let manifest = std::fs::read_to_string(root().join(&package.folder).join("Cargo.toml")).unwrap();
+        assert!(
+            !manifest.contains("\"reentrant\""),
+            "{} turns off the guard of every contract in the workspace",
+            package.folder
+        );
+    }
+}
+
 #[test]
 fn the_stricter_lints_are_the_same_on_both_sides() {
     let [consensus, runtime] =

@@ -9,11 +9,16 @@
 //! Nothing that running a block needs is a hash of the block before, so the two halves may be a few blocks apart: the rim
 //! gives each a thread, and the next block runs while the last one is hashed. The simulator and tests call them in place
 //! through [`ExecutionStage`]. The results are the same.
+//!
+//! What a block does need is the hash of the header [`AHEAD_OF_CERTIFICATION`](crate::AHEAD_OF_CERTIFICATION) below it, which is certified
+//! by then: it ends by writing that into the state. So the halves are always less than that apart.
 
+mod ancestors;
 mod runner;
 mod sealer;
 
 use crate::BlockPlan;
+use ancestors::Ancestors;
 use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_state::{CommittedBlock, State, StateView, Tree};
 use corniche_types::{Address, B256, Genesis, Header, OrderedTransaction, SkipReason, ValidatorIndex};
@@ -46,11 +51,15 @@ pub struct ExecutionStart {
     pub head: Header,
     /// Gas used by the blocks that carry the head's timestamp, the head included.
     pub gas_in_second: u64,
+    /// Hashes of the newest headers, the oldest first and the head's last: of those in
+    /// [`certified::unwritten`](corniche_types::certified::unwritten), which are 64 or all there are.
+    pub hashes: Vec<B256>,
 }
 
 impl ExecutionStage {
     pub fn new(genesis: Arc<Genesis>, vm: Vm, start: ExecutionStart) -> Self {
-        Self { runner: Runner::new(genesis.clone(), vm, &start), sealer: Sealer::new(&genesis, start) }
+        let (ancestors, sealed) = Ancestors::new(start.head.number, &start.hashes);
+        Self { runner: Runner::new(genesis.clone(), vm, &start, ancestors), sealer: Sealer::new(&genesis, start, sealed) }
     }
 
     /// The halves, for a thread each. What the first makes is for the second, in order.

@@ -19,14 +19,15 @@ use corniche_certify::Certifier;
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
-    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex,
+    Address, B256, Block, Certificate, CommitIndex, Genesis, Height, OrderingRecord, TimestampMs, ValidatorIndex, certified,
 };
 use forwarding::Forwarding;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Execution runs at most this many blocks ahead of the newest certificate (design §3).
-pub const AHEAD_OF_CERTIFICATION: u64 = 64;
+/// Execution runs at most this many blocks ahead of the newest certificate (design §3). The state says so to contracts, by the
+/// hashes of headers that it names ([`certified`]).
+pub const AHEAD_OF_CERTIFICATION: u64 = certified::DEPTH;
 
 /// A node. See the crate documentation.
 pub struct Pipeline {

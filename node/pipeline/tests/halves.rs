@@ -7,10 +7,10 @@ use common::{CHAIN, genesis, user};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
+use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
-    header_hash, keccak256,
+    certified, header_hash, keccak256,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -27,14 +27,17 @@ fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
     let changes = genesis_changes(&genesis);
     state.apply(Height(0), &changes);
     let mut head = genesis.header(tree.apply(&changes));
+    let mut hashes = vec![header_hash(&head)];
     for block in blocks {
         state.apply(block.block.height(), &block.changes);
         tree.apply(&block.changes);
         head = block.block.header.clone();
+        hashes.push(block.block.hash());
     }
     let of_second = blocks.iter().map(|block| &block.block.header).filter(|header| header.timestamp == head.timestamp);
     let gas_in_second = of_second.map(|header| header.gas_used).sum();
-    ExecutionStart { state, tree, head, gas_in_second }
+    let hashes = hashes.split_off(hashes.len().saturating_sub(64));
+    ExecutionStart { state, tree, head, gas_in_second, hashes }
 }
 
 fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
@@ -250,6 +253,125 @@ fn a_crash_between_the_halves_loses_nothing() {
         let after = apart(seed, &mut runner, &mut sealer, plans(seed).split_off(appended));
         assert_same(&after, &judge[appended..]);
     }
+}
+
+/// As many blocks as it takes, one after the other and empty but for some.
+fn long_plans(blocks: u64) -> Vec<BlockPlan> {
+    let mut plans = plans(7);
+    for index in plans.len() as u64 + 1..=blocks {
+        let before = plans.last().unwrap();
+        plans.push(BlockPlan {
+            ordered: Vec::new(),
+            first_commit: CommitIndex(index),
+            last_commit: CommitIndex(index),
+            time: TimestampMs(before.time.0 + 400),
+            randomness: keccak256(before.randomness),
+            resume: Resume { index: CommitIndex(index), checkpoint: Bytes::new() },
+            ..before.clone()
+        });
+    }
+    plans
+}
+
+/// The hash of the header of `number`; 0 is the genesis.
+fn hash_of(number: u64, blocks: &[Executed]) -> B256 {
+    match number.checked_sub(1) {
+        None => header_hash(&start_after(&[]).head),
+        Some(at) => header_hash(&blocks[at as usize].committed.block.header),
+    }
+}
+
+/// What is in the state after these blocks, by the number of the header that belongs there.
+fn certified_in(blocks: &[Executed]) -> Vec<(u64, B256)> {
+    let state = start_after(&blocks.iter().map(|block| block.committed.clone()).collect::<Vec<_>>()).state;
+    let find = |number| state.latest().storage(&certified::ADDRESS, &certified::slot(number));
+    (0..blocks.len() as u64 + 2).map(|number| (number, find(number))).filter(|(_, hash)| !hash.is_zero()).collect()
+}
+
+/// From the 64th block on, each ends by writing the hash of the header 64 below it; nothing else of it is written.
+#[test]
+fn blocks_name_the_headers_below_them_that_are_certified() {
+    let vm = vm();
+    let mut stage = stage_after(&vm, &[]);
+    let blocks: Vec<Executed> = long_plans(150).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+    assert_chain(&blocks);
+    for length in [63, 64, 65, 150] {
+        let expected: Vec<_> =
+            (0..(length as u64 + 1).saturating_sub(64)).map(|number| (number, hash_of(number, &blocks))).collect();
+        assert_eq!(certified_in(&blocks[..length]), expected, "after {length} blocks");
+    }
+    assert!(blocks[20..63].iter().all(|block| block.committed.changes == Default::default()));
+    for (at, block) in blocks.iter().enumerate().skip(63) {
+        let number = at as u64 + 1 - 64;
+        let written = [((certified::ADDRESS, certified::slot(number)), hash_of(number, &blocks))];
+        assert_eq!(block.committed.changes, Changes { storage: written.into(), ..Changes::default() }, "block {}", at + 1);
+    }
+}
+
+/// The ring goes round: a hash makes room for the one so many above it. Blocks that change nothing, so that it does not take long.
+#[test]
+fn a_hash_makes_room_after_a_window() {
+    let vm = vm();
+    let mut stage = stage_after(&vm, &[]);
+    let mut hashes = vec![hash_of(0, &[])];
+    let mut plan = long_plans(BLOCKS + 1).pop().unwrap();
+    let slot = (certified::ADDRESS, certified::slot(3));
+    let mut found = Vec::new();
+    for height in 1..=certified::WINDOW + 3 + 64 {
+        plan.time.0 += 1_000;
+        let executed = stage.execute(plan.clone(), verify_all);
+        hashes.push(executed.hash);
+        found.extend(executed.committed.changes.storage.get(&slot).map(|hash| (height, *hash)));
+    }
+    let again = 3 + certified::WINDOW;
+    assert_eq!(found, [(67, hashes[3]), (again + 64, hashes[again as usize])]);
+}
+
+/// However far the halves are apart, as long as it is less than the depth; and wherever the chain is taken up again.
+#[test]
+fn the_halves_apart_and_a_chain_taken_up_again_name_the_same_headers() {
+    let vm = vm();
+    let mut stage = stage_after(&vm, &[]);
+    let judge: Vec<Executed> = long_plans(200).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+    for distance in [1, 6, 63] {
+        let (mut runner, mut sealer) = stage_after(&vm, &[]).split();
+        let (mut waiting, mut sealed) = (VecDeque::new(), Vec::new());
+        for plan in long_plans(200) {
+            waiting.push_back(runner.run(plan, verify_all));
+            if waiting.len() > distance {
+                sealed.extend(waiting.pop_front().map(|ran| sealer.seal(ran)));
+            }
+        }
+        sealed.extend(waiting.into_iter().map(|ran| sealer.seal(ran)));
+        assert_same(&sealed, &judge);
+    }
+    for stored in [0, 1, 62, 63, 64, 65, 127, 128, 199] {
+        let disk: Vec<Arc<CommittedBlock>> = judge[..stored].iter().map(|block| block.committed.clone()).collect();
+        let mut stage = stage_after(&vm, &disk);
+        let after: Vec<Executed> =
+            long_plans(200).split_off(stored).into_iter().map(|plan| stage.execute(plan, verify_all)).collect();
+        assert_same(&after, &judge[stored..]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "less than 64 ahead of what was sealed")]
+fn a_runner_that_is_too_far_ahead_does_not_wait() {
+    let (mut runner, _sealer) = stage_after(&vm(), &[]).split();
+    for plan in long_plans(65) {
+        runner.run(plan, verify_all);
+    }
+}
+
+#[test]
+#[should_panic(expected = "starts with the hashes of the last 64 headers")]
+fn execution_does_not_start_without_the_hashes_it_needs() {
+    let vm = vm();
+    let mut stage = stage_after(&vm, &[]);
+    let blocks: Vec<_> = long_plans(70).into_iter().map(|plan| stage.execute(plan, verify_all).committed).collect();
+    let mut start = start_after(&blocks);
+    start.hashes.remove(0);
+    ExecutionStage::new(Arc::new(genesis(4)), vm, start);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use corniche_state::{Changes, SharedTree, StateView};
 use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -156,8 +157,9 @@ pub trait DevChain: Send + Sync {
     /// Whether transactions make blocks by themselves.
     fn automine(&self) -> bool;
 
-    /// Told what contracts said in a transaction, by whom and in order. Printing it must not wait for anybody.
-    fn said(&self, _transaction: &B256, _lines: &[(Address, &str)]) {}
+    /// Told what contracts said in a run, by whom and in order: a transaction, by its hash, or a method that leaves nothing behind. Printing it
+    /// must not wait for anybody.
+    fn said(&self, _run: &dyn Display, _lines: &[(Address, &str)]) {}
 
     /// Does it, and answers when what it comes to can be read. The number is a snapshot's name, seconds, a time, or whether (1)
     /// there was such a snapshot or such a transaction; otherwise 0.

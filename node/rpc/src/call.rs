@@ -1,6 +1,7 @@
 //! `eth_call` and `eth_estimateGas`: from a client's request to a run of the virtual machine.
 
 use crate::backend::ChainBlock;
+use crate::console;
 use crate::node::{Node, still_there};
 use crate::overrides::{Overridden, suppose_block};
 use alloy_eips::{BlockId, BlockNumberOrTag};
@@ -25,6 +26,7 @@ pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
     let prepared = prepare(node, trial)?;
     let outcome = prepared.vm.call(&*prepared.view, &prepared.env, &prepared.call);
     still_there(&*prepared.view)?;
+    console::tell_call(node, "eth_call", &prepared);
     match outcome.end {
         End::Success => Ok(outcome.output),
         _ => Err(failure(outcome, prepared.call.gas, false)),
@@ -36,7 +38,11 @@ pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
     still_there(&*prepared.view)?;
-    estimated.map_err(|none| failure(*none.outcome, none.allowance, true))
+    estimated.map_err(|none| {
+        // What succeeds is sent, and says it then.
+        console::tell_call(node, "eth_estimateGas", &prepared);
+        failure(*none.outcome, none.allowance, true)
+    })
 }
 
 /// What the virtual machine runs.

@@ -1,9 +1,10 @@
 //! What debug builds of contracts say on a development chain, told to whoever runs it.
 //!
 //! Executing a block keeps nothing of it. So once some contract has spoken, blocks are run again when they are durable, as a debugger would, and what
-//! is said then was said the first time too.
+//! is said then was said the first time too. Calls that leave nothing behind are heard the same way.
 
-use crate::backend::ChainEvent;
+use crate::backend::{ChainEvent, DevChain};
+use crate::call::Prepared;
 use crate::node::Node;
 use crate::replay::Replay;
 use crate::server::until;
@@ -11,6 +12,7 @@ use alloy_primitives::Address;
 use corniche_api::RpcError;
 use corniche_types::Height;
 use corniche_vm::{Trace, TraceFrame, TraceLimits};
+use std::fmt::Display;
 use std::sync::Arc;
 use tokio::sync::{broadcast::error::RecvError, watch};
 
@@ -63,13 +65,25 @@ fn said_in(node: &Node, height: Height) -> Result<(), RpcError> {
     for receipt in &block.receipts {
         let mut trace = Trace::new(TRACED);
         replay.run(Some(&mut trace))?;
-        let mut said = Vec::new();
-        trace.root().into_iter().for_each(|root| collect(root, &mut said));
-        if !said.is_empty() {
-            dev.said(&receipt.transaction_hash, &said);
-        }
+        tell_of(dev, &receipt.transaction_hash, &trace);
     }
     Ok(())
+}
+
+/// Tells what contracts said in a call that leaves nothing behind. It is run once more to hear it, if ever a contract spoke.
+pub(crate) fn tell_call(node: &Node, method: &str, call: &Prepared) {
+    let Some(dev) = node.backend.dev().filter(|_| call.vm.has_spoken()) else { return };
+    let mut trace = Trace::new(TRACED);
+    call.vm.trace_call(&*call.view, &call.env, &call.call, &mut trace);
+    tell_of(dev, &method, &trace);
+}
+
+fn tell_of(dev: &dyn DevChain, run: &dyn Display, trace: &Trace) {
+    let mut said = Vec::new();
+    trace.root().into_iter().for_each(|root| collect(root, &mut said));
+    if !said.is_empty() {
+        dev.said(run, &said);
+    }
 }
 
 /// By whom, in the order it was said.

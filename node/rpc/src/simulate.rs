@@ -18,7 +18,7 @@ use alloy_rpc_types_eth::simulate::{SimBlock, SimCallResult, SimulateError, Simu
 use alloy_rpc_types_eth::{Block, BlockOverrides, BlockTransactions, Transaction, TransactionRequest};
 use corniche_api::{Reason, RpcError};
 use corniche_state::{Changes, Overlay, StateView};
-use corniche_types::{Header, Log, Receipt, SkipReason, header_hash};
+use corniche_types::{Header, Height, Log, Receipt, SkipReason, certified, header_hash};
 use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits, Vm};
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
         view,
         parent: parent.header.clone(),
         parent_hash: parent.hash,
+        base: height,
+        hashes: Vec::new(),
         gas: node.config.call_gas_cap,
         room: node.config.max_response_bytes / 2,
     };
@@ -100,6 +102,10 @@ struct Simulation<'n> {
     view: Arc<dyn StateView>,
     parent: Header,
     parent_hash: B256,
+    /// The block that is there.
+    base: Height,
+    /// Of the blocks so far.
+    hashes: Vec<B256>,
     /// What all calls that are to come may use together.
     gas: u64,
     /// Bytes that calls may still return and log.
@@ -145,9 +151,22 @@ impl Simulation<'_> {
             self.call(&mut under, request)?;
         }
         let finished = self.finish(&mut under);
+        // As a block ends whose changes are kept.
+        if let Some((number, hash)) = certified::written_by(under.env.number).and_then(|number| self.hash_of(number)) {
+            under.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
+        }
         let base = std::mem::replace(&mut self.view, Arc::new(corniche_state::EmptyState));
         self.view = Arc::new(After { base, changes: under.changes });
         Ok(finished)
+    }
+
+    /// A header's number and hash, if there is one.
+    fn hash_of(&self, number: u64) -> Option<(u64, B256)> {
+        let hash = match number.checked_sub(self.base.0 + 1) {
+            Some(above) => self.hashes.get(usize::try_from(above).ok()?).copied(),
+            None => self.node.backend.block(Height(number)).map(|block| block.hash),
+        };
+        hash.map(|hash| (number, hash))
     }
 
     fn call(&mut self, under: &mut Under, mut request: TransactionRequest) -> Result<(), RpcError> {
@@ -270,6 +289,7 @@ impl Simulation<'_> {
         };
         let inner = Block::new(crate::convert::header(&block), transactions);
         (self.parent, self.parent_hash) = (block.header, hash);
+        self.hashes.push(hash);
         SimulatedBlock { inner, calls }
     }
 }

@@ -18,7 +18,7 @@ use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{Reason, RpcError};
 use corniche_state::StateView;
-use corniche_vm::{End, Trace, TraceLimits};
+use corniche_vm::{End, Trace, TraceFrame, TraceLimits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -151,7 +151,11 @@ pub(crate) fn call(node: &Node, call: TransactionRequest, block: BlockId, reques
     let (overrides, block_overrides) = (request.state_overrides, request.block_overrides);
     let Prepared { vm, view, env, call } = call::prepare(node, Trial { request: call, block, overrides, block_overrides })?;
     let mut trace = tracer.trace(room(node));
-    let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
+    let mut outcome = vm.trace_call(&*view, &env, &call, &mut trace);
+    if matches!(tracer, Tracer::Calls(_)) && trace.root().is_some_and(TraceFrame::has_place) {
+        trace = trace.again().with_places();
+        outcome = vm.trace_call(&*view, &env, &call, &mut trace);
+    }
     still_there(&*view)?;
     match outcome.end {
         End::Invalid(_) | End::Fault(_) => Err(call::failure(outcome, call.gas, false)),

@@ -152,6 +152,33 @@ async fn failures_have_geths_words_and_their_logs_are_gone() {
     );
 }
 
+/// Of a transaction, of the same call tried out, and of code that is only supposed.
+#[tokio::test]
+async fn where_it_trapped_is_told() {
+    let fixture = Fixture::start().await;
+    let module = wat::parse_str(
+        r#"(module (memory (export "memory") 1) (func $trap unreachable)
+            (func (export "user_entrypoint") (param i32) (result i32) (call $trap) (i32.const 0)))"#,
+    );
+    let code = Bytes::from(module.unwrap());
+    let created = fixture.chain.execute(&[call(0, TxKind::Create, code.clone())]);
+    let contract = created.receipts[0].contract_address.unwrap();
+    let block = fixture.chain.execute(&[call(1, RELAY, relayed('C', 0, contract, b""))]);
+    let tracer = json!({"tracer": "callTracer"});
+    let traced = fixture.client.result("debug_traceTransaction", json!([block.receipts[0].transaction_hash, tracer])).await;
+    let places = json!([{"function": "0x0", "offset": "0x3"}, {"function": "0x1", "offset": "0x7"}]);
+    assert_eq!((&traced["places"], &traced["calls"][0]["places"]), (&Value::Null, &places));
+
+    let request = json!({"from": FUNDED, "to": contract});
+    let called = fixture.client.result("debug_traceCall", json!([request, "latest", tracer])).await;
+    assert_eq!(called["places"], places);
+    let nowhere = Address::repeat_byte(0x77);
+    let supposed = json!({"tracer": "callTracer", "stateOverrides": {nowhere.to_string(): {"code": code}}});
+    let request = json!({"from": FUNDED, "to": nowhere});
+    let called = fixture.client.result("debug_traceCall", json!([request, "latest", supposed])).await;
+    assert_eq!(called["places"], places);
+}
+
 #[tokio::test]
 async fn prestate_is_what_the_transactions_before_left() {
     let fixture = Fixture::start().await;

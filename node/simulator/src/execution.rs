@@ -13,7 +13,7 @@ use corniche_executor::{BlockOutput, Candidate, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart};
 use corniche_state::{Changes, CommittedBlock, State, StateView, Tree, genesis_changes};
 use corniche_types::{
-    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, header_hash, keccak256,
+    B256, Bytes, Genesis, Header, Height, OrderedTransaction, Receipt, SkipReason, Skipped, certified, header_hash, keccak256,
 };
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
@@ -100,7 +100,12 @@ impl Executors {
         let of_second =
             blocks.iter().rev().map(|block| &block.block.header).take_while(|header| header.timestamp == head.timestamp);
         let gas_in_second = of_second.map(|header| header.gas_used).sum();
-        ExecutionStage::new(self.genesis.clone(), self.vm.clone(), ExecutionStart { state, tree, head, gas_in_second })
+        let hash = |number: u64| match usize::try_from(number).ok().and_then(|number| number.checked_sub(1)) {
+            Some(above_genesis) => blocks[above_genesis].block.hash(),
+            None => header_hash(&self.genesis_header),
+        };
+        let hashes = certified::unwritten(head.number).map(hash).collect();
+        ExecutionStage::new(self.genesis.clone(), self.vm.clone(), ExecutionStart { state, tree, head, gas_in_second, hashes })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::tree::tell;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolType, SolValue, abi::token::TokenSeq};
 use corniche_state::{Changes, EmptyState, Overlay, StateView};
-use corniche_types::{Account, KECCAK_EMPTY};
+use corniche_types::{Account, Header, KECCAK_EMPTY, certified, header_hash};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
 use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
 use std::collections::BTreeMap;
@@ -27,6 +27,14 @@ pub struct Chain {
     gas_price: u128,
     book: Book,
     gas: GasReport,
+    made: Vec<Made>,
+}
+
+/// A block of the past: what its header is made of again.
+#[derive(Clone)]
+struct Made {
+    env: BlockEnv,
+    hash: B256,
 }
 
 impl Default for Chain {
@@ -56,7 +64,7 @@ impl Chain {
             randomness: keccak256("1"),
         };
         let (changes, book, gas) = (Changes::default(), Book::default(), GasReport::default());
-        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas }
+        Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas, made: Vec::new() }
     }
 
     /// The account of this name, which owns a million coins when it is first asked for.
@@ -148,6 +156,21 @@ impl Chain {
         self.block.randomness = randomness;
     }
 
+    /// A header of a block of the past in RLP, as `debug_getRawHeader` answers it: number, time, randomness, base fee, beneficiary and parent are
+    /// the block's. Its roots and its bloom are zero, as nothing here is hashed; say a header of your own with
+    /// [`Self::set_certified_hash`] where they matter.
+    pub fn header(&self, number: u64) -> Option<Bytes> {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        let env = &self.made.get(at)?.env;
+        Some(alloy_rlp::encode(self.header_of(env)).into())
+    }
+
+    /// What contracts are told from now on as the hash of that header (`certified_hash`), where the block they run in allows it at all: the
+    /// newest is 65 below it. The headers of this chain's own blocks are there by themselves.
+    pub fn set_certified_hash(&mut self, number: u64, hash: B256) {
+        self.set_storage(certified::ADDRESS, certified::slot(number), hash);
+    }
+
     /// Lets so many seconds go by.
     pub fn advance(&mut self, seconds: u64) {
         self.block.timestamp = self.block.timestamp.saturating_add(seconds);
@@ -184,7 +207,30 @@ impl Chain {
         self.state().account(account).unwrap_or(nothing)
     }
 
+    /// The block before must be there.
+    fn header_of(&self, env: &BlockEnv) -> Header {
+        let parent = usize::try_from(env.number).ok().and_then(|number| self.made.get(number.checked_sub(2)?));
+        Header {
+            parent_hash: parent.map_or(B256::ZERO, |parent| parent.hash),
+            beneficiary: env.coinbase,
+            state_root: B256::ZERO,
+            transactions_root: B256::ZERO,
+            receipts_root: B256::ZERO,
+            number: env.number,
+            gas_limit: env.gas_limit,
+            timestamp: env.timestamp,
+            mix_hash: env.randomness,
+            base_fee_per_gas: Some(env.base_fee),
+            ..Header::default()
+        }
+    }
+
     fn end_block(&mut self) {
+        self.made.push(Made { env: self.block.clone(), hash: header_hash(&self.header_of(&self.block)) });
+        // The first block has the number 1.
+        if let Some(at) = certified::written_by(self.block.number).and_then(|number| number.checked_sub(1)) {
+            self.set_certified_hash(at + 1, self.made[at as usize].hash);
+        }
         self.block.number += 1;
         self.block.timestamp += 1;
         self.block.randomness = keccak256(self.block.randomness);

@@ -138,7 +138,7 @@ fn function(reason: &str) -> String {
 fn limit(what: &str) -> String {
     match what {
         what if what.contains("page") => {
-            "give it a smaller stack, which is most of it: -C link-arg=-zstack-size=65536 in RUSTFLAGS or build.rustflags; large static arrays belong into storage".into()
+            "give it a smaller stack, which is most of it: -C link-arg=-zstack-size=32768 in rustflags; large static arrays belong into storage".into()
         }
         what if what.contains("import") || what.contains("export") => "leave out what is not used: #[no_mangle] and pub extern functions are exported".into(),
         _ => SMALLER.into(),

@@ -184,3 +184,44 @@ fn a_crate_is_built_and_tried() {
     let many = chain.by(alice).deploy(&many, ()).unwrap();
     assert_eq!(chain.view(many, getCurrentBlockTimestampCall {}).to::<u64>(), chain.time());
 }
+
+sol! {
+    function certifiedHash(uint64 number) returns (bytes32);
+}
+
+/// Takes a number as Solidity encodes it; answers with the hash of that header, or fails.
+const CERTIFIED: &str = r#"(module
+    (import "vm_hooks" "read_args" (func $read_args (param i32)))
+    (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
+    (import "corniche" "certified_hash" (func $certified_hash (param i64 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "user_entrypoint") (param i32) (result i32)
+        (call $read_args (i32.const 0))
+        (call $write_result (i32.const 64) (i32.const 32))
+        (call $certified_hash
+            (i64.or (i64.extend_i32_u (i32.load8_u (i32.const 35))) (i64.shl (i64.extend_i32_u (i32.load8_u (i32.const 34))) (i64.const 8)))
+            (i32.const 64))
+        (call $write_result (i32.const 64) (i32.const 32))))"#;
+
+#[test]
+fn headers_of_the_past_are_certified_by_themselves_and_others_where_a_test_says_so() {
+    let mut chain = Chain::new();
+    let alice = chain.account("alice");
+    let asks = Contract::new("asks", wat::parse_str(CERTIFIED).unwrap());
+    let asks = chain.by(alice).deploy(&asks, ()).unwrap();
+    chain.mine(100);
+    let told = |chain: &mut Chain, number: u64| chain.by(alice).call(asks, certifiedHashCall { number }).ok();
+    let height = chain.height();
+    for number in [1, 2, height - 65] {
+        let header = chain.header(number).unwrap();
+        assert_eq!(told(&mut chain, number), Some(alloy_primitives::keccak256(&header)), "{number}");
+    }
+    // The genesis has no header here, and the newest blocks are not certified yet.
+    assert_eq!([0, height - 64, height].map(|number| told(&mut chain, number)), [None; 3]);
+    assert!(chain.header(height - 1).is_some() && chain.header(height).is_none() && chain.header(0).is_none());
+
+    let own = corniche_harness::B256::repeat_byte(7);
+    chain.set_certified_hash(9, own);
+    chain.set_certified_hash(height - 64, own);
+    assert_eq!((told(&mut chain, 9), told(&mut chain, height - 64)), (Some(own), None), "where its block allows it");
+}

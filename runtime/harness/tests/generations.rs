@@ -17,6 +17,6 @@ mod generations {
             .map(PathBuf::from)
             .unwrap_or_else(|| repository.join("target/contracts/wasm32-unknown-unknown/release"));
         let module = modules.join(format!("{name}.wasm"));
-        Contract::open(&module).unwrap_or_else(|error| panic!("{error}; run `make contracts`, or set CONTRACTS_WASM_DIR"))
+        Contract::open(&module).unwrap_or_else(|error| panic!("{error}; run `make generations`, or set CONTRACTS_WASM_DIR"))
     }
 }

@@ -4,6 +4,7 @@
 use alloy_sol_types::sol;
 use corniche_harness::{Address, Chain, Contract, tell};
 use std::path::Path;
+use wasmparser::{ConstExpr, DataKind, Operator, Parser, Payload};
 
 sol! {
     function pass(address[] way, uint8 how);
@@ -70,9 +71,9 @@ alice → [gas] front.pass(way: [middle, end], how: 1)
 │  · Passed(left: 0)
 │  ├─ [gas] end.pass(way: [], how: 1)
 │  │  » 0 to go
-│  │  » panicked at /beside/relay/src/lib.rs:60:39: the purse holds 7
+│  │  » panicked at /beside/relay/src/lib.rs:62:39: the purse holds 7
 │  │  ✗ contract trapped: unreachable executed
-│  │    at spend (relay/src/lib.rs:60)
+│  │    at spend (relay/src/lib.rs:62)
 │  │    at fail (relay/src/lib.rs:51)
 │  │    at pass (relay/src/lib.rs:37)
 │  ✗ without a reason
@@ -94,13 +95,58 @@ alice → [gas] front.pass(way: [middle, end], how: 2)
 │  ├─ [gas] end.pass(way: [], how: 2)
 │  │  » 0 to go
 │  │  ✗ contract trapped: unreachable executed
-│  │    at stop (relay/src/lib.rs:66)
+│  │    at stop (relay/src/lib.rs:68)
 │  │    at fail (relay/src/lib.rs:52)
 │  │    at pass (relay/src/lib.rs:37)
 │  ✗ without a reason
 ✗ without a reason
 ";
     assert_eq!(told, expected, "{told}");
+}
+
+/// The stack lies where memory begins, below the module's data, so what goes beyond it is outside of memory.
+#[test]
+fn a_stack_that_is_full_traps_and_nothing_is_written_over() {
+    let contract = Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay")).unwrap();
+    let (stack, data) = layout(&contract.wasm);
+    assert!(stack == 32 << 10 && stack <= data, "a stack of {stack} bytes, data from {data} on");
+
+    let mut chain = Chain::new();
+    let alice = chain.account("alice");
+    let relay = chain.by(alice).deploy(&contract, ()).unwrap();
+    let end = |how| chain.clone().by(alice).send(relay, passCall { way: vec![], how }).map_err(|failed| failed.to_string());
+    let ends: Vec<_> = (3..=255).map(|steps| (steps, end(steps))).collect();
+    let fit = ends.iter().take_while(|(_, end)| end.is_ok()).count();
+    assert!((8..29).contains(&fit), "up to {} KiB of the 32 there are", 2 + fit);
+    for (steps, end) in &ends[fit..] {
+        let trapped = end.as_ref().is_err_and(|told| told.contains("contract trapped: memory access out of bounds"));
+        assert!(trapped, "{steps} KiB: {end:?}");
+    }
+}
+
+/// Where a module's stack begins, to grow downwards, and where the first of its data lies.
+fn layout(wasm: &[u8]) -> (i32, i32) {
+    let constant = |expression: ConstExpr<'_>| match expression.get_operators_reader().read().unwrap() {
+        Operator::I32Const { value } => value,
+        other => panic!("{other:?}"),
+    };
+    let (mut stack, mut data) = (None, i32::MAX);
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.unwrap() {
+            // The first one is the stack pointer.
+            Payload::GlobalSection(section) => {
+                stack = section.into_iter().next().map(|global| constant(global.unwrap().init_expr))
+            }
+            Payload::DataSection(section) => {
+                for segment in section {
+                    let DataKind::Active { offset_expr, .. } = segment.unwrap().kind else { panic!("it is passive") };
+                    data = data.min(constant(offset_expr));
+                }
+            }
+            _ => {}
+        }
+    }
+    (stack.unwrap(), data)
 }
 
 /// Places without debug information are functions by the module's name section; each way of failing leads to its instruction.

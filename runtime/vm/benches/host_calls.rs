@@ -114,6 +114,7 @@ fn cases() -> Vec<Case> {
             body.replacen("(i32.const 0) (i32.const 0)", "(i32.const 0) (i32.const 65536)", 1),
         ));
     }
+    cases.push(case("certified_hash", "out of range", "(drop (call $certified_hash (i64.const 0) (i32.const 0)))"));
     for name in [
         "block_basefee",
         "block_coinbase",

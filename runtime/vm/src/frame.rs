@@ -18,7 +18,7 @@ use crate::{
     wasm::{Entry, places::RawPlaces},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_types::Log;
+use corniche_types::{Log, certified};
 
 /// One transaction while it runs.
 pub(crate) struct World<'a> {
@@ -184,6 +184,15 @@ impl Frame<'_, '_> {
         self.world.journal.warm_slot(&self.context.address, key)
     }
 
+    /// SLOAD, of anybody's storage.
+    fn load(&mut self, address: &Address, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
+        affordable(price::WARM, gas_left)?;
+        let was_cold = self.world.journal.warm_slot(address, key);
+        let cost = affordable(if was_cold { price::COLD_SLOT } else { price::WARM }, gas_left)?;
+        let value = self.world.journal.storage(address, key);
+        self.uninterrupted(Charged::new(value, cost))
+    }
+
     /// To be asked after reading the state: a run whose reads mean nothing any more ends here, and nobody looks at its result.
     fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
         if self.world.journal.interrupted() { Err(HostError::Fault(Fault::interruption().0)) } else { Ok(charged) }
@@ -224,11 +233,8 @@ impl Host for Frame<'_, '_> {
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
-        affordable(price::WARM, gas_left)?;
-        let cost = if self.access_slot(key) { price::COLD_SLOT } else { price::WARM };
-        affordable(cost, gas_left)?;
-        let value = self.world.journal.storage(&self.context.address, key);
-        self.uninterrupted(Charged::new(value, cost))
+        let address = self.context.address;
+        self.load(&address, key, gas_left)
     }
 
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError> {
@@ -256,6 +262,15 @@ impl Host for Frame<'_, '_> {
             self.world.journal.count(&slot, change);
         }
         self.uninterrupted(Charged::new(allowed, cost))
+    }
+
+    fn certified_hash(&mut self, number: u64, gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
+        // Which slots hold what depends on the block, so its number is seen whatever the answer.
+        if !certified::is_readable(number, self.block(BlockField::Number).number) {
+            return Ok(Charged::new(None, 0));
+        }
+        let Charged { value, gas } = self.load(&certified::ADDRESS, &certified::slot(number), gas_left)?;
+        Ok(Charged::new(Some(value).filter(|hash| !hash.is_zero()), gas))
     }
 
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

@@ -180,6 +180,11 @@ pub trait Host {
     /// Adds to the number in a slot if the sum is at most `bound`, or takes away if the rest is at least `bound`, without reading
     /// it (D8); answers whether it did. Exact in 256 bits. Fails in a static frame.
     fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError>;
+    /// The hash of the certified header with this number, if it can be had in the running block: an SLOAD of where it lies. A host
+    /// without a chain has none.
+    fn certified_hash(&mut self, _number: u64, _gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
+        Ok(Charged::new(None, 0))
+    }
     /// TLOAD.
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
     /// TSTORE. Fails in a static frame.

@@ -12,6 +12,8 @@ mod world;
 mod accounts;
 #[path = "conformance/calls.rs"]
 mod calls;
+#[path = "conformance/certified.rs"]
+mod certified;
 #[path = "conformance/context.rs"]
 mod context;
 #[path = "conformance/creations.rs"]
@@ -45,6 +47,15 @@ const CASES: &[(&str, Cases)] = &[
     (
         "call_contract",
         &[calls::kinds_differ_in_whose_state_it_is, calls::ways_to_fail, calls::gas_that_goes_along, calls::wei_goes_along],
+    ),
+    (
+        "certified_hash",
+        &[
+            certified::as_far_as_it_goes,
+            certified::in_every_kind_of_frame,
+            certified::of_whom_nobody_wrote,
+            certified::out_of_gas,
+        ],
     ),
     ("chainid", &[context::the_block]),
     ("contract_address", &[calls::kinds_differ_in_whose_state_it_is]),

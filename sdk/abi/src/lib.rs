@@ -40,6 +40,20 @@
 //!
 //! The randomness of the block this runs in, as its header says it (`mixHash`, `prevRandao`): the same for all of a block's transactions,
 //! and not known before they are ordered, as far as the ordering engine keeps that (`docs/write-a-contract.md`).
+//!
+//! # Certified headers
+//!
+//! ```text
+//! certified_hash(number: i64, destination: i32) -> i32     0: writes 32 bytes, the hash of the header of block `number`
+//!                                                          1: there is none to be had, and nothing is written
+//! ```
+//!
+//! A block is not run before the header 64 blocks below it is certified. In block N there are the hashes of the headers from N − 8,255 to N − 65: every
+//! one of them was certified by a quorum before this ran. The pointer is checked whatever the answer.
+//!
+//! - **Gas**, on top of the base price: what a load of that slot of another account's storage costs, 2,100 the first time in a transaction and 100
+//!   after that; nothing when the number is out of range. The slots are those of EIP-2935, so an access list may name them.
+//! - It may be asked in a static call, and through the frame's cache goes nothing of it.
 
 #![no_std]
 
@@ -152,6 +166,7 @@ pub const VM_HOOKS: &[HostCall] = &[
 /// Every function of the module [`CORNICHE_MODULE`], by name in ascending order.
 pub const CORNICHE: &[HostCall] = &[
     call("block_randomness", &[I32], None, POINTER),
+    call("certified_hash", &[I64, I32], Some(I32), HEAVY),
     call("counter_add", &[I32, I32, I32], Some(I32), HEAVY),
     call("counter_sub", &[I32, I32, I32], Some(I32), HEAVY),
 ];

@@ -1,6 +1,6 @@
 //! The genesis: everything that affects validity or results, agreed before the first block.
 
-use crate::{Epoch, FaultModel, TimestampMs};
+use crate::{Epoch, FaultModel, TimestampMs, certified};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -143,6 +143,12 @@ impl Genesis {
                     "have a contract as a fee address ({address}, of validator {index}): blocks would run serially whenever it is called; choose a plain account"
                 ),
             );
+        }
+        // Whoever has code there could say what was certified.
+        if self.accounts.get(&certified::ADDRESS).is_some_and(|account| !account.code.is_empty() || !account.storage.is_empty())
+        {
+            let address = certified::ADDRESS;
+            return refuse("accounts", format!("have code or storage at {address}, where hashes of certified headers lie"));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! The words everything in Corniche shares: transactions, blocks, receipts, certificates, the genesis, and their
-//! canonical bytes; and how what the state holds is shown ([`proof`]). Nothing here performs I/O, checks a signature or knows a protocol.
+//! canonical bytes; how what the state holds is shown ([`proof`]), and where it names certified headers ([`certified`]). Nothing here performs I/O, checks a signature or knows a protocol.
 //!
 //! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and travel as RLP; everything of our own travels
 //! as borsh with a version byte first, read strictly ([`wire`]).
@@ -7,6 +7,7 @@
 mod account;
 mod block;
 mod certificate;
+pub mod certified;
 mod genesis;
 mod ids;
 pub mod intrinsic;

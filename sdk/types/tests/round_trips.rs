@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
     Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, Height, MAX_TRANSACTION_BYTES,
-    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex,
+    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex, certified,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -92,7 +92,7 @@ fn the_genesis_hash_covers_every_field() {
 #[test]
 fn senseless_genesis_files_are_refused_by_field() {
     type Change = fn(&mut Genesis);
-    let changes: [(&str, Change); 9] = [
+    let changes: [(&str, Change); 11] = [
         ("protocol_version", |g| g.protocol_version = 2),
         ("validators", |g| g.validators.clear()),
         ("coin_shares", |g| g.coin_shares.clear()),
@@ -104,6 +104,14 @@ fn senseless_genesis_files_are_refused_by_field() {
         ("validators have a contract as a fee address", |g| {
             let code = Bytes::from_static(b"\0asm");
             g.accounts.insert(g.validators[0].fee_address, GenesisAccount { code, ..GenesisAccount::default() });
+        }),
+        ("accounts have code or storage at", |g| {
+            let code = Bytes::from_static(b"\0asm");
+            g.accounts.insert(certified::ADDRESS, GenesisAccount { code, ..GenesisAccount::default() });
+        }),
+        ("accounts have code or storage at", |g| {
+            let storage = [(B256::ZERO, B256::repeat_byte(1))].into();
+            g.accounts.insert(certified::ADDRESS, GenesisAccount { storage, ..GenesisAccount::default() });
         }),
     ];
     for (field, change) in changes {

@@ -136,9 +136,7 @@ fn told(file: &Path, made: &Made, fits: &Deployable) -> String {
             "made smaller by {version}: the same bytes come only from the same one, or from both with --no-wasm-opt"
         ));
     }
-    if fits.pages > 4 {
-        lines.push(super::check::STACK_NOTE.into());
-    }
+    lines.extend(super::check::pages_note(fits.pages));
     lines.join("\n")
 }
 

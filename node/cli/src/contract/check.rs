@@ -3,6 +3,7 @@
 use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
 use corniche_harness::{Deployable, check};
+use corniche_vm::wasm::gas::{INK_PER_GAS, cold_ink, start_ink};
 use serde_json::json;
 use std::{fs, path::PathBuf};
 
@@ -14,9 +15,6 @@ pub struct Check {
     #[arg(long)]
     json: bool,
 }
-
-pub const STACK_NOTE: &str = "note        most of its memory is the stack, paid for at every call: `rustflags = [\"-C\", \"link-arg=-zstack-size=65536\"]` under \
-    [target.wasm32-unknown-unknown] in .cargo/config.toml makes it smaller";
 
 impl Check {
     pub fn run(&self) -> anyhow::Result<()> {
@@ -33,22 +31,35 @@ impl Check {
         let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports, development_only } = fits;
         let imports: Vec<_> = imports.iter().map(|(module, names)| format!("{module}: {}", names.join(", "))).collect();
         let limit = corniche_types::MAX_TRANSACTION_BYTES;
+        let plural = if *pages == 1 { "" } else { "s" };
         let mut lines = vec![
             format!("{} deploys{}", self.file.display(), if *development_only { ", on development chains only" } else { "" }),
             format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
             format!("deployment  {deployment_gas} gas compressed, without a constructor"),
             format!("functions   {functions}"),
-            format!("memory      {pages} pages of 64 KiB to start with, 250 gas each at every call"),
+            format!("memory      {pages} page{plural} of 64 KiB to start with, 250 gas each at every call"),
             format!("imports     {}", imports.join("; ")),
         ];
         if *development_only {
             lines.push("note        it imports `console`, as debug builds do: `corniche dev` and tests take it; build without the feature `debug` for other chains".into());
         }
-        if *pages > 4 {
-            lines.push(STACK_NOTE.into());
-        }
+        lines.extend(pages_note(*pages));
         lines.join("\n")
     }
+}
+
+/// Of a module that starts with so much memory that its stack is probably the one Rust gives by default.
+pub fn pages_note(pages: u32) -> Option<String> {
+    let again = start_ink(0, pages) - start_ink(0, 0);
+    let first = again + cold_ink(0, 0, pages) - cold_ink(0, 0, 0);
+    (pages > 4).then(|| {
+        format!(
+            "note        it starts with {pages} pages, which cost {} gas at the first call in a transaction and {} at each other. Rust's stack of 1 MiB is 16 of them: \
+             `-C link-arg=-zstack-size=32768`, or a build.rs as `corniche contract new` writes it, makes it smaller",
+            first / INK_PER_GAS,
+            again / INK_PER_GAS
+        )
+    })
 }
 
 pub fn as_json(fits: &Deployable) -> serde_json::Value {
@@ -61,4 +72,20 @@ pub fn as_json(fits: &Deployable) -> serde_json::Value {
         "imports": fits.imports,
         "developmentOnly": fits.development_only,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_memory_is_told_with_what_it_costs() {
+        assert_eq!(pages_note(4), None);
+        let note = pages_note(17).unwrap();
+        assert!(
+            note.contains("17 pages, which cost 33150 gas at the first call in a transaction and 4250 at each other."),
+            "{note}"
+        );
+        assert!(note.contains("-zstack-size=32768") && !note.contains('\n'), "{note}");
+    }
 }

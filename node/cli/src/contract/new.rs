@@ -43,7 +43,7 @@ const PROJECT: [File; 4] = [
     ("Cargo.toml", include_str!("../../templates/project/Cargo.toml")),
     ("Cargo.lock", include_str!("../../templates/project/Cargo.lock")),
     (".gitignore", include_str!("../../templates/project/.gitignore")),
-    (".cargo/config.toml", include_str!("../../templates/project/.cargo/config.toml")),
+    ("build.rs", include_str!("../../templates/project/build.rs")),
 ];
 
 const COUNTER: [File; 3] = [

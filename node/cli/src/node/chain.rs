@@ -20,7 +20,7 @@ use corniche_pipeline::{
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
-use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, header_hash};
+use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, certified, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{
     path::{Path, PathBuf},
@@ -129,6 +129,7 @@ impl Site {
                 tree: recovered.tree,
                 head: start.head.clone(),
                 gas_in_second: start.gas_in_second,
+                hashes: start.hashes,
             },
         );
         let base_fee = stage.base_fee_at(clock::now().0 / 1000);
@@ -236,6 +237,7 @@ struct Start {
     height: Height,
     head: Header,
     gas_in_second: u64,
+    hashes: Vec<B256>,
     uncertified: Vec<(Height, B256)>,
     rotation: Rotation,
 }
@@ -257,9 +259,10 @@ impl Start {
         let uncertified = (certified.0 + 1..=height.0)
             .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
             .collect();
+        let hashes = certified::unwritten(height.0).map(|number| header_hash(&header_at(reader, Height(number)))).collect();
         // As many as a rotation has, which are thousands where blocks come fast.
         let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
-        Self { height, head, gas_in_second, uncertified, rotation: Rotation::of_chain(down) }
+        Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::of_chain(down) }
     }
 }
 

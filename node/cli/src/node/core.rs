@@ -19,7 +19,9 @@ use corniche_api::TransactionStatus;
 use corniche_crypto::VerifiedTransaction;
 use corniche_executor::{Alone, Pool, verify_ordered_once};
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer};
+use corniche_pipeline::{
+    AHEAD_OF_CERTIFICATION, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer,
+};
 use corniche_rpc::ChainEvent;
 use corniche_state::CommittedBlock;
 use corniche_store::{Store, Trace};
@@ -36,6 +38,9 @@ const WRITES_WAITING: usize = 16_384;
 
 /// Blocks that were run and wait to be hashed. When the hashing thread is that far behind, execution waits for it.
 const SEALS_WAITING: usize = 4;
+
+// The block that is run next writes the hash of the header that far below it; the one being sealed has none yet, nor have those that wait.
+const _: () = assert!(SEALS_WAITING + 2 <= AHEAD_OF_CERTIFICATION as usize);
 
 /// Stack of a thread that runs no contract.
 const STACK_BYTES: usize = 8 << 20;

@@ -25,6 +25,7 @@ use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
     collections::VecDeque,
+    fmt::Display,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -348,10 +349,10 @@ impl DevChain for Told {
         keccak256([self.0.started.as_slice(), &begun].concat())
     }
 
-    fn said(&self, transaction: &B256, lines: &[(Address, &str)]) {
+    fn said(&self, run: &dyn Display, lines: &[(Address, &str)]) {
         for (contract, text) in lines {
             let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            exit::note(format_args!("{transaction} {contract} » {text}"));
+            exit::note(format_args!("{run} {contract} » {text}"));
         }
     }
 

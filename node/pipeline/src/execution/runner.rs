@@ -1,12 +1,14 @@
 //! The first half: running a block's transactions and writing what they changed.
 
-use super::{ExecutionStart, VerifiedTransaction};
+use super::{Ancestors, ExecutionStart, VerifiedTransaction};
 use crate::{BlockPlan, dev};
 use corniche_executor::{
     Alone, BlockOutput, Candidate, Pool, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
 };
 use corniche_state::{Overlay, State, StateView};
-use corniche_types::{Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex};
+use corniche_types::{
+    Address, B256, Bytes, Genesis, Header, Height, OrderedTransaction, SkipReason, Skipped, ValidatorIndex, certified,
+};
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ pub struct Runner {
     vm: Vm,
     state: State,
     parent: Parent,
+    ancestors: Ancestors,
     pool: Arc<dyn Pool>,
     /// A development chain: words among the transactions set accounts.
     obeys_words: bool,
@@ -63,13 +66,14 @@ impl Parent {
 }
 
 impl Runner {
-    pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart) -> Self {
+    pub(super) fn new(genesis: Arc<Genesis>, vm: Vm, start: &ExecutionStart, ancestors: Ancestors) -> Self {
         Self {
             fee_addresses: genesis.validators.iter().map(|validator| validator.fee_address).collect(),
             genesis,
             vm,
             state: start.state.clone(),
             parent: Parent::of_header(&start.head, start.gas_in_second),
+            ancestors,
             pool: Arc::new(Alone),
             obeys_words: false,
             speculator: None,
@@ -208,6 +212,10 @@ impl Runner {
         if self.obeys_words {
             let said = dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes });
             output.changes.merge(said);
+        }
+        // Behind everything that may be said of an account; the next block's transactions are the first to see it.
+        if let Some((number, hash)) = self.ancestors.written_by(env.number) {
+            output.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
         }
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);

@@ -4,7 +4,7 @@ use super::{Executed, ExecutionStart, Ran};
 use corniche_executor::BlockOutput;
 use corniche_state::{CommittedBlock, SharedTree};
 use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, Skipped, U256, header_hash};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc::Sender};
 
 /// Hashes blocks in the order they were run: the tree over the state, the ordering record, the header.
 pub struct Sealer {
@@ -13,16 +13,19 @@ pub struct Sealer {
     tree: SharedTree,
     parent: Height,
     parent_hash: B256,
+    /// For the runner, which writes them into the state much later.
+    sealed: Sender<B256>,
 }
 
 impl Sealer {
-    pub(super) fn new(genesis: &Genesis, start: ExecutionStart) -> Self {
+    pub(super) fn new(genesis: &Genesis, start: ExecutionStart, sealed: Sender<B256>) -> Self {
         Self {
             engine: genesis.engine.name.clone(),
             committee_hash: genesis.committee_hash(),
             tree: SharedTree::new(Height(start.head.number), start.tree),
             parent: Height(start.head.number),
             parent_hash: header_hash(&start.head),
+            sealed,
         }
     }
 
@@ -58,6 +61,8 @@ impl Sealer {
         let hash = header_hash(&header);
         self.parent = Height(env.number);
         self.parent_hash = hash;
+        // The runner is gone only when nothing more will be run.
+        let _ = self.sealed.send(hash);
         let block = Block { header, ordering, ordered: plan.ordered };
         let committed = CommittedBlock { block, receipts, changes, resume: plan.resume };
         Executed { hash, committed: Arc::new(committed), returned }

@@ -14,7 +14,7 @@ use corniche_pipeline::{
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, header_hash,
+    TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -253,7 +253,12 @@ impl Node {
             dev: None,
             now,
         });
-        let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second };
+        let hashes: Vec<B256> = [header_hash(&genesis.header(Tree::default().apply(&genesis_changes(&genesis))))]
+            .into_iter()
+            .chain(disk.blocks.iter().map(|block| block.block.hash()))
+            .collect();
+        let hashes = hashes[*certified::unwritten(head.number).start() as usize..].to_vec();
+        let start = ExecutionStart { state: state.clone(), tree, head, gas_in_second, hashes };
         Self {
             key: [number; 32],
             pipeline,

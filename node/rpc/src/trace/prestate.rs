@@ -78,8 +78,9 @@ pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted, room: usi
     }
     if !wanted.diff_mode {
         for ((address, slot), (before, _)) in slots() {
-            if let Some(part) = pre.get_mut(address) {
-                part.storage.insert(*slot, before);
+            // An account may hold nothing but storage: the hashes of certified headers.
+            if pre.contains_key(address) || !before.is_zero() {
+                pre.entry(*address).or_default().storage.insert(*slot, before);
             }
         }
         return within(room, &[&pre], &pre);

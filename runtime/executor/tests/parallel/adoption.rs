@@ -3,9 +3,10 @@
 use crate::support::judge::*;
 use crate::support::program::Op::*;
 use crate::support::*;
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use corniche_executor::{Candidate, Recorded, Recorder};
 use corniche_state::{Changes, Overlay};
+use corniche_types::{Height, certified};
 use corniche_vm::BlockEnv;
 
 /// Runs each on what those before it came to, as one who speculates does; the order is the block's unless `shuffled`.
@@ -65,6 +66,36 @@ fn the_block_is_part_of_what_was_read() {
     let (output, statistics) = court.threads(&candidates, 1, recorded);
     assert_same(&output, &court.serial(&candidates), "another base fee");
     assert_eq!(statistics.adopted, 0, "everybody pays it");
+}
+
+/// Whoever looked at a certified header runs again in another block, and where another hash lies.
+#[test]
+fn a_certified_header_is_part_of_what_was_read() {
+    let court = Court::new();
+    let candidates = calls(&[&[Certified(2), Store(0)], &[Load(1), Store(2)]]);
+    let expected = court.serial(&candidates);
+    let stored = expected.changes.storage.get(&(contracts()[0], B256::ZERO)).copied().unwrap_or_default();
+    assert!(stored[30] == stored[31] && ![0, 0xff].contains(&stored[31]), "a hash was found: {stored}");
+    let recorded = speculate(&court, &candidates, &court.env(), &[0, 1]);
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &expected, "the same block");
+    assert_eq!(statistics.adopted, 2);
+
+    let other = BlockEnv { number: court.env().number - 1, ..court.env() };
+    let recorded = speculate(&court, &candidates, &other, &[0, 1]);
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &expected, "another number");
+    assert_eq!((statistics.adopted, statistics.executions), (1, 1));
+
+    let recorded = speculate(&court, &candidates, &court.env(), &[0, 1]);
+    let slot = certified::slot(court.env().number - 67);
+    let changes = Changes { storage: [((certified::ADDRESS, slot), B256::repeat_byte(0x77))].into(), ..Changes::default() };
+    let env = court.env();
+    court.state.apply(Height(court.height + 1), &changes);
+    assert_eq!(court.env(), env);
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &court.serial(&candidates), "another hash");
+    assert_eq!((statistics.adopted, statistics.executions), (1, 1));
 }
 
 /// Guessed in another order, with another tip, or of another transaction: what holds is taken and the rest is not.

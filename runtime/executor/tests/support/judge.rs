@@ -5,10 +5,14 @@ use super::threads::Threads;
 use super::*;
 use corniche_executor::{Candidate, Recorded, Statistics, parallel, serial};
 use corniche_state::Snapshot;
+use corniche_types::certified;
 
 pub const KEYS: u8 = 12;
 /// An account that names code which is nowhere: to call it is a fault of the node.
 pub const BROKEN: Address = Address::repeat_byte(0xbb);
+/// Number of the first block.
+const FIRST: u64 = 200;
+
 /// Two copies of the contract that does what it is told, at the first two addresses of the last key.
 pub fn contracts() -> [Address; 2] {
     [0, 1].map(|nonce| key(KEYS).address().create(nonce))
@@ -54,6 +58,9 @@ impl Court {
         let broken =
             Account { nonce: 1, code_hash: B256::repeat_byte(0xbb), abi_version: 1, gas_version: 1, ..Account::default() };
         genesis.accounts.insert(BROKEN, Some(broken));
+        // The newest three that transactions find; in the slots after them lies nothing.
+        let hash = |number: u64| ((certified::ADDRESS, certified::slot(number)), B256::repeat_byte(number as u8));
+        genesis.storage = (FIRST - 67..FIRST - 64).map(hash).collect();
         let state = State::default();
         state.apply(Height(0), &genesis);
         Self { vm, state, height: 0 }
@@ -74,7 +81,7 @@ impl Court {
     pub fn env(&self) -> BlockEnv {
         BlockEnv {
             chain_id: CHAIN_ID,
-            number: self.height + 1,
+            number: FIRST + self.height,
             timestamp: 1,
             base_fee: BASE_FEE,
             coinbase: Address::repeat_byte(0xc0),

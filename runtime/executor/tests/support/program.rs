@@ -34,6 +34,8 @@ pub enum Op {
     StoreAt(u8),
     /// acc = the block's number
     Number,
+    /// acc = the last two bytes of the hash of the header so many below the newest one whose hash can be had, 65,535 when there is none.
+    Certified(u8),
     /// Adds to a slot, at most up to the limit, without reading it; acc = 0 when it did.
     Count(u8, u8, u8),
     /// Takes from a slot, at least down to the floor, without reading it; acc = 0 when it did.
@@ -53,6 +55,7 @@ const WAT: &str = r#"(module
   (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
   (import "vm_hooks" "account_balance" (func $balance (param i32 i32)))
   (import "vm_hooks" "block_number" (func $number (result i64)))
+  (import "corniche" "certified_hash" (func $certified (param i64 i32) (result i32)))
   (import "vm_hooks" "read_return_data" (func $returned (param i32 i32 i32) (result i32)))
   (import "corniche" "counter_add" (func $count (param i32 i32 i32) (result i32)))
   (import "corniche" "counter_sub" (func $count_down (param i32 i32 i32) (result i32)))
@@ -114,6 +117,10 @@ const WAT: &str = r#"(module
       (if (i32.eq (local.get $op) (i32.const 14)) (then
         (call $put (i32.and (local.get $acc) (i32.const 7)) (local.get $a))))
       (if (i32.eq (local.get $op) (i32.const 15)) (then (local.set $acc (i32.wrap_i64 (call $number)))))
+      (if (i32.eq (local.get $op) (i32.const 19)) (then
+        (i32.store16 (i32.const 638) (i32.const 65535))
+        (drop (call $certified (i64.sub (call $number) (i64.extend_i32_u (i32.add (i32.const 65) (local.get $a)))) (i32.const 608)))
+        (local.set $acc (i32.load16_u (i32.const 638)))))
       (if (i32.eq (local.get $op) (i32.const 18)) (then
         (i32.store (i32.const 60) (i32.const 0)) (i32.store8 (i32.const 63) (local.get $acc))
         (i32.store8 (i32.const 62) (i32.shr_u (local.get $acc) (i32.const 8)))
@@ -175,6 +182,7 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
         Op::LoadAt => (13, 0),
         Op::StoreAt(number) => (14, *number),
         Op::Number => (15, 0),
+        Op::Certified(below) => (19, *below),
         Op::Count(..) | Op::CountDown(..) | Op::Precompile(..) => unreachable!("written above"),
     };
     bytes.extend([code, operand, 0, 0]);

@@ -51,6 +51,12 @@ pub const ENTRIES: &[(&str, &str, &str, &str)] = &[
         "Not there.",
         "",
     ),
+    (
+        "certified_hash",
+        "The hash of a header (number, where it goes) that a quorum certified before this block ran: in block N of those from N − 8,255 to N − 65. 0: written; 1: there is none, and nothing is written.",
+        "Not there.",
+        "100, or 2,100 the first time in a transaction; nothing when out of range",
+    ),
     ("block_timestamp", "Seconds of the block; never less than in the block before.", "", ""),
     (
         "call_contract",
@@ -188,8 +194,8 @@ pub const PRICES: &str = "
 
 pub const TAIL: &str = "
 Arithmetic of the machine and calls of functions are hundredths of a gas to little more than one; `runtime/vm/tests/fixtures/gas-1.txt` has every instruction. A load costs more the more
-pages memory has, because a value that lies far away is waited for: a Rust contract starts with 17 pages, most of them a stack it does not use, and `-C link-arg=-zstack-size=65536`
-leaves two or three.
+pages memory has, because a value that lies far away is waited for: a Rust contract starts with 17 pages, most of them a stack it does not use, and `-C link-arg=-zstack-size=32768`
+leaves one or two.
 
 ## What has no meaning here
 

@@ -38,6 +38,7 @@ pub const SIGNATURES: &[(&str, &[Argument])] = &[
     ("block_randomness", &[WORD]),
     ("block_timestamp", &[]),
     ("call_contract", &[ADDRESS, Data, Length, WORD, Gas, SIZE]),
+    ("certified_hash", &[Gas, WORD]),
     ("chainid", &[]),
     ("contract_address", &[ADDRESS]),
     ("counter_add", &[WORD, WORD, WORD]),

@@ -75,6 +75,15 @@ pub const PRICES: &[Price] = &[
         "(drop (call $call_contract (i32.const 128) (i32.const 0) (i32.const 0) (i32.const 160) (i64.const -1) (i32.const 1024)))",
         gas(2_600 + 9_000 + 25_000 - 2_300),
     ),
+    // The newest there is, cold and then warm; and one that is none of them, which costs nothing more.
+    price("certified_hash", "(drop (call $certified_hash (i64.const 9935) (i32.const 1024)))", gas(2_100)),
+    after(
+        "(drop (call $certified_hash (i64.const 9935) (i32.const 1024)))",
+        "certified_hash",
+        "(drop (call $certified_hash (i64.const 9935) (i32.const 1024)))",
+        gas(100),
+    ),
+    price("certified_hash", "(drop (call $certified_hash (i64.const 9936) (i32.const 1024)))", 0),
     price("chainid", "(drop (call $chainid))", 0),
     price("contract_address", "(call $contract_address (i32.const 1024))", 0),
     price("counter_add", "(drop (call $counter_add (i32.const 160) (i32.const 160) (i32.const 192)))", gas(2_100 + 2_900)),

@@ -4,6 +4,7 @@ use crate::common::wat;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_abi::{MODULES, ValueType};
 use corniche_state::{Account, Changes, EmptyState, Overlay, StateView};
+use corniche_types::certified;
 use corniche_vm::{BlockEnv, Call, CallOutcome, NoCache, Vm, VmConfig};
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +33,7 @@ pub struct World {
 pub fn env() -> BlockEnv {
     BlockEnv {
         chain_id: 412_346,
-        number: 42,
+        number: 10_000,
         timestamp: 1_700_000_000,
         base_fee: 7,
         coinbase: Address::repeat_byte(0xfe),
@@ -123,6 +124,12 @@ impl World {
 
     pub fn stored(mut self, at: Address, slot: u8, value: u8) -> Self {
         self.changes.storage.insert((at, B256::with_last_byte(slot)), B256::with_last_byte(value));
+        self
+    }
+
+    /// With the hash of a header that a block wrote.
+    pub fn certified(mut self, number: u64, hash: u8) -> Self {
+        self.changes.storage.insert((certified::ADDRESS, certified::slot(number)), B256::repeat_byte(hash));
         self
     }
 

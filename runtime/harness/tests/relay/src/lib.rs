@@ -31,7 +31,7 @@ sol_storage! {
 
 #[public]
 impl Relay {
-    /// Hands on to the first of the way; who is at its end fails: 0 by an error, 1 by a panic, 2 by a trap.
+    /// Hands on to the first of the way; who is at its end fails: 0 by an error, 1 by a panic, 2 by a trap, more by that many KiB of stack.
     pub fn pass(&mut self, way: Vec<Address>, how: u8) -> Result<(), Vec<u8>> {
         console!("{} to go", way.len());
         let Some((next, rest)) = way.split_first() else { return self.fail(how) };
@@ -49,7 +49,9 @@ impl Relay {
         match how {
             0 => Err(NothingLeft { have, need: U256::from(7) }.abi_encode()),
             1 => Err(alloc::vec![1; spend(have)]),
-            _ => stop(),
+            2 => stop(),
+            steps if descend(steps) => Ok(()),
+            _ => Err(b"written over".to_vec()),
         }
     }
 }
@@ -66,4 +68,14 @@ fn stop() -> ! {
     core::arch::wasm32::unreachable();
     #[cfg(not(target_arch = "wasm32"))]
     unreachable!()
+}
+
+/// Takes a KiB of stack for each step, and looks on the way back whether that and the module's data are as they were.
+#[inline(never)]
+fn descend(steps: u8) -> bool {
+    use core::hint::black_box;
+    static DATA: [u8; 1024] = [7; 1024];
+    let taken = black_box([steps; 1024]);
+    let below = steps == 0 || descend(steps - 1);
+    below && black_box(&taken).iter().all(|byte| *byte == steps) && black_box(&DATA).iter().all(|byte| *byte == 7)
 }

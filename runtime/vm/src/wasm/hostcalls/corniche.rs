@@ -1,5 +1,5 @@
-//! The functions of `corniche`: counters that are not read (D8), and the block's randomness. What they do and cost stands in
-//! [`corniche_abi`].
+//! The functions of `corniche`: counters that are not read (D8), the block's randomness, certified headers. What they do and cost stands
+//! in [`corniche_abi`].
 
 use super::{Call, Frame, Outcome, perform};
 use crate::block_reads::BlockField;
@@ -12,6 +12,7 @@ pub(super) fn link(linker: &mut Linker<Frame>) -> wasmtime::Result<()> {
     for call in CORNICHE {
         match call.name {
             "block_randomness" => randomness(linker, call)?,
+            "certified_hash" => certified_hash(linker, call)?,
             "counter_add" => counter(linker, call, Sum::Plus)?,
             "counter_sub" => counter(linker, call, Sum::Minus)?,
             other => return Err(wasmtime::Error::msg(format!("{other} has no implementation"))),
@@ -30,6 +31,13 @@ fn randomness(linker: &mut Linker<Frame>, call: &'static HostCall) -> wasmtime::
     linker.func_wrap(CORNICHE_MODULE, call.name, read).map(|_| ())
 }
 
+fn certified_hash(linker: &mut Linker<Frame>, call: &'static HostCall) -> wasmtime::Result<()> {
+    let read = move |caller: Caller<'_, Frame>, number: i64, destination: i32| -> wasmtime::Result<i32> {
+        perform(caller, call.name, call.ink, |call| call.certified_hash(number, destination))
+    };
+    linker.func_wrap(CORNICHE_MODULE, call.name, read).map(|_| ())
+}
+
 fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256) -> Sum) -> wasmtime::Result<()> {
     let count = move |caller: Caller<'_, Frame>, slot: i32, amount: i32, bound: i32| -> wasmtime::Result<i32> {
         perform(caller, call.name, call.ink, |call| {
@@ -41,6 +49,19 @@ fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256)
 }
 
 impl Call<'_> {
+    /// 0: written; 1: there is none to be had.
+    fn certified_hash(&mut self, number: i64, destination: i32) -> Outcome<i32> {
+        // A pointer is checked whatever the answer.
+        self.word(destination)?;
+        let gas_left = self.gas_left();
+        // What is negative is above every block's number.
+        let found = self.host().certified_hash(number as u64, gas_left);
+        match self.settle(found)? {
+            Some(hash) => self.write(destination, hash.as_slice()).map(|()| 0),
+            None => Ok(1),
+        }
+    }
+
     /// 0: done; 1: the bound does not allow it.
     fn count(&mut self, slot: i32, change: Sum, bound: i32) -> Outcome<i32> {
         let (key, bound) = (self.word(slot)?, self.number(bound)?);

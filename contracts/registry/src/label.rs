@@ -1,0 +1,44 @@
+//! What a name may look like. One spelling, and nothing that looks like another: no capitals, no other alphabets, no hyphens at the ends or
+//! side by side, which also keeps out `xn--`, by which some programs show other alphabets after all.
+
+use crate::{BadCharacter, BadHyphen, BadLength, RegistryError};
+use alloc::string::String;
+use alloy_primitives::{B256, U256};
+
+const LEAST: usize = 3;
+/// As many as a word holds, so that a name is its own key.
+const MOST: usize = 32;
+
+/// A name that is spelt as it has to be: its characters, then zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label(pub B256);
+
+impl Label {
+    pub fn of(name: &str) -> Result<Self, RegistryError> {
+        // First, so that what follows counts characters where it counts bytes.
+        let strange = |(_, one): &(usize, char)| !matches!(one, 'a'..='z' | '0'..='9' | '-');
+        if let Some((at, one)) = name.char_indices().find(strange) {
+            return Err(BadCharacter { position: U256::from(at), character: one.into(), codePoint: one.into() }.into());
+        }
+        let bytes = name.as_bytes();
+        if !(LEAST..=MOST).contains(&bytes.len()) {
+            let [length, least, most] = [bytes.len(), LEAST, MOST].map(U256::from);
+            return Err(BadLength { length, least, most }.into());
+        }
+        let is_hyphen = |at: usize| bytes.get(at).is_none_or(|one| *one == b'-');
+        let loose = |at: &usize| bytes[*at] == b'-' && (is_hyphen(at.wrapping_sub(1)) || is_hyphen(at + 1));
+        match (0..bytes.len()).find(loose) {
+            Some(at) => Err(BadHyphen { position: U256::from(at) }.into()),
+            None => Ok(Self(B256::right_padding_from(bytes))),
+        }
+    }
+
+    pub fn length(&self) -> usize {
+        self.0.iter().position(|byte| *byte == 0).unwrap_or(MOST)
+    }
+
+    /// The name again.
+    pub fn name(&self) -> String {
+        String::from_utf8(self.0[..self.length()].into()).unwrap_or_default()
+    }
+}

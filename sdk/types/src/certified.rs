@@ -1,0 +1,70 @@
+//! Certified headers in the state: where their hashes lie, for contracts that ask and for whoever proves what they were told.
+//!
+//! No block is run before the header [`DEPTH`] blocks below it is certified. So each block's changes end with the hash of that header, in
+//! the storage of an account without code, and what a transaction finds there was certified before it ran. The account and the slots
+//! are those of EIP-2935, which keeps the hashes of parents there: the same place, [`DEPTH`] − 1 blocks later.
+
+use alloy_primitives::{Address, B256, U256, address};
+use std::ops::RangeInclusive;
+
+/// How far execution may be ahead of certification, in blocks.
+pub const DEPTH: u64 = 64;
+
+/// Hashes that are kept. A prime, as EIP-2935 has it.
+pub const WINDOW: u64 = 8_191;
+
+/// Whose storage it is.
+pub const ADDRESS: Address = address!("0000F90827F1C53a10cb7A02335B175320002935");
+
+/// Where the hash of the header with this number lies, after the block [`DEPTH`] above it and until [`WINDOW`] more have been run.
+pub fn slot(number: u64) -> B256 {
+    U256::from(number % WINDOW).into()
+}
+
+/// The header whose hash the block at this height writes.
+pub fn written_by(height: u64) -> Option<u64> {
+    height.checked_sub(DEPTH)
+}
+
+/// Whether a transaction in block `running` finds the hash of this header: it sees what the blocks before its own wrote.
+pub fn is_readable(number: u64, running: u64) -> bool {
+    let newest = running.checked_sub(1).and_then(written_by);
+    newest.and_then(|newest| newest.checked_sub(number)).is_some_and(|behind| behind < WINDOW)
+}
+
+/// The headers up to `head` that no block up to it wrote: what blocks on top of it will write.
+pub fn unwritten(head: u64) -> RangeInclusive<u64> {
+    written_by(head).map_or(0, |number| number + 1)..=head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_readable_is_what_was_written_last_into_its_slot() {
+        for running in [0, 1, 64, 65, 66, 200, WINDOW + 63, WINDOW + 64, WINDOW + 65, WINDOW + 66, 3 * WINDOW] {
+            let mut slots = std::collections::BTreeMap::new();
+            for number in (0..running).filter_map(written_by) {
+                slots.insert(slot(number), number);
+            }
+            let readable: Vec<u64> = (0..running + 2).filter(|number| is_readable(*number, running)).collect();
+            assert!(readable.iter().all(|number| slots[&slot(*number)] == *number), "{running}");
+            assert_eq!(readable.len(), slots.len(), "and everything that is there: {running}");
+        }
+        assert!(is_readable(0, 65) && !is_readable(0, 64) && !is_readable(1, 65));
+        assert!(is_readable(1, 65 + WINDOW) && !is_readable(0, 65 + WINDOW));
+        assert!(!is_readable(u64::MAX, 1_000) && !is_readable(u64::MAX - 64, u64::MAX));
+    }
+
+    #[test]
+    fn what_blocks_will_write_is_what_was_not_written() {
+        for head in 0..200 {
+            let written: Vec<u64> = (0..=head).filter_map(written_by).collect();
+            let all: Vec<u64> = written.into_iter().chain(unwritten(head)).collect();
+            assert_eq!(all, (0..=head).collect::<Vec<_>>());
+            assert!(unwritten(head).count() <= 64);
+            assert_eq!(written_by(head + DEPTH), Some(head));
+        }
+    }
+}
