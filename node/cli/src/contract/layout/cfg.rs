@@ -3,6 +3,8 @@
 use quote::ToTokens;
 use std::collections::BTreeSet;
 
+type Parts = syn::punctuated::Punctuated<syn::Meta, syn::Token![,]>;
+
 /// Whether something is compiled into a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holds {
@@ -32,11 +34,27 @@ impl Holds {
 
 /// What all `#[cfg(…)]` among the attributes say.
 pub fn holds(attributes: &[syn::Attribute], features: &BTreeSet<String>) -> Holds {
-    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    Holds::all(conditions.map(|attribute| match attribute.parse_args::<syn::Meta>() {
-        Ok(condition) => condition_holds(&condition, features),
-        Err(_) => Holds::Unknown("a cfg that cannot be read".into()),
+    Holds::all(attributes.iter().map(|attribute| match attribute.path().get_ident() {
+        Some(name) if name == "cfg" => match attribute.parse_args::<syn::Meta>() {
+            Ok(condition) => condition_holds(&condition, features),
+            Err(_) => Holds::Unknown("a cfg that cannot be read".into()),
+        },
+        Some(name) if name == "cfg_attr" => adds_nothing(attribute, features),
+        _ => Holds::Yes,
     }))
+}
+
+/// `#[cfg_attr(…)]` that may add what decides about storage is a condition that is not known.
+fn adds_nothing(attribute: &syn::Attribute, features: &BTreeSet<String>) -> Holds {
+    let unknown = || Holds::Unknown(attribute.meta.to_token_stream().to_string());
+    let Ok(parts) = attribute.parse_args_with(Parts::parse_terminated) else { return unknown() };
+    let mut parts = parts.iter();
+    let condition = parts.next().map_or(Holds::Yes, |condition| condition_holds(condition, features));
+    let decides = |added: &syn::Meta| {
+        let last = added.path().segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        ["cfg", "cfg_attr", "path", "storage", "solidity_storage"].contains(&last.as_str())
+    };
+    if condition != Holds::No && parts.any(decides) { unknown() } else { Holds::Yes }
 }
 
 fn condition_holds(condition: &syn::Meta, features: &BTreeSet<String>) -> Holds {
@@ -62,7 +80,6 @@ fn condition_holds(condition: &syn::Meta, features: &BTreeSet<String>) -> Holds 
             }
         }
         syn::Meta::List(parts) => {
-            type Parts = syn::punctuated::Punctuated<syn::Meta, syn::Token![,]>;
             let Ok(parts) = parts.parse_args_with(Parts::parse_terminated) else { return unknown() };
             let parts = parts.iter().map(|part| condition_holds(part, features));
             match name.as_str() {

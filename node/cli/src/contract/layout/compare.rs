@@ -2,12 +2,15 @@
 //!
 //! **Every byte that the old version uses keeps its meaning**: its field is in the same place, of the same type. What is new lies where the old
 //! version had nothing: behind everything, in bytes of a slot that nobody used, or in a `__gap`. Elements of arrays lie side by side and
-//! cannot grow; values of mappings lie apart from everything, so a struct there can.
+//! keep their size; values of mappings lie apart from everything, so a struct there can grow.
 
 use super::solc::{Layout, Type, Variable};
 use alloy_primitives::{U256, U512};
 use serde::Serialize;
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]
@@ -38,7 +41,7 @@ pub enum Kind {
     Replaced,
     Retyped,
     Shrunk,
-    GrownInArray,
+    Resized,
 }
 
 /// A field's place: in the contract, or in the struct it is a member of.
@@ -105,10 +108,10 @@ impl fmt::Display for Change {
                 typed(old),
                 typed(new)
             ),
-            Kind::GrownInArray => write!(
+            Kind::Resized => write!(
                 f,
-                "{field}: {} at {now} is new in an element of an array: elements lie side by side, so every one but the first would move. Keep \
-                 what it holds in a mapping beside the array",
+                "{field} at {before} is {} with elements of another size: they lie side by side, so every one but the first would move. Keep what \
+                 is new in a mapping beside the array, and gaps as large as they were with what went into them",
                 typed(new)
             ),
         }
@@ -117,8 +120,8 @@ impl fmt::Display for Change {
 
 /// Compares what the two versions store.
 pub fn compare(old: &Layout, new: &Layout) -> Comparison {
-    let mut comparing = Comparing { old, new, found: Comparison::default(), open: BTreeSet::new() };
-    comparing.members(&old.storage, &new.storage, "", true);
+    let mut comparing = Comparing { old, new, found: Comparison::default(), known: BTreeMap::new(), depth: 0 };
+    comparing.members(&old.storage, &new.storage, "");
     comparing.found
 }
 
@@ -126,9 +129,14 @@ struct Comparing<'a> {
     old: &'a Layout,
     new: &'a Layout,
     found: Comparison,
-    /// Pairs of types that are being compared: a struct may hold itself in a mapping.
-    open: BTreeSet<(&'a str, &'a str, bool)>,
+    /// Pairs of types, and what of them is for the field to tell. A struct may hold itself in a mapping, and many fields may be of one struct: what
+    /// differs within is told where it is met first.
+    known: BTreeMap<(&'a str, &'a str), Result<(), Kind>>,
+    depth: usize,
 }
+
+/// Deeper than types are written in a layout that somebody made.
+const DEPTH: usize = 200;
 
 /// From the first byte to the one after the last.
 type Bytes = std::ops::Range<U512>;
@@ -138,11 +146,10 @@ fn overlap(one: &Bytes, other: &Bytes) -> bool {
 }
 
 impl<'a> Comparing<'a> {
-    /// Fields of the contract or of a struct. Whether new ones may lie behind the old is `growing`.
-    fn members(&mut self, old: &'a [Variable], new: &'a [Variable], path: &str, growing: bool) {
-        let (is_gap, is_new_gap) = (|one: &&Variable| self.old.is_gap(one), |one: &&Variable| self.new.is_gap(one));
-        let (gaps, fields): (Vec<&Variable>, Vec<&Variable>) = old.iter().partition(is_gap);
-        let new: Vec<&Variable> = new.iter().filter(|one| !is_new_gap(one)).collect();
+    /// Fields of the contract or of a struct.
+    fn members(&mut self, old: &'a [Variable], new: &'a [Variable], path: &str) {
+        let fields: Vec<&Variable> = old.iter().filter(|one| !self.old.is_gap(one)).collect();
+        let new: Vec<&Variable> = new.iter().filter(|one| !self.new.is_gap(one)).collect();
         let mut matched = BTreeSet::new();
         for field in &fields {
             let mut same_names = new.iter().filter(|one| one.label == field.label);
@@ -153,12 +160,14 @@ impl<'a> Comparing<'a> {
             let same_place = same_place.filter(|one| fields.iter().all(|field| field.label != one.label));
             let name = format!("{path}{}", field.label);
             match (same_name, same_place) {
-                (Some(one), _) if begin(one) == begin(field) => self.kinds(field, one, &name, growing),
+                (Some(one), _) if begin(one) == begin(field) => self.kinds(field, one, &name),
                 (Some(one), _) => self.clash(Kind::Moved, &name, Some(field), Some(one)),
                 (None, Some(one)) => {
                     matched.insert(&one.label);
-                    let mut tried = Comparing { found: Comparison::default(), open: self.open.clone(), ..*self };
-                    tried.kinds(field, one, &name, growing);
+                    let known = std::mem::take(&mut self.known);
+                    let mut tried = Comparing { found: Comparison::default(), known, ..*self };
+                    tried.kinds(field, one, &name);
+                    self.known = std::mem::take(&mut tried.known);
                     if tried.found.clashes.is_empty() {
                         self.found.renamed.push(self.change(Kind::Renamed, &name, Some(field), Some(one)));
                         self.found.renamed.extend(tried.found.renamed);
@@ -176,7 +185,6 @@ impl<'a> Comparing<'a> {
             let bytes = self.new.bytes(one);
             let name = format!("{path}{}", one.label);
             let covers = fields.iter().find(|field| overlap(&self.old.bytes(field), &bytes));
-            let in_gap = gaps.iter().map(|gap| self.old.bytes(gap)).any(|gap| gap.start <= bytes.start && bytes.end <= gap.end);
             match covers {
                 Some(field) => {
                     let change = self.change(Kind::Inserted, &name, Some(field), Some(one));
@@ -185,55 +193,64 @@ impl<'a> Comparing<'a> {
                         self.found.clashes.iter().position(|clash| clash.field.starts_with(path) && clash.kind == Kind::Moved);
                     self.found.clashes.insert(first.unwrap_or(self.found.clashes.len()), change);
                 }
-                None if growing || in_gap => self.found.added.push(self.change(Kind::Added, &name, None, Some(one))),
-                None => self.clash(Kind::GrownInArray, &name, None, Some(one)),
+                None => self.found.added.push(self.change(Kind::Added, &name, None, Some(one))),
             }
         }
     }
 
     /// The types of a field that is where it was.
-    fn kinds(&mut self, old: &'a Variable, new: &'a Variable, name: &str, growing: bool) {
-        if let Err(kind) = self.kind(&old.kind, &new.kind, name, growing) {
+    fn kinds(&mut self, old: &'a Variable, new: &'a Variable, name: &str) {
+        if let Err(kind) = self.kind(&old.kind, &new.kind, name) {
             self.clash(kind, name, Some(old), Some(new));
         }
     }
 
     /// Types that are not the same are told by the field; what differs within a struct is told there.
-    fn kind(&mut self, old: &'a str, new: &'a str, name: &str, growing: bool) -> Result<(), Kind> {
+    fn kind(&mut self, old: &'a str, new: &'a str, name: &str) -> Result<(), Kind> {
         let (Some(before), Some(now)) = (self.old.types.get(old), self.new.types.get(new)) else { return Err(Kind::Retyped) };
-        if before.encoding != now.encoding {
+        if before.encoding != now.encoding || self.depth > DEPTH {
             return Err(Kind::Retyped);
         }
-        if !self.open.insert((old, new, growing)) {
-            return Ok(());
+        if let Some(known) = self.known.get(&(old, new)) {
+            return *known;
         }
-        let result = self.kind_within(before, now, name, growing);
-        self.open.remove(&(old, new, growing));
+        self.known.insert((old, new), Ok(()));
+        self.depth += 1;
+        let result = self.kind_within(before, now, name);
+        self.depth -= 1;
+        self.known.insert((old, new), result);
         result
     }
 
-    fn kind_within(&mut self, before: &'a Type, now: &'a Type, name: &str, growing: bool) -> Result<(), Kind> {
+    fn kind_within(&mut self, before: &'a Type, now: &'a Type, name: &str) -> Result<(), Kind> {
         match (&before.members, &now.members) {
             (Some(before), Some(now)) => {
-                self.members(before, now, &format!("{name}."), growing);
+                self.members(before, now, &format!("{name}."));
                 return Ok(());
             }
             (None, None) => {}
             _ => return Err(Kind::Retyped),
         }
         if let (Some(key), Some(new_key), Some(value), Some(new_value)) = (&before.key, &now.key, &before.value, &now.value) {
+            self.kind(key, new_key, name)?;
             // Where a value lies follows from the key and the slot, so there is room behind it.
-            self.kind(key, new_key, name, false)?;
-            return self.kind(value, new_value, &format!("{name}[…]"), true);
+            return self.kind(value, new_value, &format!("{name}[…]"));
         }
         match (&before.base, &now.base) {
             (Some(base), Some(new_base)) => {
-                match (length(before), length(now)) {
-                    (Some(length), Some(new_length)) if new_length < length => return Err(Kind::Shrunk),
-                    (Some(length), Some(new_length)) if new_length > length && !growing => return Err(Kind::Retyped),
-                    _ => {}
+                if let (Some(length), Some(new_length)) = (length(before), length(now)) {
+                    if new_length < length {
+                        return Err(Kind::Shrunk);
+                    }
                 }
-                self.kind(base, new_base, &format!("{name}[…]"), false)
+                let (Some(one), Some(other)) = (self.old.types.get(base), self.new.types.get(new_base)) else {
+                    return Err(Kind::Retyped);
+                };
+                match (one.number_of_bytes == other.number_of_bytes, one.label == other.label) {
+                    (true, _) => self.kind(base, new_base, &format!("{name}[…]")),
+                    (false, true) => Err(Kind::Resized),
+                    (false, false) => Err(Kind::Retyped),
+                }
             }
             (None, None) if plain(before) == plain(now) && before.number_of_bytes == now.number_of_bytes => Ok(()),
             _ => Err(Kind::Retyped),
@@ -282,11 +299,12 @@ fn length(kind: &Type) -> Option<u64> {
     kind.label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
 }
 
-/// Addresses are addresses, whatever Solidity calls what lies there.
+/// What lies there, whatever Solidity calls it.
 fn plain(kind: &Type) -> &str {
     match kind.label.as_str() {
         "address payable" => "address",
         label if label.starts_with("contract ") => "address",
+        label if label.starts_with("enum ") => "uint8",
         label => label,
     }
 }

@@ -6,15 +6,25 @@ use super::{
     source::{Crate, Item, Packages, Struct},
     types,
 };
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
-use std::{path::Path, rc::Rc};
+use std::{panic::resume_unwind, path::Path, rc::Rc, thread};
 
 /// Generations of the SDK whose rules are known.
 const KNOWN: &[&str] = &["0.9.", "0.10."];
 
+/// Parsers call themselves as deep as a source nests, so they have a stack that no file fills.
+const STACK: usize = 16 << 30;
+
 /// The layout of the crate with this manifest, given what `cargo metadata` says; of the struct called `root`, or else the one that calls begin with.
 pub fn layout(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::Result<Layout> {
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || layout_of(metadata, manifest, root));
+        reader.context("no thread to read in")?.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+fn layout_of(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::Result<Layout> {
     let packages = Packages::new(metadata);
     let id = packages.of_manifest(manifest)?.to_owned();
     let versions = packages.versions("stylus-sdk");

@@ -19,8 +19,8 @@ pub enum Named {
     Alias(Scope, Rc<Alias>),
     /// Of a library that is known by heart: its crate, and the way in it.
     Library(Vec<String>),
-    /// A type that can be no storage.
-    Other,
+    /// A type that can be no storage, and where it stands.
+    Other(Scope),
 }
 
 impl Named {
@@ -31,7 +31,7 @@ impl Named {
             (Self::Alias(_, one), Self::Alias(_, other)) => Rc::ptr_eq(one, other),
             // By whatever way it is handed on.
             (Self::Library(one), Self::Library(other)) => one.last() == other.last(),
-            (Self::Other, Self::Other) => true,
+            (Self::Other(one), Self::Other(other)) => one.module == other.module && Rc::ptr_eq(&one.source, &other.source),
             _ => false,
         }
     }
@@ -63,8 +63,16 @@ pub struct Names<'a> {
     pub packages: &'a Packages,
 }
 
-/// Names that are being looked for: imports may lead in circles.
-type Sought = BTreeSet<(String, usize, String)>;
+/// Of a search: imports may lead to the same in more ways than anybody counts.
+const STEPS: usize = 100_000;
+
+/// A search.
+#[derive(Default)]
+struct Sought {
+    /// Names that are being looked for, by package and module: imports may lead in circles.
+    open: BTreeSet<(String, usize, String)>,
+    steps: usize,
+}
 
 impl Names<'_> {
     pub fn find(&self, path: &syn::Path, scope: &Scope) -> anyhow::Result<Option<Named>> {
@@ -72,7 +80,7 @@ impl Names<'_> {
         if path.leading_colon.is_some() {
             names.insert(0, String::new());
         }
-        self.follow(&names, scope, &mut Sought::new())
+        self.follow(&names, scope, &mut Sought::default())
     }
 
     /// A constant that a path names.
@@ -81,7 +89,7 @@ impl Names<'_> {
         let Some(name) = names.pop() else { return Ok(None) };
         let at = match names.is_empty() {
             true => Some(Named::Module(scope.clone())),
-            false => self.follow(&names, scope, &mut Sought::new())?,
+            false => self.follow(&names, scope, &mut Sought::default())?,
         };
         let Some(Named::Module(at)) = at else { return Ok(None) };
         let module = &at.source.modules[at.module];
@@ -93,7 +101,7 @@ impl Names<'_> {
         for mut names in imported.chain(globs) {
             let Some(name) = names.pop() else { continue };
             // Only where it stands: constants are not handed on.
-            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::new())? {
+            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::default())? {
                 if let Some(found) = at.source.modules[at.module].constants.get(&name) {
                     return Ok(Some((at.clone(), found.clone())));
                 }
@@ -149,7 +157,7 @@ impl Names<'_> {
                 Item::Module(module) => Ok(Some(Named::Module(scope.within(*module)))),
                 Item::Struct(found) => Ok(Some(Named::Struct(scope.clone(), found.clone()))),
                 Item::Alias(found) => Ok(Some(Named::Alias(scope.clone(), found.clone()))),
-                Item::Other => Ok(Some(Named::Other)),
+                Item::Other => Ok(Some(Named::Other(scope.clone()))),
                 Item::Unknown(condition) => {
                     let (path, package) = (scope.path_of(name), &scope.source.package);
                     bail!("whether {path} of the package {package} is compiled is not known: {condition}")
@@ -191,11 +199,13 @@ impl Names<'_> {
         search: impl FnOnce(&mut Sought) -> anyhow::Result<Option<Named>>,
     ) -> anyhow::Result<Option<Named>> {
         let key = (scope.source.package.clone(), scope.module, name.to_owned());
-        if !sought.insert(key.clone()) {
+        if !sought.open.insert(key.clone()) {
             return Ok(None);
         }
+        sought.steps += 1;
+        ensure!(sought.steps < STEPS, "{} of the package {} is imported in too many ways", key.2, key.0);
         let found = search(sought);
-        sought.remove(&key);
+        sought.open.remove(&key);
         found
     }
 

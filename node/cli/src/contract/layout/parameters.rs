@@ -6,7 +6,9 @@ use quote::ToTokens;
 use std::{collections::BTreeMap, rc::Rc};
 pub use syn::GenericArgument as Given;
 
-/// Constants that name each other end here.
+/// Of a number: constants that name each other end here.
+const STEPS: usize = 1_000;
+/// Of types in types.
 const DEPTH: usize = 64;
 /// Of a type's name.
 const LONGEST: usize = 2_000;
@@ -70,26 +72,29 @@ impl Names<'_> {
 
     /// Of literals, constants and arithmetic.
     pub fn number(&self, expression: &syn::Expr, context: &Context) -> anyhow::Result<usize> {
-        self.number_within(expression, context, 0)
+        self.number_within(expression, context, &mut { STEPS })
     }
 
-    fn number_within(&self, expression: &syn::Expr, context: &Context, depth: usize) -> anyhow::Result<usize> {
+    fn number_within(&self, expression: &syn::Expr, context: &Context, steps: &mut usize) -> anyhow::Result<usize> {
         let told = || format!("`{}` is no number that is understood here", expression.to_token_stream());
-        ensure!(depth < DEPTH, told());
+        *steps = steps.checked_sub(1).with_context(told)?;
         match expression {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse().with_context(told),
-            syn::Expr::Paren(inner) => self.number_within(&inner.expr, context, depth + 1),
-            syn::Expr::Group(inner) => self.number_within(&inner.expr, context, depth + 1),
-            syn::Expr::Cast(inner) => self.number_within(&inner.expr, context, depth + 1),
+            syn::Expr::Paren(inner) => self.number_within(&inner.expr, context, steps),
+            syn::Expr::Group(inner) => self.number_within(&inner.expr, context, steps),
+            // What a smaller type would cut off is not for here.
+            syn::Expr::Cast(inner) if ["usize", "u32", "u64"].contains(&written(&inner.ty).as_str()) => {
+                let number = self.number_within(&inner.expr, context, steps)?;
+                u32::try_from(number).ok().with_context(told)?;
+                Ok(number)
+            }
             syn::Expr::Block(block) => match &block.block.stmts[..] {
-                [syn::Stmt::Expr(inner, None)] => self.number_within(inner, context, depth + 1),
+                [syn::Stmt::Expr(inner, None)] => self.number_within(inner, context, steps),
                 _ => bail!(told()),
             },
             syn::Expr::Binary(binary) => {
-                let (left, right) = (
-                    self.number_within(&binary.left, context, depth + 1)?,
-                    self.number_within(&binary.right, context, depth + 1)?,
-                );
+                let left = self.number_within(&binary.left, context, steps)?;
+                let right = self.number_within(&binary.right, context, steps)?;
                 let done = match binary.op {
                     syn::BinOp::Add(_) => left.checked_add(right),
                     syn::BinOp::Sub(_) => left.checked_sub(right),
@@ -104,47 +109,74 @@ impl Names<'_> {
                     return Ok(number);
                 }
                 let (scope, expression) = self.constant(&path.path, &context.scope)?.with_context(told)?;
-                self.number_within(&expression, &Context { scope, arguments: BTreeMap::new() }, depth + 1)
+                self.number_within(&expression, &Context { scope, arguments: BTreeMap::new() }, steps)
             }
             _ => bail!(told()),
         }
     }
 
-    /// A type's name with what its parameters stand for, the same for the same type.
-    pub fn told(&self, kind: &syn::Type, context: &Context) -> String {
-        let syn::Type::Path(path) = kind else { return written(kind) };
-        match parameter(&path.path, context) {
-            Ok(Some(Argument::Type(kind, context))) => return self.told(&kind, &context),
-            Ok(Some(Argument::Number(number))) => return number.to_string(),
-            _ => {}
-        }
-        let last = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-        let name = match self.find(&path.path, &context.scope) {
-            Ok(Some(Named::Struct(scope, found))) => scope.path_of(&found.name),
-            _ => last,
-        };
-        let given = arguments(&path.path);
-        let given: Vec<_> = given
-            .iter()
-            .map(|argument| match argument {
-                Given::Type(kind) => self.told(kind, context),
-                other => other.to_token_stream().to_string(),
-            })
-            .collect();
-        let mut given = given.join(", ");
-        // No type that compiles is as long.
-        given.truncate(given.floor_char_boundary(LONGEST));
-        if given.is_empty() { name } else { format!("{name}<{given}>") }
+    /// A type's name with what its parameters stand for: the same for the same struct, and another for another.
+    pub fn told(&self, kind: &syn::Type, context: &Rc<Context>) -> anyhow::Result<String> {
+        self.told_within(kind, context, 0)
     }
 
-    pub fn told_arguments(&self, generics: &syn::Generics, bound: &Context) -> String {
-        let told = generics.params.iter().filter_map(parameter_name).filter_map(|name| match bound.arguments.get(&name)? {
-            Argument::Type(kind, context) => Some(self.told(kind, context)),
-            Argument::Number(number) => Some(number.to_string()),
-        });
-        let told: Vec<_> = told.collect();
-        if told.is_empty() { String::new() } else { format!("<{}>", told.join(", ")) }
+    fn told_within(&self, kind: &syn::Type, context: &Rc<Context>, depth: usize) -> anyhow::Result<String> {
+        let path = match kind {
+            syn::Type::Path(path) if path.qself.is_none() && depth < DEPTH => &path.path,
+            _ => bail!("`{}` is no argument of a type that is understood here", written(kind)),
+        };
+        match parameter(path, context)? {
+            Some(Argument::Type(kind, context)) => return self.told_within(&kind, &context, depth + 1),
+            Some(Argument::Number(number)) => return Ok(number.to_string()),
+            None => {}
+        }
+        let given = arguments(path);
+        let told = match self.find(path, &context.scope)? {
+            Some(Named::Struct(scope, found)) => {
+                let bound = self.bind(&found.generics, &given, &scope, context)?;
+                let arguments = self.told_arguments_within(&found.generics, &bound, depth + 1)?;
+                format!("{}::{}{arguments}", scope.source.package, scope.path_of(&found.name))
+            }
+            Some(Named::Alias(scope, alias)) => {
+                let bound = self.bind(&alias.generics, &given, &scope, context)?;
+                return self.told_within(&alias.kind, &Rc::new(bound), depth + 1);
+            }
+            Some(Named::Library(way)) => {
+                let told = given.iter().map(|argument| match argument {
+                    Given::Type(kind) => self.told_within(kind, context, depth + 1),
+                    number => Ok(self.number_given(number, context)?.to_string()),
+                });
+                listed(way.last().map_or("", String::as_str), told.collect::<anyhow::Result<_>>()?)
+            }
+            Some(Named::Other(scope)) if given.is_empty() => {
+                let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+                format!("{}::{}", scope.source.package, scope.path_of(&name))
+            }
+            // A name alone may be a constant's.
+            None => self.number_given(&Given::Type(kind.clone()), context)?.to_string(),
+            _ => bail!("`{}` is no argument of a type that is understood here", written(kind)),
+        };
+        ensure!(told.len() <= LONGEST, "the type `{}` is too long to be told", written(kind));
+        Ok(told)
     }
+
+    /// `<here::Part, 20>`
+    pub fn told_arguments(&self, generics: &syn::Generics, bound: &Context) -> anyhow::Result<String> {
+        self.told_arguments_within(generics, bound, 0)
+    }
+
+    fn told_arguments_within(&self, generics: &syn::Generics, bound: &Context, depth: usize) -> anyhow::Result<String> {
+        let bound = generics.params.iter().filter_map(parameter_name).filter_map(|name| bound.arguments.get(&name));
+        let told = bound.map(|argument| match argument {
+            Argument::Type(kind, context) => self.told_within(kind, context, depth),
+            Argument::Number(number) => Ok(number.to_string()),
+        });
+        Ok(listed("", told.collect::<anyhow::Result<_>>()?))
+    }
+}
+
+fn listed(name: &str, arguments: Vec<String>) -> String {
+    if arguments.is_empty() { name.to_owned() } else { format!("{name}<{}>", arguments.join(", ")) }
 }
 
 /// What a path stands for, if it is a parameter.

@@ -71,24 +71,24 @@ pub fn array(element: Size, length: usize) -> Option<Size> {
 
 /// The SDK's storage types that have no arguments, and those whose arguments are numbers.
 pub fn value(name: &str, numbers: &[usize]) -> Option<(String, Size)> {
-    let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok().filter(|bits| bits % 8 == 0 && *bits <= 256);
-    let found = match (name, numbers) {
-        ("StorageBool", []) => ("bool".into(), 1),
-        ("StorageAddress", []) => ("address".into(), 20),
-        ("StorageBlockNumber", []) => ("uint64".into(), 8),
-        ("StorageBlockHash", []) => ("bytes32".into(), 32),
-        ("StorageUint", [bits, _]) => (format!("uint{bits}"), bits / 8),
-        ("StorageSigned", [bits, _]) => (format!("int{bits}"), bits / 8),
-        ("StorageFixedBytes", [bytes]) => (format!("bytes{bytes}"), *bytes),
+    let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
+    let (label, bits) = match (name, numbers) {
+        ("StorageBool", []) => ("bool".into(), 8),
+        ("StorageAddress", []) => ("address".into(), 160),
+        ("StorageBlockNumber", []) => ("uint64".into(), 64),
+        ("StorageBlockHash", []) => ("bytes32".into(), 256),
+        ("StorageUint", [bits, _]) => (format!("uint{bits}"), *bits),
+        ("StorageSigned", [bits, _]) => (format!("int{bits}"), *bits),
+        ("StorageFixedBytes", [bytes]) => (format!("bytes{bytes}"), bytes.checked_mul(8)?),
         (_, []) => match (number("StorageU"), number("StorageI"), number("StorageB")) {
-            (Some(bits), _, _) => (format!("uint{bits}"), bits / 8),
-            (_, Some(bits), _) => (format!("int{bits}"), bits / 8),
-            (_, _, Some(bits)) => (format!("bytes{}", bits / 8), bits / 8),
+            (Some(bits), _, _) => (format!("uint{bits}"), bits),
+            (_, Some(bits), _) => (format!("int{bits}"), bits),
+            (_, _, Some(bits)) => (format!("bytes{}", bits / 8), bits),
             _ => return None,
         },
         _ => return None,
     };
-    Some((found.0, Size::value(found.1)))
+    (bits % 8 == 0 && (8..=256).contains(&bits)).then(|| (label, Size::value(bits / 8)))
 }
 
 /// A key of a mapping, and the bytes of its values; its numbers are those in its arguments.
@@ -176,6 +176,17 @@ mod tests {
             assert_eq!(value(name, numbers), Some((label.into(), Size::value(bytes))), "{name}");
         }
         assert_eq!(value("StorageUnknown", &[]), None);
+        // No number has so many bits, and none ends within a byte.
+        for (name, numbers) in [
+            ("StorageUint", &[264, 5][..]),
+            ("StorageUint", &[12, 1]),
+            ("StorageSigned", &[0, 0]),
+            ("StorageFixedBytes", &[33]),
+            ("StorageFixedBytes", &[usize::MAX]),
+            ("StorageU264", &[]),
+        ] {
+            assert_eq!(value(name, numbers), None, "{name} {numbers:?}");
+        }
         assert_eq!(key("B256", &[]), Some(("bytes32".into(), 32)));
         assert_eq!(key("u64", &[]), Some(("uint64".into(), 8)));
         assert_eq!(key("Up", &[]), None);

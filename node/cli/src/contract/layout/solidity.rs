@@ -2,7 +2,6 @@
 
 use anyhow::anyhow;
 use proc_macro2::TokenStream;
-use quote::quote;
 use std::path::Path;
 use syn::{
     Attribute, Field, Ident, ItemStruct, Token, Type, braced, bracketed,
@@ -48,6 +47,9 @@ fn field(input: ParseStream<'_>) -> syn::Result<Field> {
     Ok(Field { attrs, vis, mutability, ident, colon_token, ty })
 }
 
+/// Of arrays in arrays. A type is read again for each that it is in.
+const DEPTH: usize = 32;
+
 /// `mapping(address => uint256[4])[]`, as a type of Rust.
 struct Declared(Type);
 
@@ -71,7 +73,12 @@ impl Parse for Declared {
         } else {
             primitive(&path)?
         };
+        let mut brackets = 0;
         while input.peek(token::Bracket) {
+            brackets += 1;
+            if brackets > DEPTH {
+                return Err(input.error("arrays of arrays without end"));
+            }
             let content;
             bracketed!(content in input);
             kind = if content.is_empty() {
@@ -86,7 +93,7 @@ impl Parse for Declared {
 }
 
 fn primitive(path: &syn::Path) -> syn::Result<Type> {
-    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(parse_quote!(#path)) };
+    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(named(path)) };
     let kind = match sized(&name) {
         Some(("uint", bits)) => format!("StorageUint<{bits}, {}>", bits.div_ceil(64)),
         Some(("int", bits)) => format!("StorageSigned<{bits}, {}>", bits.div_ceil(64)),
@@ -98,30 +105,34 @@ fn primitive(path: &syn::Path) -> syn::Result<Type> {
             "int" => "StorageI256".into(),
             "string" => "StorageString".into(),
             "uint" => "StorageU256".into(),
-            _ => return Ok(parse_quote!(#path)),
+            _ => return Ok(named(path)),
         },
     };
     parse_str(&format!("stylus_sdk::storage::{kind}"))
 }
 
 fn key(path: &syn::Path) -> syn::Result<Type> {
-    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(parse_quote!(#path)) };
+    let Some(name) = path.get_ident().map(ToString::to_string) else { return Ok(named(path)) };
     let kind = match sized(&name) {
         Some(("uint", bits)) => format!("Uint<{bits}, {}>", bits.div_ceil(64)),
         Some(("int", bits)) => format!("Signed<{bits}, {}>", bits.div_ceil(64)),
         Some((_, bytes)) => format!("FixedBytes<{bytes}>"),
         None => match name.as_str() {
             "address" => "Address".into(),
-            "bool" => "U8".into(),
+            // The SDK takes a number for it, with which the same is hashed.
+            "bool" => return Ok(parse_quote!(bool)),
             "int" => "I256".into(),
             "uint" => "U256".into(),
             "bytes" => return Ok(parse_quote!(Vec<u8>)),
             "string" => return Ok(parse_quote!(String)),
-            _ => return Ok(parse_quote!(#path)),
+            _ => return Ok(named(path)),
         },
     };
-    let kind: TokenStream = parse_str(&format!("stylus_sdk::alloy_primitives::{kind}"))?;
-    Ok(syn::parse2(quote!(#kind))?)
+    parse_str(&format!("stylus_sdk::alloy_primitives::{kind}"))
+}
+
+fn named(path: &syn::Path) -> Type {
+    Type::Path(syn::TypePath { qself: None, path: path.clone() })
 }
 
 /// `uint24` as its kind and number.

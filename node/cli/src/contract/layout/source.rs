@@ -7,7 +7,7 @@ use super::{
     cfg::{Holds, holds},
     solidity,
 };
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::Value;
 use std::{
     cell::RefCell,
@@ -16,7 +16,10 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
 };
-use syn::spanned::Spanned;
+use syn::{ext::IdentExt, spanned::Spanned};
+
+/// Bytes of a file.
+pub const LONGEST: u64 = 1 << 20;
 
 /// What `cargo metadata` knows, and what was read so far.
 pub struct Packages {
@@ -145,13 +148,10 @@ impl Packages {
 
     fn read(&self, id: &str) -> anyhow::Result<Crate> {
         let package = self.package(id).with_context(|| format!("cargo does not know {id}"))?;
-        let is_library = |target: &&Value| {
-            let kinds = list(&target["kind"]).iter().filter_map(Value::as_str);
-            kinds.into_iter().any(|kind| matches!(kind, "lib" | "rlib" | "cdylib" | "dylib" | "staticlib"))
+        let target_of = |kinds: &[&str]| {
+            let is_of = |target: &&Value| list(&target["kind"]).iter().any(|kind| kinds.iter().any(|one| kind == one));
+            list(&package["targets"]).iter().find(is_of)
         };
-        let library = list(&package["targets"]).iter().find(is_library);
-        let root = library.and_then(|target| target["src_path"].as_str()).map(PathBuf::from);
-        let root = root.with_context(|| format!("{id} has no library"))?;
         let node = list(&self.metadata["resolve"]["nodes"]).iter().find(|node| node["id"] == id).unwrap_or(&Value::Null);
         let externs = list(&node["deps"]).iter();
         let externs = externs.filter_map(|dep| Some((dep["name"].as_str()?.to_owned(), dep["pkg"].as_str()?.to_owned())));
@@ -162,9 +162,15 @@ impl Packages {
             implementations: Vec::new(),
             top_level: Vec::new(),
         };
+        if target_of(&["proc-macro"]).is_some() {
+            return Ok(source); // It has no types for others.
+        }
+        let library = target_of(&["lib", "rlib", "cdylib", "dylib", "staticlib"]);
+        let root = library.and_then(|target| target["src_path"].as_str()).map(PathBuf::from);
+        let root = root.with_context(|| format!("{id} has no library"))?;
         let features = list(&node["features"]).iter().filter_map(|feature| Some(feature.as_str()?.to_owned())).collect();
         let base = path_of(package).and_then(Path::parent).map(Path::to_owned);
-        let mut reader = Reader { source, features, base };
+        let mut reader = Reader { source, features, base, open: Vec::new() };
         let folder = root.parent().context("a file lies in a folder")?.to_owned();
         reader.file(&root, 0, folder)?;
         Ok(reader.source)
@@ -184,6 +190,8 @@ struct Reader {
     features: BTreeSet<String>,
     /// Of its Cargo.toml: places are told from here.
     base: Option<PathBuf>,
+    /// Files that are being read.
+    open: Vec<PathBuf>,
 }
 
 /// Where items stand.
@@ -199,14 +207,25 @@ struct Within {
 
 impl Reader {
     fn file(&mut self, file: &Path, module: usize, children: PathBuf) -> anyhow::Result<()> {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let cannot = || format!("cannot read {}", file.display());
         let told = self.base.as_ref().and_then(|base| file.strip_prefix(base).ok()).unwrap_or(file).to_owned();
+        let same = file.canonicalize().with_context(cannot)?;
+        ensure!(!self.open.contains(&same), "{} is a module of itself, by #[path]", told.display());
+        let length = fs::metadata(file).with_context(cannot)?.len();
+        ensure!(length <= LONGEST, "{} has {length} bytes, and files of up to {LONGEST} are read", told.display());
+        let text = fs::read_to_string(file).with_context(cannot)?;
         let parsed = syn::parse_file(&text).map_err(|error| {
             let line = error.span().start().line;
             anyhow!("{}:{line}: this is not Rust that can be read: {error}", told.display())
         })?;
+        if holds(&parsed.attrs, &self.features) == Holds::No {
+            return Ok(());
+        }
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-        self.items(parsed.items, &Within { module, file: Rc::new(told), folder, children })
+        self.open.push(same);
+        self.items(parsed.items, &Within { module, file: Rc::new(told), folder, children })?;
+        self.open.pop();
+        Ok(())
     }
 
     fn items(&mut self, items: Vec<syn::Item>, within: &Within) -> anyhow::Result<()> {
@@ -289,7 +308,7 @@ impl Reader {
         self.source.modules.push(Module { path, parent: within.module, ..Module::default() });
         self.add(within, name.clone(), Item::Module(module), None);
         if let Some((_, items)) = item.content {
-            let children = within.children.join(&name);
+            let children = within.children.join(item.ident.unraw().to_string());
             let within = Within { module, file: within.file.clone(), folder: children.clone(), children };
             return self.items(items, &within);
         }
@@ -302,8 +321,9 @@ impl Reader {
             let children = file.parent().map(Path::to_owned).unwrap_or_default();
             return self.file(&file, module, children);
         }
-        let folder = within.children.join(&name);
-        let files = [within.children.join(format!("{name}.rs")), folder.join("mod.rs")];
+        let plain = item.ident.unraw().to_string();
+        let folder = within.children.join(&plain);
+        let files = [within.children.join(format!("{plain}.rs")), folder.join("mod.rs")];
         let Some(file) = files.iter().find(|file| file.exists()) else {
             bail!("{}:{}: the module {name} has no file", within.file.display(), item.ident.span().start().line)
         };
@@ -314,7 +334,7 @@ impl Reader {
         let place = |line| Place { file: within.file.clone(), line };
         let marked = |names: &[&str]| item.attrs.iter().any(|attribute| is_named(attribute.path(), names));
         let field = |field: &syn::Field| Field {
-            name: field.ident.as_ref().map(ToString::to_string).unwrap_or_default(),
+            name: field.ident.as_ref().map(|name| name.unraw().to_string()).unwrap_or_default(),
             kind: field.ty.clone(),
             place: place(field.ident.as_ref().map_or(field.ty.span(), syn::Ident::span).start().line),
             condition: match holds(&field.attrs, &self.features) {

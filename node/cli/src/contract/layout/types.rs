@@ -101,7 +101,7 @@ impl Builder<'_> {
                 self.storage(&alias.kind, &Rc::new(bound))
             }
             Some(Named::Library(way)) => self.library(&way, &given, context),
-            Some(Named::Module(_) | Named::Other) => bail!("`{}` is no storage type", written(kind)),
+            Some(Named::Module(_) | Named::Other(_)) => bail!("`{}` is no storage type", written(kind)),
             None => bail!(
                 "the type `{}` is not found, neither in its module nor in what that imports (the package {}). Macros are not run here: a type that one \
                  makes has to be written out",
@@ -199,7 +199,7 @@ impl Builder<'_> {
             }
             _ => {}
         }
-        let told = self.names.told(kind, context);
+        let told = self.names.told(kind, context)?;
         Ok(self.add(&format!("t_userDefinedValueType({told})"), Size::SLOT, Some(Type::inplace(told, 32))).id)
     }
 
@@ -216,9 +216,9 @@ impl Builder<'_> {
         }
         let mut told = format!("{}::{}", scope.source.package, scope.path_of(&found.name));
         let mut label = format!("struct {}", found.name);
-        for text in [&mut told, &mut label] {
-            text.push_str(&self.names.told_arguments(&found.generics, &bound));
-        }
+        let arguments = self.names.told_arguments(&found.generics, &bound)?;
+        told.push_str(&arguments);
+        label.push_str(&arguments);
         let id = format!("t_struct({told})_storage");
         if let Some((same, size)) = self.structs.get(&id) {
             ensure!(Rc::ptr_eq(same, found), "two structs are called {told}: of two versions of a package?");
@@ -228,7 +228,7 @@ impl Builder<'_> {
         // Its name stands for it in what it holds.
         self.types.insert(id.clone(), Type::inplace(&label, 0));
         let (members, slots) = self.members(found, &Rc::new(bound))?;
-        let size = Size::slots(slots);
+        let size = Size::counted(slots).with_context(|| format!("{told} has more slots than a module can count"))?;
         self.structs.insert(id.clone(), (found.clone(), Some(size)));
         self.types.insert(id.clone(), Type { members: Some(members), ..Type::inplace(label, size.bytes()) });
         Ok(Placed { id, size: Some(size) })
@@ -237,17 +237,19 @@ impl Builder<'_> {
     /// A type with an `impl StorageType` of its own: its size is what that says, and what is inside only its author knows.
     fn made_by_hand(&mut self, scope: &Scope, found: &Rc<Struct>, bound: &Context) -> anyhow::Result<Placed> {
         let told = format!("{}::{}", scope.source.package, scope.path_of(&found.name));
-        let mut implementation = None;
+        let mut implementations = Vec::new();
         for one in &scope.source.implementations {
             let at = Scope { module: one.module, ..scope.clone() };
             if let Some(Named::Struct(_, same)) = self.names.find(&one.of, &at)? {
                 if Rc::ptr_eq(&same, found) {
-                    implementation = Some((one, at));
+                    implementations.push((one, at));
                 }
             }
         }
-        let Some((implementation, at)) = implementation else {
-            bail!("{}: {told} is neither #[storage] nor has an impl StorageType in its crate", found.place)
+        let (implementation, at) = match implementations.pop() {
+            Some(one) if implementations.is_empty() => one,
+            Some(_) => bail!("{}: {told} has several impl StorageType, for different arguments", found.place),
+            None => bail!("{}: {told} is neither #[storage] nor has an impl StorageType in its crate", found.place),
         };
         // What the implementation calls the parameters.
         let names = found.generics.params.iter().filter_map(parameter_name);
@@ -270,7 +272,7 @@ impl Builder<'_> {
                 return Ok(known);
             }
         }
-        let told = told + &self.names.told_arguments(&found.generics, bound);
+        let told = told + &self.names.told_arguments(&found.generics, bound)?;
         Ok(self.add(&format!("t_userDefinedValueType({told})"), size, Some(Type::inplace(told, size.bytes()))))
     }
 
