@@ -13,8 +13,9 @@ use std::{panic::resume_unwind, path::Path, rc::Rc, thread};
 /// Generations of the SDK whose rules are known.
 const KNOWN: &[&str] = &["0.9.", "0.10."];
 
-/// Parsers call themselves as deep as a source nests, so they have a stack that no file fills.
-const STACK: usize = 16 << 30;
+/// The parser calls itself as deep as a source nests. What nests most took 4 KB of stack for a byte of it, so no file that is read fills this; and
+/// memory is taken only as far as a stack is used.
+const STACK: usize = 4 << 30;
 
 /// The layout of the crate with this manifest, given what `cargo metadata` says; of the struct called `root`, or else the one that calls begin with.
 pub fn layout(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::Result<Layout> {
@@ -27,7 +28,7 @@ pub fn layout(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::R
 fn layout_of(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::Result<Layout> {
     let packages = Packages::new(metadata);
     let id = packages.of_manifest(manifest)?.to_owned();
-    let versions = packages.versions("stylus-sdk");
+    let versions = packages.versions(&id, "stylus-sdk");
     ensure!(!versions.is_empty(), "it does not depend on stylus-sdk, whose rules are those that are known here");
     for version in versions {
         let known = KNOWN.iter().any(|known| version.starts_with(known));

@@ -18,8 +18,8 @@ use std::{
 };
 use syn::{ext::IdentExt, spanned::Spanned};
 
-/// Bytes of a file.
-pub const LONGEST: u64 = 1 << 20;
+/// Bytes of a file. `STACK` in `entry` is for as many.
+const LONGEST: u64 = 512 << 10;
 
 /// What `cargo metadata` knows, and what was read so far.
 pub struct Packages {
@@ -121,9 +121,14 @@ impl Packages {
             .with_context(|| format!("cargo does not know {}", manifest.display()))
     }
 
-    /// The versions of a package, by its name, that are compiled in.
-    pub fn versions(&self, name: &str) -> Vec<&str> {
-        let packages = list(&self.metadata["packages"]).iter().filter(|package| package["name"] == name);
+    /// The versions of a package, by its name, that another depends on, by whatever way.
+    pub fn versions(&self, id: &str, name: &str) -> Vec<&str> {
+        let (mut found, mut next) = (BTreeSet::from([id]), vec![id]);
+        while let Some(id) = next.pop() {
+            let deps = list(&self.node(id)["deps"]).iter().filter_map(|dep| dep["pkg"].as_str());
+            next.extend(deps.filter(|dep| found.insert(dep)));
+        }
+        let packages = found.into_iter().filter_map(|id| self.package(id)).filter(|package| package["name"] == name);
         packages.filter_map(|package| package["version"].as_str()).collect()
     }
 
@@ -142,6 +147,11 @@ impl Packages {
         Ok(read)
     }
 
+    /// What it depends on, and the features that it has.
+    fn node(&self, id: &str) -> &Value {
+        list(&self.metadata["resolve"]["nodes"]).iter().find(|node| node["id"] == id).unwrap_or(&Value::Null)
+    }
+
     fn package(&self, id: &str) -> Option<&Value> {
         list(&self.metadata["packages"]).iter().find(|package| package["id"] == id)
     }
@@ -152,7 +162,7 @@ impl Packages {
             let is_of = |target: &&Value| list(&target["kind"]).iter().any(|kind| kinds.iter().any(|one| kind == one));
             list(&package["targets"]).iter().find(is_of)
         };
-        let node = list(&self.metadata["resolve"]["nodes"]).iter().find(|node| node["id"] == id).unwrap_or(&Value::Null);
+        let node = self.node(id);
         let externs = list(&node["deps"]).iter();
         let externs = externs.filter_map(|dep| Some((dep["name"].as_str()?.to_owned(), dep["pkg"].as_str()?.to_owned())));
         let source = Crate {

@@ -165,6 +165,19 @@ fn types_are_followed_through_files_crates_names_and_parameters() {
     );
 }
 
+/// A crate of macros has no types, and its source is no library's.
+#[test]
+fn crates_of_macros_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let source = "use other::*; use stylus_sdk::storage::*; #[storage] #[entrypoint] struct C { a: StorageU8 }";
+    fs::create_dir(folder.join("src")).unwrap();
+    fs::write(folder.join("src/lib.rs"), source).unwrap();
+    let mut metadata = metadata(&folder, "0.10.10");
+    metadata["packages"][1]["targets"][0]["kind"] = json!(["proc-macro"]);
+    assert_eq!(told(&entry::layout(metadata, &folder.join("Cargo.toml"), None).unwrap()), ["0+0 uint8 a"]);
+}
+
 #[test]
 fn what_cfg_leaves_out_of_a_module_is_not_there() {
     let layout = laid(
@@ -172,9 +185,26 @@ fn what_cfg_leaves_out_of_a_module_is_not_there() {
          #[cfg(not(target_arch = \"wasm32\"))] sol_storage! { struct Part { uint8 natively; } }
          #[cfg(all(target_arch = \"wasm32\", any(feature = \"with\", feature = \"without\")))] sol_storage! { struct Part { uint8 here; } }
          #[cfg(test)] mod tests { not_even_a_file!(); }
-         #[cfg(feature = \"without\")] mod no_file;",
+         #[cfg(feature = \"without\")] mod no_file;
+         #[cfg_attr(docsrs, doc(cfg(all())))] #[cfg_attr(test, path = \"no_file.rs\")] mod inner {}",
     );
     assert_eq!(told(&layout), ["0+0 uint8 part.here"]);
+    // A file may say it of itself.
+    let layout = try_files(
+        &[
+            (
+                "src/lib.rs",
+                "mod native; mod module; use {native::*, module::*}; sol_storage! { #[entrypoint] struct Contract { Part part; } }",
+            ),
+            ("src/native.rs", "#![cfg(not(target_arch = \"wasm32\"))] sol_storage! { pub struct Part { uint8 natively; } }"),
+            (
+                "src/module.rs",
+                "#![cfg(target_arch = \"wasm32\")] sol_storage! { pub struct Part { uint8 here; uint8 r#type; } }",
+            ),
+        ],
+        None,
+    );
+    assert_eq!(told(&layout.unwrap()), ["0+0 uint8 part.here", "0+1 uint8 part.type"]);
 }
 
 #[test]
@@ -292,6 +322,26 @@ fn what_cannot_be_known_is_an_error() {
         ("a: Odd", "struct Odd; impl StorageType for Odd { const SLOT_BYTES: usize = 33; }", "a slot has 32"),
         ("a: A", "type A = B; type B = A;", "has no end"),
         ("a: StorageArray<StorageU8, X>", "const X: usize = Y; const Y: usize = X;", "is no number"),
+        ("a: StorageUint<512, 8>", "", "StorageUint is a type of the SDK that is not known here"),
+        ("a: StorageFixedBytes<33>", "", "not known here"),
+        ("a: StorageArray<StorageU8, { 300 as u8 as usize }>", "", "is no number"),
+        (
+            "a: Ring<1>",
+            "struct Ring<const N: usize>; impl StorageType for Ring<1> {} impl StorageType for Ring<2> { const REQUIRED_SLOTS: usize = 9; }",
+            "has several impl StorageType",
+        ),
+        (
+            "a: Maybe",
+            "#[cfg_attr(all(), storage)] struct Maybe { x: StorageU8 }",
+            "whether Maybe of the package here is compiled is not known: cfg_attr",
+        ),
+        ("a: away::X", "#[cfg_attr(nightly, path = \"lib.rs\")] mod away;", "whether away of the package here"),
+        ("a: StorageU8", "#[path = \"lib.rs\"] mod again;", "src/lib.rs is a module of itself"),
+        (
+            "a: Of<(StorageU8, StorageU8)>",
+            "#[storage] struct Of<T> { x: core::marker::PhantomData<T> }",
+            "no argument of a type",
+        ),
         ("a: StorageU8", "mod nowhere;", "src/lib.rs:4: the module nowhere has no file"),
         ("a: StorageU8", "struct {", "src/lib.rs:4: this is not Rust"),
         ("a: StorageU8", "sol_storage! {\n struct X { uint8 } }", "src/lib.rs:5: a sol_storage! block that cannot be read"),
@@ -303,6 +353,124 @@ fn what_cannot_be_known_is_an_error() {
     let manifest = folder.path().join("Cargo.toml");
     let error = entry::layout(metadata(folder.path(), "0.11.0"), &manifest, None).unwrap_err();
     assert!(error.to_string().contains("stylus-sdk 0.11.0"), "{error}");
+}
+
+/// Types, constants and structs of one name in several places, given to one type.
+#[test]
+fn what_has_the_same_name_elsewhere_is_something_else() {
+    let layout = try_files(
+        &[
+            (
+                "src/lib.rs",
+                "use stylus_sdk::{prelude::*, storage::*};
+                 mod a { pub type X = super::StorageU8; pub const N: usize = 3; } mod b { pub type X = super::StorageU256; pub const N: usize = 40; }
+                 mod token { use super::*; #[storage] pub struct Part { x: StorageU16 } }
+                 #[storage] struct Of<T: StorageType> { x: T, y: StorageBool }
+                 #[storage] struct Many<const N: usize> { all: StorageArray<StorageU8, N> }
+                 #[storage] struct Outer<const N: usize> { inner: Of<Many<{ N }>> }
+                 #[storage] #[entrypoint] struct C {
+                    one: Of<a::X>, other: Of<b::X>, three: Of<Many<{ a::N }>>, forty: Of<Many<{ b::N }>>, small: Outer<1>, large: Outer<70>,
+                    here: Of<token::Part>, there: Of<other::token::Part>, again: Of<StorageU8>, end: StorageU8 }",
+            ),
+            ("other/src/lib.rs", "pub mod token { stylus_sdk::prelude::sol_storage! { pub struct Part { uint256 x; uint256 y; } } }"),
+        ],
+        None,
+    );
+    assert_eq!(
+        told(&layout.unwrap()),
+        [
+            "0+0 uint8 one.x",
+            "0+1 bool one.y",
+            "1+0 uint256 other.x",
+            "2+0 bool other.y",
+            "3+0 uint8[3] three.x.all",
+            "4+0 bool three.y",
+            "5+0 uint8[40] forty.x.all",
+            "7+0 bool forty.y",
+            "8+0 uint8[1] small.inner.x.all",
+            "9+0 bool small.inner.y",
+            "10+0 uint8[70] large.inner.x.all",
+            "13+0 bool large.inner.y",
+            "14+0 uint16 here.x.x",
+            "15+0 bool here.y",
+            "16+0 uint256 there.x.x",
+            "17+0 uint256 there.x.y",
+            "18+0 bool there.y",
+            "19+0 uint8 again.x",
+            "19+1 bool again.y",
+            "20+0 uint8 end",
+        ]
+    );
+}
+
+/// As much of everything as a file has room for: an answer or an error, and neither a crash nor an hour.
+#[test]
+fn sources_that_mean_harm_are_answered() {
+    let contract = "sol_storage! { #[entrypoint] struct C { uint8 a; } }";
+    let half = 250_000;
+    for (open, inner, close) in [
+        ("const X: usize = ", "(|)", "0;"),
+        ("const X: usize = ", "!|", "0;"),
+        ("fn x() {", "{|}", "}"),
+        ("type X = ", "&|", "u8;"),
+        ("type X = ", "A<|>", "u8;"),
+        ("fn x(", "&|", "x: u8) {}"),
+        ("", "mod a{|}", ""),
+        ("sol_storage! { struct X { ", "mapping(bool=>|)", "bool x; } }"),
+        ("sol_storage! { struct X { bool", "|[]", " x; } }"),
+    ] {
+        let (left, right) = inner.split_once('|').unwrap();
+        let times = half / left.len().max(right.len());
+        let (last, end) = close.split_once(' ').unwrap_or((close, ""));
+        let nested = format!("{contract}{open}{}{last}{} {end}", left.repeat(times), right.repeat(times));
+        let _ = try_files(&[("src/lib.rs", &nested)], None);
+    }
+    assert!(refused(&format!("{contract}{}", " ".repeat(600_000))).contains("and files of up to 524288 are read"));
+
+    let chain = |first: &str, next: &dyn Fn(usize) -> String| {
+        (1..=60).fold(format!("use stylus_sdk::{{prelude::*, storage::*}};\n{first}"), |text, at| text + &next(at))
+    };
+    let entry = "\n#[storage] #[entrypoint] struct C { a: ";
+    let pair = "#[storage] struct Two<T, U> { x: T, y: U }\n";
+    let types = chain(&format!("{pair} type A0 = StorageU8;"), &|at| format!("type A{at} = Two<A{0}, A{0}>;", at - 1));
+    assert!(refused(&format!("{types}{entry} A60 }}")).contains("understood"));
+    assert!(refused(&format!("{types}{entry} A12 }}")).contains("too long to be told"));
+    let structs = chain("#[storage] struct S0 { x: StorageU256 }", &|at| {
+        format!("#[storage] struct S{at} {{ x: S{0}, y: S{0} }}", at - 1)
+    });
+    assert!(refused(&format!("{structs}{entry} S60 }}")).contains("has no end"));
+    let large = laid(&format!("{structs}{entry} S27 }}"));
+    assert!(table(&large).lines().count() < 3_000 && compare(&large, &large).clashes.is_empty());
+    let renamed = laid(&format!("{structs}{entry} S27 }}").replace("x:", "z:"));
+    assert!(!compare(&large, &renamed).renamed.is_empty());
+    let wide = chain("#[storage] struct S0 { x: StorageArray<StorageU256, 4294967295> }", &|_| String::new());
+    assert!(
+        refused(
+            &format!("{wide}{entry} S0, b: S0 }} #[storage] struct T {{ s: C }}")
+                .replace("#[entrypoint]", "")
+                .replace("struct T", "#[entrypoint] struct T")
+        )
+        .contains("more slots than a module can count")
+    );
+    let numbers = chain("const N0: usize = 0;", &|at| format!("const N{at}: usize = N{0} + N{0};", at - 1));
+    assert!(refused(&format!("{numbers}{entry} StorageArray<StorageU8, N60> }}")).contains("is no number"));
+    let globs = chain("mod m0 {}", &|at| format!("mod m{at} {{ pub use super::m{0}::*; pub use super::m{0}::*; }}", at - 1));
+    assert!(refused(&format!("{globs}{entry} m60::X }}")).contains("imported in too many ways"));
+
+    // A layout that somebody made: a list of types that goes on, against one that holds itself.
+    let here = laid("sol_storage! { #[entrypoint] struct C { Node a; } struct Node { mapping(uint256 => Node) x; } }");
+    let mut long = serde_json::to_value(&here).unwrap();
+    let (node, map) = ("t_struct(here::Node)_storage", "t_mapping(t_uint256,t_struct(here::Node)_storage)");
+    for at in 0..20_000 {
+        let (mut one, mut other) = (long["types"][node].clone(), long["types"][map].clone());
+        one["members"][0]["type"] = format!("m{at}").into();
+        other["value"] = format!("n{}", at + 1).into();
+        (long["types"][format!("n{at}")], long["types"][format!("m{at}")]) = (one, other);
+    }
+    long["types"]["n20000"] = long["types"][node].clone();
+    long["storage"][0]["type"] = "n0".into();
+    let long = Layout::parse(&serde_json::to_vec(&long).unwrap()).unwrap();
+    assert!(!compare(&long, &here).clashes.is_empty());
 }
 
 #[test]
