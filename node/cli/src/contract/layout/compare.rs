@@ -275,10 +275,10 @@ impl<'a> Comparing<'a> {
 }
 
 impl Layout {
-    /// Room that was kept for later: an array called `__gap`.
+    /// Room that was kept for later: an array called `__gap` or `__gap_…`.
     fn is_gap(&self, variable: &Variable) -> bool {
         let array = self.types.get(&variable.kind).is_some_and(|kind| kind.encoding == "inplace" && kind.base.is_some());
-        variable.label.starts_with("__gap") && array
+        (variable.label == "__gap" || variable.label.starts_with("__gap_")) && array
     }
 
     fn bytes(&self, variable: &Variable) -> Bytes {

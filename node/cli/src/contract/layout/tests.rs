@@ -567,6 +567,7 @@ fn what_an_old_version_stored_has_to_be_found_again() {
         ("mapping(address => bool) a;", "mapping(uint256 => bool) a;", &[(Retyped, "a")]),
         ("mapping(address => bool) a;", "mapping(address => uint8) a;", &[(Retyped, "a")]),
         ("uint256[2] __gap; uint256 z;", "uint256 a; uint256[2] __gap; uint256 z;", &[(Moved, "z")]),
+        ("uint256[2] __gaps;", "uint256 a;", &[(Replaced, "__gaps")]),
         ("uint256 a; uint256 b; uint256[2] __gap;", "uint256 a; uint256[3] __gap;", &[(Removed, "b")]),
         ("Pair p; } struct X { bool x;", "bool x; Pair p; } struct X { bool x;", &[(Inserted, "x"), (Moved, "p")]),
         ("S s; bool z; } struct S { uint256 x;", "S s; bool z; } struct S { uint256 x; uint256 y;", &[(Moved, "z")]),
