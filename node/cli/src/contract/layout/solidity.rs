@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use std::path::Path;
 use syn::{
     Attribute, Field, Ident, ItemStruct, Token, Type, braced, bracketed,
-    parse::{Parse, ParseStream, Parser},
+    parse::{ParseStream, Parser},
     parse_quote, parse_str, token,
 };
 
@@ -41,55 +41,53 @@ fn structure(input: ParseStream<'_>) -> syn::Result<ItemStruct> {
 
 fn field(input: ParseStream<'_>) -> syn::Result<Field> {
     let attrs = input.call(Attribute::parse_outer)?;
-    let ty = input.parse::<Declared>()?.0;
+    let ty = declared(input, 0)?;
     let ident = Some(input.parse()?);
     let (vis, mutability, colon_token) = (syn::Visibility::Inherited, syn::FieldMutability::None, None);
     Ok(Field { attrs, vis, mutability, ident, colon_token, ty })
 }
 
-/// Of arrays in arrays. A type is read again for each that it is in.
+/// Of mappings and arrays in each other: a type is read again for each that it is in.
 const DEPTH: usize = 32;
 
 /// `mapping(address => uint256[4])[]`, as a type of Rust.
-struct Declared(Type);
-
-impl Parse for Declared {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let path: syn::Path = input.parse()?;
-        let mut kind = if path.is_ident("mapping") {
-            let content;
-            syn::parenthesized!(content in input);
-            let key = key(&content.parse()?)?;
-            // Names of keys and values say nothing.
-            if !content.peek(Token![=>]) {
-                content.parse::<Ident>()?;
-            }
-            content.parse::<Token![=>]>()?;
-            let value = content.parse::<Self>()?.0;
-            if !content.is_empty() {
-                content.parse::<Ident>()?;
-            }
-            parse_quote!(stylus_sdk::storage::StorageMap<#key, #value>)
-        } else {
-            primitive(&path)?
-        };
-        let mut brackets = 0;
-        while input.peek(token::Bracket) {
-            brackets += 1;
-            if brackets > DEPTH {
-                return Err(input.error("arrays of arrays without end"));
-            }
-            let content;
-            bracketed!(content in input);
-            kind = if content.is_empty() {
-                parse_quote!(stylus_sdk::storage::StorageVec<#kind>)
-            } else {
-                let length: syn::LitInt = content.parse()?;
-                parse_quote!(stylus_sdk::storage::StorageArray<#kind, #length>)
-            };
+fn declared(input: ParseStream<'_>, mut depth: usize) -> syn::Result<Type> {
+    let path: syn::Path = input.parse()?;
+    let mut kind = if path.is_ident("mapping") {
+        within(input, depth)?;
+        let content;
+        syn::parenthesized!(content in input);
+        let key = key(&content.parse()?)?;
+        // Names of keys and values say nothing.
+        if !content.peek(Token![=>]) {
+            content.parse::<Ident>()?;
         }
-        Ok(Self(kind))
+        content.parse::<Token![=>]>()?;
+        let value = declared(&content, depth + 1)?;
+        if !content.is_empty() {
+            content.parse::<Ident>()?;
+        }
+        parse_quote!(stylus_sdk::storage::StorageMap<#key, #value>)
+    } else {
+        primitive(&path)?
+    };
+    while input.peek(token::Bracket) {
+        within(input, depth)?;
+        depth += 1;
+        let content;
+        bracketed!(content in input);
+        kind = if content.is_empty() {
+            parse_quote!(stylus_sdk::storage::StorageVec<#kind>)
+        } else {
+            let length: syn::LitInt = content.parse()?;
+            parse_quote!(stylus_sdk::storage::StorageArray<#kind, #length>)
+        };
     }
+    Ok(kind)
+}
+
+fn within(input: ParseStream<'_>, depth: usize) -> syn::Result<()> {
+    if depth < DEPTH { Ok(()) } else { Err(input.error("a type without end")) }
 }
 
 fn primitive(path: &syn::Path) -> syn::Result<Type> {
