@@ -1,6 +1,6 @@
 //! The real WebAssembly on the virtual machine that nodes run: here the proxy really runs its implementation's code.
 
-use alloy_sol_types::{sol, Panic, SolCall, SolError};
+use alloy_sol_types::{sol, Panic, SolCall, SolError, SolValue};
 use corniche_harness::{Address, Bytes, Chain, Contract, Failed, B256, U256};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
