@@ -33,13 +33,13 @@ impl<'a> Known<'a> {
             let carried = |address| module::abi_of_code(&self.client.code(address).unwrap_or_default()).unwrap_or_default();
             let mut abi = carried(self.address);
             // What answers whatever is asked may be a proxy.
-            if abi.functions.is_empty() || abi.fallback.is_some() {
-                if let Some(implementation) = self.implementation() {
-                    let JsonAbi { functions, events, errors, .. } = carried(implementation);
-                    abi.functions.extend(functions);
-                    abi.events.extend(events);
-                    abi.errors.extend(errors);
-                }
+            if (abi.functions.is_empty() || abi.fallback.is_some())
+                && let Some(implementation) = self.implementation()
+            {
+                let JsonAbi { functions, events, errors, .. } = carried(implementation);
+                abi.functions.extend(functions);
+                abi.events.extend(events);
+                abi.errors.extend(errors);
             }
             Interface(abi)
         })

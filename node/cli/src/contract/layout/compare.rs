@@ -238,10 +238,10 @@ impl<'a> Comparing<'a> {
         }
         match (&before.base, &now.base) {
             (Some(base), Some(new_base)) => {
-                if let (Some(length), Some(new_length)) = (length(before), length(now)) {
-                    if new_length < length {
-                        return Err(Kind::Shrunk);
-                    }
+                if let (Some(length), Some(new_length)) = (length(before), length(now))
+                    && new_length < length
+                {
+                    return Err(Kind::Shrunk);
                 }
                 let (Some(one), Some(other)) = (self.old.types.get(base), self.new.types.get(new_base)) else {
                     return Err(Kind::Retyped);

@@ -97,14 +97,14 @@ impl Names<'_> {
             return Ok(Some((at.clone(), found.clone())));
         }
         let imported = module.imports.get(&name).cloned().into_iter();
-        let globs = module.globs.iter().map(|glob| [&glob[..], &[name.clone()]].concat());
+        let globs = module.globs.iter().map(|glob| [&glob[..], std::slice::from_ref(&name)].concat());
         for mut names in imported.chain(globs) {
             let Some(name) = names.pop() else { continue };
             // Only where it stands: constants are not handed on.
-            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::default())? {
-                if let Some(found) = at.source.modules[at.module].constants.get(&name) {
-                    return Ok(Some((at.clone(), found.clone())));
-                }
+            if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::default())?
+                && let Some(found) = at.source.modules[at.module].constants.get(&name)
+            {
+                return Ok(Some((at.clone(), found.clone())));
             }
         }
         Ok(None)
@@ -134,7 +134,7 @@ impl Names<'_> {
             at = match at {
                 Some(Named::Module(scope)) if name == "super" => Some(Named::Module(parent(&scope))),
                 Some(Named::Module(scope)) => self.member(name, &scope, sought)?,
-                Some(Named::Library(way)) => Some(Named::Library([&way[..], &[name.clone()]].concat())),
+                Some(Named::Library(way)) => Some(Named::Library([&way[..], std::slice::from_ref(name)].concat())),
                 _ => return Ok(None),
             };
         }

@@ -21,7 +21,7 @@ pub struct Context {
 
 #[derive(Clone)]
 pub enum Argument {
-    Type(syn::Type, Rc<Context>),
+    Type(Box<syn::Type>, Rc<Context>),
     Number(usize),
 }
 
@@ -40,10 +40,10 @@ impl Names<'_> {
             let Some(name) = parameter_name(parameter) else { continue };
             let argument = match (parameter, given.next()) {
                 (syn::GenericParam::Const(_), Some(argument)) => Argument::Number(self.number_given(argument, context)?),
-                (_, Some(Given::Type(kind))) => Argument::Type(kind.clone(), context.clone()),
+                (_, Some(Given::Type(kind))) => Argument::Type(Box::new(kind.clone()), context.clone()),
                 (syn::GenericParam::Type(syn::TypeParam { default: Some(kind), .. }), None) => {
                     let arguments = bound.arguments.clone();
-                    Argument::Type(kind.clone(), Rc::new(Context { scope: scope.clone(), arguments }))
+                    Argument::Type(Box::new(kind.clone()), Rc::new(Context { scope: scope.clone(), arguments }))
                 }
                 (syn::GenericParam::Const(syn::ConstParam { default: Some(expression), .. }), None) => {
                     let arguments = bound.arguments.clone();

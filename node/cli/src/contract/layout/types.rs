@@ -240,10 +240,10 @@ impl Builder<'_> {
         let mut implementations = Vec::new();
         for one in &scope.source.implementations {
             let at = Scope { module: one.module, ..scope.clone() };
-            if let Some(Named::Struct(_, same)) = self.names.find(&one.of, &at)? {
-                if Rc::ptr_eq(&same, found) {
-                    implementations.push((one, at));
-                }
+            if let Some(Named::Struct(_, same)) = self.names.find(&one.of, &at)?
+                && Rc::ptr_eq(&same, found)
+            {
+                implementations.push((one, at));
             }
         }
         let (implementation, at) = match implementations.pop() {
@@ -267,10 +267,11 @@ impl Builder<'_> {
         };
         ensure!(size.slot_bytes <= 32, "SLOT_BYTES of {told} is {}, and a slot has 32", size.slot_bytes);
         ensure!(Size::counted(size.required_slots).is_some(), "REQUIRED_SLOTS of {told} is more than a module can count");
-        if scope.source.package == "corniche-contract" && size == Size::SLOT {
-            if let Some(known) = self.of_this_chain(&found.name)? {
-                return Ok(known);
-            }
+        if scope.source.package == "corniche-contract"
+            && size == Size::SLOT
+            && let Some(known) = self.of_this_chain(&found.name)?
+        {
+            return Ok(known);
         }
         let told = told + &self.names.told_arguments(&found.generics, bound)?;
         Ok(self.add(&format!("t_userDefinedValueType({told})"), size, Some(Type::inplace(told, size.bytes()))))
