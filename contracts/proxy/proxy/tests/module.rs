@@ -177,11 +177,9 @@ fn it_is_initialised_when_it_is_made_and_never_again() {
     assert_eq!(place.chain.view(proxy, delayCall {}), 1);
 
     // The constructor's selector is the one thing that the proxy keeps for itself, and it has run.
-    for selector in [[0x55, 0x85, 0x25, 0x8d]] {
-        let constructor = [&selector[..], &(bob, Bytes::new()).abi_encode_params()].concat();
-        assert!(place.chain.by(bob).send_raw(proxy, constructor).is_err());
-        assert_eq!(place.implementation(), place.v2);
-    }
+    let constructor = [&[0x55, 0x85, 0x25, 0x8d][..], &(bob, Bytes::new()).abi_encode_params()].concat();
+    assert!(place.chain.by(bob).send_raw(proxy, constructor).is_err());
+    assert_eq!(place.implementation(), place.v2);
     // What reverts in the initialisation fails the creation, in its own words.
     let nobody = Savings::initializeCall { owner: Address::ZERO }.abi_encode();
     let refused = deploy(&mut place.chain, alice, place.v1, nobody).unwrap_err();
