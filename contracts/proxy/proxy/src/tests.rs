@@ -17,7 +17,7 @@ fn proxy() -> (TestVM, Proxy) {
 
 /// What it ends with.
 fn refused(result: Result<(), Erc1967Error>) -> Vec<u8> {
-    result.err().expect("it is refused").into()
+    result.expect_err("it is refused").into()
 }
 
 #[test]
