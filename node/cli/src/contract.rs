@@ -6,6 +6,7 @@ mod check;
 mod deploy;
 mod export;
 mod known;
+mod layout;
 mod logs;
 mod module;
 mod new;
@@ -51,12 +52,20 @@ enum Command {
     ///
     /// Example: corniche contract send 0x5FbD… transfer 0xf39F… 1000 --keystore alice
     Send(using::Send),
+    /// Print a call of a function as hexadecimal, for contracts that are given calls: proxies, multisigs, governors
+    ///
+    /// Example: corniche contract encode 'initialize(address)' 0xf39F…
+    Encode(using::Encode),
     /// Print what a contract logged, decoded; one event a line
     ///
     /// Example: corniche contract logs 0x5FbD… Transfer --follow
     Logs(logs::Logs),
     /// Tell what a transaction did as a tree of calls, decoded by the ABIs that the contracts carry
     Trace(trace::Trace),
+    /// Say where a contract's fields lie in storage, and whether a new version finds there what an old one stored
+    ///
+    /// Example: corniche contract layout --against layout.json
+    Layout(layout::Args),
     /// Build a contract again and compare it with the code at an address; says what differs
     Verify(verify::Verify),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
@@ -102,8 +111,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Deploy(deploy) => deploy.run(),
         Command::Call(call) => call.run(),
         Command::Send(send) => send.run(),
+        Command::Encode(encode) => encode.run(),
         Command::Logs(logs) => logs.run(),
         Command::Trace(trace) => trace.run(),
+        Command::Layout(layout) => layout.run(),
         Command::Verify(verify) => verify.run(),
         Command::Pack(pack) => pack.run(),
     }

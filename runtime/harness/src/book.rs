@@ -4,7 +4,7 @@ use crate::contract::Contract;
 use crate::revert::Revert;
 use crate::symbols::Symbols;
 use alloy_dyn_abi::{DynSolValue, EventExt, FunctionExt, JsonAbiExt};
-use alloy_json_abi::{JsonAbi, Param};
+use alloy_json_abi::{Function, JsonAbi, Param};
 use alloy_primitives::{Address, B256, Bytes};
 use corniche_types::Log;
 use corniche_vm::Place;
@@ -80,12 +80,15 @@ impl Book {
         })
     }
 
+    /// The function that an input is for, by a contract's interface.
+    pub(crate) fn function(&self, to: &Address, input: &[u8]) -> Option<&Function> {
+        let selector = input.first_chunk::<4>()?;
+        self.interfaces.get(to)?.functions().find(|function| function.selector() == *selector)
+    }
+
     /// `transfer(bob, 10)`; bytes where nothing is known.
     pub fn call(&self, to: &Address, input: &[u8]) -> String {
-        let Some((selector, body)) = input.split_first_chunk::<4>() else { return bytes(input) };
-        let function =
-            self.interfaces.get(to).and_then(|abi| abi.functions().find(|function| function.selector() == *selector));
-        match function.and_then(|function| Some((function, function.abi_decode_input(body).ok()?))) {
+        match self.function(to, input).and_then(|function| Some((function, function.abi_decode_input(&input[4..]).ok()?))) {
             Some((function, values)) => format!("{}({})", function.name, self.values(&function.inputs, &values)),
             None => bytes(input),
         }
@@ -93,10 +96,7 @@ impl Book {
 
     /// What a call returned; nothing for no bytes.
     pub fn output(&self, to: &Address, input: &[u8], output: &[u8]) -> String {
-        let function = input
-            .split_first_chunk::<4>()
-            .and_then(|(selector, _)| self.interfaces.get(to)?.functions().find(|function| function.selector() == *selector));
-        match function.and_then(|function| function.abi_decode_output(output).ok()) {
+        match self.function(to, input).and_then(|function| function.abi_decode_output(output).ok()) {
             Some(values) => values.iter().map(|value| self.value(value)).collect::<Vec<_>>().join(", "),
             None if output.is_empty() => String::new(),
             None => bytes(output),
@@ -116,9 +116,10 @@ impl Book {
         }
     }
 
-    /// `Transfer(from: alice, to: bob, value: 10)`.
-    pub fn log(&self, log: &Log) -> String {
-        let known = self.interfaces.get(&log.address).and_then(|abi| {
+    /// `Transfer(from: alice, to: bob, value: 10)`, in the words of the contract whose code logged it, or else of the one that it is a log of:
+    /// behind a proxy they are two.
+    pub fn log(&self, by: &Address, log: &Log) -> String {
+        let known = [by, &log.address].into_iter().filter_map(|address| self.interfaces.get(address)).find_map(|abi| {
             let event = abi.events().find(|event| log.topics.first() == Some(&event.selector()))?;
             let decoded = event.decode_log_parts(log.topics.iter().copied(), &log.data).ok()?;
             let (mut indexed, mut rest) = (decoded.indexed.iter(), decoded.body.iter());

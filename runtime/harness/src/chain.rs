@@ -12,6 +12,7 @@ use corniche_state::{Changes, EmptyState, Overlay, StateView};
 use corniche_types::{Account, Header, KECCAK_EMPTY, certified, header_hash};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
 use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Rules, Trace, TraceFrame, TraceLimits, Vm, VmConfig};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Inputs, outputs and logs of a transaction that are kept for its tree.
@@ -119,6 +120,12 @@ impl Chain {
     /// A contract's storage, for tests that look below its interface.
     pub fn storage(&self, contract: Address, slot: B256) -> B256 {
         self.state().storage(&contract, &slot)
+    }
+
+    /// All of a contract's slots that hold something.
+    pub fn slots(&self, contract: Address) -> BTreeMap<B256, B256> {
+        let own = self.changes.storage.range((contract, B256::ZERO)..).take_while(|((address, _), _)| *address == contract);
+        own.filter(|(_, word)| !word.is_zero()).map(|((_, slot), word)| (*slot, *word)).collect()
     }
 
     pub fn set_balance(&mut self, account: Address, wei: U256) {

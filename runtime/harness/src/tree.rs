@@ -11,6 +11,7 @@
 //! ```
 
 use crate::book::Book;
+use alloy_primitives::Address;
 use corniche_vm::{End, Ending, FrameKind, TraceFrame};
 use std::fmt::Write;
 
@@ -48,8 +49,12 @@ fn below(book: &Book, frame: &TraceFrame, margin: &str, out: &mut String) {
 
 /// Events and what a debug build said, in their order: each with the number of calls before it.
 fn told(book: &Book, frame: &TraceFrame) -> Vec<(usize, String)> {
-    let mut all: Vec<_> =
-        frame.logs.iter().enumerate().map(|(at, log)| ((log.position, at, 1), format!("· {}", book.log(&log.log)))).collect();
+    let mut all: Vec<_> = frame
+        .logs
+        .iter()
+        .enumerate()
+        .map(|(at, log)| ((log.position, at, 1), format!("· {}", book.log(&frame.to, &log.log))))
+        .collect();
     // A line that says it came after so many logs stands before the next one.
     all.extend(frame.lines.iter().map(|line| ((line.calls, line.logs, 0), format!("» {}", printable(&line.text)))));
     all.sort_by_key(|(place, _)| *place);
@@ -73,10 +78,21 @@ fn line(book: &Book, frame: &TraceFrame) -> String {
         FrameKind::DelegateCall => "delegate ",
         FrameKind::Call | FrameKind::Create | FrameKind::Create2 => "",
     };
-    let called = if frame.input.is_empty() { to } else { format!("{to}.{}", book.call(&frame.to, &frame.input)) };
-    let answered = if frame.ending.is_success() { book.output(&frame.to, &frame.input, &frame.output) } else { String::new() };
+    let named = naming(book, frame);
+    let called = if frame.input.is_empty() { to } else { format!("{to}.{}", book.call(named, &frame.input)) };
+    let answered = if frame.ending.is_success() { book.output(named, &frame.input, &frame.output) } else { String::new() };
     let arrow = if answered.is_empty() { "" } else { " → " };
     format!("[{gas}] {how}{called}{value}{arrow}{answered}")
+}
+
+/// Whose words a call is in: those of the contract that is called or, where that has none and hands all of it on to other code, as a proxy does, of
+/// that.
+fn naming<'a>(book: &Book, frame: &'a TraceFrame) -> &'a Address {
+    if book.function(&frame.to, &frame.input).is_some() {
+        return &frame.to;
+    }
+    let handed_on = frame.calls.iter().find(|call| call.kind == FrameKind::DelegateCall && call.input == frame.input);
+    handed_on.map_or(&frame.to, |call| naming(book, call))
 }
 
 /// What went wrong; `None` where nothing did.

@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_abi::MODULES;
 use corniche_vm::VmConfig;
 use corniche_vm::wasm::unpack;
-use support::{Bench, NOTHING, SUBJECT, module};
+use support::{Bench, NEWEST_CERTIFIED, NOTHING, SUBJECT, module};
 
 const TURNS: u32 = 9;
 /// About so much gas in one run.
@@ -114,7 +114,13 @@ fn cases() -> Vec<Case> {
             body.replacen("(i32.const 0) (i32.const 0)", "(i32.const 0) (i32.const 65536)", 1),
         ));
     }
-    cases.push(case("certified_hash", "out of range", "(drop (call $certified_hash (i64.const 0) (i32.const 0)))"));
+    for (how, number) in [
+        ("out of range", "(i64.const 0)".into()),
+        ("the same", format!("(i64.const {NEWEST_CERTIFIED})")),
+        ("others", format!("(i64.sub (i64.const {NEWEST_CERTIFIED}) (local.get $i))")),
+    ] {
+        cases.push(case("certified_hash", how, format!("(drop (call $certified_hash {number} (i32.const 0)))")));
+    }
     for name in [
         "block_basefee",
         "block_coinbase",

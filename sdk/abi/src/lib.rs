@@ -56,6 +56,7 @@
 //! - It may be asked in a static call, and through the frame's cache goes nothing of it.
 
 #![no_std]
+#![warn(missing_docs)]
 
 extern crate alloc;
 
@@ -88,15 +89,20 @@ pub const CONSTRUCTOR_SIGNATURE: &str = "stylus_constructor()";
 /// A WebAssembly value type of the interface. Nothing else crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
+    /// 32 bits: a pointer, a length, or a number that fits.
     I32,
+    /// 64 bits: gas, ink, a time, the number of a block.
     I64,
 }
 
 /// One importable function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCall {
+    /// As a module imports it.
     pub name: &'static str,
+    /// What the guest hands over, in order.
     pub parameters: &'static [ValueType],
+    /// What it is handed back; `None`: nothing.
     pub result: Option<ValueType>,
     /// Base price in ink; what depends on lengths or touches state comes on top.
     pub ink: u64,

@@ -10,11 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Certificate {
+    /// Number of the committee that signed.
     #[serde(with = "quantity")]
     pub epoch: u64,
+    /// What that committee signs as ([`Genesis::committee_hash`](corniche_types::Genesis::committee_hash)).
     pub committee_hash: B256,
+    /// Height of the newest block that it covers.
     #[serde(with = "quantity")]
     pub block_number: u64,
+    /// keccak-256 of that block's header.
     pub block_hash: B256,
     /// `byzantine` or `crash`.
     pub fault_model: String,

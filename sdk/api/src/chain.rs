@@ -18,7 +18,9 @@ pub struct Heads {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadBlock {
+    /// keccak-256 of its header.
     pub hash: B256,
+    /// Its height; the genesis has 0.
     #[serde(with = "quantity")]
     pub number: u64,
     /// The time that was agreed on with its order, in Unix milliseconds.
@@ -30,8 +32,10 @@ pub struct HeadBlock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validators {
+    /// Number of the committee; the first has 0.
     #[serde(with = "quantity")]
     pub epoch: u64,
+    /// What the committee signs as ([`Genesis::committee_hash`]).
     pub committee_hash: B256,
     /// The ordering engine's word.
     pub engine: String,
@@ -42,9 +46,11 @@ pub struct Validators {
     pub validators: Vec<Validator>,
 }
 
+/// A member of the committee.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validator {
+    /// Its place in the committee, from 0.
     #[serde(with = "quantity")]
     pub index: u64,
     /// ed25519: signs the engine's messages.
@@ -53,6 +59,7 @@ pub struct Validator {
     pub bls_key: Bytes,
     /// ed25519: the identity of its connections.
     pub network_key: B256,
+    /// Whom its tips go to.
     pub fee_address: Address,
 }
 
@@ -95,16 +102,19 @@ pub struct Statistics {
     /// Of the executed: how many had their result ready when they were ordered, because an early run of theirs still held.
     #[serde(with = "quantity")]
     pub adopted: u64,
-    /// Runs of ordered transactions, and those of them after the first one of each, because transactions of a block met.
+    /// Runs of ordered transactions.
     #[serde(with = "quantity")]
     pub runs: u64,
+    /// Those of them after a transaction's first, because transactions of a block met.
     #[serde(with = "quantity")]
     pub runs_again: u64,
-    /// Runs before ordering, those of them without a result, and transactions that were seen and above their author's share.
+    /// Runs before ordering.
     #[serde(with = "quantity")]
     pub early_runs: u64,
+    /// Those of them without a result.
     #[serde(with = "quantity")]
     pub early_without_result: u64,
+    /// Transactions that were seen before ordering and not run, being above their author's share.
     #[serde(with = "quantity")]
     pub early_passed_over: u64,
 }

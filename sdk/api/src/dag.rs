@@ -9,16 +9,26 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DagRange {
     /// Both ends included. Parameters: two quantities.
-    Rounds { from: u64, to: u64 },
+    Rounds {
+        /// The first.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
     /// The newest so many rounds. Parameters: `"latest"` and a quantity.
-    Latest { count: u64 },
+    Latest {
+        /// How many; fewer where there are not as many.
+        count: u64,
+    },
 }
 
 /// The first parameter of `corniche_getDag`; the second is a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected a round number or \"latest\"")]
 pub enum FirstRound {
+    /// The first of the rounds; the second parameter is the last.
     Number(U64),
+    /// The newest rounds; the second parameter is how many.
     Latest(Latest),
 }
 
@@ -26,6 +36,7 @@ pub enum FirstRound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Latest {
+    /// `"latest"`, and nothing else.
     Latest,
 }
 
@@ -38,6 +49,7 @@ impl DagRange {
         }
     }
 
+    /// The parameters of a request, as [`Self::new`] reads them.
     pub fn params(self) -> Value {
         match self {
             Self::Rounds { from, to } => json!([U64::from(from), U64::from(to)]),
@@ -52,8 +64,10 @@ impl DagRange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
+    /// First round of the window.
     #[serde(with = "quantity")]
     pub from_round: u64,
+    /// Last round of the window.
     #[serde(with = "quantity")]
     pub to_round: u64,
     /// The newest round this validator knows anything of.
@@ -76,11 +90,13 @@ pub struct Dag {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DagVertex {
+    /// The round it was proposed in.
     #[serde(with = "quantity")]
     pub round: u64,
     /// Validator by position in the committee.
     #[serde(with = "quantity")]
     pub author: u64,
+    /// What parents and slots name it by.
     pub digest: B256,
     /// Digests of its parents.
     pub parents: Vec<B256>,
@@ -99,6 +115,7 @@ pub struct DagVertex {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderSlot {
+    /// The round that it leads.
     #[serde(with = "quantity")]
     pub round: u64,
     /// Position among the leaders of its round.
@@ -107,6 +124,7 @@ pub struct LeaderSlot {
     /// The leader, by position in the committee.
     #[serde(with = "quantity")]
     pub validator: u64,
+    /// What became of it so far.
     pub status: SlotStatus,
     /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is no vertex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,8 +141,11 @@ pub struct LeaderSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SlotStatus {
+    /// Its proposal is part of the order.
     Committed,
+    /// It is left out of the order for good.
     Skipped,
+    /// Neither yet.
     Undecided,
 }
 

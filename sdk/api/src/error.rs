@@ -17,7 +17,9 @@ pub enum ErrorCode {
     Parse = -32700,
     /// JSON, but not a request; also an empty or oversized batch.
     InvalidRequest = -32600,
+    /// No such method, or none that this node serves.
     MethodNotFound = -32601,
+    /// A parameter is missing, too many, or not what the method takes.
     InvalidParams = -32602,
     /// A fault of this node.
     Internal = -32603,
@@ -34,6 +36,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// Every code, in the order of the table in the documentation.
     pub const ALL: &'static [Self] = &[
         Self::Parse,
         Self::InvalidRequest,
@@ -67,6 +70,7 @@ impl ErrorCode {
         }
     }
 
+    /// As it stands in a response.
     pub const fn number(self) -> i32 {
         self as i32
     }
@@ -81,8 +85,10 @@ macro_rules! reasons {
         }
 
         impl Reason {
+            /// Every reason, in the order of the table below.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// The code it is answered with.
             pub const fn code(self) -> ErrorCode {
                 match self {
                     $(Self::$variant => ErrorCode::$code,)*
@@ -101,80 +107,133 @@ macro_rules! reasons {
 
 reasons! {
     // transactions
+    /// The sender has a newer transaction in a block.
     NonceTooLow = (Refused, "nonce too low"),
+    /// It is too far ahead of the sender's nonce.
     NonceTooHigh = (Refused, "nonce too high"),
+    /// The nonce could not grow any more (EIP-2681).
     NonceMax = (Refused, "nonce has max value"),
+    /// The balance does not cover gas limit × max fee + value.
     InsufficientFunds = (Refused, "insufficient funds for gas * price + value"),
+    /// One of the same nonce waits, and this one does not raise both of its fees by a tenth.
     ReplacementUnderpriced = (Refused, "replacement transaction underpriced"),
+    /// It waits in the pool.
     AlreadyKnown = (Refused, "already known"),
+    /// The gas limit does not cover what it costs before any of it runs.
     IntrinsicGasTooLow = (Refused, "intrinsic gas too low"),
+    /// The max fee is below the base fee.
     FeeCapBelowBaseFee = (Refused, "max fee per gas less than block base fee"),
+    /// The priority fee is above the max fee.
     TipAboveFeeCap = (Refused, "max priority fee per gas higher than max fee per gas"),
+    /// Its fees are too low for a place in the pool.
     Underpriced = (Refused, "transaction underpriced"),
+    /// It was signed for another chain.
     InvalidChainId = (Refused, "invalid chain id for signer"),
+    /// Without a chain id, anybody could send it to any chain (EIP-155).
     Unprotected = (Refused, "only replay-protected (EIP-155) transactions allowed over RPC"),
+    /// The signature is nobody's, or the malleable twin of one (EIP-2).
     InvalidSender = (Refused, "invalid sender"),
+    /// The sender has contract code (EIP-3607).
     SenderNotEoa = (Refused, "sender not an eoa"),
+    /// More bytes than a transaction may have.
     OversizedData = (Refused, "oversized data"),
+    /// Types 3, 4 and unknown ones (EIP-2718).
     TypeNotSupported = (Refused, "transaction type not supported"),
+    /// No canonical RLP of a transaction.
     Malformed = (Refused, "rlp"),
+    /// It declares more gas than a proposer's batch may, or than a block has.
     ExceedsBlockGasLimit = (Refused, "exceeds block gas limit"),
+    /// More creation data than a transaction may have (EIP-3860 with our number).
     InitCodeSize = (Refused, "max initcode size exceeded"),
     /// The pool has no room, for this account or at all.
     PoolFull = (Refused, "txpool is full"),
+    /// As many of the sender's transactions wait as may.
     AccountLimit = (Refused, "account limit exceeded"),
     /// The disk is nearly full, the node is stopping or catching up.
     NotAccepting = (LimitExceeded, "node does not accept transactions now"),
     /// While its sender waited for the receipt.
     TransactionDropped = (Refused, "transaction dropped"),
+    /// The same, by another one of its nonce.
     TransactionReplaced = (Refused, "transaction replaced"),
     // calls
+    /// The contract undid the call; what it said about it is in the data.
     ExecutionReverted = (Reverted, "execution reverted"),
+    /// The call needs more gas than it was given.
     OutOfGas = (Refused, "out of gas"),
+    /// No gas limit that may be tried is enough for the transaction.
     GasRequiredExceedsAllowance = (Refused, "gas required exceeds allowance"),
+    /// A trap, or another end that is neither success nor a revert by the contract.
     ExecutionFailed = (Refused, "execution failed"),
     /// It took longer than this node gives one request. In brackets, as geth writes it, how long that is.
     ExecutionAborted = (Refused, "execution aborted"),
     // blocks, state, logs, filters
+    /// This node has no such block.
     HeaderNotFound = (Refused, "header not found"),
+    /// There is such a block, and this node does not keep what the state was then, or cannot prove it.
     StateNotAvailable = (Refused, "state not available"),
+    /// Never made, uninstalled, or dropped because nobody asked for it; or it is of another kind than the method.
     FilterNotFound = (Refused, "filter not found"),
+    /// This connection has no such subscription.
     SubscriptionNotFound = (Refused, "subscription not found"),
+    /// The newest block asked for is not there yet.
     RequestBeyondHead = (Refused, "request beyond head block"),
+    /// The first block is after the last.
     InvalidBlockRange = (InvalidParams, "invalid block range params"),
+    /// More blocks than this node searches for one request.
     BlockRangeTooLarge = (InvalidParams, "exceed maximum block range"),
+    /// More addresses than are compared with each log.
     TooManyAddresses = (InvalidParams, "exceed max addresses"),
+    /// More alternatives for one topic than are compared with each log.
     TooManyTopics = (InvalidParams, "exceed max topics"),
+    /// No block has this hash.
     UnknownBlock = (Refused, "unknown block"),
+    /// Searching took longer than one request may; the message says how far it came.
     QueryTooLong = (LimitExceeded, "query exceeds maximum time"),
+    /// More is found than fits one answer; the message goes on with how much does.
     TooManyResults = (LimitExceeded, "query returned more than"),
+    /// More slots than are read for one request.
     TooManySlots = (InvalidParams, "exceed max storage slots"),
     // traces
     /// No block holds it.
     TransactionNotFound = (Refused, "transaction not found"),
+    /// Nothing was run for block 0.
     GenesisNotTraceable = (Refused, "genesis is not traceable"),
+    /// There is no tracer of this name, or none at all for what was asked.
     TracerNotAvailable = (Refused, "tracer not available"),
+    /// More happened than one answer may record.
     TraceTooLarge = (LimitExceeded, "trace too large"),
     // the DAG
     /// A full node, or one that was told to keep no trace.
     DagNotAvailable = (Refused, "this node has no DAG to show"),
+    /// The first round is after the last, or after the newest there is.
     InvalidRoundRange = (InvalidParams, "invalid round range"),
+    /// More rounds than fit one answer.
     RoundRangeTooLarge = (InvalidParams, "exceed maximum round range"),
     // development chains
     /// `eth_sendTransaction` from an account whose key the node does not have and that nobody impersonates.
     UnknownAccount = (Refused, "unknown account"),
+    /// Nobody may tell this chain to change at a word.
     NotDevelopment = (Refused, "not a development chain"),
     /// What a development chain was told cannot be done.
     NotObeyed = (Refused, "cannot do that"),
     // limits of the server
+    /// What this node lends to requests is lent out: time, connections or memory.
     ServerBusy = (LimitExceeded, "server busy"),
+    /// More requests in a second than one client may send.
     RateLimited = (LimitExceeded, "rate limit exceeded"),
+    /// As many filters are open as this node keeps, or as one client may have.
     TooManyFilters = (LimitExceeded, "too many filters"),
+    /// As many as one connection may have.
     TooManySubscriptions = (LimitExceeded, "too many subscriptions"),
+    /// The answer would have more bytes than one may.
     ResponseTooLarge = (ResponseTooLarge, "response too large"),
+    /// More requests in a batch than are answered.
     BatchTooLarge = (InvalidRequest, "batch too large"),
+    /// A batch without a request.
     EmptyBatch = (InvalidRequest, "empty batch"),
+    /// The body has more bytes than are read.
     RequestTooLarge = (InvalidRequest, "request body too large"),
+    /// Subscriptions need a connection that stays: WebSocket.
     NotificationsNotSupported = (MethodNotFound, "notifications not supported"),
 }
 
@@ -222,7 +281,9 @@ impl From<DecodeError> for RpcError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
+    /// The number of an [`ErrorCode`]; `eth_simulateV1` has some of its own.
     pub code: i32,
+    /// For people, and for the expressions that wallets match: it begins with the phrase of a [`Reason`] where there is one.
     pub message: String,
     /// Revert data of a reverted call, or the hash of a transaction that was not processed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +291,7 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// Without data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code: code.number(), message: message.into(), data: None }
     }
@@ -241,6 +303,7 @@ impl RpcError {
         Self { code: ErrorCode::Reverted.number(), message, data: Some(output) }
     }
 
+    /// [`ErrorCode::MethodNotFound`], in geth's words. Of a long name the first 64 characters are repeated.
     pub fn method_not_found(name: &str) -> Self {
         // A name is the client's text of any length; clients match the code.
         let name: String = name.chars().take(64).collect();
@@ -265,10 +328,12 @@ impl RpcError {
         error
     }
 
+    /// [`ErrorCode::InvalidParams`] in these words.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidParams, message)
     }
 
+    /// [`ErrorCode::Internal`] in these words, which whoever asked will read.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, message)
     }

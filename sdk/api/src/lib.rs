@@ -9,6 +9,8 @@
 //! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Statistics`]: results of `corniche_*` methods;
 //! - [`ProvenAccount`]: what `eth_getProof` answers, once it has been checked.
 
+#![warn(missing_docs)]
+
 mod certificate;
 mod chain;
 mod dag;

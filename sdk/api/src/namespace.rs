@@ -25,8 +25,10 @@ impl Default for Namespaces {
 /// What cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
+    /// A name that no method begins with.
     #[error("there is no namespace \"{0}\"; there are {known}, and \"all\"", known = known())]
     Unknown(String),
+    /// A list without a name: a node that answers nothing is none.
     #[error("no namespace: name one at least of {known}, or \"all\"", known = known())]
     Empty,
 }
@@ -36,10 +38,12 @@ fn known() -> String {
 }
 
 impl Namespaces {
+    /// Every one there is.
     pub fn all() -> Self {
         Self(Method::ALL.iter().map(|method| method.namespace()).collect())
     }
 
+    /// Those of a list, in which `all` stands for every one.
     pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, NamespaceError> {
         let all = Self::all();
         let mut served = BTreeSet::new();
@@ -53,6 +57,7 @@ impl Namespaces {
         if served.is_empty() { Err(NamespaceError::Empty) } else { Ok(Self(served)) }
     }
 
+    /// Whether requests for this method are answered, by [`Method::switch`].
     pub fn serves(&self, method: Method) -> bool {
         self.0.contains(method.switch())
     }

@@ -14,7 +14,9 @@ const SCHEMAS: &str = include_str!("schemas.json");
 /// A parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
+    /// As documents and messages call it; requests go by position.
     pub name: &'static str,
+    /// Whether a request without it is refused. What may be left out comes last.
     pub required: bool,
     /// A type as the table writes it.
     pub kind: &'static str,

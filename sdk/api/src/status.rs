@@ -15,27 +15,39 @@ pub enum TransactionStatus {
     Ordered,
     /// In a durable block: the receipt can be had.
     Executed {
+        /// The block that holds it.
         block_hash: B256,
+        /// Its height.
         #[serde(with = "quantity")]
         block_number: u64,
     },
     /// In a block that a quorum has signed, itself or a descendant.
     Certified {
+        /// The block that holds it.
         block_hash: B256,
+        /// Its height.
         #[serde(with = "quantity")]
         block_number: u64,
     },
     /// Left the pool for good, and why.
-    Dropped { reason: String },
+    Dropped {
+        /// In the words of [`Reason`](crate::Reason), where it has any.
+        reason: String,
+    },
     /// Another transaction took its place.
-    Replaced { by: B256 },
+    Replaced {
+        /// Its hash. Same sender, same nonce, higher fees.
+        by: B256,
+    },
 }
 
 /// Where a transaction stands and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionReport {
+    /// Where it stands.
     #[serde(flatten)]
     pub status: TransactionStatus,
+    /// Since when, as far as this node knows.
     #[serde(flatten)]
     pub times: TransactionTimes,
 }

@@ -28,19 +28,23 @@ impl BlsSecretKey {
         Self(SecretKey::key_gen(&seed, b"").expect("32 bytes are enough key material"))
     }
 
+    /// Reads what [`Self::to_hex`] wrote. Refused: other lengths, zero, and numbers not below the group order.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         let bytes: [u8; 32] = secret::from_hex(text)?;
         SecretKey::from_bytes(&bytes).map(Self).map_err(|_| SecretError::OutOfRange)
     }
 
+    /// The secret itself, 32 bytes big endian, for a key file.
     pub fn to_hex(&self) -> String {
         secret::to_hex(&self.0.to_bytes())
     }
 
+    /// The key that others check its signatures with.
     pub fn public(&self) -> BlsPublicKey {
         BlsPublicKey(self.0.sk_to_pk())
     }
 
+    /// Its signature of these bytes; the same one always.
     pub fn sign(&self, message: &[u8]) -> BlsSignature {
         BlsSignature(self.0.sign(message, SIGNATURE_SUITE, &[]))
     }
@@ -69,6 +73,7 @@ impl BlsPublicKey {
         Some(Self(key))
     }
 
+    /// Compressed, as the genesis lists it.
     pub fn to_bytes(&self) -> [u8; BLS_PUBLIC_KEY_BYTES] {
         self.0.compress()
     }
@@ -92,6 +97,7 @@ impl BlsSignature {
         Some(Self(signature))
     }
 
+    /// Compressed, as it travels.
     pub fn to_bytes(&self) -> [u8; BLS_SIGNATURE_BYTES] {
         self.0.compress()
     }

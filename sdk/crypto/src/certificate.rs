@@ -9,18 +9,48 @@ use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorInd
 /// Why a certificate proves nothing.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CertificateError {
+    /// It is of another epoch than the committee.
     #[error("certificate of epoch {found}, committee of epoch {expected}")]
-    Epoch { expected: Epoch, found: Epoch },
+    Epoch {
+        /// The committee's.
+        expected: Epoch,
+        /// The certificate's.
+        found: Epoch,
+    },
+    /// Another committee signed it, or this one on another chain.
     #[error("certificate of committee {found}, expected {expected}")]
-    Committee { expected: B256, found: B256 },
+    Committee {
+        /// Hash of the committee it was held against.
+        expected: B256,
+        /// Hash of the one it names.
+        found: B256,
+    },
+    /// It rests on another fault model than the chain does.
     #[error("certificate under the fault model {found:?}, expected {expected:?}")]
-    FaultModel { expected: FaultModel, found: FaultModel },
+    FaultModel {
+        /// The chain's.
+        expected: FaultModel,
+        /// The one it names.
+        found: FaultModel,
+    },
+    /// The bitmap is longer or shorter than the committee, or names somebody who is not in it.
     #[error("signer bitmap is not one for {committee_size} validators")]
-    Bitmap { committee_size: usize },
+    Bitmap {
+        /// How many members the committee has.
+        committee_size: usize,
+    },
+    /// Too few signed.
     #[error("{signers} signers, a quorum is {quorum}")]
-    NoQuorum { signers: usize, quorum: usize },
+    NoQuorum {
+        /// How many did.
+        signers: usize,
+        /// How many have to.
+        quorum: usize,
+    },
+    /// The signature is not a point of the group, or its identity.
     #[error("aggregate signature is not a point of the group")]
     Malformed,
+    /// The signature is not the sum of the signatures of those whom the bitmap names.
     #[error("aggregate signature does not verify")]
     Invalid,
 }
@@ -45,6 +75,7 @@ pub fn verify_certificate(
 pub struct CertificateClaim {
     /// A quorum at least, each one in the committee.
     pub signers: Vec<ValidatorIndex>,
+    /// The bytes that each of them signed ([`Certificate::signed_bytes`]).
     pub message: Vec<u8>,
 }
 
@@ -99,6 +130,7 @@ impl CommitteeKeys {
         &self.keys
     }
 
+    /// Whether a quorum of this committee signed it.
     pub fn verify(&self, certificate: &Certificate) -> Result<(), CertificateError> {
         if certificate.epoch != self.epoch {
             return Err(CertificateError::Epoch { expected: self.epoch, found: certificate.epoch });

@@ -30,6 +30,7 @@ const SCALAR_BITS: usize = 255;
 /// What a dealer hands out. The dealer must forget it.
 #[derive(Debug)]
 pub struct CoinDeal {
+    /// For the genesis.
     pub public: CoinPublicKeys,
     /// One per validator, in the committee's order.
     pub shares: Vec<CoinSecretShare>,
@@ -76,10 +77,12 @@ pub struct CoinSecretShare {
 }
 
 impl CoinSecretShare {
+    /// Whose it is.
     pub fn index(&self) -> ValidatorIndex {
         self.index
     }
 
+    /// Its share of the coin for this message; the same one always.
     pub fn sign(&self, message: &[u8]) -> CoinShare {
         CoinShare(self.secret.sign(message, COIN_SUITE, &[]).compress())
     }
@@ -89,6 +92,7 @@ impl CoinSecretShare {
         secret::to_hex(&[self.index.0.to_be_bytes().as_slice(), &self.secret.to_bytes()].concat())
     }
 
+    /// Reads what [`Self::to_hex`] wrote.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         let bytes: [u8; 34] = secret::from_hex(text)?;
         let index = ValidatorIndex(u16::from_be_bytes([bytes[0], bytes[1]]));

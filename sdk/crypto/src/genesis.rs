@@ -11,10 +11,20 @@ use std::collections::BTreeSet;
 /// Why the keys in a genesis are refused.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GenesisKeyError {
+    /// A key that a validator lists.
     #[error("genesis: {field} of validator {validator} {problem}")]
-    Validator { validator: ValidatorIndex, field: &'static str, problem: &'static str },
+    Validator {
+        /// Its place in the genesis.
+        validator: ValidatorIndex,
+        /// The key's name there.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The coin's public key or a share of it is not a point of the group, or its identity.
     #[error("genesis: a coin key is not a point of the group")]
     CoinKey,
+    /// The shares are not one a validator, or not such that every quorum of them makes the coin and nothing less does.
     #[error("genesis: the coin's key shares do not belong to its public key")]
     CoinInconsistent,
 }

@@ -12,6 +12,8 @@
 //!
 //! Use this crate through those types. It offers no raw curve arithmetic, and `recover` exists for the precompile only.
 
+#![warn(missing_docs)]
+
 mod bls;
 mod certificate;
 mod coin;

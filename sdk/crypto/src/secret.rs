@@ -7,7 +7,10 @@ use alloy_primitives::hex;
 pub enum SecretError {
     /// Not exactly so many bytes of hexadecimal.
     #[error("a secret key is {bytes} bytes of hexadecimal")]
-    Encoding { bytes: usize },
+    Encoding {
+        /// How many a key of this kind has.
+        bytes: usize,
+    },
     /// Zero, or not below the group order.
     #[error("not a secret key of this curve")]
     OutOfRange,

@@ -10,8 +10,11 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 pub struct Domain {
     /// What kind of thing this is, for instance `corniche-mahi-mahi-block`.
     pub tag: &'static str,
+    /// Which chain it is for.
     pub chain_id: u64,
+    /// Which committee of it is meant.
     pub epoch: Epoch,
+    /// That committee's keys, as a hash ([`Genesis::committee_hash`](corniche_types::Genesis::committee_hash)).
     pub committee_hash: B256,
 }
 
@@ -25,7 +28,9 @@ impl Domain {
 /// A payload beside a signature that nobody has checked yet.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Signed<T: BorshSerialize + BorshDeserialize> {
+    /// What was signed, if it was.
     pub payload: T,
+    /// ed25519 over [`Domain::digest`].
     pub signature: [u8; 64],
 }
 
@@ -35,6 +40,7 @@ pub struct Signed<T: BorshSerialize + BorshDeserialize> {
 pub struct SignatureInvalid;
 
 impl<T: BorshSerialize + BorshDeserialize> Signed<T> {
+    /// Signs a payload of our own.
     pub fn sign(payload: T, key: &ConsensusKey, domain: &Domain) -> Self {
         let signature = key.0.sign(domain.digest(&payload).as_slice()).to_bytes();
         Self { payload, signature }
@@ -65,10 +71,12 @@ impl<T: BorshSerialize + BorshDeserialize> Verified<T> {
         &self.0
     }
 
+    /// For sending, when it is not needed any more.
     pub fn into_signed(self) -> Signed<T> {
         self.0
     }
 
+    /// What was signed, without the signature.
     pub fn into_payload(self) -> T {
         self.0.payload
     }
@@ -92,10 +100,12 @@ impl ConsensusKey {
         Self(SigningKey::from_bytes(&seed))
     }
 
+    /// Reads what [`Self::to_hex`] wrote. Every 32 bytes are a key.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         Ok(Self::from_seed(secret::from_hex(text)?))
     }
 
+    /// The secret itself, for a key file.
     pub fn to_hex(&self) -> String {
         secret::to_hex(self.0.as_bytes())
     }
@@ -105,6 +115,7 @@ impl ConsensusKey {
         B256::new(self.0.verifying_key().to_bytes())
     }
 
+    /// For checking what it signed.
     pub fn public_key(&self) -> ConsensusPublicKey {
         ConsensusPublicKey(self.0.verifying_key())
     }
@@ -121,10 +132,12 @@ impl std::fmt::Debug for ConsensusKey {
 pub struct ConsensusPublicKey(VerifyingKey);
 
 impl ConsensusPublicKey {
+    /// `None` for what is no point of the curve, and for points of small order.
     pub fn parse(bytes: &B256) -> Option<Self> {
         VerifyingKey::from_bytes(&bytes.0).ok().filter(|key| !key.is_weak()).map(Self)
     }
 
+    /// As the genesis lists it.
     pub fn to_bytes(&self) -> B256 {
         B256::new(self.0.to_bytes())
     }

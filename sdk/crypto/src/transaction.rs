@@ -33,7 +33,12 @@ struct Inner {
 pub enum SignatureError {
     /// Signed for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
-    InvalidChainId { have: u64, want: u64 },
+    InvalidChainId {
+        /// The transaction's.
+        have: u64,
+        /// This chain's.
+        want: u64,
+    },
     /// A legacy transaction that could be replayed on any chain.
     #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
     Unprotected,
@@ -80,10 +85,12 @@ impl VerifiedTransaction {
         }
     }
 
+    /// What was signed.
     pub fn transaction(&self) -> &Transaction {
         &self.0.transaction
     }
 
+    /// Whose key signed it.
     pub fn sender(&self) -> Address {
         self.0.sender
     }
@@ -172,10 +179,12 @@ fn address_of(key: &PublicKey) -> Address {
 pub struct EthereumKey(SecretKey);
 
 impl EthereumKey {
+    /// Refuses zero and numbers not below the order of secp256k1.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, SecretError> {
         SecretKey::from_secret_bytes(*bytes).map(Self).map_err(|_| SecretError::OutOfRange)
     }
 
+    /// Reads what [`Self::to_hex`] wrote, and the keys of other wallets: 32 bytes, with or without `0x`.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         Self::from_bytes(&secret::from_hex(text)?)
     }
@@ -185,6 +194,7 @@ impl EthereumKey {
         secret::to_hex(&self.0.to_secret_bytes())
     }
 
+    /// The account that it signs for: the last 20 bytes of the public key's keccak-256.
     pub fn address(&self) -> Address {
         address_of(&self.0.public_key())
     }

@@ -265,9 +265,14 @@ tour('viem', ({ network, node, accounts, serves }) => {
       const waits = [replaced, cancelled].map((hash, index) =>
         client.waitForTransactionReceipt({ hash, onReplaced: ({ reason }) => (reasons[index] = reason), replacement: { from: friend.address, nonce: first + 1 + index } }),
       );
+      // All in one block: viem looks for what took a transaction's place in the blocks that it hears of, and here the newest one stays the
+      // newest. Of two it would miss the first one if its own first request took long enough.
+      await client.request({ method: 'evm_setAutomine', params: [false] });
       const replacement = await send(first + 1, 3n, twice);
       const cancellation = await sender.sendTransaction({ nonce: first + 2, to: friend.address, value: 0n, gas: 21_000n, ...twice });
       const opening = await send(first, 4n, fees);
+      await client.request({ method: 'evm_mine' });
+      await client.request({ method: 'evm_setAutomine', params: [true] });
       assert.equal((await wait(opening)).status, 'success');
       const receipts = await Promise.all(waits);
       assert.deepEqual(receipts.map(({ transactionHash }) => transactionHash), [replacement, cancellation]);

@@ -15,9 +15,11 @@ pub const GAS_VERSION: u8 = 1;
 /// One account. An account that would equal `Account::default()` does not exist (EIP-161).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Account {
+    /// Of its next transaction; of a contract, one more than it has created.
     pub nonce: u64,
     /// Wei.
     pub balance: U256,
+    /// keccak-256 of its code; [`KECCAK_EMPTY`] without.
     pub code_hash: B256,
     /// Version of the host interface the code was deployed under; 0 without code, 1 is `vm_hooks`.
     pub abi_version: u8,
@@ -32,6 +34,7 @@ impl Default for Account {
 }
 
 impl Account {
+    /// Whether it is a contract.
     pub fn has_code(&self) -> bool {
         self.code_hash != KECCAK_EMPTY
     }

@@ -11,23 +11,28 @@ use borsh::{BorshDeserialize, BorshSerialize};
 pub struct OrderedTransaction {
     /// Author of the batch: the tip goes to this validator's fee address.
     pub author: ValidatorIndex,
+    /// Its bytes as they stood in the batch.
     pub raw: Bytes,
 }
 
 /// All that a full node needs to re-execute a block, and all that is stored of it besides results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
+    /// Ethereum's, as London has it; what is hashed and certified.
     pub header: Header,
+    /// How it came to be; its hash is the header's `extraData`.
     pub ordering: OrderingRecord,
     /// Every ordered transaction, skipped ones included, in order.
     pub ordered: Vec<OrderedTransaction>,
 }
 
 impl Block {
+    /// The number in the header.
     pub fn height(&self) -> Height {
         Height(self.header.number)
     }
 
+    /// [`header_hash`] of the header.
     pub fn hash(&self) -> B256 {
         header_hash(&self.header)
     }
@@ -50,10 +55,12 @@ impl Block {
         })
     }
 
+    /// Our own encoding ([`wire`]), with the header in RLP.
     pub fn encode(&self) -> Vec<u8> {
         wire::encode(self)
     }
 
+    /// The reverse. That header, ordering record and transactions belong together is not checked.
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         wire::decode(bytes)
     }

@@ -35,6 +35,7 @@ impl FaultModel {
 pub struct SignerBitmap(pub Bytes);
 
 impl SignerBitmap {
+    /// The bits of these validators, each of whom has to be in a committee of this size.
     pub fn from_signers(signers: impl IntoIterator<Item = ValidatorIndex>, committee_size: usize) -> Self {
         let mut bits = vec![0u8; committee_size.div_ceil(8)];
         for signer in signers {
@@ -58,11 +59,17 @@ impl SignerBitmap {
 /// A quorum's aggregate BLS signature over one header. One certificate covers all ancestors of its block.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Certificate {
+    /// Number of the committee that signed.
     pub epoch: Epoch,
+    /// What that committee signs as ([`Genesis::committee_hash`](crate::Genesis::committee_hash)).
     pub committee_hash: B256,
+    /// The block's own, not those of its ancestors.
     pub height: Height,
+    /// keccak-256 of its header.
     pub header_hash: B256,
+    /// What `signers` have to be a quorum of.
     pub fault_model: FaultModel,
+    /// Whose signatures are in the sum.
     pub signers: SignerBitmap,
     /// Compressed BLS12-381 G1 point, 48 bytes (min_sig).
     pub signature: Bytes,

@@ -57,6 +57,14 @@ mod tests {
         assert!(!is_readable(u64::MAX, 1_000) && !is_readable(u64::MAX - 64, u64::MAX));
     }
 
+    /// The rule that others know: the number modulo 8,191, as a word.
+    #[test]
+    fn slots_are_those_of_eip_2935() {
+        for (number, slot) in [(0, 0), (1, 1), (256, 256), (8_190, 8_190), (8_191, 0), (8_192, 1), (u64::MAX, 4_095)] {
+            assert_eq!(super::slot(number), B256::from(U256::from(slot)), "{number}");
+        }
+    }
+
     #[test]
     fn what_blocks_will_write_is_what_was_not_written() {
         for head in 0..200 {

@@ -13,9 +13,11 @@ use std::collections::BTreeMap;
 pub struct Genesis {
     /// Version of the rules; 1 now.
     pub protocol_version: u32,
+    /// EIP-155: what transactions and everything that validators sign name.
     pub chain_id: u64,
     /// Ticker of the native currency, for wallets.
     pub currency: String,
+    /// When the chain begins; the time of block 0.
     pub timestamp_ms: TimestampMs,
     /// Shortest time between two blocks, ms; 0 closes one at each non-empty commit.
     pub block_ms: u64,
@@ -27,12 +29,17 @@ pub struct Genesis {
     pub batch_gas: u64,
     /// Blocks in an epoch.
     pub epoch_blocks: u64,
+    /// What gas costs at first, and how that moves.
     pub fees: FeeRules,
+    /// Who orders.
     pub engine: EngineConfig,
+    /// The first committee, 1 to 1,000 members; their places are their indexes.
     pub validators: Vec<ValidatorInfo>,
     /// Public key shares of the engine's threshold coin, one per validator, and the combined key; dealt with the genesis.
     pub coin_shares: Vec<Bytes>,
+    /// The combined key: compressed G2 point, 96 bytes.
     pub coin_public_key: Bytes,
+    /// What the state holds before block 1.
     pub accounts: BTreeMap<Address, GenesisAccount>,
 }
 
@@ -76,13 +83,16 @@ pub struct ValidatorInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GenesisAccount {
+    /// Wei.
     #[serde(default)]
     pub balance: U256,
+    /// Of its first transaction here.
     #[serde(default)]
     pub nonce: u64,
     /// Contract code exactly as it would be deployed.
     #[serde(default)]
     pub code: Bytes,
+    /// Slots that hold something, with what they hold.
     #[serde(default)]
     pub storage: BTreeMap<B256, B256>,
 }
@@ -90,10 +100,17 @@ pub struct GenesisAccount {
 /// Why a genesis is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GenesisError {
+    /// Not JSON, or not of this shape; in the parser's words.
     #[error("genesis: {0}")]
     Json(String),
+    /// A value that no chain can have.
     #[error("genesis: {field} {problem}")]
-    Field { field: &'static str, problem: String },
+    Field {
+        /// Its name in the file.
+        field: &'static str,
+        /// What it is and what it has to be.
+        problem: String,
+    },
 }
 
 impl Genesis {
@@ -104,6 +121,7 @@ impl Genesis {
         Ok(genesis)
     }
 
+    /// As [`Self::from_json`] reads it, over several lines.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a genesis has no map key that is not a string")
     }
@@ -170,6 +188,7 @@ impl Genesis {
         self.validators.len() == 1
     }
 
+    /// What the engine tolerates.
     pub fn fault_model(&self) -> FaultModel {
         match self.engine.name.as_str() {
             "quepaxa" | "sadl-racs" | "baxos" => FaultModel::Crash,

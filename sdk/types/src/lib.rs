@@ -4,6 +4,8 @@
 //! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and travel as RLP; everything of our own travels
 //! as borsh with a version byte first, read strictly ([`wire`]).
 
+#![warn(missing_docs)]
+
 mod account;
 mod block;
 mod certificate;

@@ -7,10 +7,13 @@ use borsh::{BorshDeserialize, BorshSerialize};
 /// Part of a proposer's batch that a block consumed: transactions `first .. first + count` of the batch.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct BatchRef {
+    /// Who proposed it.
     pub author: ValidatorIndex,
     /// blake3 of the batch's bytes.
     pub digest: B256,
+    /// Place in the batch of the first one, from 0.
     pub first: u32,
+    /// How many, one after the other.
     pub count: u32,
 }
 
@@ -61,6 +64,7 @@ pub struct Skipped {
     pub position: u32,
     /// keccak-256 of the bytes as ordered.
     pub hash: B256,
+    /// Why it was not executed.
     pub reason: SkipReason,
 }
 
@@ -69,13 +73,15 @@ pub struct Skipped {
 pub struct OrderingRecord {
     /// The genesis' word for the engine, `mahi-mahi` or `autobahn`.
     pub engine: String,
+    /// Number of the committee that ordered it.
     pub epoch: Epoch,
     /// Hash of the committee that ordered this block.
     pub committee_hash: B256,
     /// Hash of the committee of the next block; differs from `committee_hash` only where an epoch ends.
     pub next_committee_hash: B256,
-    /// First and last commit that the block contains something of.
+    /// First commit that the block contains something of.
     pub first_commit: CommitIndex,
+    /// Last commit that the block contains something of; the next block may contain more of it.
     pub last_commit: CommitIndex,
     /// Ordered transactions of `last_commit` consumed up to and including this block.
     pub last_commit_consumed: u32,
@@ -85,9 +91,11 @@ pub struct OrderingRecord {
     pub time: TimestampMs,
     /// Randomness of the last commit, the header's `mixHash`.
     pub randomness: B256,
+    /// Where its ordered transactions come from, in their order.
     pub batches: Vec<BatchRef>,
     /// keccak-256 over the hashes of the ordered transactions, in order, skipped ones included.
     pub transactions_hash: B256,
+    /// Those that were not executed, by ascending position.
     pub skipped: Vec<Skipped>,
     /// keccak-256 of the encoded [`Resume`] point after the last commit that is complete in this block, so that a
     /// certificate also covers the point from which another validator may resume ordering.
@@ -95,6 +103,7 @@ pub struct OrderingRecord {
 }
 
 impl OrderingRecord {
+    /// The canonical bytes, which the hash is over.
     pub fn encode(&self) -> Vec<u8> {
         crate::wire::encode(self)
     }
@@ -104,6 +113,7 @@ impl OrderingRecord {
         alloy_primitives::keccak256(self.encode())
     }
 
+    /// What the header carries: [`Self::hash`] as its `extraData`.
     pub fn extra_data(&self) -> Bytes {
         Bytes::copy_from_slice(self.hash().as_slice())
     }

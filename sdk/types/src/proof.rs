@@ -59,10 +59,12 @@ const ANOTHER: u8 = 2;
 pub struct TreeKey(pub B256);
 
 impl TreeKey {
+    /// Where an account's nonce, balance and code hash lie.
     pub fn account(address: &Address) -> Self {
         Self(hash_short(ACCOUNT, &[address.as_slice()]))
     }
 
+    /// Where a word of a contract's storage lies.
     pub fn storage(address: &Address, slot: &B256) -> Self {
         Self(hash_short(STORAGE, &[address.as_slice(), slot.as_slice()]))
     }
@@ -77,7 +79,9 @@ impl TreeKey {
 /// The siblings along the path of a key, from the root down, and what the path ends at.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Proof {
+    /// Hashes of the subtrees beside the path; the first is a child of the root.
     pub siblings: Vec<B256>,
+    /// What is there, or is there instead.
     pub terminal: Terminal,
 }
 
@@ -88,18 +92,32 @@ pub enum Terminal {
     Empty,
     /// The only leaf under this prefix: of the key asked for, or of another one, which then shows that the key asked for
     /// is absent.
-    Leaf { key: B256, value_hash: B256 },
+    Leaf {
+        /// Whose leaf: a [`TreeKey`].
+        key: B256,
+        /// [`value_hash`] of what lies there.
+        value_hash: B256,
+    },
 }
 
 /// Why a proof shows nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
+    /// The parts are not those of a proof, or the value is no word.
     #[error("a proof has at most {MAX_DEPTH} siblings of 32 bytes each, and then what its path ends at")]
     Malformed,
+    /// It belongs to another state, or to none.
     #[error("the proof leads to root {found}, the header has {expected}")]
-    OtherRoot { expected: B256, found: B256 },
+    OtherRoot {
+        /// The state root that it was held against.
+        expected: B256,
+        /// The root that it leads to.
+        found: B256,
+    },
+    /// It shows a key that lies elsewhere, which says nothing of the one asked for.
     #[error("the path ends at a key of another prefix")]
     OtherPrefix,
+    /// There is a value, and it does not read as an account.
     #[error("the value is no account")]
     NoAccount,
 }

@@ -8,8 +8,11 @@ use borsh::{BorshDeserialize, BorshSerialize};
 /// An event a contract emitted: at most four topics, then data.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Log {
+    /// The contract that emitted it.
     pub address: Address,
+    /// What it can be searched by; with Solidity's ABI, the first is keccak-256 of the event's signature.
     pub topics: Vec<B256>,
+    /// The rest of it, in the contract's own encoding.
     pub data: Bytes,
 }
 
@@ -22,19 +25,25 @@ impl From<&Log> for alloy_primitives::Log {
 /// The result of one valid transaction, successful or reverted.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Receipt {
+    /// keccak-256 of the transaction's bytes.
     pub transaction_hash: B256,
     /// EIP-2718 type: 0, 1 or 2.
     pub type_byte: u8,
+    /// False: it was reverted or failed, and did nothing but pay and use up its nonce.
     pub success: bool,
+    /// What it paid for, refunds taken off.
     pub gas_used: u64,
     /// Gas used by this block up to and including this transaction.
     pub cumulative_gas_used: u64,
     /// Wei per gas paid.
     pub effective_gas_price: u128,
+    /// Who signed it.
     pub sender: Address,
+    /// Whom it called; `None`: it was a creation.
     pub to: Option<Address>,
     /// Address of the created contract, for creations (also failed ones, as Ethereum clients answer).
     pub contract_address: Option<Address>,
+    /// In the order in which they were emitted; none of a transaction that failed.
     pub logs: Vec<Log>,
     /// Return or revert data, or the reason in words where the node itself refused (for instance EVM init code). Not part
     /// of the receipts root; served by our own RPC methods only.
@@ -42,6 +51,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// The filter over addresses and topics of its logs, as in the header.
     pub fn logs_bloom(&self) -> Bloom {
         self.logs.iter().map(alloy_primitives::Log::from).collect::<Vec<_>>().iter().collect()
     }

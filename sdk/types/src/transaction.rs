@@ -14,10 +14,16 @@ pub const MAX_TRANSACTION_BYTES: usize = 128 * 1024;
 pub enum DecodeError {
     /// More than [`MAX_TRANSACTION_BYTES`].
     #[error("oversized data: transaction size {size}, limit {MAX_TRANSACTION_BYTES}")]
-    Oversized { size: usize },
+    Oversized {
+        /// How many bytes it has.
+        size: usize,
+    },
     /// Types 3, 4 and unknown ones.
     #[error("transaction type not supported")]
-    TypeNotSupported { type_byte: u8 },
+    TypeNotSupported {
+        /// The first byte, by which EIP-2718 tells types apart.
+        type_byte: u8,
+    },
     /// Not canonical RLP of a transaction, or bytes follow it.
     #[error("rlp: {0}")]
     Malformed(String),
@@ -70,10 +76,12 @@ impl Transaction {
         self.envelope.chain_id()
     }
 
+    /// How many transactions of the sender come before it.
     pub fn nonce(&self) -> u64 {
         self.envelope.nonce()
     }
 
+    /// The most gas it may use; all of it is paid for in advance.
     pub fn gas_limit(&self) -> u64 {
         self.envelope.gas_limit()
     }
@@ -98,6 +106,7 @@ impl Transaction {
         self.envelope.kind()
     }
 
+    /// Whom it calls; `None`: it creates a contract.
     pub fn to(&self) -> Option<Address> {
         self.envelope.to()
     }
@@ -107,6 +116,7 @@ impl Transaction {
         self.envelope.value()
     }
 
+    /// What the callee is handed; of a creation, code and arguments of the constructor.
     pub fn input(&self) -> &Bytes {
         self.envelope.input()
     }
@@ -117,6 +127,7 @@ impl Transaction {
         items.iter().map(|item| (item.address, item.storage_keys.clone())).collect()
     }
 
+    /// The sender's, not checked.
     pub fn signature(&self) -> &Signature {
         self.envelope.signature()
     }

@@ -10,7 +10,10 @@ pub const VERSION: u8 = 1;
 pub enum WireError {
     /// The version byte is missing or of a version this build does not read.
     #[error("encoding version {found:?}, this build reads {VERSION}")]
-    Version { found: Option<u8> },
+    Version {
+        /// The first byte; `None`: there is not one.
+        found: Option<u8>,
+    },
     /// The body is not the expected structure, or bytes follow it.
     #[error("malformed encoding: {0}")]
     Malformed(String),

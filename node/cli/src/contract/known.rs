@@ -1,13 +1,17 @@
 //! What is known of a contract's interface, found out when it is first needed.
 
 use super::{Node, abi::Interface, module, paying};
-use alloy_json_abi::Function;
+use alloy_json_abi::{Function, JsonAbi};
 use anyhow::bail;
 use corniche_client::Client;
-use corniche_types::Address;
+use corniche_types::{Address, B256};
+use serde_json::json;
 use std::cell::OnceCell;
 
-/// A contract on a chain. Its interface is that of `--abi`, or else the one that its code carries.
+/// Where a proxy keeps the address of the code that it runs (ERC-1967).
+const IMPLEMENTATION_SLOT: B256 = alloy_primitives::b256!("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc");
+
+/// A contract on a chain. Its interface is that of `--abi`, or else the one that its code carries; of a proxy with that of what it runs.
 pub struct Known<'a> {
     client: &'a Client,
     address: Address,
@@ -26,9 +30,26 @@ impl<'a> Known<'a> {
     /// Nothing when the code carries none, or cannot be had: what asks next says why.
     pub fn interface(&self) -> &Interface {
         self.interface.get_or_init(|| {
-            let code = self.client.code(self.address).unwrap_or_default();
-            Interface(module::abi_of_code(&code).unwrap_or_default())
+            let carried = |address| module::abi_of_code(&self.client.code(address).unwrap_or_default()).unwrap_or_default();
+            let mut abi = carried(self.address);
+            // What answers whatever is asked may be a proxy.
+            if (abi.functions.is_empty() || abi.fallback.is_some())
+                && let Some(implementation) = self.implementation()
+            {
+                let JsonAbi { functions, events, errors, .. } = carried(implementation);
+                abi.functions.extend(functions);
+                abi.events.extend(events);
+                abi.errors.extend(errors);
+            }
+            Interface(abi)
         })
+    }
+
+    /// Whose code runs here, if it is a proxy.
+    fn implementation(&self) -> Option<Address> {
+        let request = json!([self.address, IMPLEMENTATION_SLOT, "latest"]);
+        let word: B256 = self.client.transport().request("eth_getStorageAt", request).ok()?;
+        Some(Address::from_word(word)).filter(|implementation| !implementation.is_zero())
     }
 
     /// A function by its signature, or by its name in the interface. Only a name has the code fetched.

@@ -66,6 +66,11 @@ impl Project {
         Ok(Self { name: text(package, "name"), folder, workspace, target, features, metadata })
     }
 
+    /// What `cargo metadata` says of it and of what it depends on.
+    pub fn metadata(&self) -> &Value {
+        &self.metadata
+    }
+
     /// As the file of a module is called.
     pub fn module_name(&self) -> String {
         self.name.replace('-', "_")

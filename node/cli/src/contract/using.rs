@@ -1,11 +1,17 @@
-//! `corniche contract call` and `send`.
+//! `corniche contract call`, `send` and `encode`.
 
-use super::{Node, abi, abi::Arguments, known::Known, paying};
+use super::{
+    Node, abi,
+    abi::{Arguments, Interface},
+    known::Known,
+    paying,
+};
 use crate::exit;
 use anyhow::bail;
 use corniche_client::Draft;
 use corniche_types::{Address, Bytes, U256};
 use serde_json::Value;
+use std::path::PathBuf;
 
 #[derive(clap::Args, Debug)]
 pub struct Call {
@@ -36,6 +42,30 @@ pub struct Send {
     paying: paying::Paying,
     #[command(flatten)]
     node: Node,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Encode {
+    /// A function as 'name(types)', or its name in the ABI of --abi
+    #[arg(value_name = "FUNCTION")]
+    function: String,
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
+    arguments: Vec<String>,
+    /// An ABI as JSON
+    #[arg(long, value_name = "FILE")]
+    abi: Option<PathBuf>,
+}
+
+impl Encode {
+    pub fn run(&self) -> anyhow::Result<()> {
+        let interface = self.abi.as_deref().map(Interface::open).transpose()?;
+        if interface.is_none() && !self.function.contains('(') {
+            bail!("write the function with its types, for instance '{}(address,uint256)', or give --abi", self.function);
+        }
+        let function = interface.as_ref().unwrap_or(Interface::nothing()).function(&self.function)?;
+        exit::result(abi::encode_call(&function, Arguments(&self.arguments))?);
+        Ok(())
+    }
 }
 
 impl Call {

@@ -98,6 +98,25 @@ fn a_certified_header_is_part_of_what_was_read() {
     assert_eq!((statistics.adopted, statistics.executions), (1, 1));
 }
 
+/// Not to have been told is part of it too: a number that is too new for one block is in reach of a later one, and nothing else was looked at.
+#[test]
+fn a_header_that_could_not_be_had_yet_is_asked_for_again() {
+    let court = Court::new();
+    // The newest whose hash lies there.
+    let number = (court.env().number - 66) as u8;
+    let candidates = calls(&[&[CertifiedAt(number), Store(0)], &[Load(1), Store(2)]]);
+    let expected = court.serial(&candidates);
+    let stored = |changes: &Changes| changes.storage.get(&(contracts()[0], B256::ZERO)).copied().unwrap_or_default();
+    assert_eq!(stored(&expected.changes)[30..], [number; 2]);
+    let before = BlockEnv { number: court.env().number - 2, ..court.env() };
+    let recorded = speculate(&court, &candidates, &before, &[0, 1]);
+    let early = recorded[0].as_ref().unwrap().outcome.as_ref().unwrap();
+    assert_eq!(stored(&early.changes)[30..], [0xff; 2], "64 blocks below");
+    let (output, statistics) = court.threads(&candidates, 1, recorded);
+    assert_same(&output, &expected, "66 blocks below");
+    assert_eq!((statistics.adopted, statistics.executions), (1, 1));
+}
+
 /// Guessed in another order, with another tip, or of another transaction: what holds is taken and the rest is not.
 #[test]
 fn a_stale_result_is_not_adopted() {

@@ -36,6 +36,8 @@ pub enum Op {
     Number,
     /// acc = the last two bytes of the hash of the header so many below the newest one whose hash can be had, 65,535 when there is none.
     Certified(u8),
+    /// The same of the header with this number; the block's is not asked for.
+    CertifiedAt(u8),
     /// Adds to a slot, at most up to the limit, without reading it; acc = 0 when it did.
     Count(u8, u8, u8),
     /// Takes from a slot, at least down to the floor, without reading it; acc = 0 when it did.
@@ -117,9 +119,13 @@ const WAT: &str = r#"(module
       (if (i32.eq (local.get $op) (i32.const 14)) (then
         (call $put (i32.and (local.get $acc) (i32.const 7)) (local.get $a))))
       (if (i32.eq (local.get $op) (i32.const 15)) (then (local.set $acc (i32.wrap_i64 (call $number)))))
-      (if (i32.eq (local.get $op) (i32.const 19)) (then
+      (if (i32.or (i32.eq (local.get $op) (i32.const 19)) (i32.eq (local.get $op) (i32.const 20))) (then
         (i32.store16 (i32.const 638) (i32.const 65535))
-        (drop (call $certified (i64.sub (call $number) (i64.extend_i32_u (i32.add (i32.const 65) (local.get $a)))) (i32.const 608)))
+        (drop (call $certified
+          (if (result i64) (i32.eq (local.get $op) (i32.const 19))
+            (then (i64.sub (call $number) (i64.extend_i32_u (i32.add (i32.const 65) (local.get $a)))))
+            (else (i64.extend_i32_u (local.get $a))))
+          (i32.const 608)))
         (local.set $acc (i32.load16_u (i32.const 638)))))
       (if (i32.eq (local.get $op) (i32.const 18)) (then
         (i32.store (i32.const 60) (i32.const 0)) (i32.store8 (i32.const 63) (local.get $acc))
@@ -183,6 +189,7 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
         Op::StoreAt(number) => (14, *number),
         Op::Number => (15, 0),
         Op::Certified(below) => (19, *below),
+        Op::CertifiedAt(number) => (20, *number),
         Op::Count(..) | Op::CountDown(..) | Op::Precompile(..) => unreachable!("written above"),
     };
     bytes.extend([code, operand, 0, 0]);

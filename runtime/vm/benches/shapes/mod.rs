@@ -71,6 +71,7 @@ pub fn fragments(pages: u32) -> Vec<String> {
         "(call $transient_store_bytes32 (i32.and (local.get $r) (i32.const HALF)) (i32.const 0))",
         "(call $transient_load_bytes32 (i32.and (local.get $r) (i32.const HALF)) (i32.const 0))",
         "(call $account_codehash (i32.const 0) (i32.const 32))",
+        "(drop (call $certified_hash (i64.extend_i32_u (i32.and (local.get $r) (i32.const 8191))) (i32.const 0)))",
         "(drop (call $static_call_contract (i32.const 128) (i32.const 0) (i32.const 0) (i64.const 2000) (i32.const 512)))",
         "(drop (call $call_contract (i32.const 128) (i32.const 0) (i32.const 64) (i32.const 192) (i64.const 100) (i32.const 512)))",
     ] {

@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_state::{Account, Changes, EmptyState, Overlay};
-use corniche_types::intrinsic_gas;
+use corniche_types::{certified, intrinsic_gas};
 use corniche_vm::{BlockEnv, Call, End, NoCache, Vm, VmConfig};
 use std::sync::Arc;
 
@@ -11,6 +11,10 @@ use std::sync::Arc;
 pub const SUBJECT: Address = Address::repeat_byte(0x5b);
 /// Answers at once.
 pub const NOTHING: Address = Address::repeat_byte(0x77);
+/// The newest header whose hash contracts are told; all that may be are in the state.
+pub const NEWEST_CERTIFIED: u64 = NUMBER - certified::DEPTH - 1;
+/// Of the block that all of it runs in.
+const NUMBER: u64 = 10_000;
 /// Pays for it all.
 const PAYER: Address = Address::repeat_byte(0xaa);
 
@@ -82,6 +86,9 @@ impl Bench {
         let mut bench = Self { vm, changes: Changes::default() };
         bench.changes.accounts.insert(PAYER, Some(Account { balance: U256::MAX >> 1, ..Account::default() }));
         bench.deploy(NOTHING, &module("1", "", "", "i32.const 0"));
+        for number in (0..=NEWEST_CERTIFIED).rev().take(certified::WINDOW as usize) {
+            bench.store(certified::ADDRESS, certified::slot(number), keccak256(number.to_be_bytes()));
+        }
         bench
     }
 
@@ -103,7 +110,7 @@ impl Bench {
         let view = Overlay { base: &EmptyState, changes: &self.changes };
         let env = BlockEnv {
             chain_id: 7,
-            number: 1,
+            number: NUMBER,
             timestamp: 1,
             base_fee: 0,
             coinbase: Address::repeat_byte(0xfe),
