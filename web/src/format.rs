@@ -81,6 +81,15 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
+/// Microseconds as a duration.
+pub fn micros(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..100_000 => format!("{:.1} ms", us as f64 / 1_000.0),
+        _ => duration(us / 1_000),
+    }
+}
+
 /// Unix milliseconds as a date and time of day, UTC.
 pub fn time(ms: u64) -> String {
     let seconds = ms / 1_000;

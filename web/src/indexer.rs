@@ -5,6 +5,7 @@
 //!      ──certificates──▶                                            who signed, once a block is certified
 //!      ──traces───────▶                                             calls inside transactions, where the node serves traces
 //!      ──DAG──────────▶                                             rounds of the ordering, kept as long as configured
+//!      ──executions───▶                                             what running the newest blocks took on that node
 //! ```
 //!
 //! What is known of the chain is in the database and nowhere else: the indexer begins after the newest block that is there. Only blocks go
@@ -21,6 +22,7 @@ pub mod contracts;
 pub mod dag;
 pub mod digest;
 pub mod events;
+pub mod executions;
 pub mod ledger;
 mod subscription;
 pub mod tokens;
@@ -119,6 +121,7 @@ pub struct Indexer {
     at_head: bool,
     dag: dag::Lane,
     calls: calls::Lane,
+    executions: executions::Lane,
     uploads: Option<uploads::Inbox>,
 }
 
@@ -139,7 +142,7 @@ impl Indexer {
         }
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
         let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
-        let introduced = false;
+        let (introduced, executions) = (false, executions::Lane::default());
         Ok(Self {
             node,
             database: database.clone(),
@@ -154,6 +157,7 @@ impl Indexer {
             at_head,
             dag,
             calls,
+            executions,
             uploads,
         })
     }
@@ -225,6 +229,7 @@ impl Indexer {
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
         self.dag.introduced(&committee.engine);
+        self.executions.introduced();
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
         Ok(())
@@ -256,7 +261,8 @@ impl Indexer {
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
         let traceable = tip.min(heads.executed.number);
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, traceable).await?;
-        Ok(grew || traced || certified.is_some())
+        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, traceable).await?;
+        Ok(grew || traced || told || certified.is_some())
     }
 
     /// Whether the blocks that are written are the node's.
@@ -282,6 +288,7 @@ impl Indexer {
         write::clear(&mut self.connection).await?;
         self.dag.forget();
         self.calls.forget();
+        self.executions.forget();
         self.tip = None;
         self.live.send(Tick::Reverted);
         Ok(())

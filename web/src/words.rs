@@ -1,5 +1,6 @@
 //! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched.
 
+pub mod execution;
 pub mod network;
 pub mod statistics;
 pub mod tokens;
@@ -202,8 +203,10 @@ pub mod transaction {
     pub const STATUS: &str = "Status";
     /// Rows.
     pub const RESULT: &str = "Result";
-    /// Rows.
+    /// Rows and columns.
     pub const AUTHOR: &str = "Proposed by";
+    /// Columns: how the node ran it.
+    pub const EXECUTION: &str = "Executed in";
     /// Rows.
     pub const NONCE: &str = "Nonce";
     /// Rows.

@@ -32,3 +32,23 @@ fn a_block_is_found_in_the_ordering_and_its_batches_are() {
     let named = |vertex: &Value| vertex.get("batchDigest").is_some();
     assert!(dag["vertices"].as_array().unwrap().iter().all(|vertex| named(vertex) == (vertex["batchBytes"] != "0x0")), "{dag}");
 }
+
+#[test]
+fn how_a_block_was_run_is_told_while_the_node_lives() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::on(directory.path());
+    let number = block(&node);
+    let execution = node.call("corniche_getExecution", json!([number]));
+    // One payment: by one thread, once, or ready from an early run.
+    let runs = execution["runs"].as_str().unwrap();
+    assert_eq!(execution["runsOf"], json!(if runs == "0x1" { "0x01" } else { "0x00" }), "{execution}");
+    assert_eq!((&execution["threads"], &execution["laneOf"]), (&json!("0x1"), &json!("0x00")), "{execution}");
+    assert_eq!((&execution["runsAgain"], &execution["waits"]), (&json!("0x0"), &json!("0x0")), "{execution}");
+    let adopted = if runs == "0x1" { "0x0" } else { "0x1" };
+    assert_eq!(execution["adopted"], adopted, "{execution}");
+    assert_ne!(execution["durationUs"], "0x0");
+    assert_eq!(node.call("corniche_getExecution", json!(["0x0"])), Value::Null, "nobody ran the genesis block");
+    drop(node);
+    let node = Node::on(directory.path());
+    assert_eq!(node.call("corniche_getExecution", json!([number])), Value::Null, "another run of the node");
+}

@@ -4,7 +4,7 @@
 //! from memory or from local disk, never wait for the network, and may be called from many threads at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
-use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
@@ -128,6 +128,11 @@ pub trait Backend: Send + Sync + 'static {
 
     /// What execution did since the node started.
     fn statistics(&self) -> Statistics;
+
+    /// What running the block at `height` took; `None` when that is not kept any more.
+    fn execution(&self, _height: Height) -> Option<Execution> {
+        None
+    }
 
     /// What only a development chain takes; `None` elsewhere.
     fn dev(&self) -> Option<&dyn DevChain> {

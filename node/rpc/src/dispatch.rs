@@ -310,6 +310,10 @@ impl Caller<'_> {
             }
             Method::CornicheGetValidators => params.at_most(0).and_then(|_| json(&backend.validators())),
             Method::CornicheGetStatistics => params.at_most(0).and_then(|_| json(&backend.statistics())),
+            Method::CornicheGetExecution => {
+                let block = block_or_latest(params.at_most(1)?, 0)?;
+                node.read(origin, move |node| json(&node.height(block).and_then(|height| node.backend.execution(height)))).await
+            }
             Method::CornicheGetDag => {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());
                 node.read(origin, move |node| json(&dag::window(node, range)?)).await

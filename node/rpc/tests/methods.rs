@@ -291,4 +291,12 @@ async fn our_own_methods_tell_order_certificate_and_status() {
     let validators = fixture.client.result("corniche_getValidators", json!([])).await;
     assert_eq!((&validators["quorum"], &validators["validators"][3]["index"]), (&json!("0x3"), &json!("0x3")));
     assert_eq!(fixture.client.result("corniche_getStatistics", json!([])).await["adopted"], "0x5");
+    let execution = |params: Value| fixture.client.result("corniche_getExecution", params);
+    let told = execution(json!(["0x1"])).await;
+    assert_eq!((&told["threads"], &told["runsAgain"], &told["durationUs"]), (&json!("0x4"), &json!("0x1"), &json!("0xfa")));
+    assert_eq!((&told["laneOf"], &told["runsOf"]), (&json!("0x0003"), &json!("0x0102")));
+    assert_eq!(execution(json!([{"blockHash": block["hash"]}])).await, told);
+    for other in [json!([]), json!(["0x0"]), json!(["0x99"])] {
+        assert_eq!(execution(other).await, Value::Null);
+    }
 }

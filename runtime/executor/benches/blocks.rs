@@ -115,7 +115,8 @@ impl Bench {
     }
 
     fn parallel(&self, candidates: &[Candidate], pool: &dyn Pool) -> (BlockOutput, Statistics) {
-        parallel::execute_block(&self.vm, &self.snapshot, &self.env, candidates, &FEES, pool, Vec::new())
+        let (output, runs) = parallel::execute_block(&self.vm, &self.snapshot, &self.env, candidates, &FEES, pool, Vec::new());
+        (output, runs.statistics)
     }
 }
 

@@ -10,14 +10,15 @@
 use crate::attempt::Attempt;
 use crate::commit::Assembly;
 use crate::core::{Core, Work};
+use crate::runs::runs;
 use crate::schedule::Schedule;
 use crate::seed::{Seed, splitmix};
-use crate::sync::{Mutex, PoisonError};
 use crate::worker::{Ended, Step, Worker};
-use crate::{Alone, BlockOutput, Candidate, Pool, Recorded, Statistics};
+use crate::{Alone, BlockOutput, Candidate, Pool, Recorded, Runs, Statistics};
 use corniche_state::StateView;
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
+use std::sync::OnceLock;
 
 /// Blocks smaller than this are not worth waking anybody.
 const SMALL: usize = 4;
@@ -35,11 +36,11 @@ pub fn execute_block(
     fee_addresses: &[Address],
     pool: &dyn Pool,
     recorded: Vec<Option<Recorded>>,
-) -> (BlockOutput, Statistics) {
+) -> (BlockOutput, Runs) {
     let pool = if candidates.len() < SMALL { &Alone } else { pool };
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, pool.threads());
-    let total = Mutex::new(Statistics::default());
+    let workers: Vec<_> = (0..pool.threads()).map(|_| OnceLock::new()).collect();
     let assembly = Assembly::new(candidates);
     pool.run(&|index| {
         let _guard = CloseOnPanic(&core.schedule);
@@ -50,14 +51,17 @@ pub fn execute_block(
         let mut worker = Worker::new();
         let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
         while worker.step(&core, &mut run) == Step::Done || core.schedule.sleep() {}
-        *total.lock().unwrap_or_else(PoisonError::into_inner) += worker.statistics;
+        let _ = workers[index].set((worker.statistics, worker.taken));
         if core.is_complete() {
             assembly.work(&core);
         }
     });
-    statistics += total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let workers: Vec<_> = workers.into_iter().filter_map(OnceLock::into_inner).collect();
+    workers.iter().for_each(|(of_worker, _)| statistics += *of_worker);
     block.stop_at_fault(&core);
-    (assembly.output(), statistics)
+    let output = assembly.output();
+    let runs = runs(candidates.len(), &output.skipped, statistics, workers.iter().map(|(_, ended)| ended));
+    (output, runs)
 }
 
 /// The same on the calling thread, with so many workers that take turns as `seed` says: the same seed, the same run.
@@ -71,7 +75,7 @@ pub fn execute_block_stepped(
     workers: usize,
     seed: u64,
     recorded: Vec<Option<Recorded>>,
-) -> (BlockOutput, Statistics) {
+) -> (BlockOutput, Runs) {
     let block = Block { vm, env, candidates, fee_addresses, offers: !recorded.is_empty() };
     let (core, mut statistics) = block.core(view, recorded, workers);
     if workers > 1 {
@@ -90,11 +94,13 @@ pub fn execute_block_stepped(
         "every worker waits for another: position {} will never be final",
         core.schedule.frontier()
     );
-    workers.into_iter().for_each(|worker| statistics += worker.statistics);
+    workers.iter().for_each(|worker| statistics += worker.statistics);
     block.stop_at_fault(&core);
     let assembly = Assembly::new(candidates);
     assembly.work(&core);
-    (assembly.output(), statistics)
+    let output = assembly.output();
+    let runs = runs(candidates.len(), &output.skipped, statistics, workers.iter().map(|worker| &worker.taken));
+    (output, runs)
 }
 
 /// What a block is made of, and how one of its transactions is run.

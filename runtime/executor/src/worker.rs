@@ -4,6 +4,7 @@
 use crate::Statistics;
 use crate::attempt::{Attempt, Halt};
 use crate::core::{Core, Outcome};
+use crate::runs;
 use crate::schedule::{ATTEMPTS, Finished, Position, Settled, Until, Waits};
 use crate::validate::Publication;
 use corniche_types::SkipReason;
@@ -17,6 +18,8 @@ pub(crate) struct Worker<'c> {
     /// Handed out to this worker and not begun yet.
     fresh: Range<Position>,
     pub statistics: Statistics,
+    /// Attempts that came to a result or ran in vain, in order.
+    pub taken: Vec<runs::Taken>,
 }
 
 enum Stage<'c> {
@@ -49,7 +52,7 @@ pub(crate) enum Step {
 
 impl<'c> Worker<'c> {
     pub fn new() -> Self {
-        Self { stage: Stage::Idle, hand: None, fresh: 0..0, statistics: Statistics::default() }
+        Self { stage: Stage::Idle, hand: None, fresh: 0..0, statistics: Statistics::default(), taken: Vec::new() }
     }
 
     /// Does one thing. `run` takes a run further; `None`: it has not ended.
@@ -108,11 +111,15 @@ impl<'c> Worker<'c> {
         if matches!(ended, Ended::Ran(_)) {
             self.statistics.executions += 1;
             self.statistics.re_executions += u64::from(reader.incarnation > 1);
+            self.taken.push(runs::Taken { reader, ran: true });
         }
         if let Some(halt) = attempt.halt() {
             return self.suspend(core, reader.position, reader.incarnation, halt);
         }
-        self.statistics.adopted += u64::from(matches!(ended, Ended::Adopted(_)));
+        if matches!(ended, Ended::Adopted(_)) {
+            self.statistics.adopted += 1;
+            self.taken.push(runs::Taken { reader, ran: false });
+        }
         let outcome = match ended {
             Ended::Ran(Ok(executed)) | Ended::Adopted(Ok(executed)) => Ok(executed),
             Ended::Ran(Err(NotExecuted::Skipped(reason))) | Ended::Adopted(Err(reason)) | Ended::Never(reason) => {

@@ -5,7 +5,7 @@ mod support;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_executor::{
-    Alone, BlockOutput, Candidate, Recorded, Recorder, SpeculationLimits, Speculator, Statistics, parallel, serial,
+    Alone, BlockOutput, Candidate, Recorded, Recorder, Runs, SpeculationLimits, Speculator, Statistics, parallel, serial,
     verify_ordered,
 };
 use corniche_types::ValidatorIndex;
@@ -41,7 +41,8 @@ fn execute(node: &mut Node, speculator: &mut Speculator, block: &[Candidate]) ->
 fn execute_in(node: &mut Node, speculator: &mut Speculator, env: &BlockEnv, block: &[Candidate]) -> (BlockOutput, Statistics) {
     let recorded = block.iter().map(|candidate| speculator.take(candidate)).collect();
     let state = node.state.latest();
-    let (output, statistics) = parallel::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES, &Alone, recorded);
+    let (output, Runs { statistics, .. }) =
+        parallel::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES, &Alone, recorded);
     assert_eq!(output, serial::execute_block(&node.vm, &state, env, block, &FEE_ADDRESSES));
     let height = node.state.head().unwrap().next();
     node.state.apply(height, &output.changes);
@@ -137,7 +138,8 @@ fn a_stale_result_is_not_adopted() {
     let tried = recorded[0].clone().unwrap().outcome.unwrap().receipt.output;
     assert_eq!(tried.last(), Some(&12));
     let state = node.state.latest();
-    let (output, statistics) = parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
+    let (output, runs) = parallel::execute_block(&node.vm, &state, &node.env(), &block, &FEE_ADDRESSES, &Alone, recorded);
+    let Runs { statistics, .. } = runs;
     assert_eq!(output.receipts[0].output.last(), Some(&7));
     assert_eq!((statistics.adopted, statistics.executions), (0, 1));
 }

@@ -119,6 +119,35 @@ pub struct Statistics {
     pub early_passed_over: u64,
 }
 
+/// What running a block took on one node, in one run of that node: `corniche_getExecution`. No fact of the chain: other nodes, and this one
+/// another time, come to the same block another way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Execution {
+    /// Threads that ran it side by side. Each is a lane, numbered from 0.
+    #[serde(with = "quantity")]
+    pub threads: u64,
+    /// Runs of its ordered transactions, of those too that were skipped in the end.
+    #[serde(with = "quantity")]
+    pub runs: u64,
+    /// Those of them after a transaction's first, because transactions of the block met.
+    #[serde(with = "quantity")]
+    pub runs_again: u64,
+    /// How often a transaction had to wait for an earlier one, before it ran or in the middle.
+    #[serde(with = "quantity")]
+    pub waits: u64,
+    /// How many had their result ready, because an early run of theirs still held.
+    #[serde(with = "quantity")]
+    pub adopted: u64,
+    /// From the order to the last result, in microseconds: checking signatures, running, changing the state.
+    #[serde(with = "quantity")]
+    pub duration_us: u64,
+    /// A byte for each transaction of the block, in order: the lane that came to its result.
+    pub lane_of: Bytes,
+    /// The same: how often it ran, where 0 means that its result was ready.
+    pub runs_of: Bytes,
+}
+
 /// When a transaction came to where it is: part of `corniche_getTransactionStatus`. What is not known is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

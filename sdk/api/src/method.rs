@@ -300,6 +300,9 @@ methods! {
     CornicheGetValidators = "corniche_getValidators" "() -> Validators",
     /// What this node's execution did since it started: runs, runs again, results that were ready when they were ordered.
     CornicheGetStatistics = "corniche_getStatistics" "() -> Statistics",
+    /// What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest
+    /// 1,024, and for those from before the node started.
+    CornicheGetExecution = "corniche_getExecution" "(block?: BlockId) -> Execution | null",
     /// What a validator's ordering did lately: rounds from and to, or `latest` and how many.
     CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",
 }

@@ -4,7 +4,7 @@ use crate::{
     client::{Client, Wait},
     error::ClientError,
 };
-use corniche_api::{Dag, DagRange, Heads, Ordering, Statistics, TransactionReport, TransactionStatus, Validators};
+use corniche_api::{Dag, DagRange, Execution, Heads, Ordering, Statistics, TransactionReport, TransactionStatus, Validators};
 use corniche_crypto::CommitteeKeys;
 use corniche_types::{B256, Certificate};
 use serde_json::json;
@@ -44,6 +44,11 @@ impl Client {
     /// What the node's execution did since it started.
     pub fn statistics(&self) -> Result<Statistics, ClientError> {
         self.ask("corniche_getStatistics", json!([]))
+    }
+
+    /// What running a block took on this node. `None`: there is no such block, or the node keeps nothing of it any more.
+    pub fn execution(&self, number: u64) -> Result<Option<Execution>, ClientError> {
+        self.ask("corniche_getExecution", json!([format!("{number:#x}")]))
     }
 
     /// What the ordering engine of this validator did in these rounds; a full node refuses.

@@ -158,6 +158,11 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     assert.ok(vertices.every(({ round }) => round === dag.toRound));
     const { executed, refused } = await client.getStatistics();
     assert.ok(executed >= 1n && refused === 0n);
+    const execution = await client.getExecution({ blockNumber: certificate.blockNumber });
+    const { transactions } = await client.getBlock({ blockNumber: certificate.blockNumber });
+    assert.deepEqual([execution.laneOf.length, execution.runsOf.length], [transactions.length, transactions.length]);
+    assert.ok(execution.laneOf.every((lane) => lane < execution.threads) && execution.durationUs > 0);
+    assert.equal(await client.getExecution({ blockTag: 'earliest' }), null);
   });
 
   await step('where a transaction stands, and how it leaves', async () => {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     database::{DatabaseError, Read, int, sql},
-    indexer::dag::leader_of,
+    indexer::{dag::leader_of, executions},
     site::Site,
 };
 use alloy_primitives::{B256, Bytes};
@@ -77,8 +77,33 @@ object! {
         batches: Vec<Batch>,
         /// What was ordered and not executed; the first 500.
         skipped: Vec<Skipped>,
+        /// How the explorer's node ran it; null where it did not say in time.
+        execution: Option<Execution>,
         /// The certificate that covers it, once there is one.
         certificate: Option<Certificate>,
+    }
+}
+
+object! {
+    /// What running a block took on the node that the explorer follows, that time. No fact of the chain: other nodes came to the same block
+    /// another way.
+    Execution {
+        /// That ran it side by side; each is a lane, numbered from 0.
+        threads: u64 = 4,
+        /// Runs of its ordered transactions, of skipped ones too.
+        runs: u64 = 123,
+        /// Those of them after a transaction's first.
+        runs_again: u64 = 3,
+        /// How often a transaction had to wait for an earlier one.
+        waits: u64 = 1,
+        /// How many had their result ready from an early run.
+        adopted: u64 = 0,
+        /// Microseconds from the order to the last result.
+        duration_us: u64 = 4_250,
+        /// A byte for each transaction of the block, in order: the lane that came to its result.
+        lane_of: Bytes = "0x00030102",
+        /// The same: how often it ran; 0: its result was ready.
+        runs_of: Bytes = "0x01010201",
     }
 }
 
@@ -166,6 +191,7 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
         last_round: led_in(&ask.site, last_commit).await?,
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
+        execution: executions::of_block(readers, row.number("number")?).await?.map(Execution::of),
         certificate: covering(&ask.site, number).await?,
     })
 }
@@ -233,6 +259,21 @@ impl Batch {
 impl Skipped {
     fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         Ok(Self { position: row.number("position")?, hash: row.hash("hash")?, reason: row.text("reason")? })
+    }
+}
+
+impl Execution {
+    fn of(told: corniche_api::Execution) -> Self {
+        Self {
+            threads: told.threads,
+            runs: told.runs,
+            runs_again: told.runs_again,
+            waits: told.waits,
+            adopted: told.adopted,
+            duration_us: told.duration_us,
+            lane_of: told.lane_of,
+            runs_of: told.runs_of,
+        }
     }
 }
 

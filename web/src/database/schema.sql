@@ -289,3 +289,19 @@ CREATE TABLE dag_cars (
     PRIMARY KEY (lane, position)
 ) WITHOUT ROWID;
 CREATE INDEX dag_cars_by_time ON dag_cars (at_ms);
+
+-- What running a block took on the node that was followed, in that run of the node: no facts of the chain, and not there where the node did
+-- not tell in time.
+CREATE TABLE executions (
+    block INTEGER PRIMARY KEY,
+    -- Lanes are numbered from 0.
+    threads INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    runs_again INTEGER NOT NULL,
+    waits INTEGER NOT NULL,
+    adopted INTEGER NOT NULL,
+    duration_us INTEGER NOT NULL,
+    -- A byte for each transaction: the lane that came to its result, and how often it ran (0: its result was ready).
+    lane_of BLOB NOT NULL,
+    runs_of BLOB NOT NULL
+);

@@ -354,13 +354,13 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
     for table in TABLES {
         sqlx::query(sqlx::AssertSqlSafe(format!("DELETE FROM {table}"))).execute(&mut *transaction).await?;
     }
-    sql("DELETE FROM meta WHERE key IN ('traced', 'certified')").execute(&mut *transaction).await?;
+    sql("DELETE FROM meta WHERE key IN ('traced', 'certified', 'executions')").execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(())
 }
 
 /// All tables that blocks fill.
-const TABLES: [&str; 22] = [
+const TABLES: [&str; 23] = [
     "blocks",
     "batches",
     "skipped",
@@ -383,4 +383,5 @@ const TABLES: [&str; 22] = [
     "token_days",
     "dag_rounds",
     "dag_cars",
+    "executions",
 ];

@@ -1,13 +1,17 @@
-//! Blocks: the list, and one block with how it was ordered and who signed it.
+//! Blocks: the list, and one block with how it was ordered, how the node ran it and who signed it.
+
+mod execution;
+
+pub use execution::of_transaction;
 
 use super::{Failure, Page, ROWS, dag::Pick, layout, parts, transactions};
 use crate::{
     database::{Place, Read, sql},
     format,
-    indexer::dag::leader_of,
+    indexer::{dag::leader_of, executions},
     links,
     site::Site,
-    words::{block as words, dag as dag_words, status},
+    words::{block as words, dag as dag_words, execution as execution_words, status},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -98,6 +102,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
     let rows = transactions::of_block(&site, number, after).await?;
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
+    let execution = executions::of_block(readers, number).await?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
@@ -107,10 +112,13 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
         }
         section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
         section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
+        @if row.maybe_number("leader")?.is_some() {
+            section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
+        }
         section { h2 { (words::CERTIFICATE) } (certificate(&site, number).await?) }
         section #transactions {
             h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
-            (transactions::table(&site, &rows).await?)
+            (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
             (parts::older(&here, last, from.before.is_none()))
         }
     };
@@ -279,6 +287,26 @@ mod tests {
         assert!(block(&picture(&filled, "20.0").await), "by the leader");
         assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
         assert!(!block(&picture(&filled, Pick::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+    }
+
+    #[tokio::test]
+    async fn how_a_block_was_run_is_shown_if_it_is_known() {
+        let filled = filled().await;
+        let page = async || {
+            let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            page.unwrap().0.into_string()
+        };
+        assert!(page().await.contains(execution_words::UNKNOWN));
+        let columns = &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of"];
+        let mut rows = Rows::new("executions", columns);
+        let [threads, runs, again, none] = [4_u64, 3, 1, 0].map(Into::into);
+        let [lane_of, runs_of] = [vec![0_u8, 3], vec![1, 2]].map(Into::into);
+        rows.push([7_u64.into(), threads, runs, again, none, 0_u64.into(), 250_u64.into(), lane_of, runs_of]);
+        filled.write(rows).await;
+        let page = page().await;
+        for words in ["2 of 4 had something to do", "3, 1 of them again", "250 µs", execution_words::NOTE] {
+            assert!(page.contains(words), "{words} is not in {page}");
+        }
     }
 
     #[tokio::test]

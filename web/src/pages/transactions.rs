@@ -1,6 +1,10 @@
 //! Transactions: the list, and one with what it did.
 
-use super::{Failure, Page, ROWS, blocks::Before, changes, layout, parts};
+use super::{
+    Failure, Page, ROWS,
+    blocks::{Before, of_transaction},
+    changes, layout, parts,
+};
 use crate::{
     abi::{self, Known},
     database::{Place, Read, sql},
@@ -11,7 +15,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
-use corniche_api::{TransactionReport, TransactionStatus};
+use corniche_api::{Execution, TransactionReport, TransactionStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
@@ -40,8 +44,8 @@ pub fn last(rows: &[AnyRow]) -> Result<Option<Place>, Failure> {
 
 /// Transactions of a block from a place on.
 pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
-                FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.author, \
+                t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
     Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS).fetch_all(site.database.readers()).await?)
 }
@@ -49,15 +53,22 @@ pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRo
 /// A table of transactions.
 pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
     let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
-    table_of(site, rows, &columns).await
+    table_of(site, rows, &columns, None).await
+}
+
+/// One of a block's, with whose batch carried each and how the node ran it.
+pub async fn table_of_block(site: &Site, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
+    let columns = [words::HASH, words::METHOD, words::FROM, words::TO, words::VALUE, words::AUTHOR, words::EXECUTION];
+    let columns = if execution.is_some() { &columns[..] } else { &columns[..6] };
+    table_of(site, rows, columns, execution).await
 }
 
 /// One with less in it, for half a page.
 pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE]).await
+    table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE], None).await
 }
 
-async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Failure> {
+async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
     let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -71,6 +82,11 @@ async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Mark
                 words::FROM => parts::account(row.address("sender")?),
                 words::TO => recipient(row)?,
                 words::VALUE => parts::coins(row.amount("value")?, &currency),
+                words::AUTHOR => row.maybe_number("author")?.map_or(html! { "–" }, parts::validator),
+                words::EXECUTION => {
+                    let position = row.place("place")?.position();
+                    html! { (execution.and_then(|told| of_transaction(told, position)).unwrap_or_else(|| "–".into())) }
+                }
                 _ => parts::time(row.number("time_ms")?),
             })
         };

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use corniche_api::{HeadBlock, Heads, Validator, Validators};
+use corniche_api::{Execution, HeadBlock, Heads, Validator, Validators};
 use corniche_web::node::{Log, Receipt, Transaction};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -31,6 +31,8 @@ struct Script {
     /// Blocks that it has executed: the newest one's number.
     head: u64,
     development: bool,
+    /// Whether it says what running blocks took, and of which on.
+    executions: Option<u64>,
     /// Asked so many times.
     asked: u64,
     /// What it does beside answering.
@@ -47,7 +49,9 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let head = chain.blocks.len() as u64 - 1;
-        let script = Script { chain: Arc::new(chain), head, development: false, asked: 0, moods: None, away: 0, alarm: None };
+        let chain = Arc::new(chain);
+        let script =
+            Script { chain, head, development: false, executions: Some(0), asked: 0, moods: None, away: 0, alarm: None };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
         let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
@@ -63,6 +67,11 @@ impl Scripted {
 
     fn change(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.script.lock().expect("the script"));
+    }
+
+    /// Keeps what running blocks took of no block below this one; `None`: it does not know that method.
+    pub fn keep_executions(&self, from: Option<u64>) {
+        self.change(|script| script.executions = from);
     }
 
     /// Begins at block 0, grows while it is asked, and is now and then busy, broken, away, or started anew with fewer blocks.
@@ -187,6 +196,12 @@ impl Script {
                 let found = number().and_then(|number| self.chain.certificates.range(number..).next());
                 json!(found.filter(|(height, _)| **height <= certified).map(|(_, certificate)| certificate))
             }
+            "corniche_getExecution" => match self.executions {
+                Some(from) => {
+                    json!(made(self).filter(|made| made.whole.block.number.to::<u64>() >= from).map(|made| execution(&made)))
+                }
+                None => return Err((-32601, "the method corniche_getExecution does not exist/is not available")),
+            },
             "eth_getCode" => json!(code(address(&params[0]))),
             "eth_call" => return told(address(&params[0]["to"]), params[0]["input"].as_str().expect("input")),
             _ => return Err((-32601, "no such method")),
@@ -205,6 +220,23 @@ impl Script {
 
 fn address(value: &Value) -> Address {
     value.as_str().and_then(|text| text.parse().ok()).expect("an address")
+}
+
+/// Of two threads in turn; every third transaction ran twice, and each ran once at least.
+pub fn execution(made: &Made) -> Execution {
+    let transactions = made.whole.block.transactions.len() as u64;
+    let of_each = |of: fn(u64) -> u64| (0..transactions).map(|position| of(position) as u8).collect();
+    let again = transactions.div_ceil(3);
+    Execution {
+        threads: 2,
+        runs: transactions + again,
+        runs_again: again,
+        waits: 1,
+        adopted: 0,
+        duration_us: 1_000 + made.whole.block.number.to::<u64>(),
+        lane_of: of_each(|position| position % 2),
+        runs_of: of_each(|position| if position % 3 == 0 { 2 } else { 1 }),
+    }
 }
 
 fn committee() -> Validators {

@@ -11,7 +11,7 @@ use super::{
 };
 use corniche_web::{
     database::Database,
-    indexer::{Indexer, Keep, uploads, write},
+    indexer::{Indexer, Keep, executions, uploads, write},
     limits::{Limits, Rate},
     live::Live,
     node::Node,
@@ -75,6 +75,46 @@ async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
     }
     assert!(held["calls"].len() > 20 && held["certificates"].len() == chain.certificates.len());
     held
+}
+
+#[tokio::test]
+async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
+    let chain = Chain::new(19, 100);
+    let node = Scripted::start(chain.clone()).await;
+    // It was started anew at block 30.
+    node.keep_executions(Some(30));
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    for made in &chain.blocks {
+        let number = made.whole.block.number.to::<u64>();
+        let known = executions::of_block(database.readers(), number).await.unwrap();
+        assert_eq!(known, (number >= 30).then(|| super::node::execution(made)), "block {number}");
+    }
+    // What is known stays, whatever the node says later.
+    node.keep_executions(Some(1_000));
+    assert_eq!(follow(&node, &database).await, None);
+    assert!(executions::of_block(database.readers(), 50).await.unwrap().is_some());
+    // A chain that goes back takes it along.
+    let mut connection = database.writer().await.unwrap();
+    write::clear(&mut connection).await.unwrap();
+    assert_eq!(executions::of_block(database.readers(), 50).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_say_what_blocks_took_is_followed_as_any() {
+    let chain = Chain::new(20, 60);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    node.keep_executions(None);
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    let mut held = all(&database).await;
+    let standing =
+        |lines: &Vec<String>| lines.iter().filter(|line| !line.contains("\"executions\"")).cloned().collect::<Vec<_>>();
+    let expected: BTreeMap<_, _> = expected.iter().map(|(table, lines)| (*table, standing(lines))).collect();
+    held.values_mut().for_each(|lines| *lines = standing(lines));
+    assert_same(&expected, &held, "with and without what blocks took");
+    assert_eq!(super::dump::rows(&database, "SELECT * FROM executions").await, Vec::<String>::new());
 }
 
 /// Polls a future so many times, and drops it.

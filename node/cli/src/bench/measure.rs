@@ -170,7 +170,9 @@ impl Block<'_> {
     }
 
     fn parallel(&self, pool: &Threads, recorded: Vec<Option<Recorded>>) -> (BlockOutput, Statistics) {
-        parallel::execute_block(self.vm, &self.view, &self.env, self.candidates, &self.fee_addresses, pool, recorded)
+        let (view, fees) = (&self.view, &self.fee_addresses);
+        let (output, runs) = parallel::execute_block(self.vm, view, &self.env, self.candidates, fees, pool, recorded);
+        (output, runs.statistics)
     }
 
     /// Every transaction by itself on the state before the block: what speculation knows when the block comes.

@@ -2,7 +2,7 @@
 
 use super::{development::Told, shared::Shared};
 use corniche_admission::Refusal;
-use corniche_api::{ErrorCode, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{ErrorCode, Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::NetworkHandle;
@@ -246,6 +246,10 @@ impl Backend for NodeBackend {
             early_without_result: read(&counters.early_without_result),
             early_passed_over: read(&counters.early_passed_over),
         }
+    }
+
+    fn execution(&self, height: Height) -> Option<Execution> {
+        self.shared.executions.get(height)
     }
 
     fn dev(&self) -> Option<&dyn DevChain> {

@@ -15,9 +15,9 @@ use super::{
     mirror::Mirror,
     shared::{Shared, Still, count},
 };
-use corniche_api::TransactionStatus;
+use corniche_api::{Execution, TransactionStatus};
 use corniche_crypto::VerifiedTransaction;
-use corniche_executor::{Alone, Pool, verify_ordered_once};
+use corniche_executor::{Alone, Pool, Runs, verify_ordered_once};
 use corniche_network::{Channel, Fault, NetworkHandle, PeerKey};
 use corniche_pipeline::{
     AHEAD_OF_CERTIFICATION, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Ran, Response, Runner, Sealer,
@@ -30,7 +30,7 @@ use std::{
     collections::VecDeque,
     sync::{Arc, OnceLock, atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Jobs waiting for the disk. A full queue stops the pipeline until the disk has caught up, which waits for nobody.
@@ -298,7 +298,9 @@ fn run_execution(
             }
             Task::Run(plan) => {
                 let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.mirror, ordered, chain_id);
+                let began = Instant::now();
                 let ran = runner.run(plan.block, verify);
+                shared.executions.put(ran.height(), told(ran.runs(), began.elapsed()));
                 shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
                 let statistics = runner.statistics();
                 shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
@@ -314,6 +316,21 @@ fn run_execution(
             }
         }
         early = true;
+    }
+}
+
+/// What running a block took, as clients are told.
+fn told(runs: &Runs, took: Duration) -> Execution {
+    let statistics = &runs.statistics;
+    Execution {
+        threads: runs.threads as u64,
+        runs: statistics.executions,
+        runs_again: statistics.re_executions,
+        waits: statistics.suspensions + statistics.foreseen,
+        adopted: statistics.adopted,
+        duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        lane_of: runs.transactions.iter().map(|run| run.lane).collect(),
+        runs_of: runs.transactions.iter().map(|run| run.runs).collect(),
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod core;
 mod development;
 mod disk;
+mod executions;
 mod fair;
 mod inbox;
 mod journal;

@@ -1,6 +1,6 @@
 //! What the threads of a node and its RPC server share: queues, answers that users wait for, numbers, and the end.
 
-use super::{inbox::Inbox, mirror::Mirror};
+use super::{executions::Executions, inbox::Inbox, mirror::Mirror};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
 use corniche_pipeline::{
@@ -60,6 +60,7 @@ pub struct Shared {
     pub inbox: Inbox<Input>,
     pub mirror: Mirror,
     pub counters: Counters,
+    pub executions: Executions,
     pub events: broadcast::Sender<ChainEvent>,
     /// Users waiting for admission's answer, by ticket.
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
@@ -91,6 +92,7 @@ impl Shared {
             inbox: Inbox::new(inbox),
             mirror: Mirror::default(),
             counters: Counters::default(),
+            executions: Executions::default(),
             events: broadcast::channel(4_096).0,
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),

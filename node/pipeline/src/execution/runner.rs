@@ -3,7 +3,7 @@
 use super::{Ancestors, ExecutionStart, VerifiedTransaction};
 use crate::{BlockPlan, dev};
 use corniche_executor::{
-    Alone, BlockOutput, Candidate, Pool, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
+    Alone, BlockOutput, Candidate, Pool, Runs, SpeculationCounts, SpeculationLimits, Speculator, Statistics, fees, parallel,
 };
 use corniche_state::{Overlay, State, StateView};
 use corniche_types::{
@@ -36,11 +36,17 @@ pub struct Ran {
     pub(super) env: BlockEnv,
     pub(super) output: BlockOutput,
     pub(super) returned: Vec<(ValidatorIndex, VerifiedTransaction)>,
+    runs: Runs,
 }
 
 impl Ran {
     pub fn height(&self) -> Height {
         Height(self.env.number)
+    }
+
+    /// What running it took; nothing where another way of running was used.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
     }
 }
 
@@ -124,14 +130,14 @@ impl Runner {
             _ => Vec::new(),
         };
         let view = self.state.latest();
-        let (output, statistics) =
+        let (output, runs) =
             parallel::execute_block(&self.vm, &view, &env, &candidates, &self.fee_addresses, &*self.pool, recorded);
         drop(view);
-        self.statistics += statistics;
+        self.statistics += runs.statistics;
         if let Some(speculator) = &mut self.speculator {
-            speculator.settle(&candidates, statistics.adopted == statistics.transactions);
+            speculator.settle(&candidates, runs.statistics.adopted == runs.statistics.transactions);
         }
-        self.finish(plan, env, &candidates, output)
+        Ran { runs, ..self.finish(plan, env, &candidates, output) }
     }
 
     /// The same with another way of running the candidates; everything around it is as in [`Self::run`].
@@ -220,7 +226,7 @@ impl Runner {
         self.state.apply(Height(env.number), &output.changes);
         self.parent = self.parent.next(&env, output.gas_used);
         let returned = returned_transactions(&output.skipped, candidates);
-        Ran { plan, env, output, returned }
+        Ran { plan, env, output, returned, runs: Runs::default() }
     }
 
     /// The next block as far as it can be foreseen; what a transaction sees of it is compared before its result is adopted (S3).

@@ -37,7 +37,7 @@ impl Sealer {
     /// Seals the block that was run after the last one sealed here.
     pub fn seal(&mut self, ran: Ran) -> Executed {
         assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
-        let Ran { plan, env, output, returned } = ran;
+        let Ran { plan, env, output, returned, .. } = ran;
         let BlockOutput { receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
         let state_root = self.tree.apply(Height(env.number), &changes);
         let ordering = self.ordering_record(&plan, skipped);

@@ -3,7 +3,7 @@
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
-use corniche_api::{Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
+use corniche_api::{Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
@@ -567,6 +567,13 @@ impl Backend for TestChain {
 
     fn statistics(&self) -> Statistics {
         Statistics { pool_transactions: self.waiting_in_pool() as u64, executed: 7, adopted: 5, ..Statistics::default() }
+    }
+
+    /// Of block 1 alone.
+    fn execution(&self, height: Height) -> Option<Execution> {
+        let (lane_of, runs_of) = (Bytes::from(vec![0, 3]), Bytes::from(vec![1, 2]));
+        let told = Execution { threads: 4, runs: 3, runs_again: 1, duration_us: 250, lane_of, runs_of, ..Execution::default() };
+        (height == Height(1)).then_some(told)
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {

@@ -101,6 +101,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         (Method::OtsSearchTransactionsAfter, json!([ECHO, 0, 25])),
         (Method::OtsGetTransactionBySenderAndNonce, json!([FUNDED, 1])),
         (Method::OtsGetContractCreator, json!([ECHO])),
+        (Method::CornicheGetExecution, json!(["0x1"])),
         (Method::Web3Sha3, json!(["0x68656c6c6f20776f726c64"])),
     ];
     let word = alloy_primitives::B256::with_last_byte(7);
@@ -157,6 +158,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::CornicheGetHeads,
         Method::CornicheGetValidators,
         Method::CornicheGetStatistics,
+        Method::CornicheGetExecution,
         Method::TxpoolContent,
         Method::TxpoolInspect,
         Method::EthMaxPriorityFeePerGas,

@@ -17,4 +17,5 @@ mod payments;
 mod precompiles;
 mod random_blocks;
 mod read_skew;
+mod runs;
 mod self_destruction;

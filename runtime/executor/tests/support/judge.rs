@@ -3,7 +3,7 @@
 use super::program::{self, Op};
 use super::threads::Threads;
 use super::*;
-use corniche_executor::{Candidate, Recorded, Statistics, parallel, serial};
+use corniche_executor::{Candidate, Recorded, Run, Runs, Statistics, parallel, serial};
 use corniche_state::Snapshot;
 use corniche_types::certified;
 
@@ -115,7 +115,7 @@ impl Court {
         recorded: Vec<Option<Recorded>>,
     ) -> (BlockOutput, Statistics) {
         let (view, pool) = (self.snapshot(), Threads(threads));
-        parallel::execute_block(&self.vm, &view, &self.env(), candidates, &self.fees(), &pool, recorded)
+        told(parallel::execute_block(&self.vm, &view, &self.env(), candidates, &self.fees(), &pool, recorded))
     }
 
     pub fn stepped(
@@ -126,7 +126,7 @@ impl Court {
         recorded: Vec<Option<Recorded>>,
     ) -> (BlockOutput, Statistics) {
         let (view, env, fees) = (self.snapshot(), self.env(), self.fees());
-        parallel::execute_block_stepped(&self.vm, &view, &env, candidates, &fees, workers, seed, recorded)
+        told(parallel::execute_block_stepped(&self.vm, &view, &env, candidates, &fees, workers, seed, recorded))
     }
 
     /// Runs the block serially, stepped with so many seeds for each of several numbers of workers, and on real threads. The sum of what
@@ -148,6 +148,22 @@ impl Court {
         }
         (expected, total)
     }
+}
+
+/// What is told of each transaction adds up to what is told of all.
+fn told((output, runs): (BlockOutput, Runs)) -> (BlockOutput, Statistics) {
+    let Runs { threads, statistics, transactions } = runs;
+    assert_eq!(transactions.len(), output.receipts.len(), "one for each receipt");
+    assert!(transactions.iter().all(|run| usize::from(run.lane) < threads), "{transactions:?}");
+    let sum = |of: fn(&Run) -> u64| transactions.iter().map(of).sum::<u64>();
+    let (runs, again) = (sum(|run| run.runs.into()), sum(|run| run.runs.saturating_sub(1).into()));
+    let adopted = sum(|run| u64::from(run.runs == 0));
+    // Skipped transactions run too, and a result that was adopted may be taken back.
+    let skipped = output.skipped.len() as u64;
+    assert!(runs <= statistics.executions && again <= statistics.re_executions, "{transactions:?}, {statistics:?}");
+    assert!(adopted <= statistics.adopted, "{transactions:?}, {statistics:?}");
+    assert!(skipped > 0 || runs == statistics.executions, "{transactions:?}, {statistics:?}");
+    (output, statistics)
 }
 
 /// All of it, the first difference named.

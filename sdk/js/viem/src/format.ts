@@ -1,6 +1,6 @@
 // Answers of a node in JavaScript's own words: numbers that count wei, blocks, rounds or milliseconds are bigints, small ones numbers.
 
-import type { Address, Hash, Hex } from 'viem';
+import { hexToBytes, type Address, type Hash, type Hex } from 'viem';
 import type * as rpc from './rpc.ts';
 
 /** A block, named. */
@@ -149,6 +149,22 @@ export interface Dag {
   dropped: number;
 }
 
+/** What running a block took on one node, in one run of that node. */
+export interface Execution {
+  /** That ran it side by side; each is a lane, numbered from 0. */
+  threads: number;
+  runs: number;
+  runsAgain: number;
+  waits: number;
+  /** How many had their result ready from an early run. */
+  adopted: number;
+  durationUs: number;
+  /** For each transaction of the block, in order: the lane that came to its result. */
+  laneOf: number[];
+  /** The same: how often it ran; 0: its result was ready. */
+  runsOf: number[];
+}
+
 /** Counts since the node started; `poolTransactions` is of now. */
 export type Statistics = { [K in keyof rpc.Statistics]: bigint };
 
@@ -248,6 +264,17 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
   })),
   order,
   dropped: Number(dropped),
+});
+
+export const formatExecution = (answer: rpc.Execution): Execution => ({
+  threads: Number(answer.threads),
+  runs: Number(answer.runs),
+  runsAgain: Number(answer.runsAgain),
+  waits: Number(answer.waits),
+  adopted: Number(answer.adopted),
+  durationUs: Number(answer.durationUs),
+  laneOf: [...hexToBytes(answer.laneOf)],
+  runsOf: [...hexToBytes(answer.runsOf)],
 });
 
 export const formatStatistics = (answer: rpc.Statistics): Statistics =>

@@ -11,6 +11,7 @@ export { contractAbi, type ContractAbiParameters } from './actions/contractAbi.t
 export {
   getCertificate,
   getDag,
+  getExecution,
   getHeads,
   getOrdering,
   getStatistics,
@@ -27,6 +28,7 @@ export {
   type BatchRange,
   type Certificate,
   type Dag,
+  type Execution,
   type HeadBlock,
   type Heads,
   type LeaderSlot,

@@ -128,6 +128,7 @@ export interface Types {
   Certificate: Certificate;
   Count: Count;
   Dag: Dag;
+  Execution: Execution;
   FeeHistory: FeeHistory;
   FirstRound: FirstRound;
   HardhatMetadata: HardhatMetadata;
@@ -423,6 +424,43 @@ export interface Dag {
     proposedMs?: Quantity;
     round: Quantity;
   }[];
+}
+/**
+ * What running a block took on this node, in this run of it. No fact of the chain.
+ */
+export interface Execution {
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  adopted: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  durationUs: `0x${string}`;
+  /**
+   * Data of any length.
+   */
+  laneOf: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  runs: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  runsAgain: `0x${string}`;
+  /**
+   * Data of any length.
+   */
+  runsOf: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  threads: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  waits: `0x${string}`;
 }
 export interface FeeHistory {
   baseFeePerBlobGas?: Quantity[];
@@ -1067,6 +1105,8 @@ export interface Methods {
   corniche_getValidators: { parameters: []; result: Validators };
   /** What this node's execution did since it started: runs, runs again, results that were ready when they were ordered. */
   corniche_getStatistics: { parameters: []; result: Statistics };
+  /** What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest 1,024, and for those from before the node started. */
+  corniche_getExecution: { parameters: [block?: BlockId]; result: Execution | null };
   /** What a validator's ordering did lately: rounds from and to, or `latest` and how many. */
   corniche_getDag: { parameters: [first: FirstRound, last: Quantity]; result: Dag };
 }

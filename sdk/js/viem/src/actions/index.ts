@@ -1,5 +1,14 @@
 import { contractAbi } from './contractAbi.ts';
-import { getCertificate, getDag, getHeads, getOrdering, getStatistics, getTransactionStatus, getValidators } from './queries.ts';
+import {
+  getCertificate,
+  getDag,
+  getExecution,
+  getHeads,
+  getOrdering,
+  getStatistics,
+  getTransactionStatus,
+  getValidators,
+} from './queries.ts';
 import type { AnyClient } from './request.ts';
 import { verifyAccount, verifyBlock } from './verify.ts';
 import { waitForCertificate } from './waitForCertificate.ts';
@@ -8,6 +17,7 @@ const actions = {
   contractAbi,
   getCertificate,
   getDag,
+  getExecution,
   getHeads,
   getOrdering,
   getStatistics,

@@ -2,6 +2,7 @@ import { numberToHex, type Hash } from 'viem';
 import {
   formatCertificate,
   formatDag,
+  formatExecution,
   formatHeads,
   formatOrdering,
   formatStatistics,
@@ -9,6 +10,7 @@ import {
   formatValidators,
   type Certificate,
   type Dag,
+  type Execution,
   type Heads,
   type Ordering,
   type Statistics,
@@ -85,6 +87,18 @@ export async function getDag(client: AnyClient, rounds: DagParameters): Promise<
       ? ask(client, 'corniche_getDag', 'latest', numberToHex(rounds.latest))
       : ask(client, 'corniche_getDag', numberToHex(rounds.fromRound), numberToHex(rounds.toRound));
   return formatDag(await answer);
+}
+
+/**
+ * What running a block took on this node (`corniche_getExecution`), which is no fact of the chain. `null`: there is no such block, or the
+ * node keeps nothing of it any more.
+ *
+ * @example
+ * const execution = await client.getExecution({ blockNumber: 7n });
+ */
+export async function getExecution(client: AnyClient, block: BlockParameter = {}): Promise<Execution | null> {
+  const answer = await ask(client, 'corniche_getExecution', blockId(block));
+  return answer && formatExecution(answer);
 }
 
 /**

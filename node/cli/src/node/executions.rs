@@ -1,0 +1,87 @@
+//! What running the newest blocks took, for whoever asks. A fact of this run of the node and not of the chain, so it is kept in
+//! memory only, and bounded.
+
+use corniche_api::Execution;
+use corniche_types::Height;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+/// Blocks that are kept, and transactions of all of them together.
+const MOST_BLOCKS: usize = 1_024;
+const MOST_TRANSACTIONS: usize = 2 << 20;
+
+/// By height, ascending.
+#[derive(Default)]
+pub struct Executions(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    blocks: VecDeque<(Height, Execution)>,
+    transactions: usize,
+}
+
+impl Executions {
+    /// Keeps what the block at this height took. A development chain may have gone back: what was at this height or above is gone.
+    pub fn put(&self, height: Height, execution: Execution) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { blocks, transactions } = &mut *kept;
+        while let Some((_, gone)) = blocks.pop_back_if(|(at, _)| *at >= height) {
+            *transactions -= gone.runs_of.len();
+        }
+        *transactions += execution.runs_of.len();
+        blocks.push_back((height, execution));
+        while blocks.len() > MOST_BLOCKS || *transactions > MOST_TRANSACTIONS {
+            let Some((_, oldest)) = blocks.pop_front() else { return };
+            *transactions -= oldest.runs_of.len();
+        }
+    }
+
+    /// What it took, if it is kept.
+    pub fn get(&self, height: Height) -> Option<Execution> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.blocks.binary_search_by_key(&height, |(at, _)| *at).ok()?;
+        Some(kept.blocks[at].1.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn execution(runs: u64, transactions: usize) -> Execution {
+        Execution { runs, runs_of: vec![1; transactions].into(), ..Execution::default() }
+    }
+
+    fn kept(executions: &Executions, heights: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        heights.filter(|height| executions.get(Height(*height)).is_some()).collect()
+    }
+
+    #[test]
+    fn only_so_many_blocks_are_kept() {
+        let executions = Executions::default();
+        (1..=3_000).for_each(|height| executions.put(Height(height), execution(height, 1)));
+        assert_eq!(kept(&executions, 0..=4_000), (3_000 - 1_023..=3_000).collect::<Vec<_>>());
+        assert_eq!(executions.get(Height(2_500)).unwrap().runs, 2_500);
+    }
+
+    #[test]
+    fn large_blocks_are_fewer() {
+        let executions = Executions::default();
+        (1..=10).for_each(|height| executions.put(Height(height), execution(height, MOST_TRANSACTIONS / 4)));
+        assert_eq!(kept(&executions, 0..=20), [7, 8, 9, 10]);
+        executions.put(Height(11), execution(11, MOST_TRANSACTIONS + 1));
+        assert_eq!(kept(&executions, 0..=20), [], "one that is too large is not kept either");
+    }
+
+    #[test]
+    fn a_chain_that_goes_back_has_other_blocks() {
+        let executions = Executions::default();
+        (1..=10).for_each(|height| executions.put(Height(height), execution(height, 5)));
+        executions.put(Height(4), execution(99, 7));
+        assert_eq!(kept(&executions, 0..=20), [1, 2, 3, 4]);
+        assert_eq!(executions.get(Height(4)).unwrap().runs, 99);
+        assert_eq!(executions.0.lock().unwrap().transactions, 22);
+    }
+}

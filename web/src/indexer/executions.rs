@@ -1,0 +1,112 @@
+//! What running blocks took on the node that is followed. A node keeps that of its newest blocks only, and only while it runs, so this lane
+//! looks at the head alone; what it missed stays unknown.
+
+use super::{IndexError, write};
+use crate::{
+    database::{DatabaseError, Place, Read, Rows, int, sql},
+    node::{Node, NodeError, quantity},
+};
+use corniche_api::Execution;
+use corniche_client::{ClientError, Request};
+use serde_json::json;
+use sqlx::{AnyConnection, AnyPool, Connection};
+
+/// Where it stands in `meta`: the newest block that was asked for.
+const KEY: &str = "executions";
+
+/// Blocks asked for in one turn, and how far below the newest one a node may know anything.
+const AT_ONCE: u64 = 64;
+const REACH: u64 = 1_024;
+
+/// The lane.
+#[derive(Debug, Default)]
+pub struct Lane {
+    /// Whether the node has the method, as far as is known.
+    served: bool,
+    asked: Option<u64>,
+}
+
+impl Lane {
+    /// It may be another node than before.
+    pub fn introduced(&mut self) {
+        self.served = true;
+    }
+
+    /// The chain begins again.
+    pub fn forget(&mut self) {
+        self.asked = None;
+    }
+
+    /// Asks for the next blocks, up to `tip`. Answers whether there are more.
+    pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
+        if !self.served {
+            return Ok(false);
+        }
+        let asked = match self.asked {
+            Some(asked) => asked,
+            None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
+        };
+        let asked = asked.max(tip.saturating_sub(REACH));
+        let until = tip.min(asked + AT_ONCE);
+        if until <= asked {
+            return Ok(false);
+        }
+        let request = |number| Request { method: "corniche_getExecution", params: json!([quantity(number)]) };
+        let answers: Vec<Result<Option<Execution>, ClientError>> =
+            node.ask_all((asked + 1..=until).map(request).collect()).await?;
+        let mut rows = rows();
+        for (number, answer) in (asked + 1..).zip(answers) {
+            match answer.map_err(NodeError::from) {
+                Ok(execution) => push(&mut rows, number, execution),
+                Err(error) if error.is_refusal() => {
+                    tracing::debug!(%error, "the node does not say what blocks took");
+                    self.served = false;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
+        rows.write(&mut transaction).await?;
+        write::remember(&mut transaction, KEY, until.to_string()).await?;
+        transaction.commit().await.map_err(DatabaseError::from)?;
+        self.asked = Some(until);
+        Ok(until < tip)
+    }
+}
+
+fn rows() -> Rows {
+    let columns = &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of"];
+    Rows::or("executions", columns, "(block) DO NOTHING")
+}
+
+fn push(rows: &mut Rows, block: u64, execution: Option<Execution>) {
+    let Some(told) = execution.filter(|told| !Place::too_many(told.lane_of.len().max(told.runs_of.len()))) else { return };
+    rows.push([
+        block.into(),
+        told.threads.into(),
+        told.runs.into(),
+        told.runs_again.into(),
+        told.waits.into(),
+        told.adopted.into(),
+        told.duration_us.into(),
+        told.lane_of.into(),
+        told.runs_of.into(),
+    ]);
+}
+
+/// What running a block took, if the node said so in time.
+pub async fn of_block(readers: &AnyPool, block: u64) -> Result<Option<Execution>, DatabaseError> {
+    let row = sql("SELECT * FROM executions WHERE block = $1").bind(int(block)).fetch_optional(readers).await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Execution {
+        threads: row.number("threads")?,
+        runs: row.number("runs")?,
+        runs_again: row.number("runs_again")?,
+        waits: row.number("waits")?,
+        adopted: row.number("adopted")?,
+        duration_us: row.number("duration_us")?,
+        lane_of: row.bytes("lane_of")?.into(),
+        runs_of: row.bytes("runs_of")?.into(),
+    }))
+}

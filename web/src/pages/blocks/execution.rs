@@ -1,0 +1,157 @@
+//! How the node ran a block: in numbers, as a picture of lanes, and lane by lane in a table.
+
+use crate::{format, pages::parts, words::execution as words};
+use corniche_api::Execution;
+use maud::{Markup, html};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// Transactions that are drawn.
+const MOST_DRAWN: usize = 600;
+
+/// Units of the drawing: a transaction with its gap, a lane with its gap.
+const STEP: usize = 4;
+const ROW: usize = 14;
+
+/// What one lane came to.
+#[derive(Default)]
+struct Lane {
+    transactions: u64,
+    again: u64,
+    ready: u64,
+}
+
+/// The part of the page.
+pub fn section(execution: Option<&Execution>) -> Markup {
+    let Some(told) = execution else { return html! { p .note { (words::UNKNOWN) } } };
+    let mut lanes: BTreeMap<u8, Lane> = BTreeMap::new();
+    for (lane, runs) in of_each(told) {
+        let lane = lanes.entry(lane).or_default();
+        lane.transactions += 1;
+        lane.again += u64::from(runs > 1);
+        lane.ready += u64::from(runs == 0);
+    }
+    let number = format::number;
+    html! {
+        p .note { (words::NOTE) }
+        (parts::facts(&[
+            (words::LANES, html! { (words::lanes(lanes.len(), &number(told.threads))) }),
+            (words::RUNS, html! { (words::runs(&number(told.runs), &number(told.runs_again))) }),
+            (words::WAITS, html! { (number(told.waits)) }),
+            (words::ADOPTED, html! { (number(told.adopted)) " " span .note { (words::ADOPTED_NOTE) } }),
+            (words::TIME, html! { (format::micros(told.duration_us)) " " span .note { (words::TIME_NOTE) } }),
+        ]))
+        @if !lanes.is_empty() {
+            (picture(told, &lanes))
+            (table(&lanes))
+        }
+    }
+}
+
+/// Lane and runs of each transaction.
+fn of_each(told: &Execution) -> impl Iterator<Item = (u8, u8)> {
+    told.lane_of.iter().copied().zip(told.runs_of.iter().copied())
+}
+
+/// How a transaction of the block came about, if that is known.
+pub fn of_transaction(told: &Execution, position: u64) -> Option<String> {
+    let at = usize::try_from(position).ok()?;
+    Some(words::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
+}
+
+fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
+    let sum = |of: fn(&Lane) -> u64| format::number(lanes.values().map(of).sum());
+    let label = words::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
+    let rows: BTreeMap<u8, usize> = lanes.keys().copied().zip(0..).collect();
+    let [mut once, mut again, mut ready] = [String::new(), String::new(), String::new()];
+    let all = of_each(told).count();
+    for (at, (lane, runs)) in of_each(told).take(MOST_DRAWN).enumerate() {
+        let (path, height) = match runs {
+            0 => (&mut ready, 2),
+            1 => (&mut once, 6),
+            _ => (&mut again, 12),
+        };
+        let (x, bottom) = (at * STEP, (rows[&lane] + 1) * ROW - 1);
+        let _ = write!(path, "M{x} {bottom}h{}v-{height}h-{}z", STEP - 1, STEP - 1);
+    }
+    let (width, height) = (all.min(MOST_DRAWN) * STEP, rows.len() * ROW);
+    html! {
+        figure {
+            svg .lanes viewBox={ "0 0 " (width) " " (height) } width="100%" height=(height) preserveAspectRatio="none" role="img" aria-label=(label) {
+                @for row in 1..=rows.len() { path .floor d={ "M0 " (row * ROW) "H" (width) } {} }
+                path .once d=(once) {}
+                path .again d=(again) {}
+                path .ready d=(ready) {}
+            }
+            figcaption { (words::LEGEND) @if all > MOST_DRAWN { " " (words::first(&format::number(MOST_DRAWN as u64))) } }
+        }
+    }
+}
+
+fn table(lanes: &BTreeMap<u8, Lane>) -> Markup {
+    let row = |(number, lane): (&u8, &Lane)| {
+        let count = |count: u64| html! { (format::number(count)) };
+        vec![html! { (number) }, count(lane.transactions), count(lane.again), count(lane.ready)]
+    };
+    parts::table(
+        words::TITLE,
+        &[words::LANE, words::TRANSACTIONS, words::RAN_AGAIN, words::READY],
+        lanes.iter().map(row).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lane_of: &[u8], runs_of: &[u8]) -> Execution {
+        let (lane_of, runs_of) = (lane_of.to_vec().into(), runs_of.to_vec().into());
+        Execution {
+            threads: 8,
+            runs: 9,
+            runs_again: 3,
+            adopted: 1,
+            duration_us: 1_234,
+            lane_of,
+            runs_of,
+            ..Execution::default()
+        }
+    }
+
+    fn cells(page: &str) -> Vec<&str> {
+        page.split("<td").skip(1).map(|cell| cell.split('>').nth(1).unwrap().split('<').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn lanes_are_counted_drawn_and_told() {
+        let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
+        assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
+        for words in ["2 of 8 had something to do", "9, 3 of them again", "1.2 ms", "5 transactions in 2 lanes; 2 ran again"] {
+            assert!(page.contains(words), "{words} is not in {page}");
+        }
+        assert!(!page.contains("style="));
+        assert_eq!(page.matches("M0 13h3v-6").count() + page.matches("M12 27h3v-6").count(), 2, "{page}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        assert!(section(None).into_string().contains(words::UNKNOWN));
+        let one = told(&[3], &[2]);
+        assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, ran 2 times"));
+        assert_eq!(of_transaction(&one, 1), None);
+    }
+
+    #[test]
+    fn a_large_block_is_drawn_in_part_and_counted_whole() {
+        let page = section(Some(&told(&[1; 5_000], &[1; 5_000]))).into_string();
+        assert_eq!(cells(&page), ["1", "5,000", "0", "0"]);
+        assert!(page.contains("The first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
+    }
+
+    /// A node may say what it likes: lengths that do not fit, and more lanes than threads.
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        let page = section(Some(&told(&[255, 9], &[255]))).into_string();
+        assert_eq!(cells(&page), ["255", "1", "1", "0"]);
+        section(Some(&told(&[], &[1, 2])));
+    }
+}
