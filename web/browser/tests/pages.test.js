@@ -7,7 +7,7 @@ import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill } from '../lib/chain.js';
 import { Explorer, PHONE, close, isSound, missing } from '../lib/explorer.js';
 
-test('the explorer of a live network', { timeout: 300_000, skip: missing }, async (t) => {
+test('the explorer of a live network', { timeout: 900_000, skip: missing }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
