@@ -61,9 +61,6 @@ pub enum ExplorerError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The server ended.
-    #[error("the explorer's server ended: {0}")]
-    Serve(io::Error),
 }
 
 /// An explorer that listens; it begins to follow and to answer when it runs.
@@ -110,13 +107,12 @@ impl Explorer {
                 watched.halt(Halt::Broken);
             }
         });
-        let service = server::router(site).into_make_service_with_connect_info::<SocketAddr>();
         // Not a graceful end: pages that listen would never let go.
-        let served = tokio::select! {
-            served = axum::serve(listener, service) => served.map_err(ExplorerError::Serve),
-            () = until => Ok(()),
-        };
+        tokio::select! {
+            () = server::serve(listener, server::router(site)) => {}
+            () = until => {}
+        }
         end.abort();
-        served
+        Ok(())
     }
 }

@@ -22,7 +22,6 @@ use corniche_web::{
 use std::{
     collections::BTreeMap,
     future::Future,
-    net::SocketAddr,
     pin::Pin,
     process::{Command, Stdio},
     sync::Arc,
@@ -283,8 +282,7 @@ async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> 
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = server::router(Arc::new(site)).into_make_service_with_connect_info::<SocketAddr>();
-    let served = tokio::spawn(async move { axum::serve(listener, service).await });
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site))));
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
