@@ -25,6 +25,7 @@ use indexer::{
 use limits::{Limits, Rate};
 use live::Live;
 use node::Node;
+use server::Proxy;
 use site::Site;
 use state::{Halt, Standing};
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
@@ -45,6 +46,8 @@ pub struct Config {
     pub keep: Keep,
     /// How much one address may ask.
     pub rate: Rate,
+    /// Proxies before it, which are believed whom they ask for.
+    pub proxies: Vec<Proxy>,
 }
 
 /// Why there is no explorer.
@@ -69,6 +72,7 @@ pub struct Explorer {
     site: Arc<Site>,
     keep: Keep,
     inbox: Inbox,
+    proxies: Vec<Proxy>,
 }
 
 impl Explorer {
@@ -86,7 +90,7 @@ impl Explorer {
             limits: Limits::new(config.rate),
             uploads,
         };
-        Ok(Self { listener, site: Arc::new(site), keep: config.keep, inbox })
+        Ok(Self { listener, site: Arc::new(site), keep: config.keep, inbox, proxies: config.proxies.clone() })
     }
 
     /// Where it listens.
@@ -96,7 +100,7 @@ impl Explorer {
 
     /// Follows the node and answers until `until` is over.
     pub async fn run(self, until: impl Future<Output = ()> + Send + 'static) -> Result<(), ExplorerError> {
-        let Self { listener, site, keep, inbox } = self;
+        let Self { listener, site, keep, inbox, proxies } = self;
         let (standing, live) = (Arc::clone(&site.standing), site.live.clone());
         let watched = Arc::clone(&standing);
         let indexer = Indexer::new(site.node.clone(), &site.database, standing, live, keep).await?;
@@ -109,7 +113,7 @@ impl Explorer {
         });
         // Not a graceful end: pages that listen would never let go.
         tokio::select! {
-            () = server::serve(listener, server::router(site)) => {}
+            () = server::serve(listener, server::router(site), proxies) => {}
             () = until => {}
         }
         end.abort();

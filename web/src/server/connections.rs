@@ -2,6 +2,7 @@
 //!
 //! HTTP/1.1 and nothing newer: browsers speak HTTP/2 over TLS only, which a proxy ends, and looking for its first bytes has no time limit.
 
+use super::proxies::{self, Proxy};
 use crate::limits::Places;
 use axum::{
     Router,
@@ -25,6 +26,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -52,8 +54,10 @@ const STUCK_TIME: Duration = Duration::from_secs(60);
 /// After a connection that could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers who connects; never ends by itself. Who finds no place is closed at once, so that it learns sooner.
-pub async fn serve(listener: TcpListener, router: Router) {
+/// Answers who connects; never ends by itself. Who finds no place is closed at once, so that it learns sooner. Of these proxies it is believed
+/// whom they ask for.
+pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
+    let proxies: Arc<[Proxy]> = proxies.into();
     let places = Places::new(MOST_CONNECTIONS, MOST_OF_ADDRESS);
     loop {
         let (stream, from) = match listener.accept().await {
@@ -65,19 +69,21 @@ pub async fn serve(listener: TcpListener, router: Router) {
                 continue;
             }
         };
-        let Ok(place) = places.enter(Some(from.ip())) else { continue };
+        // A proxy connects for everybody.
+        let counted = Some(from.ip()).filter(|address| !proxies::connects(&proxies, *address));
+        let Ok(place) = places.enter(counted) else { continue };
         // Answers are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        let router = router.clone();
+        let (router, proxies) = (router.clone(), Arc::clone(&proxies));
         tokio::spawn(async move {
-            attend(stream, from, router, TokioTimer::new()).await;
+            attend(stream, from, router, proxies, TokioTimer::new()).await;
             drop(place);
         });
     }
 }
 
 /// One connection, to its end.
-async fn attend<IO, T>(io: IO, from: SocketAddr, router: Router, timer: T)
+async fn attend<IO, T>(io: IO, peer: SocketAddr, router: Router, proxies: Arc<[Proxy]>, timer: T)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: Timer + Clone + Unpin + Send + Sync + 'static,
@@ -85,7 +91,8 @@ where
     let router = TowerToHyperService::new(router);
     let clock = timer.clone();
     let answer = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(from));
+        let client = proxies::client(&proxies, peer.ip(), request.headers());
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
         let (answer, time) = (Box::pin(router.call(request)), clock.sleep(ANSWER_TIME));
         async move {
             match select(answer, time).await {
@@ -97,7 +104,7 @@ where
     let io = TokioIo::new(Taken { io, timer: timer.clone(), stuck: None });
     let served = http1::Builder::new().timer(timer).header_read_timeout(HEAD_TIME).serve_connection(io, answer).await;
     if let Err(error) = served {
-        tracing::debug!(%error, %from, "a connection ended early");
+        tracing::debug!(%error, %peer, "a connection ended early");
     }
 }
 

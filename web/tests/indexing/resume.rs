@@ -282,7 +282,7 @@ async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> 
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site))));
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site)), Vec::new()));
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

@@ -44,7 +44,7 @@ impl Timer for Hurried {
 async fn connection(says: &str, room: usize, router: Router) -> (DuplexStream, BoxFuture<'static, ()>) {
     let (mut near, far) = duplex(room);
     near.write_all(says.as_bytes()).await.unwrap();
-    (near, Box::pin(attend(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Hurried)))
+    (near, Box::pin(attend(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), Hurried)))
 }
 
 /// Whether it is over, without waiting for anything from outside.
@@ -128,7 +128,7 @@ async fn who_listens_does_so_for_as_long_as_it_likes() {
 async fn an_address_has_so_many_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let served = tokio::spawn(serve(listener, here()));
+    let served = tokio::spawn(serve(listener, here(), Vec::new()));
     let ask = async |mut socket: TcpStream| {
         let mut answer = String::new();
         // Who is put out may find that it cannot write, or that there is nothing to read.
