@@ -195,6 +195,11 @@ impl TransactionRows {
 type Activity = BTreeMap<(Address, i64), u64>;
 
 impl Digest {
+    /// What it holds in memory until it is written, more or less.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.moved.as_slice())
+    }
+
     fn block(&mut self, whole: &WholeBlock, seen_ms: Option<u64>) {
         let WholeBlock { block, ordering, .. } = whole;
         let ordering = ordering.as_ref();

@@ -221,6 +221,19 @@ async fn a_node_that_catches_up_is_no_other_chain() {
 }
 
 #[tokio::test]
+async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
+    let chain = Chain::new(19, 60);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    for room in [1, 3] {
+        node.has_room_for(room);
+        let (database, _directory) = sqlite().await;
+        assert_eq!(follow(&node, &database).await, None);
+        assert_same(&expected, &all(&database).await, &format!("undisturbed, and {room} blocks at once"));
+    }
+}
+
+#[tokio::test]
 async fn a_chain_that_contradicts_is_refused() {
     let first = Chain::new(14, 60);
     for length in [50, 60, 80] {
