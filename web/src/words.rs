@@ -445,9 +445,7 @@ pub mod contract {
     pub const UPLOAD: &str = "Upload an interface";
     /// What happens.
     pub const UPLOAD_NOTE: &str = "The JSON ABI as compilers write it. This explorer keeps it for everybody if at least three in four of its functions' selectors \
-         stand in the contract's code, and says that somebody uploaded it.";
-    /// In place of another one.
-    pub const UPLOAD_AGAIN: &str = "It takes the place of the one above if more of its functions stand in the code.";
+         stand in the contract's code, and says that somebody uploaded it. The first one stays: nobody can put another in its place here.";
     /// The button.
     pub const UPLOAD_DO: &str = "Upload";
     /// Refused.
@@ -459,11 +457,6 @@ pub mod contract {
     pub const NOT_MENTIONED: &str = "This is not this contract's interface. Functions of it whose selectors stand in the code:";
     /// Why it may be so.
     pub const NOT_MENTIONED_HINT: &str = "A contract that hands calls on to another one has no functions of its own.";
-    /// Refused; a number follows.
-    pub const NO_BETTER: &str =
-        "There is an interface already that names as much of this contract: functions whose selectors stand in the code:";
-    /// The other number follows.
-    pub const NO_BETTER_YOURS: &str = "and of this one";
     /// No forms.
     pub const NO_INTERFACE: &str =
         "Nobody has said what this contract's functions are called, so they cannot be called by name here.";
