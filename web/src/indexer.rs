@@ -235,6 +235,7 @@ impl Indexer {
     /// One round through all lanes. Answers whether there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
+        let heard_ms = now_ms();
         self.standing.heads(&heads);
         let next = self.tip.map_or(0, |tip| tip.number + 1);
         if !self.still_leads_to(heads.executed.number, heads.executed.hash).await? {
@@ -248,7 +249,8 @@ impl Indexer {
         let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
         let certified = heads.certified.number.min(tip);
-        let chain = Chain { committee: self.committee, development: self.development, live: self.at_head };
+        let heard_ms = self.at_head.then_some(heard_ms);
+        let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });

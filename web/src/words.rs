@@ -73,9 +73,10 @@ pub mod home {
     /// Explains it.
     pub const THROUGHPUT_NOTE: &str = "over the last minute of blocks";
     /// From order to certificate.
-    pub const LATENCY: &str = "Order to certificate";
+    pub const LATENCY: &str = "Order to certificate, seen here";
     /// Explains it.
-    pub const LATENCY_NOTE: &str = "median of the last 100 blocks seen here";
+    pub const LATENCY_NOTE: &str =
+        "median of the last 100 blocks seen here; this explorer asks for what is certified again and again, and less often under load";
     /// In all.
     pub const TOTAL: &str = "Transactions in all";
     /// In all.
@@ -87,7 +88,7 @@ pub mod home {
     /// The charts.
     pub const CHART_TRANSACTIONS: &str = "Transactions in each of the last blocks";
     /// The charts.
-    pub const CHART_LATENCY: &str = "Milliseconds from order to certificate, of blocks seen to be certified";
+    pub const CHART_LATENCY: &str = "Milliseconds from order until this explorer saw the certificate";
     /// Who signs.
     pub const HEALTH: &str = "Validators";
     /// Nothing yet.

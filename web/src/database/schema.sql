@@ -14,7 +14,8 @@ CREATE TABLE blocks (
     parent BLOB NOT NULL,
     -- As agreed on with its order, Unix milliseconds.
     time_ms INTEGER NOT NULL,
-    -- When the explorer had it, and when it knew it certified, by its own clock; null for what was there before it looked.
+    -- When the explorer had it, and when it asked the node and was told that it is certified, by its own clock; null for what was there
+    -- before it looked. It asks again when it has written what it was told of, so under load both are later than the network was.
     seen_ms INTEGER,
     certified_ms INTEGER,
     -- Validators by position in the committee.

@@ -13,7 +13,10 @@ use axum::{
     routing::post,
 };
 use corniche_api::{HeadBlock, Heads, Validator, Validators};
-use corniche_web::node::{Log, Receipt, Transaction};
+use corniche_web::{
+    indexer::now_ms,
+    node::{Log, Receipt, Transaction},
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
@@ -39,6 +42,8 @@ struct Script {
     away: u64,
     /// Blocks that one answer has room for.
     room: usize,
+    /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
+    certificates_ms: u64,
     /// Told when it was asked so many times.
     alarm: Option<(u64, Arc<Notify>)>,
 }
@@ -50,7 +55,7 @@ impl Scripted {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let head = chain.blocks.len() as u64 - 1;
         let (development, asked, moods, away, room, alarm) = (false, 0, None, 0, usize::MAX, None);
-        let script = Script { chain: Arc::new(chain), head, development, asked, moods, away, room, alarm };
+        let script = Script { chain: Arc::new(chain), head, development, asked, moods, away, room, alarm, certificates_ms: 0 };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
         let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
@@ -97,6 +102,11 @@ impl Scripted {
     /// Refuses to answer more blocks than these at once.
     pub fn has_room_for(&self, blocks: usize) {
         self.change(|script| script.room = blocks);
+    }
+
+    /// When it was asked for certificates the first time.
+    pub fn certificates_asked_ms(&self) -> u64 {
+        self.script.lock().expect("the script").certificates_ms
     }
 
     /// Waits until it was asked so many more times.
@@ -196,6 +206,10 @@ impl Script {
             "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
             "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
             "corniche_getCertificate" => {
+                if self.certificates_ms == 0 {
+                    self.certificates_ms = now_ms();
+                    while now_ms() <= self.certificates_ms {}
+                }
                 let certified = self.certified();
                 let found = number().and_then(|number| self.chain.certificates.range(number..).next());
                 json!(found.filter(|(height, _)| **height <= certified).map(|(_, certificate)| certificate))

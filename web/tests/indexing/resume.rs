@@ -234,6 +234,17 @@ async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
 }
 
 #[tokio::test]
+async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_who_signed() {
+    let node = Scripted::start(Chain::new(20, 20)).await;
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    let lines = super::dump::rows(&database, "SELECT certified_ms AS at FROM blocks WHERE certified_ms IS NOT NULL").await;
+    let times: Vec<u64> = lines.iter().map(|line| line.trim_start_matches("at=").parse().unwrap()).collect();
+    let asked = node.certificates_asked_ms();
+    assert!(!times.is_empty() && times.iter().all(|time| *time <= asked), "asked at {asked}: {times:?}");
+}
+
+#[tokio::test]
 async fn a_chain_that_contradicts_is_refused() {
     let first = Chain::new(14, 60);
     for length in [50, 60, 80] {
