@@ -2,7 +2,7 @@
 
 use crate::{exit, node::start_logging};
 use anyhow::Context;
-use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate};
+use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate, server::Proxy};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
@@ -39,6 +39,9 @@ pub struct Args {
     /// Do not ask for calls inside transactions, for which the node runs blocks again
     #[arg(long)]
     no_calls: bool,
+    /// A proxy in front, or a network of proxies (10.0.0.0/8): its `X-Forwarded-For` says who asks, where rates are by address. May be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    trusted_proxy: Vec<Proxy>,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -58,6 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         currency: args.currency,
         keep: Keep { dag_rounds: args.dag_rounds, calls: !args.no_calls },
         rate: Rate::default(),
+        proxies: args.trusted_proxy,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -84,6 +88,7 @@ pub async fn beside(node: SocketAddr, port: u16, data: &Path, currency: &str) ->
         currency: currency.to_owned(),
         keep: Keep::default(),
         rate: Rate { burst: f64::INFINITY, per_second: f64::INFINITY },
+        proxies: Vec::new(),
     };
     Ok(Explorer::open(&config).await?)
 }

@@ -43,7 +43,7 @@ pub const EPOCH: &str = "Epoch";
 /// Rows.
 pub const COMMITTEE: &str = "Hash of the committee";
 /// Rows.
-pub const LATENCY: &str = "Order to certificate";
+pub const LATENCY: &str = "Order to certificate, seen here";
 /// None yet.
 pub const NO_LATENCY: &str = "no block was certified while this explorer looked";
 /// A chain for development.

@@ -15,7 +15,7 @@ use corniche_web::{
     limits::{Limits, Rate},
     live::Live,
     node::Node,
-    server,
+    server::{self, Proxy},
     site::Site,
     state::Standing,
 };
@@ -76,6 +76,11 @@ pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
 impl Explorer {
     /// With a database of its own, filled or empty.
     pub fn new(rate: Rate, filled: bool) -> Self {
+        Self::behind(Vec::new(), rate, filled)
+    }
+
+    /// The same behind proxies.
+    pub fn behind(proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let (site, address) = runtime.block_on(async {
@@ -83,13 +88,13 @@ impl Explorer {
             if filled {
                 chain::fill(&database).await;
             }
-            let node = serve(Router::new().route("/", post(node))).await;
+            let node = serve(Router::new().route("/", post(node)), Vec::new()).await;
             let standing = Arc::new(standing());
             let (node, live) = (Node::new(&format!("http://{node}")), Live::default());
             let (uploads, _) = uploads::channel();
             let site = Arc::new(Site { database, node, standing, live, limits: Limits::new(rate), uploads });
             let router = server::router(Arc::clone(&site));
-            (site, serve(router).await)
+            (site, serve(router, proxies).await)
         });
         let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
         Self { site, runtime, address, agent: config.into(), _directory: directory }
@@ -101,6 +106,12 @@ impl Explorer {
 
     pub fn get_as(&self, path: &str, accept: &str) -> Answer {
         let request = self.agent.get(format!("http://{}{path}", self.address)).header("accept", accept);
+        Answer::of(request.call().unwrap())
+    }
+
+    /// As a proxy that asks for this address.
+    pub fn get_for(&self, path: &str, client: &str) -> Answer {
+        let request = self.agent.get(format!("http://{}{path}", self.address)).header("x-forwarded-for", client);
         Answer::of(request.call().unwrap())
     }
 
@@ -124,11 +135,10 @@ impl Answer {
     }
 }
 
-async fn serve(router: Router) -> SocketAddr {
+async fn serve(router: Router, proxies: Vec<Proxy>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    tokio::spawn(server::serve(listener, router, proxies));
     address
 }
 
