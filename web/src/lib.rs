@@ -9,6 +9,7 @@ pub mod indexer;
 pub mod limits;
 pub mod links;
 pub mod live;
+pub mod mesh;
 pub mod node;
 pub mod pages;
 pub mod search;
@@ -24,6 +25,7 @@ use indexer::{
 };
 use limits::{Limits, Rate};
 use live::Live;
+use mesh::Mesh;
 use node::Node;
 use server::Proxy;
 use site::Site;
@@ -36,6 +38,8 @@ use tokio::net::TcpListener;
 pub struct Config {
     /// URL of the node's RPC.
     pub node: String,
+    /// URLs of further nodes of its network, which are asked for nothing but their peers.
+    pub also_ask: Vec<String>,
     /// URL of the database; see [`database`].
     pub database: String,
     /// Where pages are served.
@@ -85,6 +89,7 @@ impl Explorer {
         let site = Site {
             database,
             node: Node::new(&config.node),
+            mesh: Mesh::new(std::iter::once(&config.node).chain(&config.also_ask)),
             standing: Arc::new(Standing::new(config.currency.clone())),
             live: Live::default(),
             limits: Limits::new(config.rate),

@@ -21,6 +21,10 @@ pub struct Args {
     /// URL of the node's RPC. A validator also shows its DAG, and a node that serves the namespace `debug` the calls inside transactions
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545", env = "CORNICHE_RPC")]
     node: String,
+    /// URL of another node of the same network, which is asked for nothing but its peers; may be repeated. The network page shows how far
+    /// apart the nodes are that are asked
+    #[arg(long, value_name = "URL")]
+    also_ask: Vec<String>,
     /// Directory for what was read of the chain. It can be deleted: it is read again
     #[arg(long, value_name = "DIR", default_value = ".explorer")]
     data: PathBuf,
@@ -56,6 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let config = Config {
         node: args.node,
+        also_ask: args.also_ask,
         database,
         listen: args.listen,
         currency: args.currency,
@@ -83,6 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 pub async fn beside(node: SocketAddr, port: u16, data: &Path, currency: &str) -> anyhow::Result<Explorer> {
     let config = Config {
         node: format!("http://{node}"),
+        also_ask: Vec::new(),
         database: in_directory(data)?,
         listen: (Ipv4Addr::LOCALHOST, port).into(),
         currency: currency.to_owned(),

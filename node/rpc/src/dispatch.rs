@@ -309,6 +309,7 @@ impl Caller<'_> {
                 node.read(origin, |node| json(&reads::heads(node)?)).await
             }
             Method::CornicheGetValidators => params.at_most(0).and_then(|_| json(&backend.validators())),
+            Method::CornicheGetPeers => params.at_most(0).and_then(|_| json(&backend.peers())),
             Method::CornicheGetStatistics => params.at_most(0).and_then(|_| json(&backend.statistics())),
             Method::CornicheGetDag => {
                 let range = DagRange::new(params.at_most(2)?.required(0)?, params.required::<U64>(1)?.to());

@@ -83,6 +83,18 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     await close(page);
   });
 
+  await step('how far validators are from each other is told for every node', async () => {
+    const measured = () => fetch(`${network.explorer}/api/v1/peers`).then((answer) => answer.json());
+    await until('every node to have measured its links', async () =>
+      (await measured()).nodes.every(({ peers }) => peers.length === 3 && peers.every(({ roundTripUs }) => roundTripUs !== null)));
+    const page = await explorer.visit('/network');
+    const rows = await page.locator('.matrix tbody tr').allInnerTexts();
+    assert.equal(rows.length, 4);
+    rows.forEach((row, at) => assert.ok(row.includes(`validator ${at}`) && row.match(/\d ms/g).length === 3, row));
+    assert.equal(await page.locator('#network').getByText('corniche/').count() >= 4, true);
+    await close(page);
+  });
+
   await step('one that failed says why', async () => {
     const page = await explorer.visit(`/tx/${hash}`);
     const text = await page.locator('main').innerText();

@@ -5,6 +5,7 @@ use corniche_web::{
     database::{Database, Place},
     limits::{Limits, Rate},
     live::Live,
+    mesh::Mesh,
     node::Node,
     server,
     site::Site,
@@ -99,6 +100,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
         database,
         // Nobody: what is measured is ours.
         node: Node::new("http://127.0.0.1:9"),
+        mesh: Mesh::new(["http://127.0.0.1:9"]),
         standing: Arc::new(Standing::new("CRN".into())),
         live: Live::default(),
         limits: Limits::new(rate),

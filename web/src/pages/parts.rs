@@ -71,6 +71,11 @@ pub fn hash_in_short(hash: B256) -> Markup {
     value(&text, &short(&text), None)
 }
 
+/// A peer by its id, in short.
+pub fn peer(id: &str) -> Markup {
+    value(id, &short(id), None)
+}
+
 /// Bytes, in a box that does not grow.
 pub fn bytes(bytes: &[u8]) -> Markup {
     beginning(bytes, bytes.len() as u64)

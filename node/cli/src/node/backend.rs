@@ -1,11 +1,11 @@
 //! What the RPC server reads: the store, the state and the copy of the pool.
 
-use super::{development::Told, shared::Shared};
+use super::{development::Told, peers, shared::Shared};
 use corniche_admission::Refusal;
-use corniche_api::{ErrorCode, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{ErrorCode, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
-use corniche_network::NetworkHandle;
+use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
@@ -28,6 +28,8 @@ pub struct NodeBackend {
     pub view: Arc<Views>,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
+    /// Who it is among peers, with a network or without.
+    pub identity: Option<PeerKey>,
     pub vm: Vm,
     pub starting: Height,
     /// What the node calls itself.
@@ -200,6 +202,10 @@ impl Backend for NodeBackend {
 
     fn peer_count(&self) -> usize {
         self.network.as_ref().map_or(0, |network| network.peers().len())
+    }
+
+    fn peers(&self) -> Peers {
+        peers::tell(&self.genesis, self.identity, self.network.as_ref())
     }
 
     fn syncing(&self) -> Option<SyncProgress> {

@@ -156,6 +156,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::TxpoolStatus,
         Method::CornicheGetHeads,
         Method::CornicheGetValidators,
+        Method::CornicheGetPeers,
         Method::CornicheGetStatistics,
         Method::TxpoolContent,
         Method::TxpoolInspect,

@@ -1,5 +1,5 @@
 import { contractAbi } from './contractAbi.ts';
-import { getCertificate, getDag, getHeads, getOrdering, getStatistics, getTransactionStatus, getValidators } from './queries.ts';
+import { getCertificate, getDag, getHeads, getOrdering, getPeers, getStatistics, getTransactionStatus, getValidators } from './queries.ts';
 import type { AnyClient } from './request.ts';
 import { verifyAccount, verifyBlock } from './verify.ts';
 import { waitForCertificate } from './waitForCertificate.ts';
@@ -10,6 +10,7 @@ const actions = {
   getDag,
   getHeads,
   getOrdering,
+  getPeers,
   getStatistics,
   getTransactionStatus,
   getValidators,

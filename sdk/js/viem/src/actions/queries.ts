@@ -4,6 +4,7 @@ import {
   formatDag,
   formatHeads,
   formatOrdering,
+  formatPeers,
   formatStatistics,
   formatTransactionStatus,
   formatValidators,
@@ -11,6 +12,7 @@ import {
   type Dag,
   type Heads,
   type Ordering,
+  type Peers,
   type Statistics,
   type TransactionStatus,
   type Validators,
@@ -69,6 +71,14 @@ export async function getOrdering(client: AnyClient, block: BlockParameter = {})
  */
 export const getValidators = async (client: AnyClient): Promise<Validators> =>
   formatValidators(await ask(client, 'corniche_getValidators'));
+
+/**
+ * The node and whom it is connected with: version, validator, round trip (`corniche_getPeers`).
+ *
+ * @example
+ * const { own, peers } = await client.getPeers();
+ */
+export const getPeers = async (client: AnyClient): Promise<Peers> => formatPeers(await ask(client, 'corniche_getPeers'));
 
 /** Rounds from and to, both counted, or the newest so many. */
 export type DagParameters = { fromRound: bigint; toRound: bigint } | { latest: number };
