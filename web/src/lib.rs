@@ -160,6 +160,7 @@ mod tests {
             currency: "CRN".into(),
             keep: Keep::default(),
             rate: Rate::default(),
+            also_ask: Vec::new(),
             proxies: Vec::new(),
         };
         let explorer = Explorer::open(&config).await.unwrap();
