@@ -2,7 +2,7 @@
 
 use crate::{
     database::Database,
-    indexer::uploads::Uploads,
+    indexer::{dag::AUTOBAHN, uploads::Uploads},
     limits::Limits,
     live::Live,
     mesh::Mesh,
@@ -34,6 +34,11 @@ impl Site {
     /// How the indexer stands now.
     pub fn now(&self) -> Snapshot {
         self.standing.now()
+    }
+
+    /// Whether the order is one of lanes and slots, and not of rounds.
+    pub fn has_lanes(&self) -> bool {
+        self.now().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
     }
 
     /// The newest block that a certificate covers.

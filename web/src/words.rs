@@ -120,6 +120,12 @@ pub mod block {
     pub const FEE_ADDRESS: &str = "Leader's fee address";
     /// Rows.
     pub const COMMITS: &str = "Commits";
+    /// Rows: where the leaders of these commits are.
+    pub const ROUNDS: &str = "Rounds of their leaders";
+    /// Rows: the same under Autobahn.
+    pub const SLOTS: &str = "Slots";
+    /// Where a batch is drawn.
+    pub const PICTURE: &str = "in the picture";
     /// Rows.
     pub const BATCHES: &str = "Batches";
     /// Columns.

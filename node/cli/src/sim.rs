@@ -112,10 +112,11 @@ fn trace_line(now: Micros, node: usize, event: &TraceEvent) -> Option<Value> {
                 digest: *committed,
                 why: Some(why.clone()),
                 decided_ms: Some(at),
+                commit: None,
             };
             Some(json!({ "node": node, "slot": slot }))
         }
-        TraceEvent::Elected { .. } | TraceEvent::Note { .. } => None,
+        TraceEvent::Elected { .. } | TraceEvent::Delivered { .. } | TraceEvent::Note { .. } => None,
     }
 }
 
@@ -126,6 +127,7 @@ fn vertex(proposal: &Vertex) -> DagVertex {
         digest: proposal.id.digest,
         parents: proposal.parents.iter().map(|parent| parent.digest).collect(),
         batch_bytes: u64::from(proposal.batch_bytes),
+        batch_digest: proposal.batch_digest,
         proposed_ms: None,
         accepted_ms: None,
     }

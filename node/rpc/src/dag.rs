@@ -95,18 +95,24 @@ impl Picture {
                     slot.decided_ms = Some(time.0);
                 }
             }
+            TraceEvent::Delivered { round, rank, commit } => {
+                if let Some(slot) = self.slots.get_mut(&(round, rank.into())) {
+                    slot.commit.get_or_insert(commit.0);
+                }
+            }
             TraceEvent::Note { .. } => {}
         }
     }
 
     fn vertex(&mut self, vertex: Vertex) -> &mut DagVertex {
-        let Vertex { id, parents, batch_bytes } = vertex;
+        let Vertex { id, parents, batch_bytes, batch_digest } = vertex;
         self.vertices.entry(id).or_insert_with(|| DagVertex {
             round: id.round,
             author: id.author.0.into(),
             digest: id.digest,
             parents: parents.iter().map(|parent| parent.digest).collect(),
             batch_bytes: batch_bytes.into(),
+            batch_digest,
             proposed_ms: None,
             accepted_ms: None,
         })
@@ -121,6 +127,7 @@ impl Picture {
             digest: None,
             why: None,
             decided_ms: None,
+            commit: None,
         })
     }
 }

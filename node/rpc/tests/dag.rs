@@ -4,7 +4,7 @@
 mod common;
 
 use common::Fixture;
-use common::dag::{decided, digest, sample, vertex};
+use common::dag::{batch, decided, digest, sample, vertex};
 use corniche_api::{Dag, DagVertex, LeaderSlot, SlotStatus};
 use corniche_engine::TraceEvent;
 use corniche_rpc::RpcConfig;
@@ -39,11 +39,13 @@ async fn a_window_shows_proposals_leaders_and_their_order() {
         digest: digest(2, 0),
         parents: (0..4).map(|author| digest(1, author)).collect(),
         batch_bytes: 0,
+        batch_digest: None,
         proposed_ms: Some(2_000),
         accepted_ms: Some(2_010),
     };
     assert_eq!(whole.vertices[4], own);
     assert_eq!((whole.vertices[5].proposed_ms, whole.vertices[5].accepted_ms), (None, Some(2_011)));
+    assert_eq!(whole.vertices[5].batch_digest, Some(batch(2, 1)));
     use SlotStatus::{Committed, Skipped, Undecided};
     assert_eq!(statuses(&whole), [(1, Committed), (2, Skipped), (3, Undecided), (4, Committed)]);
     let first = LeaderSlot {
@@ -54,8 +56,10 @@ async fn a_window_shows_proposals_leaders_and_their_order() {
         digest: Some(digest(1, 0)),
         why: Some("a quorum of certificates".into()),
         decided_ms: Some(5_001),
+        commit: Some(9),
     };
     assert_eq!(whole.slots[0], first);
+    assert_eq!(whole.slots[3].commit, None, "committed, and not delivered");
     assert_eq!(whole.order, [digest(1, 0)], "nothing is delivered past the undecided slot");
 }
 

@@ -103,6 +103,9 @@ pub struct DagVertex {
     /// Bytes of its batch of transactions.
     #[serde(with = "quantity")]
     pub batch_bytes: u64,
+    /// What [`Ordering`](crate::Ordering)'s batches name it by; absent for an empty one, which no block names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_digest: Option<B256>,
     /// When this validator signed it, if it is its own: Unix milliseconds by its own clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub proposed_ms: Option<u64>,
@@ -135,6 +138,9 @@ pub struct LeaderSlot {
     /// When it was decided: Unix milliseconds by this validator's clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<u64>,
+    /// The number of its commit, by which [`Ordering`](crate::Ordering) says what is in a block; absent until its turn has come.
+    #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
+    pub commit: Option<u64>,
 }
 
 /// What became of a leader slot.
@@ -175,6 +181,7 @@ mod tests {
             digest: None,
             why: Some("a quorum without votes".into()),
             decided_ms: Some(1_000),
+            commit: None,
         };
         let expected = json!({
             "round": "0x10", "rank": "0x1", "validator": "0x2", "status": "skipped", "why": "a quorum without votes",
@@ -182,12 +189,15 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&slot).unwrap(), expected);
         assert_eq!(serde_json::from_value::<LeaderSlot>(expected).unwrap(), slot);
+        let delivered = serde_json::to_value(LeaderSlot { commit: Some(16), ..slot }).unwrap();
+        assert_eq!(delivered["commit"], "0x10");
         let vertex = DagVertex {
             round: 1,
             author: 0,
             digest: B256::ZERO,
             parents: vec![],
             batch_bytes: 0,
+            batch_digest: None,
             proposed_ms: None,
             accepted_ms: Some(1),
         };

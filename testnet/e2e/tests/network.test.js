@@ -159,12 +159,18 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
       await agree(network.nodes, blockNumber);
     }
     const committed = ({ slots }) => slots.filter(({ status }) => status === 'committed');
+    const { result: ordering } = await first.call('corniche_getOrdering', toHex(receipts.at(-1).blockNumber));
     const dag = await until('proposals of all four validators and committed slots', async () => {
       const { result, error } = await first.call('corniche_getDag', 'latest', '0x64');
       if (error) throw new Error(error.message);
       const authors = new Set(result.vertices.map(({ author }) => Number(author)));
-      return authors.size === 4 && committed(result).length > 0 && result.order.length > 0 && result;
+      const delivered = result.slots.some(({ commit }) => commit === ordering.lastCommit);
+      return authors.size === 4 && delivered && result.order.length > 0 && result;
     });
+    for (const { author, digest } of ordering.batches) {
+      const carried = dag.vertices.some((vertex) => vertex.author === author && vertex.batchDigest === digest);
+      assert.ok(carried, `no proposal of validator ${Number(author)} has the batch ${digest}`);
+    }
     assert.ok(committed(dag).every(({ why }) => why.length > 0));
     const own = dag.vertices.filter(({ proposedMs }) => proposedMs !== undefined);
     assert.ok(own.length > 0 && own.every(({ author }) => author === own[0].author));

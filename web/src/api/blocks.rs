@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     database::{DatabaseError, Read, int, sql},
+    indexer::dag::leader_of,
     site::Site,
 };
 use alloy_primitives::{B256, Bytes};
@@ -69,6 +70,10 @@ object! {
         first_commit: Option<u64> = 2_047,
         /// The last one.
         last_commit: Option<u64> = 2_049,
+        /// The round (under Autobahn the slot) whose leader made the first commit, as `/api/v1/dag` counts them; null where it is not kept.
+        first_round: Option<u64> = 4_101,
+        /// The same of the last commit.
+        last_round: Option<u64> = 4_105,
         /// Parts of validators' batches that it was made of, in order; the first 500.
         batches: Vec<Batch>,
         /// What was ordered and not executed; the first 500.
@@ -153,14 +158,23 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
     let batches = sql(text).bind(number).bind(FIRST).fetch_all(readers).await?;
     let text = "SELECT position, hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
     let skipped = sql(text).bind(number).bind(FIRST).fetch_all(readers).await?;
+    let (first_commit, last_commit) = (row.maybe_number("first_commit")?, row.maybe_number("last_commit")?);
     Ok(BlockInFull {
         block: Block::of(&row, ask.site.certified())?,
-        first_commit: row.maybe_number("first_commit")?,
-        last_commit: row.maybe_number("last_commit")?,
+        first_commit,
+        last_commit,
+        first_round: led_in(&ask.site, first_commit).await?,
+        last_round: led_in(&ask.site, last_commit).await?,
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
         certificate: covering(&ask.site, number).await?,
     })
+}
+
+/// The round whose leader made a commit.
+async fn led_in(site: &Site, commit: Option<u64>) -> Result<Option<u64>, Problem> {
+    let Some(commit) = commit else { return Ok(None) };
+    Ok(leader_of(site.database.readers(), commit).await?.map(|slot| slot.round))
 }
 
 /// `/api/v1/certificates`

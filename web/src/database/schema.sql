@@ -50,6 +50,7 @@ CREATE TABLE batches (
     count INTEGER NOT NULL,
     PRIMARY KEY (block, position)
 ) WITHOUT ROWID;
+CREATE INDEX batches_by_digest ON batches (digest, author, block);
 
 -- Ordered and not executed.
 CREATE TABLE skipped (
@@ -277,8 +278,11 @@ CREATE TABLE token_days (
 CREATE TABLE dag_rounds (
     round INTEGER PRIMARY KEY,
     seen_ms INTEGER NOT NULL,
+    -- Of the commits that its leaders made; null while there is none.
+    last_commit INTEGER,
     content TEXT NOT NULL
 );
+CREATE INDEX dag_rounds_by_commit ON dag_rounds (last_commit);
 
 -- Cars (Autobahn) at a position of a lane, a list because a validator may contradict itself; when the first one was taken in.
 CREATE TABLE dag_cars (

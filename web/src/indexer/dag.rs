@@ -20,9 +20,9 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 use asking::Asking;
-use corniche_api::{Dag, DagRange, DagVertex, Reason};
+use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason};
 use serde::{Serialize, de::DeserializeOwned};
-use sqlx::{AnyConnection, Connection};
+use sqlx::{AnyConnection, AnyPool, Connection};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -203,14 +203,14 @@ impl Lane {
     ) -> Result<(), DatabaseError> {
         let Some(asking) = &self.asking else { return Ok(()) };
         let mut transaction = connection.begin().await?;
-        let conflict = "(round) DO UPDATE SET content = excluded.content";
-        let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "content"], conflict);
+        let conflict = "(round) DO UPDATE SET content = excluded.content, last_commit = excluded.last_commit";
+        let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "last_commit", "content"], conflict);
         let seen_ms = now_ms();
         for (number, told) in rounds {
             let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
             let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
             round.absorb(told);
-            rows.push([number.into(), seen_ms.into(), json(&round).into()]);
+            rows.push([number.into(), seen_ms.into(), round.last_commit().into(), json(&round).into()]);
         }
         rows.write(&mut transaction).await?;
         let conflict = "(lane, position) DO UPDATE SET content = excluded.content";
@@ -250,6 +250,14 @@ fn known<T: DeserializeOwned + Default>(row: Option<sqlx::any::AnyRow>) -> Resul
 pub fn content<T: DeserializeOwned>(row: &sqlx::any::AnyRow) -> Result<T, DatabaseError> {
     let text = row.text("content")?;
     serde_json::from_str(&text).map_err(|error| DatabaseError::Nonsense { column: "content", problem: error.to_string() })
+}
+
+/// The leader whose history a commit is, if its round is kept.
+pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<LeaderSlot>, DatabaseError> {
+    let text = "SELECT content FROM dag_rounds WHERE last_commit >= $1 ORDER BY last_commit LIMIT 1";
+    let Some(row) = sql(text).bind(int(commit)).fetch_optional(readers).await? else { return Ok(None) };
+    let round: Round = content(&row)?;
+    Ok(round.slots.into_iter().find(|slot| slot.commit == Some(commit)))
 }
 
 /// How far each strand is written.

@@ -1,14 +1,17 @@
 //! Blocks: the list, and one block with how it was ordered and who signed it.
 
-use super::{Failure, Page, ROWS, layout, parts, transactions};
+use super::{Failure, Page, ROWS, dag::Pick, layout, parts, transactions};
 use crate::{
     database::{Place, Read, sql},
-    format, links,
+    format,
+    indexer::dag::leader_of,
+    links,
     site::Site,
-    words::{block as words, status},
+    words::{block as words, dag as dag_words, status},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
+use corniche_api::LeaderSlot;
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -144,18 +147,22 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let batches = sql(text).bind(number as i64).fetch_all(readers).await?;
     let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT 200";
     let skipped = sql(text).bind(number as i64).fetch_all(readers).await?;
+    let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
+    let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
+    let round = leaders.iter().flatten().map(|slot| slot.round).next_back();
     let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (first, count) = (row.number("first")?, row.number("count")?);
+        let (author, digest) = (row.number("author")?, row.hash("digest")?);
+        let pick = Pick::Batch(author, digest);
         Ok(vec![
-            parts::validator(row.number("author")?),
-            parts::hash_in_short(row.hash("digest")?),
+            parts::validator(author),
+            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (words::PICTURE) } } },
             html! { (format::number(count)) " from " (format::number(first)) },
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         Ok(vec![parts::transaction(row.hash("hash")?), html! { (row.text("reason")?) }])
     };
-    let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
     let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
     Ok(html! {
@@ -163,6 +170,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         (parts::facts(&[
             (words::LEADER, parts::validator(leader)),
             (words::COMMITS, html! { (format::number(commits.0)) " to " (format::number(commits.1)) }),
+            (if site.has_lanes() { words::SLOTS } else { words::ROUNDS }, rounds(leaders)),
             (words::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
         h3 { (words::BATCHES) }
@@ -173,6 +181,18 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
             (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
         }
     })
+}
+
+/// Where the first and the last of a block's commits were led.
+fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
+    let one = |slot: Option<LeaderSlot>| match slot {
+        Some(LeaderSlot { round, rank, .. }) => {
+            html! { a href=(links::dag_pick(round, Pick::Slot(round, rank))) { (format::number(round)) } }
+        }
+        None => html! { (dag_words::UNKNOWN) },
+    };
+    let same = first == last;
+    html! { (one(first)) @if !same { " to " (one(last)) } }
 }
 
 async fn certificate(site: &Site, number: u64) -> Result<Markup, Failure> {
@@ -196,4 +216,77 @@ async fn certificate(site: &Site, number: u64) -> Result<Markup, Failure> {
             (words::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
         ]))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        database::Rows,
+        indexer::dag::Round,
+        pages::{dag, testing},
+    };
+    use corniche_api::{DagVertex, SlotStatus};
+
+    /// Block 7 holds commits 40 and 41, led in rounds 20 and 21, and a batch of validator 2 that was proposed in round 19.
+    async fn filled() -> testing::Filled {
+        let filled = testing::filled().await;
+        filled.write_block(7, 1_000).await;
+        let mut writer = filled.site.database.writer().await.unwrap();
+        let text = "UPDATE blocks SET leader = 1, first_commit = 40, last_commit = 41 WHERE number = 7";
+        sql(text).execute(&mut *writer).await.unwrap();
+        let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
+        rows.push([7_u64.into(), 0_u64.into(), 2_u64.into(), B256::repeat_byte(0xba).into(), 0_u64.into(), 5_u64.into()]);
+        filled.write(rows).await;
+        let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
+        for (round, commit) in [(19, None), (20, Some(40)), (21, Some(41))] {
+            let vertex = DagVertex {
+                round,
+                author: 2,
+                digest: B256::with_last_byte(round as u8),
+                parents: vec![],
+                batch_bytes: 500,
+                batch_digest: (round == 19).then_some(B256::repeat_byte(0xba)),
+                proposed_ms: None,
+                accepted_ms: Some(900),
+            };
+            let status = if commit.is_some() { SlotStatus::Committed } else { SlotStatus::Skipped };
+            let (digest, why, decided_ms) = (None, None, None);
+            let slot = LeaderSlot { round, rank: 0, validator: 1, status, digest, why, decided_ms, commit };
+            let content = serde_json::to_string(&Round { vertices: vec![vertex], slots: vec![slot] }).unwrap();
+            rows.push([round.into(), 1_u64.into(), commit.into(), content.into()]);
+        }
+        filled.write(rows).await;
+        filled
+    }
+
+    async fn picture(filled: &testing::Filled, pick: impl ToString) -> String {
+        let at = dag::At { round: Some(20), pick: Some(pick.to_string()) };
+        dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string()
+    }
+
+    #[tokio::test]
+    async fn a_block_leads_to_its_rounds_and_its_batches_and_these_lead_back() {
+        let filled = filled().await;
+        let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+        let links = testing::links(&page.unwrap().0.into_string(), "/dag?");
+        let batch = Pick::Batch(2, B256::repeat_byte(0xba));
+        assert_eq!(links, ["round=20&pick=20.0#facts", "round=21&pick=21.0#facts", &format!("round=21&pick={batch}#facts")]);
+        let block =
+            |page: &str| page.split("id=\"fact\"").nth(1).unwrap().split("</section>").next().unwrap().contains("/block/7");
+        assert!(block(&picture(&filled, batch).await), "by the batch");
+        assert!(block(&picture(&filled, B256::with_last_byte(19)).await), "by the proposal");
+        assert!(block(&picture(&filled, "20.0").await), "by the leader");
+        assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
+        assert!(!block(&picture(&filled, Pick::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+    }
+
+    #[tokio::test]
+    async fn rounds_that_are_not_kept_are_not_known() {
+        let filled = filled().await;
+        sql("DELETE FROM dag_rounds").execute(&mut *filled.site.database.writer().await.unwrap()).await.unwrap();
+        let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+        let page = page.unwrap().0.into_string();
+        assert!(page.contains(dag_words::UNKNOWN) && testing::links(&page, "/dag?").is_empty());
+    }
 }

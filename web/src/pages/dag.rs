@@ -9,7 +9,14 @@ mod votes;
 mod window;
 
 use super::{Failure, Page, layout};
-use crate::{format, indexer::dag::Round, links, site::Site, words::dag as words};
+use crate::{
+    database::{Read, int, sql},
+    format,
+    indexer::dag::Round,
+    links,
+    site::Site,
+    words::dag as words,
+};
 use alloy_primitives::B256;
 use axum::{
     Json,
@@ -40,6 +47,8 @@ pub struct At {
 pub enum Pick {
     /// A proposal by its digest.
     Vertex(B256),
+    /// A proposal by its author and the digest of its batch, as blocks name them: `AUTHOR-DIGEST`.
+    Batch(u64, B256),
     /// A leader's slot: `ROUND.RANK`.
     Slot(u64, u64),
 }
@@ -49,9 +58,12 @@ impl FromStr for Pick {
 
     fn from_str(text: &str) -> Result<Self, Failure> {
         let slot = || text.split_once('.').and_then(|(round, rank)| Some(Self::Slot(round.parse().ok()?, rank.parse().ok()?)));
-        let pick = text.parse().ok().map(Self::Vertex).or_else(slot);
+        let batch =
+            || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
+        let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
         pick.ok_or_else(|| {
-            let tried = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, or for a leader by round and rank, as in 17.0.";
+            let tried = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, by an author and the digest of its batch, as in \
+                         2-0x…, or for a leader by round and rank, as in 17.0.";
             Failure::BadRequest(tried.into())
         })
     }
@@ -61,6 +73,7 @@ impl fmt::Display for Pick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vertex(digest) => write!(f, "{digest}"),
+            Self::Batch(author, digest) => write!(f, "{author}-{digest}"),
             Self::Slot(round, rank) => write!(f, "{round}.{rank}"),
         }
     }
@@ -70,6 +83,8 @@ impl fmt::Display for Pick {
 #[derive(Default)]
 pub struct Picked<'a> {
     vertex: Option<&'a DagVertex>,
+    /// That took something of its batch.
+    blocks: Vec<u64>,
     slot: Option<&'a LeaderSlot>,
     votes: Option<votes::Votes>,
 }
@@ -78,12 +93,22 @@ impl<'a> Picked<'a> {
     fn find(window: &'a Window, pick: Pick) -> Self {
         match pick {
             Pick::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
+            Pick::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
             Pick::Slot(round, rank) => {
                 let slot = window.rounds.get(&round).and_then(|known| known.slots.iter().find(|slot| slot.rank == rank));
                 let votes = slot.filter(|_| !window.lanes).and_then(|slot| votes::Votes::of(window, slot));
-                Self { vertex: None, slot, votes }
+                Self { slot, votes, ..Self::default() }
             }
         }
+    }
+
+    async fn with_blocks(self, site: &Site) -> Result<Self, Failure> {
+        let Some((author, digest)) = self.vertex.and_then(|vertex| Some((vertex.author, vertex.batch_digest?))) else {
+            return Ok(self);
+        };
+        let text = "SELECT block FROM batches WHERE digest = $1 AND author = $2 ORDER BY block LIMIT 8";
+        let rows = sql(text).bind(digest.to_vec()).bind(int(author)).fetch_all(site.database.readers()).await?;
+        Ok(Self { blocks: rows.iter().map(|row| row.number("block")).collect::<Result<_, _>>()?, ..self })
     }
 
     fn is_slot(&self, slot: &LeaderSlot) -> bool {
@@ -95,15 +120,15 @@ impl<'a> Picked<'a> {
 pub async fn show(State(site): State<Arc<Site>>, Query(at): Query<At>) -> Page {
     let pick = at.pick.as_deref().map(str::parse).transpose()?;
     let body = match Window::load(&site, at.round).await? {
-        Some(window) => shown(&site, &window, at.round, pick),
+        Some(window) => shown(&site, &window, at.round, pick).await?,
         None => nothing(&site, at.round)?,
     };
     Ok(layout::page(&site, words::TITLE, body))
 }
 
-fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Markup {
-    let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default();
-    html! {
+async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Result<Markup, Failure> {
+    let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default().with_blocks(site).await?;
+    Ok(html! {
         h1 { (words::TITLE) }
         p { @if window.lanes { (words::LEAD_LANES) } @else { (words::LEAD) } }
         (away(site))
@@ -123,12 +148,12 @@ fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -
                 summary { (words::TABLE) }
                 div #table { @if window.lanes { (table::lanes(window)) } @else { (table::rounds(window)) } }
             }
-            @if !window.lanes { (facts::blocks_about(window)) }
+            @if !window.lanes { (facts::blocks(window)) }
         }
         (table::legend(window.lanes))
         (table::explanation(window.lanes))
         script src=(links::DAG_SCRIPT) defer {}
-    }
+    })
 }
 
 /// The way back in time: a number for everybody, a slider for those with a script.
@@ -183,7 +208,7 @@ fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
             Some(why) => { p { (words::NONE) } p { q { (why) } } p .note { (words::NONE_HINT) } }
             None => p { (words::EMPTY) },
         }
-        (table::explanation(site.now().committee.is_some_and(|committee| committee.engine == crate::indexer::dag::AUTOBAHN)))
+        (table::explanation(site.has_lanes()))
     })
 }
 

@@ -113,11 +113,14 @@ pub const VOTES: &str = "Votes";
 pub const CERTIFICATES: &str = "Certificates";
 /// Facts.
 pub const BLOCKS: &str = "Block";
-/// Facts: the blocks of a time.
-pub const BLOCKS_ABOUT: &str = "Blocks of that time";
-/// Why they cannot be told.
-pub const BLOCKS_NOTE: &str = "The node names no vertex in a block and no block for a round, so these go by the clock: blocks whose agreed time lies \
-                               between the first and the last vertex of this picture.";
+/// Facts.
+pub const COMMIT: &str = "Commit";
+/// Facts.
+pub const BATCH: &str = "Its batch";
+/// Heading: the blocks of the picture.
+pub const BLOCKS_HERE: &str = "Blocks of these rounds";
+/// Which they are.
+pub const BLOCKS_NOTE: &str = "Blocks that hold something of what leaders of these rounds committed. A leader, or a proposal, that is selected names its own.";
 /// No block.
 pub const NO_BLOCK: &str = "none: it brought no transactions, or is not executed yet";
 /// The proposal is not known.

@@ -83,6 +83,7 @@ impl Autobahn {
         let Some(ordered) = self.order.execute(&cut, |tip| self.lanes.chain(tip)) else { return false };
         let detail = format!("{} with {} cars", ordered.index, ordered.batches.len());
         self.trace(TraceEvent::note("commit", detail));
+        self.trace(TraceEvent::Delivered { round: next.0, rank: 0, commit: ordered.index });
         self.outputs.push_back(Output::Deliver(ordered));
         self.repair.progress(self.now);
         self.lanes.execute(&cut.tips);

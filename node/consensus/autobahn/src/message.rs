@@ -59,6 +59,7 @@ pub struct SignedCar {
 pub struct NamedCar {
     signed: SignedCar,
     tip: Tip,
+    batch_digest: B256,
 }
 
 /// Names a car, certified or not.
@@ -281,9 +282,10 @@ pub struct Standing {
 impl NamedCar {
     /// Only for cars that this node signed, recorded or verified.
     pub fn trusted(signed: SignedCar, context: &Context) -> Self {
-        let Car { lane, position, .. } = signed.car;
-        let tip = Tip { lane, position, digest: context.car(&signed.car) };
-        Self { signed, tip }
+        let Car { lane, position, ref batch, .. } = signed.car;
+        let batch_digest = batch_digest(batch);
+        let tip = Tip { lane, position, digest: context.car_with(&signed.car, batch_digest) };
+        Self { signed, tip, batch_digest }
     }
 
     pub fn tip(&self) -> Tip {
@@ -319,7 +321,9 @@ impl NamedCar {
     pub fn vertex(&self) -> Vertex {
         let parent = self.parent();
         let parents = if parent.position == Position(0) { Vec::new() } else { vec![parent.into()] };
-        Vertex { id: self.tip.into(), parents, batch_bytes: u32::try_from(self.batch().len()).unwrap_or(u32::MAX) }
+        let batch_bytes = u32::try_from(self.batch().len()).unwrap_or(u32::MAX);
+        let batch_digest = (batch_bytes > 0).then_some(self.batch_digest);
+        Vertex { id: self.tip.into(), parents, batch_bytes, batch_digest }
     }
 }
 
@@ -342,6 +346,11 @@ impl Message {
     }
 }
 
+/// What ordering records name a batch by.
+fn batch_digest(batch: &[u8]) -> B256 {
+    B256::from(*blake3::hash(batch).as_bytes())
+}
+
 /// Digests of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(Scope);
@@ -353,8 +362,11 @@ impl Context {
 
     /// A car's identity, and what its owner signs.
     pub fn car(&self, car: &Car) -> B256 {
-        // The batch by its hash, so that a header alone can be checked one day.
-        let batch = B256::from(*blake3::hash(&car.batch).as_bytes());
+        self.car_with(car, batch_digest(&car.batch))
+    }
+
+    /// The same. The batch goes in by its hash, so that a header alone can be checked one day.
+    fn car_with(&self, car: &Car, batch: B256) -> B256 {
         self.0.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
     }
 

@@ -155,6 +155,9 @@ pub enum TraceEvent {
     Decided { round: u64, rank: u16, leader: ValidatorIndex, committed: Option<B256>, why: String },
     /// Anything else worth a log line; `name` is short and in kebab-case.
     Note { name: String, detail: String },
+    /// What a committed leader slot orders was delivered, as this commit. A slot waits for its turn, so this may come long after the
+    /// verdict; a restart may tell it again.
+    Delivered { round: u64, rank: u16, commit: CommitIndex },
 }
 
 /// A proposal's name: the same at every validator.
@@ -172,6 +175,8 @@ pub struct Vertex {
     pub parents: Vec<VertexId>,
     /// Bytes of its batch.
     pub batch_bytes: u32,
+    /// blake3 of its batch: what ordering records name it by. `None` for an empty one, which no record names.
+    pub batch_digest: Option<B256>,
 }
 
 impl TraceEvent {

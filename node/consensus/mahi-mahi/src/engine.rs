@@ -13,7 +13,7 @@ use crate::{
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
     proposer::{Proposer, Want},
     repair::Repair,
-    rules::{Decision, Verdict, Waves},
+    rules::{Decision, Slot, Verdict, Waves},
     serve::Service,
     state::Sequence,
     synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
@@ -407,10 +407,12 @@ impl MahiMahi {
         let decided = self.decisions.decide(&self.dag, order, self.sequence.next());
         decided.iter().for_each(|decision| self.tell_decided(decision));
         let floor = self.sequence.floor();
-        while let Some(verdict) = self.decisions.take(self.sequence.next()) {
-            self.sequence.pass_to(self.waves.after(self.sequence.next()));
+        while let slot = self.sequence.next()
+            && let Some(verdict) = self.decisions.take(slot)
+        {
+            self.sequence.pass_to(self.waves.after(slot));
             if let Verdict::Commit(leader) = verdict {
-                self.commit(leader);
+                self.commit(slot, leader);
             }
         }
         if self.sequence.floor() > floor {
@@ -440,7 +442,7 @@ impl MahiMahi {
         self.trace(TraceEvent::Decided { round: slot.round.0, rank: slot.rank, leader, committed, why });
     }
 
-    fn commit(&mut self, leader: BlockRef) {
+    fn commit(&mut self, slot: Slot, leader: BlockRef) {
         let leader = self.dag.get(&leader).expect("a verdict names a block of the DAG").clone();
         let coin = self.coins.opened(self.waves.certify_round(leader.round()));
         let randomness = coin.expect("a slot is decided only when its coin is open").seed;
@@ -450,6 +452,7 @@ impl MahiMahi {
         }
         let detail = format!("{} {:?}, {} blocks", commit.ordered.index, leader.reference(), commit.blocks.len());
         self.trace(TraceEvent::note("commit", detail));
+        self.trace(TraceEvent::Delivered { round: slot.round.0, rank: slot.rank, commit: commit.ordered.index });
         self.outputs.push_back(Output::Deliver(commit.ordered));
     }
 

@@ -96,14 +96,17 @@ pub struct SignedBlock {
 pub struct Block {
     signed: SignedBlock,
     reference: BlockRef,
+    /// Worked out here and not where the block is traced: blocks are checked on any thread, traced on the engine's.
+    batch_digest: Option<B256>,
 }
 
 impl Block {
     /// Only for blocks that this node signed, recorded or verified.
     pub(crate) fn trusted(signed: SignedBlock, context: &Context) -> Self {
-        let Content { round, author, .. } = signed.content;
+        let Content { round, author, ref batch, .. } = signed.content;
         let digest = context.digest(&signed.content);
-        Self { signed, reference: BlockRef { round, author, digest } }
+        let batch_digest = (!batch.is_empty()).then(|| B256::from(*blake3::hash(batch).as_bytes()));
+        Self { signed, reference: BlockRef { round, author, digest }, batch_digest }
     }
 
     pub fn reference(&self) -> BlockRef {
@@ -135,7 +138,7 @@ impl Block {
         let parents = self.parents().iter().copied().map(VertexId::from).collect();
         // V7 bounds batches far below.
         let batch_bytes = u32::try_from(self.content().batch.len()).unwrap_or(u32::MAX);
-        Vertex { id: self.reference.into(), parents, batch_bytes }
+        Vertex { id: self.reference.into(), parents, batch_bytes, batch_digest: self.batch_digest }
     }
 
     /// The record of this block, which is also the evidence for anything its author is accused of.

@@ -2,11 +2,16 @@
 
 use alloy_primitives::B256;
 use corniche_engine::{TraceEvent, Vertex, VertexId};
-use corniche_types::{TimestampMs, ValidatorIndex};
+use corniche_types::{CommitIndex, TimestampMs, ValidatorIndex};
 
 /// Digest of the proposal of an author in a round.
 pub fn digest(round: u64, author: u16) -> B256 {
     B256::from_slice(&[[round as u8, author as u8].as_slice(), &[0xda; 30]].concat())
+}
+
+/// Of its batch.
+pub fn batch(round: u64, author: u16) -> B256 {
+    B256::from_slice(&[[round as u8, author as u8].as_slice(), &[0xba; 30]].concat())
 }
 
 fn id(round: u64, author: u16) -> VertexId {
@@ -16,7 +21,8 @@ fn id(round: u64, author: u16) -> VertexId {
 /// On all proposals of the round before.
 pub fn vertex(round: u64, author: u16) -> Vertex {
     let parents = (0..4).filter(|_| round > 1).map(|parent| id(round - 1, parent)).collect();
-    Vertex { id: id(round, author), parents, batch_bytes: 100 * u32::from(author) }
+    let batch_digest = (author > 0).then(|| batch(round, author));
+    Vertex { id: id(round, author), parents, batch_bytes: 100 * u32::from(author), batch_digest }
 }
 
 pub fn decided(round: u64, leader: u16, committed: bool, why: &str) -> TraceEvent {
@@ -28,7 +34,7 @@ pub fn decided(round: u64, leader: u16, committed: bool, why: &str) -> TraceEven
 pub fn round(event: &TraceEvent) -> u64 {
     match event {
         TraceEvent::Proposed(vertex) | TraceEvent::Accepted(vertex) => vertex.id.round,
-        TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } => *round,
+        TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } | TraceEvent::Delivered { round, .. } => *round,
         TraceEvent::Note { .. } => 0,
     }
 }
@@ -56,6 +62,7 @@ pub fn sample() -> Vec<(TimestampMs, TraceEvent)> {
     events.extend([
         (at(5, 0), elected(1, 0)),
         (at(5, 1), decided(1, 0, true, "a quorum of certificates")),
+        (at(5, 1), TraceEvent::Delivered { round: 1, rank: 0, commit: CommitIndex(9) }),
         (at(5, 2), elected(2, 1)),
         (at(5, 3), decided(2, 1, false, "a quorum without votes")),
         (at(5, 4), elected(3, 2)),

@@ -41,7 +41,9 @@ impl TraceRecord {
     fn round(&self) -> Option<u64> {
         match &self.event {
             TraceEvent::Proposed(vertex) | TraceEvent::Accepted(vertex) => Some(vertex.id.round),
-            TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } => Some(*round),
+            TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } | TraceEvent::Delivered { round, .. } => {
+                Some(*round)
+            }
             TraceEvent::Note { .. } => None,
         }
     }

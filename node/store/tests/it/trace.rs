@@ -24,7 +24,7 @@ fn ring(directory: &Path, bytes: u64) -> Trace {
 fn accepted(round: u64, author: u16) -> TraceEvent {
     let id = |round: u64, author| VertexId { round, author: ValidatorIndex(author), digest: B256::with_last_byte(round as u8) };
     let parents = (0..4).map(|parent| id(round.saturating_sub(1), parent)).collect();
-    TraceEvent::Accepted(Vertex { id: id(round, author), parents, batch_bytes: 100 })
+    TraceEvent::Accepted(Vertex { id: id(round, author), parents, batch_bytes: 100, batch_digest: None })
 }
 
 /// No more than the queue holds: whoever closes the ring then knows that all of it is written.

@@ -142,6 +142,8 @@ export interface Vertex {
   digest: Hash;
   parents: Hash[];
   batchBytes: number;
+  /** What a block's ordering names the batch by; absent for an empty one. */
+  batchDigest?: Hash;
   proposedMs?: bigint;
   acceptedMs?: bigint;
 }
@@ -155,6 +157,8 @@ export interface LeaderSlot {
   digest?: Hash;
   decidedMs?: bigint;
   why?: string;
+  /** The number of its commit, as a block's ordering counts them; absent until its turn has come. */
+  commit?: bigint;
 }
 
 /** What a validator's ordering did in some rounds. */
@@ -264,6 +268,7 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
     digest: vertex.digest,
     parents: vertex.parents,
     batchBytes: Number(vertex.batchBytes),
+    ...(vertex.batchDigest === undefined ? {} : { batchDigest: vertex.batchDigest }),
     ...times(vertex, 'proposedMs', 'acceptedMs'),
   })),
   slots: slots.map((slot) => ({
@@ -273,7 +278,7 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
     status: slot.status,
     ...(slot.digest === undefined ? {} : { digest: slot.digest }),
     ...(slot.why === undefined ? {} : { why: slot.why }),
-    ...times(slot, 'decidedMs'),
+    ...times(slot, 'decidedMs', 'commit'),
   })),
   order,
   dropped: Number(dropped),

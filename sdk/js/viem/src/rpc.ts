@@ -399,6 +399,10 @@ export interface Dag {
   newestRound: Quantity;
   order: Hash[];
   slots: {
+    /**
+     * A number in hexadecimal digits, without leading zeros.
+     */
+    commit?: `0x${string}`;
     decidedMs?: Quantity;
     digest?: Hash;
     rank: Quantity;
@@ -412,6 +416,10 @@ export interface Dag {
     acceptedMs?: Quantity;
     author: Quantity;
     batchBytes: Quantity;
+    /**
+     * 32 bytes.
+     */
+    batchDigest?: `0x${string}`;
     digest: Hash;
     parents: Hash[];
     proposedMs?: Quantity;

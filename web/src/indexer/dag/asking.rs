@@ -5,7 +5,7 @@
 //! strand with an end of its own. A node answers for one stretch of numbers at a time, so what lies close together is asked for together.
 
 use super::Strand;
-use corniche_api::Dag;
+use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of one request at most. A node with many validators answers fewer.
@@ -34,8 +34,10 @@ pub struct Asking {
     keep: u64,
     newest: u64,
     ends: BTreeMap<Strand, u64>,
-    /// Rounds, or slots, whose verdicts are not known.
+    /// Rounds, or slots, whose verdicts are not known, or not the commits that these led to.
     open: BTreeSet<u64>,
+    /// Whether this node says which commit a slot led to.
+    tells_commits: bool,
     /// A walk over all numbers, which finds what the ends pass over. The first one is done at once, and the only one without lanes.
     walk: u64,
     catching_up: bool,
@@ -49,7 +51,18 @@ impl Asking {
         let first = ends.values().min().map_or(0, |end| end.saturating_sub(GIVEN_UP));
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
         let ends = if lanes { ends } else { BTreeMap::from([(Strand::Rounds, newest)]) };
-        Self { lanes, keep, newest, ends, open: BTreeSet::new(), walk, catching_up: true, width: AT_ONCE, looks: 0 }
+        Self {
+            lanes,
+            keep,
+            newest,
+            ends,
+            open: BTreeSet::new(),
+            tells_commits: false,
+            walk,
+            catching_up: true,
+            width: AT_ONCE,
+            looks: 0,
+        }
     }
 
     /// The highest number of a strand.
@@ -146,8 +159,9 @@ impl Asking {
         }
         let end = self.end(Strand::Rounds).unwrap_or(0);
         self.open.extend(dag.from_round..=dag.to_round.min(end));
-        for (round, decided) in verdicts(dag) {
-            if decided {
+        self.tells_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
+        for (round, known) in verdicts(dag, self.tells_commits) {
+            if known {
                 self.open.remove(&round);
             }
         }
@@ -159,11 +173,15 @@ impl Asking {
     }
 }
 
-/// Rounds, or slots, of which something is known, and whether it is final.
-fn verdicts(dag: &Dag) -> BTreeMap<u64, bool> {
+/// Rounds, or slots, of which something is known, and whether that is all.
+fn verdicts(dag: &Dag, with_commits: bool) -> BTreeMap<u64, bool> {
     let mut verdicts = BTreeMap::new();
     for slot in &dag.slots {
-        *verdicts.entry(slot.round).or_insert(true) &= slot.status != corniche_api::SlotStatus::Undecided;
+        *verdicts.entry(slot.round).or_insert(true) &= match slot.status {
+            SlotStatus::Committed => !with_commits || slot.commit.is_some(),
+            SlotStatus::Skipped => true,
+            SlotStatus::Undecided => false,
+        };
     }
     verdicts
 }

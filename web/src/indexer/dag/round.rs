@@ -26,11 +26,17 @@ impl Round {
         for slot in other.slots {
             match self.slots.iter_mut().find(|known| known.rank == slot.rank) {
                 Some(known) if known.status == SlotStatus::Undecided => *known = slot,
-                Some(_) => {}
+                // Decided long before its turn.
+                Some(known) => known.commit = known.commit.or(slot.commit),
                 None => self.slots.push(slot),
             }
         }
         self.slots.sort_by_key(|slot| slot.rank);
+    }
+
+    /// The last of the commits that its leaders made.
+    pub fn last_commit(&self) -> Option<u64> {
+        self.slots.iter().filter_map(|slot| slot.commit).max()
     }
 }
 
@@ -38,4 +44,5 @@ impl Round {
 pub fn merge(known: &mut DagVertex, told: DagVertex) {
     known.proposed_ms = known.proposed_ms.or(told.proposed_ms);
     known.accepted_ms = known.accepted_ms.or(told.accepted_ms);
+    known.batch_digest = known.batch_digest.or(told.batch_digest);
 }

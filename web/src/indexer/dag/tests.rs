@@ -59,13 +59,22 @@ fn digest(author: u64, round: u64) -> B256 {
 fn vertex(author: u64, round: u64) -> DagVertex {
     let parents = if round > 1 { vec![digest(author, round - 1)] } else { vec![] };
     let accepted_ms = Some(1_000 * round + author);
-    DagVertex { round, author, digest: digest(author, round), parents, batch_bytes: 7, proposed_ms: None, accepted_ms }
+    DagVertex {
+        round,
+        author,
+        digest: digest(author, round),
+        parents,
+        batch_bytes: 7,
+        batch_digest: None,
+        proposed_ms: None,
+        accepted_ms,
+    }
 }
 
 fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     let decided = status != SlotStatus::Undecided;
     let why = decided.then(|| "direct: 3 of 4 certify".to_owned());
-    LeaderSlot { round, rank: 0, validator: 0, status, digest: None, why, decided_ms: decided.then_some(round) }
+    LeaderSlot { round, rank: 0, validator: 0, status, digest: None, why, decided_ms: decided.then_some(round), commit: None }
 }
 
 /// A node, a database and the lane between them.
@@ -194,6 +203,35 @@ async fn a_late_verdict_is_not_missed() {
     stage.tell(|told| told.slots[4] = slot(5, SlotStatus::Skipped));
     stage.looks(9).await;
     assert_eq!(stage.rounds().await[&5].slots[0].status, SlotStatus::Skipped);
+}
+
+/// A slot that is decided waits for those before it; which commit it is comes later.
+#[tokio::test]
+async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| {
+        grow(told, 1..=300, SlotStatus::Committed);
+        told.slots.iter_mut().filter(|slot| slot.round != 5).for_each(|slot| slot.commit = Some(10 * slot.round));
+    });
+    stage.looks(3).await;
+    let readers = stage.database.readers().clone();
+    let round_of = async |commit| leader_of(&readers, commit).await.unwrap().map(|slot| slot.round);
+    assert_eq!((round_of(40).await, round_of(50).await, round_of(60).await), (Some(4), None, Some(6)));
+    stage.tell(|told| told.slots[4].commit = Some(50));
+    stage.looks(9).await;
+    assert_eq!((round_of(50).await, round_of(51).await, round_of(3_001).await), (Some(5), None, None));
+}
+
+/// Verdicts are all that a node of another version tells: it is not asked for more, look after look.
+#[tokio::test]
+async fn a_node_that_tells_no_commits_is_not_asked_for_them() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=300, SlotStatus::Committed));
+    stage.looks(4).await;
+    let before = stage.told.lock().unwrap().asked;
+    stage.looks(16).await;
+    let asked = stage.told.lock().unwrap().asked - before;
+    assert!(asked <= 32, "{asked} questions in 16 looks");
 }
 
 #[tokio::test]

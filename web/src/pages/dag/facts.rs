@@ -17,13 +17,13 @@ const MOST_LISTED: usize = 200;
 /// The panel.
 pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
     match (picked.vertex, picked.slot) {
-        (Some(vertex), _) => vertex_facts(window, vertex),
+        (Some(vertex), _) => vertex_facts(window, vertex, &picked.blocks),
         (_, Some(slot)) => slot_facts(window, slot, picked.votes.as_ref()),
         _ => html! { p .note { (words::FACTS_GONE) } },
     }
 }
 
-fn vertex_facts(window: &Window, vertex: &DagVertex) -> Markup {
+fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     let children = window.vertices().filter(|child| child.parents.contains(&vertex.digest));
     let led = window.rounds.get(&vertex.round).filter(|_| !window.lanes);
     let led: Vec<_> =
@@ -43,6 +43,10 @@ fn vertex_facts(window: &Window, vertex: &DagVertex) -> Markup {
         (words::PARENTS, links_to(window, vertex.parents.iter().copied())),
         (words::CHILDREN, links_to(window, children.map(|child| child.digest))),
     ];
+    if let Some(batch) = vertex.batch_digest {
+        rows.push((words::BATCH, parts::hash(batch)));
+        rows.push((words::BLOCKS, block_links(blocks)));
+    }
     if let Some(at) = vertex.proposed_ms {
         rows.push((words::PROPOSED, moment(at)));
     }
@@ -85,9 +89,9 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     if let Some(digest) = slot.digest {
         rows.push((words::DIGEST, parts::hash(digest)));
     }
-    if window.lanes {
-        let blocks: Vec<u64> = window.blocks_of(slot.round).collect();
-        rows.push((words::BLOCKS, block_links(&blocks)));
+    if let Some(commit) = window.commit_of(slot) {
+        rows.push((words::COMMIT, html! { (format::number(commit)) }));
+        rows.push((words::BLOCKS, block_links(&window.blocks_of([slot]))));
     }
     parts::facts(&rows)
 }
@@ -168,14 +172,14 @@ pub fn in_words(why: &str) -> &'static str {
     })
 }
 
-/// Under Mahi-Mahi: blocks of about the time.
-pub fn blocks_about(window: &Window) -> Markup {
-    let blocks: Vec<u64> = window.blocks.iter().map(|(.., number)| *number).collect();
+/// What the rounds of the picture led to.
+pub fn blocks(window: &Window) -> Markup {
+    let blocks = window.blocks_of(window.rounds.values().flat_map(|round| &round.slots));
     html! {
-        section #about {
-            h2 { (words::BLOCKS_ABOUT) }
+        section #blocks {
+            h2 { (words::BLOCKS_HERE) }
             p .note { (words::BLOCKS_NOTE) }
-            p { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } }
+            p { (block_links(&blocks)) }
         }
     }
 }

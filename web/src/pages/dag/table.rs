@@ -25,10 +25,11 @@ pub fn rounds(window: &Window) -> Markup {
                 @if slots.is_empty() { (words::NO_LEADERS) }
                 @else { ul .plain { @for slot in slots { li { (leader(window, slot)) } } } }
             },
+            blocks(window, slots),
         ]
     };
     let rows = (window.first..=window.last).rev().map(row).collect();
-    parts::table(words::TABLE, &[words::ROUND, words::PROPOSALS, words::LEADERS], rows)
+    parts::table(words::TABLE, &[words::ROUND, words::PROPOSALS, words::LEADERS, words::BLOCKS], rows)
 }
 
 fn twice(vertices: &[DagVertex], nth: usize) -> Markup {
@@ -61,7 +62,6 @@ pub fn lanes(window: &Window) -> Markup {
     let row = |number: u64| {
         let slot = window.rounds.get(&number).and_then(|round| round.slots.first());
         let cars = lanes::cars_of(window, number);
-        let blocks: Vec<u64> = window.blocks_of(number).collect();
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
             html! { @match slot { Some(slot) => (leader(window, slot)), None => (words::UNKNOWN) } },
@@ -69,11 +69,16 @@ pub fn lanes(window: &Window) -> Markup {
                 @if cars.is_empty() { "–" }
                 @else { ul .plain { @for car in cars { li { (lanes::car_told(car)) } } } }
             },
-            html! { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } },
+            blocks(window, slot),
         ]
     };
     let rows = (window.first..=window.last).rev().map(row).collect();
     parts::table(words::TABLE, &[words::SLOT, words::LEADERS, words::CARS, words::BLOCKS], rows)
+}
+
+fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Markup {
+    let blocks = window.blocks_of(slots);
+    html! { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } }
 }
 
 /// What the signs mean.

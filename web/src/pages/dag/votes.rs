@@ -170,6 +170,7 @@ mod tests {
             digest: digest(author, round),
             parents: links(round, author).into_iter().map(|parent| digest(parent, round - 1)).collect(),
             batch_bytes: 0,
+            batch_digest: None,
             proposed_ms: None,
             accepted_ms: Some(100 * round + author),
         };
@@ -181,6 +182,7 @@ mod tests {
             digest: Some(digest(3, 1)),
             why: Some("direct: 3 of 4 certify".into()),
             decided_ms: decided,
+            commit: None,
         };
         let round = |number: u64| {
             let slots = if number == 1 { vec![slot.clone()] } else { vec![] };

@@ -8,7 +8,7 @@ use crate::{
     site::Site,
 };
 use alloy_primitives::B256;
-use corniche_api::DagVertex;
+use corniche_api::{DagVertex, LeaderSlot};
 use std::collections::BTreeMap;
 
 /// Rounds of a picture.
@@ -52,7 +52,7 @@ pub struct Window {
     pub cars: Vec<DagVertex>,
     /// Autobahn: up to when cars were taken in before each slot was decided.
     pub until: BTreeMap<u64, u64>,
-    /// Autobahn: blocks by the slots in them; Mahi-Mahi: blocks of the time of the picture. First and last commit, number.
+    /// Blocks that hold commits of the picture, and some after them: first and last commit, number.
     pub blocks: Vec<(u64, u64, u64)>,
     /// Validators.
     pub size: u64,
@@ -110,14 +110,11 @@ impl Window {
         if window.lanes {
             window.fetch_cars(site).await?;
             window.cars.retain(|car| car.author < most);
-            window.fetch_blocks_by_commit(site).await?;
         }
         if first > 0 {
             window.rounds.remove(&(first - 1));
         }
-        if !window.lanes {
-            window.fetch_blocks_by_time(site).await?;
-        }
+        window.fetch_blocks(site).await?;
         window.size = committee.as_ref().map_or(0, |committee| committee.validators.len() as u64).max(window.seen());
         let faulty = window.size.saturating_sub(1) / 3;
         window.quorum = committee.map_or((window.size - faulty) as usize, |committee| committee.quorum as usize);
@@ -147,25 +144,15 @@ impl Window {
         Ok(())
     }
 
-    /// Under Autobahn a commit is a slot.
-    async fn fetch_blocks_by_commit(&mut self, site: &Site) -> Result<(), Failure> {
+    /// From the first commit of the picture on.
+    async fn fetch_blocks(&mut self, site: &Site) -> Result<(), Failure> {
+        let commits = self.rounds.values().flat_map(|round| &round.slots).filter_map(|slot| self.commit_of(slot));
+        let Some(first) = commits.min() else { return Ok(()) };
         let text = "SELECT number, first_commit, last_commit FROM blocks WHERE last_commit >= $1 ORDER BY last_commit LIMIT $2";
-        let rows = sql(text).bind(int(self.first)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
+        let rows = sql(text).bind(int(first)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
         for row in rows {
             let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
             self.blocks.push((commits.0, commits.1, row.number("number")?));
-        }
-        Ok(())
-    }
-
-    /// Under Mahi-Mahi only the clock tells.
-    async fn fetch_blocks_by_time(&mut self, site: &Site) -> Result<(), Failure> {
-        let times = || self.rounds.values().flat_map(|round| &round.vertices).filter_map(seen_at);
-        let (Some(from), Some(to)) = (times().min(), times().max()) else { return Ok(()) };
-        let text = "SELECT number FROM blocks WHERE time_ms >= $1 AND time_ms <= $2 ORDER BY time_ms LIMIT $3";
-        let rows = sql(text).bind(int(from)).bind(int(to)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
-        for row in rows {
-            self.blocks.push((0, 0, row.number("number")?));
         }
         Ok(())
     }
@@ -198,14 +185,28 @@ impl Window {
 
     /// A proposal by its digest.
     pub fn vertex(&self, digest: B256) -> Option<&DagVertex> {
-        let after = self.after.values().flat_map(|round| &round.vertices);
-        self.vertices().chain(after).find(|vertex| vertex.digest == digest)
+        self.and_after().find(|vertex| vertex.digest == digest)
     }
 
-    /// The blocks that hold something of a slot, under Autobahn.
-    pub fn blocks_of(&self, slot: u64) -> impl Iterator<Item = u64> {
-        let holds = move |(first, last, _): &&(u64, u64, u64)| (*first..=*last).contains(&slot);
-        self.blocks.iter().filter(holds).map(|(.., number)| *number)
+    /// A validator's proposal by the digest of its batch.
+    pub fn proposal_with(&self, author: u64, batch: B256) -> Option<&DagVertex> {
+        self.and_after().find(|vertex| vertex.author == author && vertex.batch_digest == Some(batch))
+    }
+
+    fn and_after(&self) -> impl Iterator<Item = &DagVertex> {
+        self.vertices().chain(self.after.values().flat_map(|round| &round.vertices))
+    }
+
+    /// The number of the commit that a slot led to. Under Autobahn it is the slot's own.
+    pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
+        slot.commit.or_else(|| self.lanes.then_some(slot.round))
+    }
+
+    /// The blocks that hold something of what these slots committed.
+    pub fn blocks_of<'a>(&self, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Vec<u64> {
+        let commits: Vec<u64> = slots.into_iter().filter_map(|slot| self.commit_of(slot)).collect();
+        let holds = |(first, last, _): &&(u64, u64, u64)| commits.iter().any(|commit| (*first..=*last).contains(commit));
+        self.blocks.iter().filter(holds).map(|(.., number)| *number).collect()
     }
 }
 
@@ -234,16 +235,25 @@ async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
 mod tests {
     use super::*;
     use crate::{database::Rows, pages::testing};
-    use corniche_api::{LeaderSlot, SlotStatus};
+    use corniche_api::SlotStatus;
 
     fn vertex(author: u64, round: u64) -> DagVertex {
         let digest = B256::with_last_byte(author as u8);
-        DagVertex { round, author, digest, parents: vec![], batch_bytes: 0, proposed_ms: None, accepted_ms: None }
+        DagVertex {
+            round,
+            author,
+            digest,
+            parents: vec![],
+            batch_bytes: 0,
+            batch_digest: None,
+            proposed_ms: None,
+            accepted_ms: None,
+        }
     }
 
     fn slot(validator: u64) -> LeaderSlot {
         let status = SlotStatus::Undecided;
-        LeaderSlot { round: 5, rank: validator, validator, status, digest: None, why: None, decided_ms: None }
+        LeaderSlot { round: 5, rank: validator, validator, status, digest: None, why: None, decided_ms: None, commit: None }
     }
 
     /// Two of a committee of four, and what a node makes up.

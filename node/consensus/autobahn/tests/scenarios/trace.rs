@@ -16,19 +16,25 @@ fn cars_are_vertices_and_slots_are_decisions() {
         let node = cluster.node(node);
         let mut known = BTreeSet::new();
         let mut decided = Vec::new();
+        let (mut digests, mut delivered) = (BTreeSet::new(), Vec::new());
         for event in &node.traced {
             match event {
                 TraceEvent::Accepted(vertex) => {
                     assert!(vertex.parents.iter().all(|parent| known.contains(parent)), "{vertex:?}");
                     assert!(known.insert(vertex.id), "once: {vertex:?}");
+                    digests.extend(vertex.batch_digest);
                 }
                 TraceEvent::Decided { round, committed: Some(_), .. } => decided.push(*round),
+                TraceEvent::Delivered { round, rank: 0, commit } => delivered.push((*round, commit.0)),
                 _ => {}
             }
         }
         assert_eq!(known.len(), 40);
         decided.sort_unstable();
         assert_eq!(decided, (1..=node.log.len() as u64).collect::<Vec<_>>());
+        assert_eq!(delivered, decided.iter().map(|slot| (*slot, *slot)).collect::<Vec<_>>(), "a commit is a slot");
+        let batches = node.log.iter().flat_map(|(_, ordered)| &ordered.batches);
+        assert_eq!(digests, batches.map(|(_, batch)| corniche_crypto::digest(&batch.bytes)).collect(), "as records name them");
         // Every car was offered to be run early, once, before or when it was committed.
         assert_eq!(node.available.len(), 40);
     }

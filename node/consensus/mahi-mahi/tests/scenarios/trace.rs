@@ -6,7 +6,7 @@ use crate::{
     thesis_figures::{FIGURE_6_2, LEADERS_6_2},
 };
 use corniche_engine::{Output, TraceEvent};
-use corniche_types::ValidatorIndex;
+use corniche_types::{CommitIndex, ValidatorIndex};
 
 fn traces(outputs: Vec<Output>) -> Vec<TraceEvent> {
     outputs.into_iter().filter_map(|output| if let Output::Trace(event) = output { Some(event) } else { None }).collect()
@@ -26,6 +26,8 @@ fn every_accepted_block_is_told_with_its_parents() {
     let vertex = drawing.blocks().nth(4).unwrap().vertex();
     assert_eq!((vertex.id.round, vertex.id.author, vertex.batch_bytes), (2, ValidatorIndex(0), 3));
     assert_eq!(vertex.parents, ["0@1", "1@1", "2@1"].map(|name| drawing.reference(name).into()));
+    let batch = &drawing.blocks().nth(4).unwrap().content().batch;
+    assert_eq!(vertex.batch_digest, Some(corniche_crypto::digest(batch)), "as ordering records name it");
 }
 
 #[test]
@@ -61,6 +63,27 @@ fn every_slot_is_told_with_its_reason() {
     assert_eq!(told.len(), expected.len(), "each once, and nothing else");
 }
 
+/// Figure 6.2's committed slots, in the order of slots: what is decided early waits for its turn.
+#[test]
+fn every_commit_is_told_with_its_slot_just_before_it_is_delivered() {
+    let drawing = Drawing::parse(4, 5, FIGURE_6_2);
+    let (mut told, mut delivered) = (Vec::new(), Vec::new());
+    for output in drawing.outputs(&LEADERS_6_2, 0..drawing.blocks().count()) {
+        match output {
+            Output::Trace(TraceEvent::Delivered { round, rank, commit }) => told.push((round, rank, commit)),
+            Output::Deliver(ordered) => {
+                delivered.push(ordered.index);
+                assert_eq!(told.last().map(|(.., commit)| *commit), Some(ordered.index));
+            }
+            _ => {}
+        }
+    }
+    let slots = (1..=5).flat_map(|round| [(round, 0), (round, 1)]).chain([(6, 1)]);
+    let expected: Vec<_> = slots.zip(1..).map(|((round, rank), commit)| (round, rank, CommitIndex(commit))).collect();
+    assert_eq!(told, expected);
+    assert_eq!(delivered.len(), told.len());
+}
+
 #[test]
 fn leaders_are_told_once_before_their_slots_are_decided() {
     let (_, events) = figure_6_2();
@@ -89,7 +112,10 @@ fn an_own_block_is_proposed_then_accepted_and_a_restart_does_not_tell_it_again()
     let (mut proposed, mut accepted) = (Vec::new(), Vec::new());
     for event in cluster.nodes[0].traces.drain(..) {
         match event {
-            TraceEvent::Proposed(vertex) => proposed.push(vertex),
+            TraceEvent::Proposed(vertex) => {
+                assert_eq!(vertex.batch_digest.is_some(), vertex.batch_bytes > 0, "{vertex:?}");
+                proposed.push(vertex);
+            }
             TraceEvent::Accepted(vertex) if vertex.id.author.0 == 0 => {
                 assert_eq!(Some(&vertex), proposed.get(accepted.len()), "accepted what was proposed before");
                 accepted.push(vertex);
