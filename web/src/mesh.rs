@@ -31,8 +31,10 @@ const MOST_TEXT: usize = 64;
 pub struct Mesh {
     nodes: Vec<Client>,
     /// When the last round began, and what it found.
-    last: Arc<Mutex<Option<(Instant, Arc<Round>)>>>,
+    last: Arc<Mutex<Last>>,
 }
+
+type Last = Option<(Instant, Arc<Round>)>;
 
 /// What all nodes said when they were asked last.
 #[derive(Clone, Debug, Default)]
