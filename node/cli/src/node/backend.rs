@@ -154,15 +154,15 @@ impl Backend for NodeBackend {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
             // A signature check costs 35 µs: less than handing it to another thread and back.
-            let checked = corniche_admission::check_once(raw, chain_id, |hash| shared.mirror.transaction(hash));
-            let answer = match checked {
-                Ok(verified) => shared.submit(verified).await,
-                Err(refusal) => {
-                    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-                    return Err(refusal_error(refusal));
-                }
+            let check = || {
+                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.mirror.transaction(hash)).map_err(
+                    |refusal| {
+                        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                        refusal_error(refusal)
+                    },
+                )
             };
-            answer.unwrap_or_else(|_| Err(Reason::NotAccepting.with("the node is stopping")))
+            shared.admit(check).await
         })
     }
 
