@@ -257,21 +257,22 @@ mod tests {
     #[test]
     fn whom_a_chain_left_without_an_answer_by_going_back_asks_the_chain_that_it_is_then() {
         let shared = Shared::new(10, 1);
-        let mut early = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));
-        assert!(early.as_mut().now_or_never().is_none(), "it waits for admission");
+        let admit = |nonce| Box::pin(shared.admit(move || Ok(transfer(0, nonce))));
+        let mut early = admit(1);
+        assert!((&mut early).now_or_never().is_none(), "it waits for admission");
         shared.goes_back();
         shared.dismiss();
-        let mut meanwhile = std::pin::pin!(shared.admit(|| Ok(transfer(0, 2))));
-        assert!(early.as_mut().now_or_never().is_none() && meanwhile.as_mut().now_or_never().is_none());
+        let mut meanwhile = admit(2);
+        assert!((&mut early).now_or_never().is_none() && (&mut meanwhile).now_or_never().is_none());
         shared.start_over();
         shared.has_gone_back();
         for asked in [&mut early, &mut meanwhile] {
-            assert!(asked.as_mut().now_or_never().is_none(), "it waits for admission");
+            assert!((&mut *asked).now_or_never().is_none(), "it waits for admission");
             let Received::Item(Input::Submit { reply: Some(reply), .. }) = shared.inbox.receive(None, true) else {
                 panic!("nothing was asked");
             };
             shared.answer(reply, Ok(B256::repeat_byte(7)));
-            assert_eq!(asked.as_mut().now_or_never(), Some(Ok(B256::repeat_byte(7))));
+            assert_eq!((&mut *asked).now_or_never(), Some(Ok(B256::repeat_byte(7))));
         }
     }
 
