@@ -48,12 +48,13 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
 
   await step('every page is sound: at a desk, on a phone, in the dark', async () => {
     for (const path of paths) {
-      for (const look of [{}, { viewport: PHONE }, { colorScheme: 'dark' }]) {
+      const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
+      await Promise.all(looks.map(async (look) => {
         const page = await explorer.visit(path, look);
         assert.equal(page.answer.status(), 200, path);
         await isSound(page);
         await close(page);
-      }
+      }));
     }
   });
 
