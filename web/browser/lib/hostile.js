@@ -77,10 +77,12 @@ function written(owner, answers, refusal) {
   const cases = Object.entries(answers).map(([signature, result]) => {
     // As the machine reads it.
     const selector = bytesToHex(hexToBytes(toFunctionSelector(signature)).reverse());
-    const [length, fill] = typeof result === 'number' ? [result, true] : [0, false];
-    const place = fill ? [lies(concatHex([pad('0x20'), pad(numberToHex(length))]))[0], 64 + length] : lies(result);
-    const filled = fill ? `(memory.fill (i32.const ${place[0] + 64}) (i32.const 65) (i32.const ${length}))` : '';
-    return `(if (i32.eq (local.get $asked) (i32.const ${selector})) (then ${filled} ${answer(place, 0)}))`;
+    const long = (letters) => {
+      const [at] = lies(concatHex([pad('0x20'), pad(numberToHex(letters))]));
+      return `(memory.fill (i32.const ${at + 64}) (i32.const 65) (i32.const ${letters})) ${answer([at, 64 + letters], 0)}`;
+    };
+    const says = typeof result === 'number' ? long(result) : answer(lies(result), 0);
+    return `(if (i32.eq (local.get $asked) (i32.const ${selector})) (then ${says}))`;
   });
   const refused = answer(lies(refusal), 1);
   return `(module
