@@ -74,7 +74,8 @@ lint: tools ## Clippy with the lint table, warnings are errors
 
 .PHONY: check-deps
 check-deps: tools ## Who may import whom: manifests against the table of layers
-	$(CARGO) test --locked -p corniche --test dependency_rules
+	# Of the whole workspace, as everything else: one package alone has other features, and all would be compiled for them once more.
+	$(CARGO) test --locked --workspace --test dependency_rules
 	# A workspace of its own names our crates too, and nothing else here builds it: its lock file would go stale unseen.
 	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
 

@@ -352,10 +352,16 @@ fn signature(signature: &str) -> String {
 
 /// Bytes in hexadecimal digits, the first of them when they are many.
 pub fn brief(bytes: &[u8]) -> String {
+    brief_of(bytes, bytes.len() as u64)
+}
+
+/// The same of bytes of which only the beginning was read.
+pub fn brief_of(beginning: &[u8], length: u64) -> String {
     const MOST: usize = 256;
-    match bytes.len() {
-        0..=MOST => format!("0x{}", hex::encode(bytes)),
-        length => format!("0x{}… ({length} bytes)", hex::encode(&bytes[..MOST])),
+    let shown = &beginning[..beginning.len().min(MOST)];
+    match shown.len() as u64 == length {
+        true => format!("0x{}", hex::encode(shown)),
+        false => format!("0x{}… ({length} bytes)", hex::encode(shown)),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod csv;
 pub mod effects;
 pub mod etherscan;
 pub mod form;
+pub mod peers;
 pub mod problem;
 pub mod reference;
 pub mod tokens;
@@ -221,6 +222,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         "One contract with its interface and what its code is."
     ),
     endpoint!("/api/v1/validators", [], chain::validators, "The committee and its record of the last 30 days."),
+    endpoint!("/api/v1/peers", [], peers::list, "Who is connected with whom, in which version, and how far apart."),
     endpoint!("/api/v1/certificates", [LIMIT, CURSOR], blocks::certificates, "Certificates, newest first."),
     endpoint!(
         "/api/v1/certificates/{block}",

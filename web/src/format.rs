@@ -81,12 +81,13 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// Microseconds as a duration.
+/// Microseconds in milliseconds, with as many digits as mean something.
 pub fn micros(us: u64) -> String {
+    let ms = us as f64 / 1_000.0;
     match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..100_000 => format!("{:.1} ms", us as f64 / 1_000.0),
-        _ => duration(us / 1_000),
+        0..10_000 => format!("{ms:.2} ms"),
+        10_000..100_000 => format!("{ms:.1} ms"),
+        _ => format!("{} ms", number(us / 1_000)),
     }
 }
 
@@ -198,5 +199,6 @@ mod tests {
         assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 20)], ["1023 B", "1.5 KiB", "5.0 MiB"]);
         assert_eq!([duration(999), duration(1_500), duration(125_000)], ["999 ms", "1.5 s", "2 min"]);
         assert_eq!([percent(1, 3), percent(0, 0)], ["33.3 %", "0.0 %"]);
+        assert_eq!([7, 12_345, 180_900, 2_000_000].map(round_trip), ["0.01 ms", "12.3 ms", "180 ms", "2,000 ms"]);
     }
 }

@@ -23,6 +23,7 @@ pub mod dag;
 pub mod digest;
 pub mod events;
 pub mod executions;
+mod group;
 pub mod ledger;
 mod subscription;
 pub mod tokens;
@@ -40,6 +41,8 @@ use certificates::Chain;
 use contracts::Code;
 use digest::{Digest, Nonsense, digest};
 use futures::{StreamExt, TryStreamExt, stream};
+use group::Group;
+pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
@@ -48,14 +51,10 @@ use std::{
 use tokio::sync::Notify;
 use write::{Asked, Tip};
 
-/// Blocks of one request, and requests on the way at once.
+/// Blocks of one request at most, and requests on the way at once. A node bounds its answers; where blocks are too large for that, there are
+/// fewer in a request.
 const BLOCKS_AT_ONCE: u64 = 16;
 const REQUESTS_AT_ONCE: usize = 4;
-
-/// A database transaction is closed at so many blocks, and at the first block that brings it to so many transactions.
-pub const BLOCKS_IN_GROUP: usize = 512;
-/// See [`BLOCKS_IN_GROUP`].
-pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
 
 /// Between two looks at the node when nothing says that there is something new.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -117,6 +116,8 @@ pub struct Indexer {
     committee: u64,
     /// When catching up was last told of, and where it was then.
     told: (Instant, u64),
+    /// Blocks of the next requests.
+    at_once: u64,
     /// Up to the node's head: what comes now is new, and is told to pages.
     at_head: bool,
     dag: dag::Lane,
@@ -142,7 +143,7 @@ impl Indexer {
         }
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
         let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
-        let (introduced, executions) = (false, executions::Lane::default());
+        let (introduced, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::Lane::default());
         Ok(Self {
             node,
             database: database.clone(),
@@ -154,6 +155,7 @@ impl Indexer {
             development,
             committee,
             told,
+            at_once,
             at_head,
             dag,
             calls,
@@ -238,6 +240,7 @@ impl Indexer {
     /// One round through all lanes. Answers whether there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
+        let heard_ms = now_ms();
         self.standing.heads(&heads);
         let next = self.tip.map_or(0, |tip| tip.number + 1);
         if !self.still_leads_to(heads.executed.number, heads.executed.hash).await? {
@@ -246,14 +249,13 @@ impl Indexer {
         }
         let behind = (heads.executed.number + 1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
-        if behind > 0 {
-            self.fetch(next, behind).await?;
-        }
+        let too_large = behind > 0 && self.fetch(next, behind).await?;
         // A node may be behind what it said; then there is nothing to do at once.
         let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
         let certified = heads.certified.number.min(tip);
-        let chain = Chain { committee: self.committee, development: self.development, live: self.at_head };
+        let heard_ms = self.at_head.then_some(heard_ms);
+        let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });
@@ -262,7 +264,7 @@ impl Indexer {
         let traceable = tip.min(heads.executed.number);
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, traceable).await?;
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, traceable).await?;
-        Ok(grew || traced || told || certified.is_some())
+        Ok(grew || too_large || traced || told || certified.is_some())
     }
 
     /// Whether the blocks that are written are the node's.
@@ -294,28 +296,34 @@ impl Indexer {
         Ok(())
     }
 
-    /// Fetches blocks side by side and writes them in order.
-    async fn fetch(&mut self, first: u64, count: u64) -> Result<(), IndexError> {
-        let node = self.node.clone();
-        let starts = (first..first + count).step_by(BLOCKS_AT_ONCE as usize);
+    /// Fetches blocks side by side and writes them in order. Answers whether it ended at blocks that are too large for one answer, so that
+    /// there will be fewer in the next request.
+    async fn fetch(&mut self, first: u64, count: u64) -> Result<bool, IndexError> {
+        let (node, at_once) = (self.node.clone(), self.at_once);
+        let starts = (first..first + count).step_by(at_once as usize);
         let pieces = starts.map(move |start| {
             let node = node.clone();
-            let count = BLOCKS_AT_ONCE.min(first + count - start);
-            async move { fetch_some(&node, start, count).await }
+            let count = at_once.min(first + count - start);
+            async move { node.whole_blocks(start, count).await }
         });
         let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
-        let mut group = Vec::new();
+        let mut group = Group::default();
+        self.at_once = BLOCKS_AT_ONCE.min(2 * at_once);
         // A while at most: the other lanes have something to do as well.
         for _ in 0..64 {
             let follow = match pieces.try_next().await {
                 Ok(Some(blocks)) => self.take(&mut group, blocks).await,
                 Ok(None) => break,
+                Err(error) if error.is_refusal() && at_once > 1 => {
+                    self.at_once = 1;
+                    break;
+                }
                 Err(error) => Err(error.into()),
             };
             match follow {
                 Ok(Follow::Tip) => {}
                 Ok(Follow::Later) => break,
-                Ok(Follow::Another) if self.development => return self.begin_again().await,
+                Ok(Follow::Another) if self.development => return self.begin_again().await.map(|()| false),
                 // What came before is right, whatever comes now.
                 other => {
                     self.write(group).await?;
@@ -324,11 +332,12 @@ impl Indexer {
                 }
             }
         }
-        self.write(group).await
+        self.write(group).await?;
+        Ok(self.at_once < at_once)
     }
 
     /// Adds blocks that follow the tip to those that wait, and writes these when they are enough.
-    async fn take(&mut self, group: &mut Vec<Digest>, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
+    async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
         let seen_ms = self.at_head.then(now_ms);
         for whole in &blocks {
             let one = digest(whole, seen_ms)?;
@@ -339,15 +348,15 @@ impl Indexer {
                 Some(tip) if tip.hash != one.parent => return Ok(Follow::Another),
                 _ => group.push(one),
             }
-            let transactions: u64 = group.iter().map(|digest| digest.transactions).sum();
-            if group.len() >= BLOCKS_IN_GROUP || transactions >= TRANSACTIONS_IN_GROUP {
+            if group.is_full() {
                 self.write(std::mem::take(group)).await?;
             }
         }
         Ok(Follow::Tip)
     }
 
-    async fn write(&mut self, digests: Vec<Digest>) -> Result<(), IndexError> {
+    async fn write(&mut self, group: Group) -> Result<(), IndexError> {
+        let digests = group.into_digests();
         let Some(last) = digests.last() else { return Ok(()) };
         let (number, time_ms) = (last.number, last.time_ms);
         let tip = Tip { number, hash: last.hash };
@@ -405,20 +414,6 @@ enum Follow {
     Later,
     /// The first names another block as the one before it.
     Another,
-}
-
-/// Blocks of a range; fewer at a time where they are too large for one answer.
-async fn fetch_some(node: &Node, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
-    match node.whole_blocks(first, count).await {
-        Err(error) if error.is_refusal() && count > 1 => {
-            let mut blocks = Vec::new();
-            for number in first..first + count {
-                blocks.extend(node.whole_blocks(number, 1).await?);
-            }
-            Ok(blocks)
-        }
-        blocks => blocks,
-    }
 }
 
 /// Unix milliseconds by this machine's clock.

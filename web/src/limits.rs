@@ -1,9 +1,10 @@
-//! Who asks too much waits: a bucket of tokens for each address, in bounded memory.
+//! Who asks too much waits: a bucket of tokens for each address, in bounded memory. And places, which are taken and given back: so many in all,
+//! and so many for one address.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
@@ -67,8 +68,77 @@ impl Limits {
     }
 }
 
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// All are taken.
+    All,
+    /// This address has as many as one may have.
+    Own,
+}
+
+/// Places of one kind.
+#[derive(Debug)]
+pub struct Places {
+    most: usize,
+    most_of_address: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_address: BTreeMap<IpAddr, usize>,
+}
+
+impl Places {
+    /// So many in all, and so many for one address.
+    pub fn new(most: usize, most_of_address: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_of_address, taken: Mutex::default() })
+    }
+
+    /// One of them, for as long as what is given back lives. `None`: of somebody who may have all.
+    pub fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
+        let address = address.map(group);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.all >= self.most {
+            return Err(Full::All);
+        }
+        if let Some(address) = address {
+            let own = taken.by_address.entry(address).or_default();
+            if *own >= self.most_of_address {
+                return Err(Full::Own);
+            }
+            *own += 1;
+        }
+        taken.all += 1;
+        Ok(Place { places: Arc::clone(self), address })
+    }
+}
+
+/// Is given back when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    address: Option<IpAddr>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all -= 1;
+        let Some(address) = self.address else { return };
+        if let Some(own) = taken.by_address.get_mut(&address) {
+            *own -= 1;
+            if *own == 0 {
+                taken.by_address.remove(&address);
+            }
+        }
+    }
+}
+
 /// One household of IPv6 has 2^64 addresses.
-pub fn group(address: IpAddr) -> IpAddr {
+fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -99,5 +169,22 @@ mod tests {
         let now = Instant::now();
         let [first, second, other] = ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
         assert_eq!([limits.take(first, now), limits.take(second, now), limits.take(other, now)], [true, false, true]);
+    }
+
+    #[test]
+    fn an_address_has_a_few_places_and_all_together_not_without_end() {
+        let places = Places::new(20, 8);
+        let enter = |last| places.enter(Some(IpAddr::from([10, 0, 0, last])));
+        let mut taken: Vec<Place> = (0..8).map(|_| enter(0).unwrap()).collect();
+        assert_eq!(enter(0).err(), Some(Full::Own));
+        drop(taken.pop());
+        taken.push(enter(0).unwrap());
+        taken.extend((1..12).map(|last| enter(last).unwrap()));
+        taken.push(places.enter(None).unwrap());
+        assert_eq!(enter(12).err(), Some(Full::All));
+        assert_eq!(places.enter(None).err(), Some(Full::All));
+        drop(taken);
+        let taken = places.taken.lock().unwrap();
+        assert!(taken.all == 0 && taken.by_address.is_empty(), "who left is forgotten");
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Requests to the node that wait for an answer at once; what is above waits its turn.
-const MOST_AT_ONCE: usize = 16;
+/// Requests to the node that wait for an answer at once, of pages and of the indexer each; what is above waits its turn.
+pub(crate) const MOST_AT_ONCE: usize = 16;
 
 /// What a name costs many times over; a batch of loops ends long before the node's time is up.
 const GAS_OF_A_CALL: &str = "0x1e8480";
@@ -243,6 +243,11 @@ impl Node {
     /// The node at this URL. Nothing is asked before the first request.
     pub fn new(url: &str) -> Self {
         Self { client: Client::with_timeout(url, PATIENCE), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+
+    /// The same node, asked apart: neither waits for a turn because the other has all of its own.
+    pub fn apart(&self) -> Self {
+        Self::new(self.url())
     }
 
     /// As it was given.

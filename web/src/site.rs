@@ -5,6 +5,7 @@ use crate::{
     indexer::{dag::AUTOBAHN, uploads::Uploads},
     limits::Limits,
     live::Live,
+    mesh::Mesh,
     node::Node,
     state::{Snapshot, Standing},
 };
@@ -17,6 +18,8 @@ pub struct Site {
     pub database: Database,
     /// For what changes too fast to be written down: balances, calls, what waits.
     pub node: Node,
+    /// Who is connected with whom.
+    pub mesh: Mesh,
     /// How the indexer stands.
     pub standing: Arc<Standing>,
     /// What pages are told as it happens.

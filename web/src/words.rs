@@ -1,9 +1,17 @@
 //! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched.
 
 pub mod execution;
+pub mod account;
+pub mod api;
+pub mod changes;
+pub mod contract;
+pub mod dag;
+pub mod home;
 pub mod network;
+pub mod search;
 pub mod statistics;
 pub mod tokens;
+pub mod transaction;
 pub mod validators;
 
 /// The product.
@@ -59,40 +67,6 @@ pub mod status {
     pub const SUCCEEDED: &str = "succeeded";
     /// Executed, and undone but for its fee.
     pub const REVERTED: &str = "reverted";
-}
-
-/// Of the home page.
-pub mod home {
-    /// Heading.
-    pub const TITLE: &str = "What the network is doing";
-    /// The newest block.
-    pub const NEWEST: &str = "Newest block";
-    /// The newest certified one.
-    pub const CERTIFIED: &str = "Certified";
-    /// In the last minute.
-    pub const THROUGHPUT: &str = "Transactions per second";
-    /// Explains it.
-    pub const THROUGHPUT_NOTE: &str = "over the last minute of blocks";
-    /// From order to certificate.
-    pub const LATENCY: &str = "Order to certificate";
-    /// Explains it.
-    pub const LATENCY_NOTE: &str = "median of the last 100 blocks seen here";
-    /// In all.
-    pub const TOTAL: &str = "Transactions in all";
-    /// In all.
-    pub const ACCOUNTS: &str = "Accounts";
-    /// The list.
-    pub const LATEST_BLOCKS: &str = "Latest blocks";
-    /// The list.
-    pub const LATEST_TRANSACTIONS: &str = "Latest transactions";
-    /// The charts.
-    pub const CHART_TRANSACTIONS: &str = "Transactions in each of the last blocks";
-    /// The charts.
-    pub const CHART_LATENCY: &str = "Milliseconds from order to certificate, of blocks seen to be certified";
-    /// Who signs.
-    pub const HEALTH: &str = "Validators";
-    /// Nothing yet.
-    pub const EMPTY: &str = "No blocks yet. The first transaction makes one.";
 }
 
 /// Of blocks.
@@ -569,117 +543,4 @@ pub mod failure {
     pub const WAITS_HINT: &str = "The log of this explorer says why.";
     /// Above every page while it catches up.
     pub const BEHIND: &str = "Catching up with the node:";
-}
-
-/// Of search.
-pub mod search {
-    /// Heading.
-    pub const TITLE: &str = "Search";
-    /// Heading over what was found.
-    pub const FOUND: &str = "Several things may be meant";
-    /// Heading where nothing was.
-    pub const NOTHING: &str = "Nothing found";
-    /// Nothing was asked.
-    pub const EMPTY: &str = "What are you looking for?";
-    /// Heading of the list.
-    pub const TRIED: &str = "What was tried";
-    /// Heading of the advice.
-    pub const NEXT: &str = "What to try next";
-    /// Advice.
-    pub const ADVICE: [&str; 5] = [
-        "A hash is 0x and 64 digits: of a block, of a transaction, or the first topic of an event. Was it copied whole?",
-        "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
-        "An address is 0x and 40 digits; its page opens even if no block names it yet.",
-        "Blocks are found by number, with commas or without.",
-        "Tokens, methods and events are found by how their names begin, in any capitals.",
-    ];
-    /// Columns.
-    pub const WHAT: &str = "What";
-    /// Columns.
-    pub const NAME: &str = "Name";
-    /// Headings by kind, in the order of `Kind::ALL`.
-    pub const KINDS: [&str; 6] = ["Blocks", "Transactions", "Accounts", "Tokens", "Methods and errors", "Events"];
-    /// Looks.
-    pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
-    /// Looks.
-    pub const TRIED_BLOCK: &str = "a block of this hash";
-    /// Looks.
-    pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
-    /// Looks.
-    pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
-    /// The node did not answer.
-    pub const NODE_AWAY: &str = "the node did not answer, so its pool was not looked at";
-    /// In the pool.
-    pub const IN_POOL: &str = "known to the node, in no block that is here";
-    /// Looks.
-    pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
-    /// No block names it.
-    pub const NEVER_SEEN: &str = "no block here names it";
-    /// Looks.
-    pub const TRIED_NUMBER: &str = "block number";
-    /// Looks.
-    pub const TRIED_SELECTOR: &str = "a method or error with this selector in the interfaces that are known here";
-    /// Looks.
-    pub const TRIED_TOPIC: &str = "an event with this first topic in the interfaces that are known here";
-    /// Looks.
-    pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
-    /// Looks.
-    pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
-    /// Capitals that are no checksum.
-    pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";
-}
-
-/// Of the page for programs.
-pub mod api {
-    /// Heading.
-    pub const TITLE: &str = "API";
-    /// What it is.
-    pub const INTRODUCTION: [&str; 5] = [
-        "Everything here is asked with GET and answered as JSON. Pages of any origin may ask; no key is needed. An address that asks for more \
-         than its share is answered 429 and a header retry-after.",
-        "Lists come in pages: limit items (25, at most 100), and in next the cursor of the page that follows, or null at the end. A cursor is \
-         the place where the list goes on, so nothing is missed or doubled while the chain grows.",
-        "Amounts of wei and of tokens are decimal strings, other numbers are numbers; addresses have the capitals of their checksum, bytes are \
-         0x and digits. Fields that do not apply are null, and none is left out.",
-        "A question without an answer is answered with a status of 400 and above and why, under error.",
-        "Names, symbols and texts are what strangers' contracts say: show them as text.",
-    ];
-    /// Heading of the endpoints.
-    pub const ENDPOINTS: &str = "Questions";
-    /// Heading of the objects.
-    pub const OBJECTS: &str = "Objects";
-    /// Heading of the files.
-    pub const FILES: &str = "Files";
-    /// What they are.
-    pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. One has at most 50,000 rows; if there are more, \
-                                  its last line says so and names the cursor of the next file. A text that a spreadsheet would take for a \
-                                  formula begins with an apostrophe.";
-    /// Heading of the part for other tools.
-    pub const ETHERSCAN: &str = "For tools made for Etherscan";
-    /// What it is.
-    pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or POST of a form. \
-                                      A key (apikey) and a chain id (chainid) may be given and are not looked at. Lists take startblock, \
-                                      endblock, page, offset (rows of a page, at most 1,000), sort (asc, the usual, or desc); page times offset \
-                                      is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
-                                      code carries, or that was uploaded.";
-    /// Columns.
-    pub const PARAMETER: &str = "Parameter";
-    /// Columns.
-    pub const MEANING: &str = "Meaning";
-    /// Columns.
-    pub const FIELD: &str = "Field";
-    /// Columns.
-    pub const HOLDS: &str = "Holds";
-    /// Columns.
-    pub const ACTION: &str = "module and action";
-    /// Columns.
-    pub const TAKES: &str = "Takes";
-    /// Columns.
-    pub const ANSWER: &str = "Answer";
-    /// An example.
-    pub const EXAMPLE: &str = "Example answer";
-    /// Columns of a file.
-    pub const COLUMNS: &str = "Columns";
-    /// Of parameters.
-    pub const OPTIONAL: &str = "optional";
 }

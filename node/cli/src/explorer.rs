@@ -2,7 +2,7 @@
 
 use crate::{exit, node::start_logging};
 use anyhow::Context;
-use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate};
+use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate, server::Proxy};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
@@ -21,6 +21,10 @@ pub struct Args {
     /// URL of the node's RPC. A validator also shows its DAG, and a node that serves the namespace `debug` the calls inside transactions
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545", env = "CORNICHE_RPC")]
     node: String,
+    /// URL of another node of the same network, which is asked for nothing but its peers; may be repeated. The network page shows how far
+    /// apart the nodes are that are asked
+    #[arg(long, value_name = "URL")]
+    also_ask: Vec<String>,
     /// Directory for what was read of the chain. It can be deleted: it is read again
     #[arg(long, value_name = "DIR", default_value = ".explorer")]
     data: PathBuf,
@@ -39,6 +43,9 @@ pub struct Args {
     /// Do not ask for calls inside transactions, for which the node runs blocks again
     #[arg(long)]
     no_calls: bool,
+    /// A proxy in front, or a network of proxies (10.0.0.0/8): its `X-Forwarded-For` says who asks, where rates are by address. May be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    trusted_proxy: Vec<Proxy>,
     /// First line as JSON
     #[arg(long)]
     json: bool,
@@ -53,11 +60,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let config = Config {
         node: args.node,
+        also_ask: args.also_ask,
         database,
         listen: args.listen,
         currency: args.currency,
         keep: Keep { dag_rounds: args.dag_rounds, calls: !args.no_calls },
         rate: Rate::default(),
+        proxies: args.trusted_proxy,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -79,11 +88,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 pub async fn beside(node: SocketAddr, port: u16, data: &Path, currency: &str) -> anyhow::Result<Explorer> {
     let config = Config {
         node: format!("http://{node}"),
+        also_ask: Vec::new(),
         database: in_directory(data)?,
         listen: (Ipv4Addr::LOCALHOST, port).into(),
         currency: currency.to_owned(),
         keep: Keep::default(),
         rate: Rate { burst: f64::INFINITY, per_second: f64::INFINITY },
+        proxies: Vec::new(),
     };
     Ok(Explorer::open(&config).await?)
 }

@@ -105,7 +105,7 @@ struct Up {
 struct Testnet {
     chain_id: u64,
     nodes: Vec<Member>,
-    /// It follows the first node.
+    /// It follows the first node, and asks all for their peers.
     #[serde(default)]
     explorer: Option<Member>,
 }
@@ -144,10 +144,8 @@ fn start(up: &Up) -> anyhow::Result<()> {
     for member in testnet.nodes.iter_mut().filter(|member| !member.is_running()) {
         member.pid = Some(member.spawn(&member.as_node())?);
     }
-    if let (Some(explorer), Some(first)) =
-        (testnet.explorer.as_mut().filter(|member| !member.is_running()), testnet.nodes.first())
-    {
-        explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&first.rpc, &genesis.currency))?);
+    if let Some(explorer) = testnet.explorer.as_mut().filter(|member| !member.is_running()) {
+        explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&testnet.nodes, &genesis.currency))?);
     }
     testnet.save(&dir)?;
     for member in &testnet.nodes {
@@ -415,9 +413,13 @@ impl Member {
             .collect()
     }
 
-    fn as_explorer(&self, node: &str, currency: &str) -> Vec<OsString> {
-        let arguments = ["explorer", "--node", node, "--currency", currency, "--listen", self.address(), "--data"];
-        arguments.into_iter().map(Into::into).chain([self.config.clone().into()]).collect()
+    /// It follows the first node, and asks the others for their peers.
+    fn as_explorer(&self, nodes: &[Member], currency: &str) -> Vec<OsString> {
+        let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
+        let asked = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
+        let own = ["--currency", currency, "--listen", self.address(), "--data"];
+        let arguments = std::iter::once("explorer").chain(asked).chain(own);
+        arguments.map(Into::into).chain([self.config.clone().into()]).collect()
     }
 
     fn spawn(&self, arguments: &[OsString]) -> anyhow::Result<u32> {

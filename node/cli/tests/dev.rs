@@ -91,6 +91,19 @@ fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
 }
 
 #[test]
+fn a_chain_of_one_knows_itself_and_nobody_else() {
+    let node = Node::start(&[]);
+    let told = node.call("corniche_getPeers", json!([]));
+    let own = &node.call("corniche_getValidators", json!([]))["validators"][0];
+    assert_eq!(told["peers"], json!([]));
+    assert_eq!(told["own"]["version"], json!(concat!("corniche/", env!("CARGO_PKG_VERSION"))));
+    for (name, of_validator) in [("validator", "index"), ("networkKey", "networkKey"), ("feeAddress", "feeAddress")] {
+        assert_eq!(told["own"][name], own[of_validator], "{name}");
+    }
+    assert!(told["own"]["peerId"].as_str().unwrap().starts_with("12D3Koo"), "{told}");
+}
+
+#[test]
 fn without_automine_transactions_wait_for_a_block() {
     let node = Node::start(&[]);
     node.call("evm_setAutomine", json!([false]));

@@ -251,7 +251,15 @@ impl Driver {
                 tracing::debug!(%connection, %error, "the peer does not answer");
                 self.close(connection);
             }
-            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. })) => {
+            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event { connection, result: Ok(round_trip), .. })) => {
+                if let Some(entry) = self.connections.get(&connection) {
+                    entry.observed.answered(round_trip);
+                }
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received { connection_id, peer_id, info })) => {
+                if let Some(entry) = self.connections.get(&connection_id) {
+                    entry.observed.introduced(&info.agent_version);
+                }
                 if let Some(peer) = PeerKey::from_peer_id(&peer_id) {
                     self.learn(peer, info.listen_addrs);
                 }

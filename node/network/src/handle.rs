@@ -1,6 +1,6 @@
 //! How the rest of the node uses the network.
 
-use crate::{Channel, Fault, Peer, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, shared::Shared};
+use crate::{Channel, Fault, Peer, PeerInfo, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, shared::Shared};
 use corniche_types::{Bytes, ValidatorIndex};
 use libp2p::Multiaddr;
 use std::{
@@ -71,6 +71,13 @@ impl NetworkHandle {
     pub fn peers(&self) -> Vec<Peer> {
         let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
         links.values().map(|link| link.peer).collect()
+    }
+
+    /// The same, with what is known of each.
+    pub fn peer_infos(&self) -> Vec<PeerInfo> {
+        let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
+        let links: Vec<_> = links.values().cloned().collect();
+        links.iter().map(|link| link.info()).collect()
     }
 
     /// Whether this peer is up.

@@ -34,6 +34,7 @@ mod handle;
 mod handshake;
 mod key;
 mod link;
+mod observed;
 mod shared;
 mod stats;
 mod streams;
@@ -47,6 +48,7 @@ pub use handle::NetworkHandle;
 pub use key::{AddressError, NetworkIdentity, PeerAddress, PeerKey};
 pub use libp2p::Multiaddr;
 pub use link::Sent;
+pub use observed::{AGENT_VERSION, PeerInfo};
 pub use stats::{ChannelStats, GeneralStats, Stats};
 
 use driver::{Behaviour, Driver, Ending};
@@ -77,8 +79,7 @@ impl Network {
         let ping = ping::Config::new().with_interval(config.timing.ping).with_timeout(config.timing.ping);
         let (event_sender, events) = event::queue();
         let shared = Arc::new(Shared::new(config, event_sender));
-        let identify = identify::Config::new("/corniche/1".into(), keypair.public())
-            .with_agent_version(concat!("corniche/", env!("CARGO_PKG_VERSION")).into());
+        let identify = identify::Config::new("/corniche/1".into(), keypair.public()).with_agent_version(AGENT_VERSION.into());
         let behaviour = Behaviour {
             gate: gate::Gate::new(shared.clone()),
             streams: streams::Behaviour::new(),

@@ -1,8 +1,9 @@
 //! One peer, connected: its two channels, each a queue, a stream and a task.
 
 use crate::{
-    Channel, Event, Peer,
+    Channel, Event, Peer, PeerInfo,
     frame::{self, FrameError, HEADER_BYTES},
+    observed::Observed,
     shared::Shared,
     streams::Opener,
 };
@@ -15,7 +16,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -65,6 +66,8 @@ pub(crate) struct Link {
     pub peer: Peer,
     pub connection: ConnectionId,
     pub opener: Opener,
+    since: SystemTime,
+    observed: Observed,
     /// Requests of ours in flight.
     pub asking: Arc<Semaphore>,
     /// Requests of the peer in progress.
@@ -88,7 +91,14 @@ pub(crate) struct Backlog {
 }
 
 impl Link {
-    pub fn new(peer: Peer, connection: ConnectionId, opener: Opener, shared: Arc<Shared>) -> (Self, [Backlog; 2]) {
+    /// A link that is up from now on.
+    pub fn new(
+        peer: Peer,
+        connection: ConnectionId,
+        opener: Opener,
+        observed: Observed,
+        shared: Arc<Shared>,
+    ) -> (Self, [Backlog; 2]) {
         let limits = &shared.config.limits;
         let mut backlogs = Vec::new();
         let queues = Channel::ALL.map(|channel| {
@@ -100,8 +110,25 @@ impl Link {
         let throttle = peer.validator.is_none().then(|| Throttle::new(limits.frames_per_second, limits.bytes_per_second));
         let in_flight = || Arc::new(Semaphore::new(limits.requests_in_flight));
         let (asking, answering) = (in_flight(), in_flight());
-        let link = Self { peer, connection, opener, asking, answering, throttle, queues, up: Mutex::new(false), shared };
+        let link = Self {
+            peer,
+            connection,
+            opener,
+            since: SystemTime::now(),
+            observed,
+            asking,
+            answering,
+            throttle,
+            queues,
+            up: Mutex::new(false),
+            shared,
+        };
         (link, backlogs.try_into().unwrap_or_else(|_| unreachable!("one backlog for each of two channels")))
+    }
+
+    pub fn info(&self) -> PeerInfo {
+        let (agent_version, round_trip) = self.observed.now();
+        PeerInfo { peer: self.peer, connected: self.since, agent_version, round_trip }
     }
 
     /// Queues a message, or drops it: never waits.

@@ -4,7 +4,7 @@
 //! from memory or from local disk, never wait for the network, and may be called from many threads at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
-use corniche_api::{Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
@@ -108,6 +108,9 @@ pub trait Backend: Send + Sync + 'static {
     fn subscribe(&self) -> broadcast::Receiver<ChainEvent>;
 
     fn peer_count(&self) -> usize;
+
+    /// The node itself and the peers it has links with, as far as strangers may know.
+    fn peers(&self) -> Peers;
 
     /// `None` when the node is at the head of the chain as far as it knows.
     fn syncing(&self) -> Option<SyncProgress>;

@@ -309,6 +309,7 @@ impl Caller<'_> {
                 node.read(origin, |node| json(&reads::heads(node)?)).await
             }
             Method::CornicheGetValidators => params.at_most(0).and_then(|_| json(&backend.validators())),
+            Method::CornicheGetPeers => params.at_most(0).and_then(|_| json(&backend.peers())),
             Method::CornicheGetStatistics => params.at_most(0).and_then(|_| json(&backend.statistics())),
             Method::CornicheGetExecution => {
                 let block = block_or_latest(params.at_most(1)?, 0)?;

@@ -299,4 +299,15 @@ async fn our_own_methods_tell_order_certificate_and_status() {
     for other in [json!([]), json!(["0x0"]), json!(["0x99"])] {
         assert_eq!(execution(other).await, Value::Null);
     }
+    let peers = fixture.client.result("corniche_getPeers", json!([])).await;
+    assert_eq!((&peers["own"]["validator"], peers["own"].get("connectedMs")), (&json!("0x0"), None));
+    let third = &peers["peers"][0];
+    assert_eq!(third["networkKey"], validators["validators"][3]["networkKey"]);
+    assert_eq!(
+        (&third["validator"], &third["version"], &third["roundTripUs"]),
+        (&json!("0x3"), &json!("corniche/0.1.0"), &json!("0x1a4"))
+    );
+    let stranger: Vec<_> = peers["peers"][1].as_object().unwrap().keys().collect();
+    assert_eq!(stranger, ["connectedMs", "networkKey", "peerId"], "what is not known is left out");
+    assert_eq!(fixture.client.error("corniche_getPeers", json!([1])).await.0, -32602);
 }

@@ -6,7 +6,7 @@
 //!
 //! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
-//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
+//! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
 //! - [`ProvenAccount`]: what `eth_getProof` answers, once it has been checked.
 
 #![warn(missing_docs)]
@@ -20,6 +20,7 @@ mod namespace;
 mod not_served;
 pub mod openrpc;
 mod ordering;
+mod peers;
 mod proof;
 mod status;
 
@@ -32,6 +33,7 @@ pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};
 pub use not_served::NOT_SERVED;
 pub use ordering::{BatchRange, Ordering, SkippedTransaction};
+pub use peers::{Peer, Peers};
 pub use proof::{ProvenAccount, ProvenSlot, StorageKey};
 pub use status::{TransactionReport, TransactionStatus};
 

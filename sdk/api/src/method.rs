@@ -298,6 +298,8 @@ methods! {
     CornicheGetHeads = "corniche_getHeads" "() -> Heads",
     /// The committee: who orders and signs, and how many signatures make a certificate.
     CornicheGetValidators = "corniche_getValidators" "() -> Validators",
+    /// This node, and the peers it is connected with: version, validator, time of a ping there and back. Where they are is not told.
+    CornicheGetPeers = "corniche_getPeers" "() -> Peers",
     /// What this node's execution did since it started: runs, runs again, results that were ready when they were ordered.
     CornicheGetStatistics = "corniche_getStatistics" "() -> Statistics",
     /// What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest

@@ -4,7 +4,7 @@ use crate::{
     client::{Client, Wait},
     error::ClientError,
 };
-use corniche_api::{Dag, DagRange, Execution, Heads, Ordering, Statistics, TransactionReport, TransactionStatus, Validators};
+use corniche_api::{Dag, DagRange, Execution, Heads, Ordering, Peers, Statistics, TransactionReport, TransactionStatus, Validators};
 use corniche_crypto::CommitteeKeys;
 use corniche_types::{B256, Certificate};
 use serde_json::json;
@@ -34,6 +34,11 @@ impl Client {
     /// The committee: who orders and signs.
     pub fn validators(&self) -> Result<Validators, ClientError> {
         self.ask("corniche_getValidators", json!([]))
+    }
+
+    /// The node itself, and whom it is connected with.
+    pub fn peers(&self) -> Result<Peers, ClientError> {
+        self.ask("corniche_getPeers", json!([]))
     }
 
     /// How a block was ordered and what was skipped. `None`: there is no such block, or it is block 0.

@@ -12,6 +12,7 @@ import { promisify } from 'node:util';
 import { createPublicClient, http, keccak256 } from 'viem';
 import { packed as packedModule, wasm } from '../../../testnet/e2e/lib/contracts.js';
 import { corniche, story } from '../../../testnet/e2e/lib/network.js';
+import { until } from '../../../testnet/e2e/lib/until.js';
 import { SOURCES, carrying, compile, node as run, programs, project } from '../lib/package.js';
 import { supply, token } from '../lib/tour.js';
 
@@ -137,6 +138,23 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     assert.deepEqual([validators.length, quorum, engine, epoch, committeeHash], [4, 3, 'mahi-mahi', 0n, certificate.committeeHash]);
     assert.deepEqual(validators.map(({ index }) => index), [0, 1, 2, 3]);
     assert.ok(validators.every(({ blsKey }) => blsKey.length === 2 + 192));
+  });
+
+  await step('whom the node is connected with', async () => {
+    const { validators } = await client.getValidators();
+    // A ping of its own tells the round trip, once the links are up.
+    const { own, peers } = await until('the peers of the node to be measured', async () => {
+      const told = await client.getPeers();
+      return told.peers.length === 3 && told.peers.every(({ roundTripUs, version }) => roundTripUs > 0 && version) && told;
+    });
+    assert.match(own.version, /^corniche\/\d/);
+    assert.deepEqual([own, ...peers].map(({ validator }) => validator).sort(), [0, 1, 2, 3]);
+    for (const { validator, networkKey, feeAddress, peerId, version } of [own, ...peers]) {
+      assert.deepEqual([networkKey, feeAddress, version], [validators[validator].networkKey, validators[validator].feeAddress, own.version]);
+      assert.match(peerId, /^12D3Koo/);
+    }
+    assert.deepEqual([own.connectedMs, own.roundTripUs], [undefined, undefined]);
+    assert.ok(peers.every(({ connectedMs }) => Math.abs(Number(connectedMs) - Date.now()) < 600_000));
   });
 
   await step('how a block was ordered', async () => {

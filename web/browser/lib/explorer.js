@@ -41,6 +41,10 @@ export class Explorer {
     page.bytes = 0;
     page.on('console', (message) => message.type() === 'error' && page.problems.push(message.text()));
     page.on('pageerror', (error) => page.problems.push(String(error)));
+    page.on('dialog', (dialog) => {
+      page.problems.push(`a dialog: ${dialog.message()}`);
+      return dialog.dismiss();
+    });
     page.on('response', async (response) => {
       // A stream of events has no end.
       if (response.url().endsWith('/live')) return;

@@ -7,7 +7,7 @@ import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill } from '../lib/chain.js';
 import { Explorer, PHONE, close, isSound, missing } from '../lib/explorer.js';
 
-test('the explorer of a live network', { timeout: 300_000, skip: missing }, async (t) => {
+test('the explorer of a live network', { timeout: 900_000, skip: missing }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
@@ -48,12 +48,13 @@ test('the explorer of a live network', { timeout: 300_000, skip: missing }, asyn
 
   await step('every page is sound: at a desk, on a phone, in the dark', async () => {
     for (const path of paths) {
-      for (const look of [{}, { viewport: PHONE }, { colorScheme: 'dark' }]) {
+      const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
+      await Promise.all(looks.map(async (look) => {
         const page = await explorer.visit(path, look);
         assert.equal(page.answer.status(), 200, path);
         await isSound(page);
         await close(page);
-      }
+      }));
     }
   });
 
@@ -80,6 +81,18 @@ test('the explorer of a live network', { timeout: 300_000, skip: missing }, asyn
     for (const words of ['transfer(address,uint256)', 'Transfer(address,address,uint256)', chain.friend.address, 'GLD', 'succeeded']) {
       assert.ok(text.includes(words), `${words} in ${text}`);
     }
+    await close(page);
+  });
+
+  await step('how far validators are from each other is told for every node', async () => {
+    const measured = () => fetch(`${network.explorer}/api/v1/peers`).then((answer) => answer.json());
+    await until('every node to have measured its links', async () =>
+      (await measured()).nodes.every(({ peers }) => peers.length === 3 && peers.every(({ roundTripUs }) => roundTripUs !== null)));
+    const page = await explorer.visit('/network');
+    const rows = await page.locator('.matrix tbody tr').allInnerTexts();
+    assert.equal(rows.length, 4);
+    rows.forEach((row, at) => assert.ok(row.includes(`validator ${at}`) && row.match(/\d ms/g).length === 3, row));
+    assert.equal(await page.locator('#network').getByText('corniche/').count() >= 4, true);
     await close(page);
   });
 

@@ -5,6 +5,7 @@ use corniche_web::{
     database::{Database, Place},
     limits::{Limits, Rate},
     live::Live,
+    mesh::Mesh,
     node::Node,
     server,
     site::Site,
@@ -99,6 +100,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
         database,
         // Nobody: what is measured is ours.
         node: Node::new("http://127.0.0.1:9"),
+        mesh: Mesh::new(["http://127.0.0.1:9"]),
         standing: Arc::new(Standing::new("CRN".into())),
         live: Live::default(),
         limits: Limits::new(rate),
@@ -107,8 +109,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
     site.standing.indexed(traffic.blocks, 0);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let service = server::router(Arc::new(site)).into_make_service_with_connect_info::<SocketAddr>();
-    let served = tokio::spawn(async move { axum::serve(listener, service).await });
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site)), Vec::new()));
     let mut random = Random(7);
     let mut below = true;
     for page in PAGES {

@@ -116,7 +116,7 @@ pub async fn show(ask: Ask) -> Result<Account, Problem> {
 
 /// Rows of [`Part`]s, newest first.
 pub async fn part_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms, a.roles FROM \
              activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place \
              DESC LIMIT $3";

@@ -31,7 +31,8 @@ object! {
         time_ms: u64 = 1_700_000_000_000u64,
         /// `executed`, or `certified` once a quorum signed it or a later one.
         status: String = "certified",
-        /// When the explorer knew it certified, by its own clock; null for what was there before it looked.
+        /// When the explorer was told that it is certified, by its own clock; null for what was there before it looked. It asks again and again, at
+        /// longer intervals under load, and nodes keep no such time: the network was faster by up to that interval.
         certified_ms: Option<u64> = 1_700_000_000_180u64,
         /// The validator, by position in the committee, that led the commit; null for the genesis block.
         leader: Option<u64> = 2,

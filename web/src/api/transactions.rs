@@ -98,7 +98,7 @@ object! {
 
 /// `/api/v1/transactions`
 pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let limit = ask.limit()?;
@@ -109,7 +109,7 @@ pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
 /// `/api/v1/blocks/{block}/transactions`
 pub async fn of_block(ask: Ask) -> Result<Listing<Transaction>, Problem> {
     let block = blocks::find(&ask).await?.number("number")?;
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.place > $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let (from, until) = (Place::first(block).0, Place::first(block + 1).0);
@@ -123,23 +123,23 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
     Ok(Listing { items: of_rows(site, &rows).await?, next })
 }
 
-/// Transactions of rows with all of its columns.
+/// Transactions of rows with all of its columns but the input.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("input").ok()?))).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("selector").ok()?))).await?;
     let certified = site.certified();
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
 }
 
-fn selector(input: &[u8]) -> Option<[u8; 4]> {
-    input.get(..4)?.try_into().ok()
+fn selector(bytes: &[u8]) -> Option<[u8; 4]> {
+    bytes.try_into().ok()
 }
 
 fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, DatabaseError> {
-    let (place, input, to) = (row.place("place")?, row.bytes("input")?, row.maybe_address("recipient")?);
+    let (place, beginning, to) = (row.place("place")?, row.bytes("selector")?, row.maybe_address("recipient")?);
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
-    let selector = selector(&input).filter(|_| to.is_some());
+    let selector = selector(&beginning).filter(|_| to.is_some());
     let method = match (to, selector) {
-        (Some(_), None) if input.is_empty() => Some(words::TRANSFER.to_owned()),
+        (Some(_), None) if beginning.is_empty() => Some(words::TRANSFER.to_owned()),
         (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),
     };
     Ok(Transaction {
@@ -176,7 +176,7 @@ pub fn standing(block: u64, certified: u64) -> &'static str {
 /// `/api/v1/transactions/{hash}`
 pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let hash = ask.hash()?;
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.input, t.gas_limit, \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.input, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.hash = $1";
     let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(ask.site.database.readers()).await? else {

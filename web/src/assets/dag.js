@@ -17,8 +17,9 @@
   const follows = () => dag.dataset.follows === 'yes';
   const middle = () => Math.max(where().last + 1 - 12, where().first);
 
-  // ---- fetching: one at a time, the newest wish wins, at most about two a second
+  // ---- fetching: one at a time, the newest wish wins
 
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   let busy = false;
   let wish = null;
 
@@ -33,7 +34,7 @@
         if (how === 'replace') history.replaceState(null, '', url);
       }
     } catch { /* the next tick tries again */ }
-    await new Promise((resolve) => setTimeout(resolve, how === 'tick' ? 450 : 120));
+    if (how !== 'tick') await pause(120);
     busy = false;
     if (wish) { const next = wish; wish = null; show(...next); }
   }
@@ -206,12 +207,26 @@
     else show(`/dag?round=${Math.max(middle() + columns, oldest)}`, 'replace');
   }
 
-  // ---- as it grows
+  // ---- as it grows: once a second at most, and what comes meanwhile is one more; never while nobody looks
+
+  const SECOND = 1_000;
+  let rests = false;
+  let due = false;
+
+  async function grow() {
+    if (rests) { due = true; return; }
+    rests = true;
+    due = busy;
+    if (!busy && follows() && !document.hidden) await show('/dag', 'tick');
+    await pause(SECOND);
+    rests = false;
+    if (due) grow();
+  }
 
   document.addEventListener('tick', ({ detail }) => {
     if (!['dag', 'missed', 'reverted'].includes(detail.kind) || document.hidden) return;
     if (follows()) {
-      if (!busy) show('/dag', 'tick');
+      grow();
     } else if (detail.round > where().newest) {
       dag.dataset.newest = detail.round;
       stand();

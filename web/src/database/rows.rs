@@ -24,6 +24,17 @@ pub enum Value {
     Text(Option<String>),
 }
 
+impl Value {
+    /// Bytes beside the value itself.
+    fn content(&self) -> usize {
+        match self {
+            Self::Bytes(Some(bytes)) => bytes.len(),
+            Self::Text(Some(text)) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Rows for one table, written by as few statements as they need.
 #[derive(Debug)]
 pub struct Rows {
@@ -59,6 +70,12 @@ impl Rows {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// What they hold in memory.
+    pub fn bytes(&self) -> usize {
+        let content: usize = self.values.iter().map(Value::content).sum();
+        content + size_of_val(self.values.as_slice())
     }
 
     /// The table's name.

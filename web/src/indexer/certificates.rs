@@ -26,8 +26,9 @@ pub struct Chain {
     pub committee: u64,
     /// Whether it may go back.
     pub development: bool,
-    /// Whether the newest blocks are new, so that the time is worth keeping.
-    pub live: bool,
+    /// When the node said that these blocks are certified, by this machine's clock; `None` where the newest blocks are not new, so that the time
+    /// says nothing. Nodes keep no such time, and answers with certificates come later by whatever there was to do before.
+    pub heard_ms: Option<u64>,
 }
 
 /// Goes on up to `certified`, a block that is written. Answers the newest block that a certificate covers, if there is a newer one than
@@ -70,10 +71,10 @@ pub async fn follow(
             certificate.fault_model.clone().into(),
             seen_ms.into(),
         ]);
-        if chain.live {
+        if let Some(heard_ms) = chain.heard_ms {
             let text = "UPDATE blocks SET certified_ms = $1 WHERE number BETWEEN $2 AND $3 AND seen_ms IS NOT NULL";
             sql(text)
-                .bind(int(seen_ms))
+                .bind(int(heard_ms))
                 .bind(int(first))
                 .bind(int(height))
                 .execute(&mut *transaction)

@@ -105,7 +105,7 @@ const TRANSACTIONS: &[&str] = &[
     "kind",
     "nonce",
     "value",
-    "input",
+    "selector",
     "gas_limit",
     "gas_used",
     "cumulative_gas",
@@ -116,6 +116,7 @@ const TRANSACTIONS: &[&str] = &[
     "author",
     "logs",
     "time_ms",
+    "input",
 ];
 
 /// Digests a block. `seen_ms`: when it came, if it is new.
@@ -195,6 +196,11 @@ impl TransactionRows {
 type Activity = BTreeMap<(Address, i64), u64>;
 
 impl Digest {
+    /// What it holds in memory until it is written, more or less.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.moved.as_slice())
+    }
+
     fn block(&mut self, whole: &WholeBlock, seen_ms: Option<u64>) {
         let WholeBlock { block, ordering, .. } = whole;
         let ordering = ordering.as_ref();
@@ -285,7 +291,7 @@ impl Digest {
             transaction.kind.to::<u64>().into(),
             transaction.nonce.to::<u64>().into(),
             transaction.value.into(),
-            transaction.input.clone().into(),
+            transaction.input[..transaction.input.len().min(4)].to_vec().into(),
             transaction.gas.to::<u64>().into(),
             receipt.gas_used.to::<u64>().into(),
             rows.gas.into(),
@@ -296,6 +302,7 @@ impl Digest {
             author.into(),
             (receipt.logs.len() as u64).into(),
             self.time_ms.into(),
+            transaction.input.clone().into(),
         ]);
         for log in &receipt.logs {
             if log.topics.len() > 4 {

@@ -2,7 +2,9 @@
 //! the one connection that writes, through a short queue.
 //!
 //! Nothing here knows whether an interface is true. What can be looked at is whether the code mentions the functions at all: a contract
-//! compares a call's selector with those it knows, so nearly all of them stand in its code as constants ([`mentions`]).
+//! compares a call's selector with those it knows, so nearly all of them stand in its code as constants ([`mentions`]). That says nothing of
+//! names of parameters, and a name that hashes to four given bytes is found in a minute; so the first upload stays, and whoever comes later cannot
+//! change what others were shown.
 
 use super::{contracts::Code, write};
 use crate::{
@@ -28,8 +30,10 @@ pub enum Refused {
     #[error("this contract carries its interface in its own code, and nothing takes that one's place")]
     Carried,
     /// Another upload was faster.
-    #[error("somebody uploaded another interface in this moment: load the page again and look at it first")]
-    Changed,
+    #[error(
+        "somebody uploaded an interface for this contract before, and the first one stays: look at it at the top of this page"
+    )]
+    Taken,
     /// Nothing to describe.
     #[error("the blocks that this explorer has read leave no contract at this address")]
     NoContract,
@@ -47,11 +51,10 @@ pub enum Refused {
     Node(#[from] NodeError),
 }
 
-/// An interface for a contract, in place of the one that its uploader saw.
+/// An interface for a contract that has none.
 #[derive(Debug)]
 struct Upload {
     address: Address,
-    seen: String,
     abi: String,
     answer: oneshot::Sender<Result<(), Refused>>,
 }
@@ -71,10 +74,10 @@ pub fn channel() -> (Uploads, Inbox) {
 }
 
 impl Uploads {
-    /// Hands in an interface, in place of `seen`, and waits until it is kept.
-    pub async fn keep(&self, address: Address, seen: String, abi: String) -> Result<(), Refused> {
+    /// Hands in an interface, and waits until it is kept.
+    pub async fn keep(&self, address: Address, abi: String) -> Result<(), Refused> {
         let (answer, kept) = oneshot::channel();
-        self.0.try_send(Upload { address, seen, abi, answer }).map_err(|error| match error {
+        self.0.try_send(Upload { address, abi, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Busy,
             mpsc::error::TrySendError::Closed(_) => Refused::Stopped,
         })?;
@@ -111,11 +114,10 @@ async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upl
     if source(connection, address).await?.as_deref() == Some("module") {
         return Err(Refused::Carried);
     }
-    let text =
-        "UPDATE contracts SET abi = $1, abi_source = 'uploaded' WHERE address = $2 AND abi_source <> 'module' AND abi = $3";
-    let update = sql(text).bind(upload.abi.clone()).bind(address.to_vec()).bind(upload.seen.clone());
+    let text = "UPDATE contracts SET abi = $1, abi_source = 'uploaded' WHERE address = $2 AND abi_source = ''";
+    let update = sql(text).bind(upload.abi.clone()).bind(address.to_vec());
     match update.execute(connection).await.map_err(DatabaseError::from)?.rows_affected() {
-        0 => Err(Refused::Changed),
+        0 => Err(Refused::Taken),
         _ => Ok(()),
     }
 }
@@ -165,7 +167,7 @@ mod tests {
     const SECOND: &str = r#"[{"type":"event","name":"Second","inputs":[],"anonymous":false}]"#;
 
     #[tokio::test]
-    async fn an_upload_takes_the_place_of_what_its_uploader_saw_and_of_nothing_else() {
+    async fn the_first_upload_stays() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::in_file(&folder.path().join("explorer.db")).await.unwrap();
         let mut connection = database.writer().await.unwrap();
@@ -176,23 +178,21 @@ mod tests {
         let (uploads, mut inbox) = channel();
         let node = Node::new("http://127.0.0.1:1");
         let mut outcomes = Vec::new();
-        for (address, seen, abi) in
-            [(bare, "", FIRST), (bare, "", SECOND), (bare, FIRST, SECOND), (speaking, FIRST, SECOND), (unmet, "", FIRST)]
-        {
-            let keep = uploads.keep(address, seen.to_owned(), abi.to_owned());
+        for (address, abi) in [(bare, FIRST), (bare, SECOND), (bare, FIRST), (speaking, SECOND), (unmet, FIRST)] {
+            let keep = uploads.keep(address, abi.to_owned());
             let (kept, ()) = tokio::join!(keep, inbox.serve(&node, &mut connection, None));
             outcomes.push(kept.map_err(|refused| std::mem::discriminant(&refused)));
         }
-        let [changed, carried, no_contract] =
-            [&Refused::Changed, &Refused::Carried, &Refused::NoContract].map(std::mem::discriminant);
-        assert_eq!(outcomes, [Ok(()), Err(changed), Ok(()), Err(carried), Err(no_contract)]);
-        for (address, abi, source) in [(bare, SECOND, "uploaded"), (speaking, FIRST, "module")] {
+        let [taken, carried, no_contract] =
+            [&Refused::Taken, &Refused::Carried, &Refused::NoContract].map(std::mem::discriminant);
+        assert_eq!(outcomes, [Ok(()), Err(taken), Err(taken), Err(carried), Err(no_contract)]);
+        for (address, abi, source) in [(bare, FIRST, "uploaded"), (speaking, FIRST, "module")] {
             let row = sql("SELECT abi, abi_source FROM contracts WHERE address = $1").bind(address.to_vec());
             let row = row.fetch_one(database.readers()).await.unwrap();
             assert_eq!((row.text("abi").unwrap().as_str(), row.text("abi_source").unwrap().as_str()), (abi, source));
         }
         drop(inbox);
-        assert!(matches!(uploads.keep(bare, SECOND.into(), FIRST.into()).await, Err(Refused::Stopped)));
+        assert!(matches!(uploads.keep(bare, FIRST.into()).await, Err(Refused::Stopped)));
     }
 
     #[tokio::test]
@@ -200,7 +200,7 @@ mod tests {
         let (uploads, _inbox) = channel();
         let mut waiting = Vec::new();
         for _ in 0..=MOST_WAITING {
-            let mut keep = Box::pin(uploads.keep(Address::ZERO, String::new(), String::new()));
+            let mut keep = Box::pin(uploads.keep(Address::ZERO, String::new()));
             waiting.push((futures::poll!(&mut keep), keep));
         }
         let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(Refused::Busy)))).count();

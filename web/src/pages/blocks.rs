@@ -136,7 +136,7 @@ fn overview(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
             words::STATUS,
-            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " after its order" } },
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " after its order, seen here" } },
         ),
         (words::GAS, html! { (format::number(used)) " of " (format::number(limit)) ", " (format::percent(used, limit)) }),
         (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),

@@ -35,12 +35,10 @@ pub struct Health {
 pub enum Verdict {
     /// Nothing was certified yet.
     Unknown,
-    /// In every certificate.
-    All,
-    /// In some.
-    Some,
+    /// In at least one. A certificate is closed by a quorum, so whoever is well is missing in some.
+    Signs,
     /// In none.
-    None,
+    Silent,
 }
 
 impl Health {
@@ -80,9 +78,8 @@ impl Health {
     pub fn verdict(&self, index: u64) -> Verdict {
         match (self.count(index), self.of_validator(index).len()) {
             (_, 0) => Verdict::Unknown,
-            (0, _) => Verdict::None,
-            (signed, all) if signed == all => Verdict::All,
-            _ => Verdict::Some,
+            (0, _) => Verdict::Silent,
+            _ => Verdict::Signs,
         }
     }
 
@@ -130,9 +127,8 @@ impl Health {
 pub fn tag(verdict: Verdict) -> Markup {
     match verdict {
         Verdict::Unknown => html! {},
-        Verdict::All => html! { span .tag.good { (words::ALL) } },
-        Verdict::Some => html! { span .tag { (words::SOME) } },
-        Verdict::None => html! { span .tag.bad { (words::SILENT) } },
+        Verdict::Signs => html! { span .tag.good { (words::SIGNS) } },
+        Verdict::Silent => html! { span .tag.bad { (words::SILENT) } },
     }
 }
 
@@ -168,7 +164,7 @@ mod tests {
     fn verdicts_are_those_of_the_newest_certificates() {
         let health = health(4, &[(5, &[0, 1, 2]), (7, &[0, 1, 2]), (8, &[0, 2])]);
         let verdicts = [0, 1, 2, 3, 4].map(|index| health.verdict(index));
-        assert_eq!(verdicts, [Verdict::All, Verdict::Some, Verdict::All, Verdict::None, Verdict::Unknown]);
+        assert_eq!(verdicts, [Verdict::Signs, Verdict::Signs, Verdict::Signs, Verdict::Silent, Verdict::Unknown]);
         assert_eq!([health.count(1), health.count(3), health.count(9)], [2, 0, 0]);
     }
 
@@ -207,7 +203,7 @@ mod tests {
     #[test]
     fn signers_of_another_committee_are_nobody() {
         let health = Health::of(4, vec![(5, vec![0xff, 0xff])]);
-        assert_eq!(health.verdict(0), Verdict::None);
+        assert_eq!(health.verdict(0), Verdict::Silent);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const WINDOW_MS: u64 = 60_000;
 pub async fn show(State(site): State<Arc<Site>>) -> Page {
     let newest = blocks::newest(&site, u64::MAX, CHARTED).await?;
     let listed = &newest[..newest.len().min(LISTED as usize)];
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let rows = sql(text).bind(Place::END.0).bind(LISTED).fetch_all(site.database.readers()).await?;
     let body = html! {

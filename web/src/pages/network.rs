@@ -1,4 +1,6 @@
-//! The node that this explorer follows, the chain it is on, and what its execution did.
+//! The node that this explorer follows, its peers, the chain it is on, and what its execution did.
+
+mod peers;
 
 use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
@@ -37,12 +39,15 @@ struct Told {
 
 /// `/network`
 pub async fn show(State(site): State<Arc<Site>>) -> Page {
-    let (told, statistics) = tokio::join!(ask(&site), site.node.statistics());
+    let (told, statistics, round) = tokio::join!(ask(&site), site.node.statistics(), site.mesh.now());
+    let committee = site.now().committee;
     let body = html! {
         h1 { (nav::NETWORK) }
-        // Not live: each turn would ask the node four questions for every reader.
+        // Not live: each turn would ask the node questions for every reader.
         div #network {
             section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
+            section { h2 { (words::PEERS) } p .note { (words::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
+            section { h2 { (words::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
             section { h2 { (words::CHAIN) } (chain(&site).await?) }
             section {
                 h2 { (words::EXECUTION) }

@@ -71,13 +71,24 @@ pub fn hash_in_short(hash: B256) -> Markup {
     value(&text, &short(&text), None)
 }
 
+/// A peer by its id, in short.
+pub fn peer(id: &str) -> Markup {
+    value(id, &short(id), None)
+}
+
 /// Bytes, in a box that does not grow.
 pub fn bytes(bytes: &[u8]) -> Markup {
+    beginning(bytes, bytes.len() as u64)
+}
+
+/// Bytes of so many, of which only the beginning was read.
+pub fn beginning(bytes: &[u8], length: u64) -> Markup {
     const MOST: usize = 16 << 10;
-    let text = format!("0x{}", hex::encode(&bytes[..bytes.len().min(MOST)]));
+    let shown = &bytes[..bytes.len().min(MOST)];
+    let text = format!("0x{}", hex::encode(shown));
     html! {
         pre .bytes tabindex="0" { code { (text) } }
-        @if bytes.len() > MOST { p .note { "The first " (format::bytes(MOST as u64)) " of " (format::bytes(bytes.len() as u64)) "." } }
+        @if (shown.len() as u64) < length { p .note { "The first " (format::bytes(shown.len() as u64)) " of " (format::bytes(length)) "." } }
     }
 }
 

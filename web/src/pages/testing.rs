@@ -6,6 +6,7 @@ use crate::{
     indexer::uploads,
     limits::{Limits, Rate},
     live::Live,
+    mesh::Mesh,
     node::Node,
     site::Site,
     state::Standing,
@@ -29,9 +30,10 @@ pub async fn filled() -> Filled {
     standing.introduced(7, B256::repeat_byte(7), false, committee(4));
     standing.indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
     // Nobody listens there.
-    let node = Node::new("http://127.0.0.1:1");
+    let nobody = "http://127.0.0.1:1";
+    let (node, mesh) = (Node::new(nobody), Mesh::new([nobody]));
     let (uploads, _) = uploads::channel();
-    let site = Site { database, node, standing, live: Live::default(), limits: Limits::new(Rate::default()), uploads };
+    let site = Site { database, node, mesh, standing, live: Live::default(), limits: Limits::new(Rate::default()), uploads };
     Filled { site: Arc::new(site), _directory: directory }
 }
 

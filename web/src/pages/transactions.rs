@@ -26,7 +26,7 @@ const MOST: i64 = 200;
 
 /// `/txs`
 pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let rows = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(site.database.readers()).await?;
     let body = html! {
@@ -44,7 +44,7 @@ pub fn last(rows: &[AnyRow]) -> Result<Option<Place>, Failure> {
 
 /// Transactions of a block from a place on.
 pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.author, \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
     Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS).fetch_all(site.database.readers()).await?)
@@ -104,7 +104,7 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
 }
 
 fn selector(row: &AnyRow) -> Option<[u8; 4]> {
-    row.bytes("input").ok()?.get(..4)?.try_into().ok()
+    row.bytes("selector").ok()?.try_into().ok()
 }
 
 /// What a transaction asks for, in a word.
@@ -219,7 +219,9 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
     let to = row.maybe_address("recipient")?;
     let succeeded = row.int("succeeded")? == 1;
     let readers = site.database.readers();
-    let logs = sql("SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2");
+    let logs = sql(
+        "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
+    );
     let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
     let trace = match input.is_empty() && row.number("gas_used")? == 21_000 {
         true => None,
@@ -329,20 +331,26 @@ pub fn value_of(value: &abi::Value) -> Markup {
 
 /// One log.
 pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
-    let (address, topics, data) = (log.address("address")?, log.bytes("topics")?, log.bytes("data")?);
+    let (address, topics) = (log.address("address")?, log.bytes("topics")?);
+    let (data, bytes) = (log.bytes("data")?, log.number("bytes")?);
     let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
     Ok(html! {
         article .log {
             p { (parts::account(address)) " " @if let Some(name) = known.name(address) { (name) } }
-            @match known.event(address, &topics, &data) {
+            @match event(known, address, &topics, (&data, bytes)) {
                 Some(event) => { (decoded(&event)) },
                 None => {
                     ol .topics start="0" { @for topic in &topics { li { (parts::hash(*topic)) } } }
-                    (parts::bytes(&data))
+                    (parts::beginning(&data, bytes))
                 },
             }
         }
     })
+}
+
+/// A log in words, if all of its data was read.
+pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
+    (data.len() as u64 == bytes).then(|| known.event(from, topics, data))?
 }
 
 /// Tokens that moved.

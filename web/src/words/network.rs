@@ -43,14 +43,76 @@ pub const EPOCH: &str = "Epoch";
 /// Rows.
 pub const COMMITTEE: &str = "Hash of the committee";
 /// Rows.
-pub const LATENCY: &str = "Order to certificate";
+pub const LATENCY: &str = "Order to certificate, seen here";
 /// None yet.
 pub const NO_LATENCY: &str = "no block was certified while this explorer looked";
 /// A chain for development.
 pub const DEVELOPMENT: &str =
     "A chain for development: one node orders and signs for itself, and it goes back when it is told to.";
+/// What they are.
+pub const PEERS_NOTE: &str = "Whom this node has links with. What software calls itself is its own word, and a round trip is that of the last ping, \
+                              one every 20 seconds.";
+/// Columns.
+pub const PEER: &str = "Peer";
+/// Columns.
+pub const SOFTWARE: &str = "Version";
+/// Columns.
+pub const ROUND_TRIP: &str = "Round trip";
+/// Columns.
+pub const SINCE: &str = "Connected since";
+/// Of the node itself.
+pub const OWN: &str = "this node";
+/// Of a peer that has not said its version.
+pub const NOT_SAID: &str = "not said yet";
+/// Of a link without a ping so far.
+pub const NOT_MEASURED: &str = "not measured yet";
+/// Before the id of a peer that is no validator.
+pub const FULL_NODE: &str = "full node";
+/// Of a node that never answered.
+pub const UNNAMED: &str = "a node that has not answered yet";
+/// Of two validators.
+pub const NO_LINK: &str = "no link";
+/// Heading.
+pub const MATRIX: &str = "Latency between validators";
+/// What it is.
+pub const MATRIX_NOTE: &str = "How long a ping from the node of a row to the validator of a column and back took, in milliseconds, as the node of \
+                               the row says.";
+/// Above the rows' names.
+pub const FROM: &str = "From";
+/// Before the shades.
+pub const SHADES: &str = "Shades:";
+/// The node was not asked yet.
+pub const NO_COMMITTEE: &str = "The node did not say yet who its validators are.";
 /// Above the sentences.
 pub const SINCE_START: &str = "Since the node started:";
+
+/// A validator as rows and columns name it.
+pub fn validator(index: u64) -> String {
+    format!("validator {index}")
+}
+
+/// The shade below a bound.
+pub fn below(ms: u64) -> String {
+    format!("under {ms} ms")
+}
+
+/// The last shade.
+pub fn from(ms: u64) -> String {
+    format!("{ms} ms and more")
+}
+
+/// Rows that are left out.
+pub fn of_all(shown: usize, all: usize) -> String {
+    format!("{shown} of {all} are shown: /api/v1/peers has them all.")
+}
+
+/// Validators whose nodes are asked.
+pub fn missing_rows(asked: usize, all: usize) -> String {
+    format!(
+        "A node knows its own links only, and the nodes of {asked} of {all} validators are asked: corniche explorer --also-ask URL asks \
+         further ones."
+    )
+}
 
 /// A quorum in numbers.
 pub fn quorum(quorum: &str, all: &str) -> String {

@@ -17,7 +17,7 @@ pub const UPTIME_NOTE: &str = "Uptime is the share of certificates that carry a 
                                missing in some: with four validators and a quorum of three the mean is 75 %.";
 /// What the squares are.
 pub const HEALTH_NOTE: &str = "Each square is one of the last 20 certificates, the newest at the right: full where the validator's signature is \
-                               in it, flat where it is missing.";
+                               in it, flat where it is missing. A quorum closes a certificate, so each is without those who came later.";
 /// The node was not asked yet.
 pub const NO_COMMITTEE: &str = "The node did not say yet who its validators are.";
 /// Columns and charts.
@@ -75,10 +75,8 @@ pub mod strip {
     pub const MISSED: &str = "missing in";
     /// Without a certificate.
     pub const NONE_YET: &str = "no certificate yet";
-    /// In all of them.
-    pub const ALL: &str = "signs";
     /// In some of them.
-    pub const SOME: &str = "misses some";
+    pub const SIGNS: &str = "signs";
     /// In none of them.
     pub const SILENT: &str = "silent";
     /// The way to the others.

@@ -256,6 +256,17 @@ fn who_asks_too_much_is_told_in_json() {
 }
 
 #[test]
+fn behind_a_proxy_rates_are_of_those_it_asks_for() {
+    let rate = Rate { burst: 1.0, per_second: 0.0 };
+    let ask = |explorer: &Explorer, client: &str| explorer.get_for("/api/v1/status", client).status;
+    let explorer = Explorer::behind(vec!["127.0.0.0/8".parse().unwrap()], rate, false);
+    let clients = ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3, 192.0.2.2", "2001:db8::1", "2001:db8::2"];
+    assert_eq!(clients.map(|client| ask(&explorer, client)), [200, 429, 200, 429, 200, 429]);
+    let explorer = Explorer::new(rate, false);
+    assert_eq!(["192.0.2.1", "192.0.2.2"].map(|client| ask(&explorer, client)), [200, 429], "anybody may write a header");
+}
+
+#[test]
 fn an_explorer_that_stopped_says_so() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.site.standing.halt(Halt::Contradiction { number: 7 });

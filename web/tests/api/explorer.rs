@@ -3,7 +3,7 @@
 use crate::chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step};
 use alloy_primitives::{B256, Bytes};
 use axum::{Json, Router, routing::post};
-use corniche_api::{HeadBlock, Heads, Validator, Validators};
+use corniche_api::{HeadBlock, Heads, Peer, Peers, Validator, Validators};
 use corniche_web::{
     api::csv::MOST_ROWS,
     database::Database,
@@ -14,8 +14,9 @@ use corniche_web::{
     },
     limits::{Limits, Rate},
     live::Live,
+    mesh::Mesh,
     node::Node,
-    server,
+    server::{self, Proxy},
     site::Site,
     state::Standing,
 };
@@ -76,6 +77,11 @@ pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
 impl Explorer {
     /// With a database of its own, filled or empty.
     pub fn new(rate: Rate, filled: bool) -> Self {
+        Self::behind(Vec::new(), rate, filled)
+    }
+
+    /// The same behind proxies.
+    pub fn behind(proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let (site, address) = runtime.block_on(async {
@@ -83,13 +89,15 @@ impl Explorer {
             if filled {
                 chain::fill(&database).await;
             }
-            let node = serve(Router::new().route("/", post(node))).await;
+            let node = format!("http://{}", serve(Router::new().route("/", post(node)), Vec::new()).await);
             let standing = Arc::new(standing());
-            let (node, live) = (Node::new(&format!("http://{node}")), Live::default());
+            // Nobody listens at the second one.
+            let mesh = Mesh::new([node.as_str(), "http://127.0.0.1:1"]);
+            let (node, live) = (Node::new(&node), Live::default());
             let (uploads, _) = uploads::channel();
-            let site = Arc::new(Site { database, node, standing, live, limits: Limits::new(rate), uploads });
+            let site = Arc::new(Site { database, node, mesh, standing, live, limits: Limits::new(rate), uploads });
             let router = server::router(Arc::clone(&site));
-            (site, serve(router).await)
+            (site, serve(router, proxies).await)
         });
         let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
         Self { site, runtime, address, agent: config.into(), _directory: directory }
@@ -101,6 +109,12 @@ impl Explorer {
 
     pub fn get_as(&self, path: &str, accept: &str) -> Answer {
         let request = self.agent.get(format!("http://{}{path}", self.address)).header("accept", accept);
+        Answer::of(request.call().unwrap())
+    }
+
+    /// As a proxy that asks for this address.
+    pub fn get_for(&self, path: &str, client: &str) -> Answer {
+        let request = self.agent.get(format!("http://{}{path}", self.address)).header("x-forwarded-for", client);
         Answer::of(request.call().unwrap())
     }
 
@@ -124,11 +138,10 @@ impl Answer {
     }
 }
 
-async fn serve(router: Router) -> SocketAddr {
+async fn serve(router: Router, proxies: Vec<Proxy>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    tokio::spawn(server::serve(listener, router, proxies));
     address
 }
 
@@ -138,7 +151,7 @@ fn standing() -> Standing {
         index,
         consensus_key: B256::repeat_byte(1),
         bls_key: Bytes::from(vec![2; 48]),
-        network_key: B256::repeat_byte(3),
+        network_key: B256::with_last_byte(index as u8),
         fee_address: chain::BOB,
     };
     let (epoch, committee_hash, engine) = (0, B256::repeat_byte(5), "mahi-mahi".to_owned());
@@ -151,6 +164,24 @@ fn standing() -> Standing {
     standing
 }
 
+/// What the peers of the node call themselves.
+pub const HOSTILE: &str = "</code><script>alert(1)</script>\u{202e}\u{0}\"onload=";
+
+/// Of validator 1: validator 3, and a stranger that claims the seat of validator 2.
+fn peers() -> Peers {
+    let peer = |key: u8, validator, round_trip_us| Peer {
+        peer_id: format!("<b>12D3KooWabcdefghijklmnop{key}"),
+        network_key: B256::with_last_byte(key),
+        validator: Some(validator),
+        fee_address: None,
+        version: Some(HOSTILE.repeat(1_000)),
+        connected_ms: Some(BEGIN_MS),
+        round_trip_us,
+    };
+    let own = Peer { version: Some("corniche/0.1.0".into()), connected_ms: None, ..peer(1, 1, None) };
+    Peers { own: Some(own), peers: vec![peer(3, 3, Some(12_345)), peer(9, 2, None), peer(8, 1 << 40, Some(u64::MAX))] }
+}
+
 async fn node(Json(question): Json<Value>) -> Json<Value> {
     let answer = |question: &Value| {
         let result = match question["method"].as_str().unwrap() {
@@ -158,6 +189,7 @@ async fn node(Json(question): Json<Value>) -> Json<Value> {
             "eth_getTransactionCount" => json!("0x2a"),
             "eth_getCode" => json!("0x"),
             "corniche_getTransactionStatus" if question["params"][0] == json!(PENDING) => json!({"status": "pending"}),
+            "corniche_getPeers" => json!(peers()),
             _ => Value::Null,
         };
         json!({"jsonrpc": "2.0", "id": question["id"], "result": result})

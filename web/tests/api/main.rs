@@ -7,5 +7,6 @@ mod endpoints;
 mod etherscan;
 mod explorer;
 mod files;
+mod peers;
 mod reference;
 mod search;

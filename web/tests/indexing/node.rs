@@ -13,7 +13,10 @@ use axum::{
     routing::post,
 };
 use corniche_api::{Execution, HeadBlock, Heads, Validator, Validators};
-use corniche_web::node::{Log, Receipt, Transaction};
+use corniche_web::{
+    indexer::now_ms,
+    node::{Log, Receipt, Transaction},
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
@@ -39,6 +42,10 @@ struct Script {
     moods: Option<Random>,
     /// Requests for which it stays away.
     away: u64,
+    /// Blocks that one answer has room for.
+    room: usize,
+    /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
+    certificates_ms: u64,
     /// Told when it was asked so many times.
     alarm: Option<(u64, Arc<Notify>)>,
 }
@@ -49,9 +56,9 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let head = chain.blocks.len() as u64 - 1;
+        let (development, executions, asked, moods, away, room, alarm) = (false, Some(0), 0, None, 0, usize::MAX, None);
         let chain = Arc::new(chain);
-        let script =
-            Script { chain, head, development: false, executions: Some(0), asked: 0, moods: None, away: 0, alarm: None };
+        let script = Script { chain, head, development, executions, asked, moods, away, room, alarm, certificates_ms: 0 };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
         let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
@@ -100,6 +107,16 @@ impl Scripted {
         self.change(|script| script.head = head);
     }
 
+    /// Refuses to answer more blocks than these at once.
+    pub fn has_room_for(&self, blocks: usize) {
+        self.change(|script| script.room = blocks);
+    }
+
+    /// When it was asked for certificates the first time.
+    pub fn certificates_asked_ms(&self) -> u64 {
+        self.script.lock().expect("the script").certificates_ms
+    }
+
     /// Waits until it was asked so many more times.
     pub async fn asked(&self, times: u64) {
         let alarm = Arc::new(Notify::new());
@@ -123,6 +140,11 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Byte
     }
     if let Some(response) = script.mood() {
         return response;
+    }
+    let blocks = |calls: &Vec<Value>| calls.iter().filter(|call| call["method"] == "eth_getBlockByNumber").count();
+    if asked.as_array().map_or(0, blocks) > script.room {
+        let refused = json!({"code": -32003, "message": "response too large"});
+        return json!({"jsonrpc": "2.0", "id": null, "error": refused}).to_string().into_response();
     }
     let answer = match asked.as_array() {
         Some(calls) => Value::Array(calls.iter().map(|call| script.call(call)).collect()),
@@ -192,6 +214,10 @@ impl Script {
             "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
             "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
             "corniche_getCertificate" => {
+                if self.certificates_ms == 0 {
+                    self.certificates_ms = now_ms();
+                    while now_ms() <= self.certificates_ms {}
+                }
                 let certified = self.certified();
                 let found = number().and_then(|number| self.chain.certificates.range(number..).next());
                 json!(found.filter(|(height, _)| **height <= certified).map(|(_, certificate)| certificate))

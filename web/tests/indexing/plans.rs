@@ -49,6 +49,23 @@ async fn every_list_is_bounded() {
 }
 
 #[test]
+fn no_list_reads_what_strangers_make_large() {
+    // It is the logs of one transaction, and answers with their data.
+    const SHOWN: &str = "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2";
+    let is_large = |query: &&String| {
+        let columns = query.strip_prefix("SELECT ").and_then(|query| query.split(" FROM ").next()).unwrap_or_default();
+        let whole = columns.split(", ").filter(|column| !column.contains('('));
+        let names = || whole.clone().map(|column| column.rsplit('.').next().unwrap_or_default());
+        let all = (query.contains(" transactions") || query.contains(" logs")) && names().any(|name| name == "*");
+        query.contains(" LIMIT ") && (all || names().any(|name| ["input", "data"].contains(&name)))
+    };
+    let (queries, mut large) = (queries(), Vec::new());
+    large.extend(queries.iter().filter(is_large).filter(|query| !query.starts_with(SHOWN)));
+    assert!(large.is_empty(), "lists of inputs or data, where a selector or a SUBSTR is shown: {large:#?}");
+    assert!(queries.iter().filter(is_large).count() == 1, "{SHOWN} is gone: is the rest looked at?");
+}
+
+#[test]
 fn every_query_is_a_text_in_the_sources() {
     for (name, source) in sources() {
         let own = source.split("#[cfg(test)]").next().unwrap_or_default();

@@ -14,6 +14,7 @@ use corniche_web::{
     indexer::{Indexer, Keep, executions, uploads, write},
     limits::{Limits, Rate},
     live::Live,
+    mesh::Mesh,
     node::Node,
     server,
     site::Site,
@@ -22,7 +23,6 @@ use corniche_web::{
 use std::{
     collections::BTreeMap,
     future::Future,
-    net::SocketAddr,
     pin::Pin,
     process::{Command, Stdio},
     sync::Arc,
@@ -262,6 +262,30 @@ async fn a_node_that_catches_up_is_no_other_chain() {
 }
 
 #[tokio::test]
+async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
+    let chain = Chain::new(19, 60);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    for room in [1, 3] {
+        node.has_room_for(room);
+        let (database, _directory) = sqlite().await;
+        assert_eq!(follow(&node, &database).await, None);
+        assert_same(&expected, &all(&database).await, &format!("undisturbed, and {room} blocks at once"));
+    }
+}
+
+#[tokio::test]
+async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_who_signed() {
+    let node = Scripted::start(Chain::new(20, 20)).await;
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow(&node, &database).await, None);
+    let lines = super::dump::rows(&database, "SELECT certified_ms AS at FROM blocks WHERE certified_ms IS NOT NULL").await;
+    let times: Vec<u64> = lines.iter().map(|line| line.trim_start_matches("at=").parse().unwrap()).collect();
+    let asked = node.certificates_asked_ms();
+    assert!(!times.is_empty() && times.iter().all(|time| *time <= asked), "asked at {asked}: {times:?}");
+}
+
+#[tokio::test]
 async fn a_chain_that_contradicts_is_refused() {
     let first = Chain::new(14, 60);
     for length in [50, 60, 80] {
@@ -317,14 +341,14 @@ async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> 
         uploads,
         database: database.clone(),
         node: Node::new(&node.url),
+        mesh: Mesh::new([&node.url]),
         standing,
         live: Live::default(),
         limits: Limits::new(Rate::default()),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = server::router(Arc::new(site)).into_make_service_with_connect_info::<SocketAddr>();
-    let served = tokio::spawn(async move { axum::serve(listener, service).await });
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site)), Vec::new()));
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

@@ -1,11 +1,11 @@
 //! What the RPC server reads: the store, the state and the copy of the pool.
 
-use super::{development::Told, shared::Shared};
+use super::{development::Told, peers, shared::Shared};
 use corniche_admission::Refusal;
-use corniche_api::{ErrorCode, Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
-use corniche_network::NetworkHandle;
+use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
@@ -28,6 +28,8 @@ pub struct NodeBackend {
     pub view: Arc<Views>,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
+    /// Who it is among peers, with a network or without.
+    pub identity: Option<PeerKey>,
     pub vm: Vm,
     pub starting: Height,
     /// What the node calls itself.
@@ -152,15 +154,15 @@ impl Backend for NodeBackend {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
             // A signature check costs 35 µs: less than handing it to another thread and back.
-            let checked = corniche_admission::check_once(raw, chain_id, |hash| shared.mirror.transaction(hash));
-            let answer = match checked {
-                Ok(verified) => shared.submit(verified).await,
-                Err(refusal) => {
-                    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-                    return Err(refusal_error(refusal));
-                }
+            let check = || {
+                corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.mirror.transaction(hash)).map_err(
+                    |refusal| {
+                        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                        refusal_error(refusal)
+                    },
+                )
             };
-            answer.unwrap_or_else(|_| Err(Reason::NotAccepting.with("the node is stopping")))
+            shared.admit(check).await
         })
     }
 
@@ -200,6 +202,10 @@ impl Backend for NodeBackend {
 
     fn peer_count(&self) -> usize {
         self.network.as_ref().map_or(0, |network| network.peers().len())
+    }
+
+    fn peers(&self) -> Peers {
+        peers::tell(&self.genesis, self.identity, self.network.as_ref())
     }
 
     fn syncing(&self) -> Option<SyncProgress> {

@@ -200,6 +200,7 @@ impl Running {
     fn fail(&self, inner: &mut Inner, reason: &str) -> RpcError {
         inner.over = true;
         self.shared.halt(reason.into());
+        self.shared.has_gone_back();
         RpcError::internal(reason)
     }
 
@@ -215,6 +216,7 @@ impl Running {
 
     fn go_back(&self, inner: &mut Inner, snapshot: Snapshot) -> anyhow::Result<()> {
         let Snapshot { skipped, still: Still { height: to, clock, pool }, .. } = snapshot;
+        self.shared.goes_back();
         self.shared.keep_store.store(true, Ordering::Relaxed);
         self.end_threads(inner);
         self.shared.keep_store.store(false, Ordering::Relaxed);
@@ -259,6 +261,7 @@ impl Running {
     }
 
     fn begin_again(&self, inner: &mut Inner) -> anyhow::Result<()> {
+        self.shared.goes_back();
         self.end_threads(inner);
         let removed = removed(&self.view.now().reader, Height(0));
         let old = old(&self.site.data);
@@ -282,6 +285,7 @@ impl Running {
         self.view.replace(chain.view(self.site.is_validator()));
         inner.threads = run_chain(&self.site, chain, &self.shared, None, pool);
         let _ = self.shared.events.send(ChainEvent::Reverted(Arc::new(reverted)));
+        self.shared.has_gone_back();
     }
 
     async fn obey(&self, order: DevOrder) -> Result<u64, RpcError> {

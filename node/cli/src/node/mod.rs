@@ -14,6 +14,7 @@ mod journal;
 mod metrics;
 mod mirror;
 mod open;
+mod peers;
 mod shared;
 #[cfg(test)]
 mod testing;

@@ -19,7 +19,7 @@ use crate::{
     keys::{self, NetworkKey, ValidatorKeys},
 };
 use anyhow::Context;
-use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity};
+use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{FollowedBlock, Input, Pipeline, Request, answer_blocks};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
@@ -113,6 +113,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
 
     let own = site.own;
+    let keys = site.keys.as_ref().map(|keys| PeerKey(keys.network.public()));
     let running = Arc::new(Running::new(site, shared.clone(), view.clone(), vm.clone(), threads));
     let backend = NodeBackend {
         genesis_header: genesis_header(&view.now().reader),
@@ -120,6 +121,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         view,
         shared: shared.clone(),
         network: handle.clone(),
+        identity: handle.as_ref().map(NetworkHandle::key).or(keys),
         vm,
         starting: height,
         version: version.unwrap_or_else(own_version),

@@ -17,7 +17,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
-use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::sync::{Notify, broadcast, oneshot, watch};
 
 /// Answer to a user's transaction.
 pub type Submitted = Result<B256, RpcError>;
@@ -63,6 +63,8 @@ pub struct Shared {
     pub executions: Executions,
     pub events: broadcast::Sender<ChainEvent>,
     /// Users waiting for admission's answer, by ticket.
+    /// How often a development chain began to go back and was done with it: odd while it does, when nobody takes anything.
+    turns: watch::Sender<u64>,
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
@@ -94,6 +96,7 @@ impl Shared {
             counters: Counters::default(),
             executions: Executions::default(),
             events: broadcast::channel(4_096).0,
+            turns: watch::Sender::default(),
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),
             next_base_fee: AtomicU64::new(base_fee),
@@ -128,6 +131,36 @@ impl Shared {
             }
         }
         receiver
+    }
+
+    /// The same once it can be answered. Whom a development chain left without an answer by going back asks the chain that it is then.
+    pub async fn admit(&self, check: impl Fn() -> Result<VerifiedTransaction, RpcError>) -> Submitted {
+        let mut turn = self.settled().await;
+        loop {
+            if let Ok(answer) = self.submit(check()?).await {
+                return answer;
+            }
+            let now = self.settled().await;
+            if now == turn {
+                return Err(Reason::NotAccepting.with("the node is stopping"));
+            }
+            turn = now;
+        }
+    }
+
+    /// Waits while a development chain goes back.
+    async fn settled(&self) -> u64 {
+        self.turns.subscribe().wait_for(|turns| turns % 2 == 0).await.map_or(0, |turns| *turns)
+    }
+
+    /// From now on, and until [`Self::has_gone_back`], who asks for admission waits.
+    pub fn goes_back(&self) {
+        self.turns.send_modify(|turns| *turns |= 1);
+    }
+
+    /// Whether it worked or not.
+    pub fn has_gone_back(&self) {
+        self.turns.send_modify(|turns| *turns = turns.next_multiple_of(2));
     }
 
     /// Tells a development chain what to do; the answer is the hash of the last block that it made for that, if any.
@@ -170,9 +203,10 @@ impl Shared {
     /// After the threads ended: everything but the numbers as it was at the start. Who waits for an answer is told that there will
     /// be none.
     pub fn start_over(&self) {
-        self.inbox.reopen();
         self.mirror.clear();
         self.waiting().clear();
+        // Last: what is taken from now on is answered.
+        self.inbox.reopen();
         self.early.store(0, Ordering::Relaxed);
         self.target.store(0, Ordering::Relaxed);
     }
@@ -213,5 +247,46 @@ impl Shared {
     pub fn dismiss(&self) {
         self.inbox.close();
         self.waiting().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{inbox::Received, testing::transfer};
+    use futures::FutureExt;
+
+    #[test]
+    fn whom_a_chain_left_without_an_answer_by_going_back_asks_the_chain_that_it_is_then() {
+        let shared = Shared::new(10, 1);
+        let admit = |nonce| Box::pin(shared.admit(move || Ok(transfer(0, nonce))));
+        let mut early = admit(1);
+        assert!((&mut early).now_or_never().is_none(), "it waits for admission");
+        shared.goes_back();
+        shared.dismiss();
+        let mut meanwhile = admit(2);
+        assert!((&mut early).now_or_never().is_none() && (&mut meanwhile).now_or_never().is_none());
+        shared.start_over();
+        shared.has_gone_back();
+        for asked in [&mut early, &mut meanwhile] {
+            assert!((&mut *asked).now_or_never().is_none(), "it waits for admission");
+            let Received::Item(Input::Submit { reply: Some(reply), .. }) = shared.inbox.receive(None, true) else {
+                panic!("nothing was asked");
+            };
+            shared.answer(reply, Ok(B256::repeat_byte(7)));
+            assert_eq!((&mut *asked).now_or_never(), Some(Ok(B256::repeat_byte(7))));
+        }
+    }
+
+    #[test]
+    fn a_node_that_stops_says_so_also_where_going_back_did_not_work() {
+        let shared = Shared::new(10, 1);
+        shared.goes_back();
+        shared.dismiss();
+        let mut asked = std::pin::pin!(shared.admit(|| Ok(transfer(0, 1))));
+        assert!(asked.as_mut().now_or_never().is_none());
+        shared.has_gone_back();
+        let refused = asked.now_or_never().unwrap().unwrap_err();
+        assert!(refused.message.contains("the node is stopping"), "{refused}");
     }
 }

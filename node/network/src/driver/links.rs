@@ -20,6 +20,7 @@ use crate::{
     Channel, Fault, PeerKey, fetch,
     handshake::{self, HandshakeError, Hello, Mismatch},
     link::{self, Link, LinkEnd},
+    observed::Observed,
     streams::{Accepted, OpenError, Opener, Protocol},
 };
 use libp2p::{Stream, swarm::ConnectionId};
@@ -70,6 +71,7 @@ const EARLY_FETCHES: usize = 8;
 /// A living connection.
 pub(super) struct Connection {
     pub peer: PeerKey,
+    pub observed: Observed,
     /// To the handshake; gone when it is over.
     pub accepted: Option<mpsc::Sender<(Channel, Stream)>>,
     /// Requests that overtook the handshake's last step.
@@ -91,7 +93,8 @@ impl Driver {
         let opener = self.swarm.behaviour().streams.opener(peer.to_peer_id(), connection);
         let linked = self.links.contains_key(&peer);
         let hello = Hello::new(self.shared.config.chain, self.instance, linked);
-        let entry = Connection { peer, accepted: None, early: Vec::new(), tasks: JoinSet::new() };
+        let observed = Observed::default();
+        let entry = Connection { peer, observed, accepted: None, early: Vec::new(), tasks: JoinSet::new() };
         let entry = self.connections.entry(connection).or_insert(entry);
         if self.shared.config.identity.key() < peer {
             self.spawn_handshake(connection, greet(connection, opener, hello));
@@ -194,14 +197,14 @@ impl Driver {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         entry.accepted = None;
         let early = std::mem::take(&mut entry.early);
-        let id = entry.peer;
+        let (id, observed) = (entry.peer, entry.observed.clone());
         self.chosen.remove(&id);
         if let Some(replaced) = self.take_down(&id) {
             self.close(replaced);
         }
         let peer = self.shared.peer(id);
         let opener = self.swarm.behaviour().streams.opener(id.to_peer_id(), connection);
-        let (link, backlogs) = Link::new(peer, connection, opener, self.shared.clone());
+        let (link, backlogs) = Link::new(peer, connection, opener, observed, self.shared.clone());
         let link = Arc::new(link);
         self.links.insert(id, Live { link: link.clone(), instance, since: Instant::now() });
         self.shared.links.write().unwrap_or_else(PoisonError::into_inner).insert(id, link.clone());

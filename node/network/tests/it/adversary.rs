@@ -4,14 +4,21 @@
 use crate::support::{CHAIN, Node, identity, within};
 use corniche_network::PeerKey;
 use futures::{AsyncReadExt, AsyncWriteExt, StreamExt};
-use libp2p::{Multiaddr, PeerId, Stream, StreamProtocol, Swarm, core::upgrade::Version, noise, ping, swarm, tcp, yamux};
+use libp2p::{
+    Multiaddr, PeerId, Stream, StreamProtocol, Swarm, core::upgrade::Version, identify, noise, ping, swarm, tcp, yamux,
+};
 use libp2p::{Transport as _, swarm::NetworkBehaviour};
 use libp2p_stream::{Control, IncomingStreams};
+use std::sync::LazyLock;
+
+/// What it calls itself: tags, an escape, a turned direction, and too much.
+pub static AGENT_VERSION: LazyLock<String> = LazyLock::new(|| format!("\u{202e}<script>\u{1b}[31m\r\n{}", "x".repeat(3_000)));
 
 #[derive(NetworkBehaviour)]
 struct Behaviour {
     streams: libp2p_stream::Behaviour,
     ping: ping::Behaviour,
+    identify: identify::Behaviour,
 }
 
 pub struct Adversary {
@@ -54,7 +61,9 @@ impl Adversary {
         let mut control = streams.new_control();
         let votes = control.accept(StreamProtocol::new("/corniche/votes/1")).unwrap();
         let bulk = control.accept(StreamProtocol::new("/corniche/bulk/1")).unwrap();
-        let behaviour = Behaviour { streams, ping: ping::Behaviour::default() };
+        let identify = identify::Config::new("/adversary/1".into(), keypair.public()).with_agent_version(AGENT_VERSION.clone());
+        let identify = identify::Behaviour::new(identify);
+        let behaviour = Behaviour { streams, ping: ping::Behaviour::default(), identify };
         let config = swarm::Config::with_tokio_executor().with_idle_connection_timeout(crate::support::DEADLINE);
         let mut swarm = Swarm::new(transport, behaviour, keypair.public().to_peer_id(), config);
         swarm.dial(node.address().parse::<Multiaddr>().unwrap()).unwrap();

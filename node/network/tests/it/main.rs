@@ -8,5 +8,6 @@ mod channels;
 mod handshake;
 mod limits;
 mod links;
+mod observed;
 mod requests;
 mod support;

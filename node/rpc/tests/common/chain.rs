@@ -3,7 +3,7 @@
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
-use corniche_api::{Execution, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
+use corniche_api::{Execution, Peer, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
@@ -511,6 +511,24 @@ impl Backend for TestChain {
 
     fn peer_count(&self) -> usize {
         3
+    }
+
+    /// Validator 3 and a stranger that has not introduced itself.
+    fn peers(&self) -> Peers {
+        let peer = |key: u8| Peer {
+            peer_id: format!("12D3KooW{key}"),
+            network_key: B256::repeat_byte(key),
+            validator: None,
+            fee_address: None,
+            version: None,
+            connected_ms: Some(1_700_000_000_123),
+            round_trip_us: None,
+        };
+        let version = || Some("corniche/0.1.0".to_owned());
+        let own = Peer { validator: Some(0), version: version(), connected_ms: None, ..peer(0x10) };
+        let fee_address = Some(Address::repeat_byte(0xf3));
+        let third = Peer { validator: Some(3), fee_address, version: version(), round_trip_us: Some(420), ..peer(0x13) };
+        Peers { own: Some(own), peers: vec![third, peer(0x77)] }
     }
 
     fn syncing(&self) -> Option<SyncProgress> {

@@ -157,6 +157,7 @@ pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
         Method::TxpoolStatus,
         Method::CornicheGetHeads,
         Method::CornicheGetValidators,
+        Method::CornicheGetPeers,
         Method::CornicheGetStatistics,
         Method::CornicheGetExecution,
         Method::TxpoolContent,

@@ -56,6 +56,31 @@ export interface Validators {
   validators: Validator[];
 }
 
+/** A member of a network, as a node tells of it; what is not known is left out. */
+export interface Peer {
+  /** The network key as libp2p writes it. */
+  peerId: string;
+  /** ed25519: the identity of its connections. */
+  networkKey: Hex;
+  /** Its place in the committee, if it is a validator. */
+  validator?: number;
+  /** Whom its tips go to, if it is a validator. */
+  feeAddress?: Address;
+  /** What its software calls itself: its own word. */
+  version?: string;
+  /** When the link came up, in Unix milliseconds by the clock of the node asked. */
+  connectedMs?: bigint;
+  /** Of the last ping there and back, in microseconds. */
+  roundTripUs?: number;
+}
+
+/** A node and whom it is connected with. */
+export interface Peers {
+  /** The node asked; `null` for one that has no name among peers. */
+  own: Peer | null;
+  peers: Peer[];
+}
+
 /** When a transaction came to where it is, in Unix milliseconds; what is not known is left out. */
 export interface TransactionTimes {
   /** It entered the node's pool, by the node's clock. */
@@ -207,6 +232,15 @@ export const formatValidators = ({ epoch, committeeHash, engine, quorum, validat
   quorum: Number(quorum),
   validators: validators.map((validator) => ({ ...validator, index: Number(validator.index) })),
 });
+
+const peer = ({ validator, connectedMs, roundTripUs, ...rest }: rpc.Peer): Peer => ({
+  ...rest,
+  ...(validator === undefined ? {} : { validator: Number(validator) }),
+  ...(connectedMs === undefined ? {} : { connectedMs: BigInt(connectedMs) }),
+  ...(roundTripUs === undefined ? {} : { roundTripUs: Number(roundTripUs) }),
+});
+
+export const formatPeers = ({ own, peers }: rpc.Peers): Peers => ({ own: own && peer(own), peers: peers.map(peer) });
 
 export function formatTransactionStatus(answer: rpc.TransactionStatus): TransactionStatus {
   const since = times(answer, 'receivedMs', 'leftMs', 'orderedMs');

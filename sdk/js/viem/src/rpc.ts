@@ -152,6 +152,8 @@ export interface Types {
   OtsOperation: OtsOperation;
   OtsPage: OtsPage;
   OtsReceipt: OtsReceipt;
+  Peer: Peer;
+  Peers: Peers;
   PlainNumber: PlainNumber;
   PoolContent: PoolContent;
   PoolContentFrom: PoolContentFrom;
@@ -679,6 +681,43 @@ export interface OtsPage {
   receipts: OtsReceipt[];
   txs: Transaction[];
 }
+export interface Peer {
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  connectedMs?: `0x${string}`;
+  /**
+   * An account: 20 bytes.
+   */
+  feeAddress?: `0x${string}`;
+  /**
+   * 32 bytes.
+   */
+  networkKey: `0x${string}`;
+  /**
+   * The network key as libp2p writes it.
+   */
+  peerId: string;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  roundTripUs?: `0x${string}`;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  validator?: `0x${string}`;
+  /**
+   * What its software calls itself, its own word: at most 64 characters of printable ASCII.
+   */
+  version?: string;
+}
+export interface Peers {
+  /**
+   * The node that was asked; null for one that has no name among peers.
+   */
+  own: Peer | null;
+  peers: Peer[];
+}
 export interface PoolContent {
   pending: TransactionsByAccount;
   queued: TransactionsByAccount;
@@ -1103,6 +1142,8 @@ export interface Methods {
   corniche_getHeads: { parameters: []; result: Heads };
   /** The committee: who orders and signs, and how many signatures make a certificate. */
   corniche_getValidators: { parameters: []; result: Validators };
+  /** This node, and the peers it is connected with: version, validator, time of a ping there and back. Where they are is not told. */
+  corniche_getPeers: { parameters: []; result: Peers };
   /** What this node's execution did since it started: runs, runs again, results that were ready when they were ordered. */
   corniche_getStatistics: { parameters: []; result: Statistics };
   /** What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest 1,024, and for those from before the node started. */

@@ -16,6 +16,9 @@ use sqlx::any::AnyRow;
 const MOST_ROWS: u64 = 1_000;
 const MOST_REACH: u64 = 10_000;
 
+/// Bytes of inputs in one answer.
+const MOST_INPUT: usize = 8 << 20;
+
 /// Rows of an index that one question walks along, and rows of one step.
 const MOST_WALKED: u64 = 50_000;
 const STEP: u64 = 2_000;
@@ -271,12 +274,21 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// One row for each place; `$2` is the place's block, which is no larger.
+/// One row for each place; `$2` is the place's block, which is no larger. Inputs, where they are answered, are so whole, so they have an end
+/// together.
 async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
     let mut rows = Vec::with_capacity(places.len());
+    let mut bytes = 0;
     for place in places {
         let query = sql(text).bind(place.0).bind(int(place.block()));
-        rows.extend(query.fetch_optional(site.database.readers()).await?);
+        let row = query.fetch_optional(site.database.readers()).await?;
+        bytes += row.as_ref().and_then(|row| row.bytes("input").ok()).map_or(0, |input| input.len());
+        if bytes > MOST_INPUT {
+            return Err(Refusal::no(
+                "These transactions' inputs are too large for one answer. Please select a smaller result dataset",
+            ));
+        }
+        rows.extend(row);
     }
     Ok(rows)
 }

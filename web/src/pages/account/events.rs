@@ -34,7 +34,9 @@ struct Logged {
     hash: B256,
     time_ms: u64,
     topics: Vec<B256>,
+    /// The first bytes of its data, and how many there are.
     data: Vec<u8>,
+    bytes: u64,
 }
 
 /// `/address/{address}/events`
@@ -58,12 +60,12 @@ async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -
     let address = address.to_vec();
     let rows = match event {
         None => {
-            let text = "SELECT l.place, l.topics, l.data, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
+            let text = "SELECT l.place, l.topics, SUBSTR(l.data, 1, 16384) AS data, CAST(LENGTH(l.data) AS BIGINT) AS bytes, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
                         WHERE l.address = $1 AND l.place < $2 ORDER BY l.place DESC LIMIT $3";
             sql(text).bind(address).bind(before).bind(ROWS).fetch_all(readers).await?
         }
         Some(event) => {
-            let text = "SELECT l.place, l.topics, l.data, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
+            let text = "SELECT l.place, l.topics, SUBSTR(l.data, 1, 16384) AS data, CAST(LENGTH(l.data) AS BIGINT) AS bytes, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
                         WHERE l.address = $1 AND l.event = $2 AND l.place < $3 ORDER BY l.place DESC LIMIT $4";
             sql(text).bind(address).bind(event.to_vec()).bind(before).bind(ROWS).fetch_all(readers).await?
         }
@@ -74,7 +76,13 @@ async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -
 impl Logged {
     fn read(row: &AnyRow) -> Result<Self, Failure> {
         let topics = row.bytes("topics")?.chunks_exact(32).map(B256::from_slice).collect();
-        Ok(Self { hash: row.hash("hash")?, time_ms: row.number("time_ms")?, topics, data: row.bytes("data")? })
+        Ok(Self {
+            hash: row.hash("hash")?,
+            time_ms: row.number("time_ms")?,
+            topics,
+            data: row.bytes("data")?,
+            bytes: row.number("bytes")?,
+        })
     }
 }
 
@@ -123,11 +131,11 @@ fn show_log(address: Address, log: &Logged, known: &Known) -> Markup {
     html! {
         article .log {
             p .note { (transaction::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
-            @match known.event(address, &log.topics, &log.data) {
+            @match transactions::event(known, address, &log.topics, (&log.data, log.bytes)) {
                 Some(event) => { (transactions::decoded(&event)) },
                 None => {
                     ol .topics start="0" { @for topic in &log.topics { li { (parts::hash(*topic)) } } }
-                    @if !log.data.is_empty() { p .data { code { (abi::brief(&log.data)) } } }
+                    @if !log.data.is_empty() { p .data { code { (abi::brief_of(&log.data, log.bytes)) } } }
                 },
             }
         }
@@ -145,7 +153,8 @@ mod tests {
 
     fn page(topics: Vec<B256>, data: Vec<u8>) -> String {
         let contract = Contract { interface: parse_abi(ABI), ..Contract::default() };
-        let log = Logged { hash: B256::ZERO, time_ms: 0, topics, data };
+        let bytes = data.len() as u64;
+        let log = Logged { hash: B256::ZERO, time_ms: 0, topics, data, bytes };
         markup(Address::ZERO, &contract, None, &[log], (None, true)).into_string()
     }
 

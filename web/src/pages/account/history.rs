@@ -28,7 +28,7 @@ pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<Str
 
 /// Transactions that it had a part in, below a place.
 pub async fn newest(site: &Site, address: Address, before: i64, most: i64) -> Result<Vec<AnyRow>, Failure> {
-    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.input, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
+    let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3";
     Ok(sql(text).bind(address.to_vec()).bind(before).bind(most).fetch_all(site.database.readers()).await?)
 }

@@ -65,10 +65,9 @@ pub async fn upload(
     form: Result<Form<Upload>, FormRejection>,
 ) -> Result<Response, Failure> {
     let subject = Subject::load(&site, &address).await?;
-    let contract = subject.contract()?;
     let Form(upload) = form.map_err(|_| Failure::BadRequest(too_large()))?;
     let kept = match check(&site, &subject, &upload.abi).await? {
-        Ok(()) => site.uploads.keep(subject.address, contract.abi.clone(), upload.abi.clone()).await,
+        Ok(()) => site.uploads.keep(subject.address, upload.abi.clone()).await,
         Err(problem) => return Ok(again(&site, &subject, &upload.abi, &problem)),
     };
     match kept {
@@ -88,15 +87,19 @@ fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response 
 
 /// Whether an interface may be kept: it can be read, and the code mentions its functions. That is all that can be known here.
 async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
-    let (address, contract) = (subject.address, subject.contract()?.clone());
-    let read = match readable(text) {
+    let has_room = match subject.contract()?.source {
+        Source::Module => Err(Refused::Carried.to_string()),
+        Source::Uploaded => Err(Refused::Taken.to_string()),
+        Source::Nobody => Ok(()),
+    };
+    let read = match has_room.and_then(|()| readable(text)) {
         Ok(interface) => interface,
         Err(problem) => return Ok(Err(problem)),
     };
-    let code = site.node.codes(vec![address]).await?.pop().unwrap_or_default();
+    let code = site.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
     let compare = move || {
         let module = corniche_verifier::code::module(&code).map(std::borrow::Cow::into_owned).unwrap_or_default();
-        may_replace(&module, &contract, &read)
+        is_mentioned(&module, &read)
     };
     tokio::task::spawn_blocking(compare).await.map_err(|error| Failure::Broken(error.to_string()))
 }
@@ -109,18 +112,11 @@ fn readable(text: &str) -> Result<JsonAbi, String> {
     parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| words::NO_JSON.into())
 }
 
-/// At least three functions in four have to stand in the code, and more than of an interface that was uploaded before.
-fn may_replace(module: &[u8], contract: &Contract, offered: &JsonAbi) -> Result<(), String> {
+/// At least three functions in four have to stand in the code.
+fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
     let (found, all) = mentions(module, offered);
-    if contract.source == Source::Module {
-        return Err(Refused::Carried.to_string());
-    }
     if found == 0 || 4 * found < 3 * all {
         return Err(format!("{} {found} of {all}. {}", words::NOT_MENTIONED, words::NOT_MENTIONED_HINT));
-    }
-    let before = contract.interface.as_ref().map_or(0, |interface| mentions(module, interface).0);
-    if found <= before {
-        return Err(format!("{} {before}, {} {found}.", words::NO_BETTER, words::NO_BETTER_YOURS));
     }
     Ok(())
 }
@@ -147,7 +143,11 @@ fn markup(address: Address, contract: &Contract, sent: &str, problem: Option<&st
             (signatures(words::ERRORS, interface.errors().map(|error| error.signature())))
             (as_json(address, &contract.abi))
         }
-        @if contract.source != Source::Module { (form(address, contract, sent, problem)) }
+        @if contract.source == Source::Nobody {
+            (form(address, sent, problem))
+        } @else if let Some(problem) = problem {
+            section #upload { h2 { (words::UPLOAD) } p .wrong role="alert" { (problem) } }
+        }
     }
 }
 
@@ -186,14 +186,13 @@ fn as_json(address: Address, abi: &str) -> Markup {
     }
 }
 
-fn form(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
+fn form(address: Address, sent: &str, problem: Option<&str>) -> Markup {
     let page = links::account_part(address, subject::ABI);
     let sent: String = sent.chars().take(MOST_ABI_BYTES).collect();
     html! {
         section #upload {
             h2 { (words::UPLOAD) }
             p { (words::UPLOAD_NOTE) }
-            @if contract.source == Source::Uploaded { p { (words::UPLOAD_AGAIN) } }
             form .call method="post" action={ (page) "#upload" } {
                 div .field {
                     label for="abi" { (words::JSON) }
@@ -210,6 +209,8 @@ fn form(address: Address, contract: &Contract, sent: &str, problem: Option<&str>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{database::Rows, pages::testing};
+    use alloy_primitives::B256;
 
     const NUMBER: &str = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
 
@@ -218,19 +219,35 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_needs_code_that_mentions_it_and_never_replaces_a_modules_own() {
+    fn an_upload_needs_code_that_mentions_it() {
         let module = [b"\0asm\x01\0\0\0\x41".as_slice(), &[0x8a, 0xeb, 0x87, 0x9c, 0x78]].concat();
         let number = parse_abi(NUMBER).unwrap();
-        assert_eq!(may_replace(&module, &contract("", Source::Nobody), &number), Ok(()));
-        let refused = may_replace(b"", &contract("", Source::Nobody), &number).unwrap_err();
+        assert_eq!(is_mentioned(&module, &number), Ok(()));
+        let refused = is_mentioned(b"", &number).unwrap_err();
         assert!(refused.contains("0 of 1"), "{refused}");
-        assert!(may_replace(&module, &contract("[]", Source::Module), &number).unwrap_err().contains("carries its interface"));
-        assert!(may_replace(&module, &contract(NUMBER, Source::Uploaded), &number).unwrap_err().contains("1"));
         let other = parse_abi(r#"[{"type":"event","name":"E","inputs":[],"anonymous":false}]"#).unwrap();
-        assert!(
-            may_replace(&module, &contract("", Source::Nobody), &other).is_err(),
-            "events alone say nothing that can be looked at"
-        );
+        assert!(is_mentioned(&module, &other).is_err(), "events alone say nothing that can be looked at");
+    }
+
+    #[tokio::test]
+    async fn what_is_there_stays_and_the_page_says_why() {
+        const CONTRACT: Address = Address::repeat_byte(1);
+        // The same function with more to it: whatever the code mentions, it comes second.
+        let offered = NUMBER.replace("\"outputs\":[]", "\"outputs\":[{\"name\":\"misleading\",\"type\":\"uint256\"}]");
+        for (source, why) in [("module", Refused::Carried.to_string()), ("uploaded", Refused::Taken.to_string())] {
+            let filled = testing::filled().await;
+            let columns = &["address", "code_hash", "code_bytes", "abi", "abi_source", "facts"];
+            let mut rows = Rows::new("contracts", columns);
+            let (hash, abi) = (B256::ZERO.into(), NUMBER.to_owned().into());
+            rows.push([CONTRACT.into(), hash, 8u64.into(), abi, source.to_owned().into(), "{}".to_owned().into()]);
+            filled.write(rows).await;
+            let form = Ok(Form(Upload { abi: offered.clone() }));
+            let answer = upload(State(Arc::clone(&filled.site)), Path(CONTRACT.to_string()), form).await.unwrap();
+            assert_eq!(answer.status(), axum::http::StatusCode::UNPROCESSABLE_ENTITY);
+            let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            let page = String::from_utf8(page.into()).unwrap();
+            assert!(page.contains(&why) && !page.contains("misleading") && !page.contains("<textarea"), "{source}: {page}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
     fn lanes_are_counted_drawn_and_told() {
         let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
         assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
-        for words in ["2 of 8 had something to do", "9, 3 of them again", "1.2 ms", "5 transactions in 2 lanes; 2 ran again"] {
+        for words in ["2 of 8 had something to do", "9, 3 of them again", "1.23 ms", "5 transactions in 2 lanes; 2 ran again"] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
         assert!(!page.contains("style="));

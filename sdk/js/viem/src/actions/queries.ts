@@ -5,6 +5,7 @@ import {
   formatExecution,
   formatHeads,
   formatOrdering,
+  formatPeers,
   formatStatistics,
   formatTransactionStatus,
   formatValidators,
@@ -13,6 +14,7 @@ import {
   type Execution,
   type Heads,
   type Ordering,
+  type Peers,
   type Statistics,
   type TransactionStatus,
   type Validators,
@@ -71,6 +73,14 @@ export async function getOrdering(client: AnyClient, block: BlockParameter = {})
  */
 export const getValidators = async (client: AnyClient): Promise<Validators> =>
   formatValidators(await ask(client, 'corniche_getValidators'));
+
+/**
+ * The node and whom it is connected with: version, validator, round trip (`corniche_getPeers`).
+ *
+ * @example
+ * const { own, peers } = await client.getPeers();
+ */
+export const getPeers = async (client: AnyClient): Promise<Peers> => formatPeers(await ask(client, 'corniche_getPeers'));
 
 /** Rounds from and to, both counted, or the newest so many. */
 export type DagParameters = { fromRound: bigint; toRound: bigint } | { latest: number };

@@ -1,0 +1,74 @@
+// How soon pages are there, and whether the home page keeps up with a busy network: `npm run bench`. RATE, SECONDS.
+// One machine carries four validators, the load, the explorer and the browser.
+
+import { execFile } from 'node:child_process';
+import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Network, corniche } from '../../testnet/e2e/lib/network.js';
+import { until } from '../../testnet/e2e/lib/until.js';
+import { fill } from './lib/chain.js';
+import { Explorer, close, missing } from './lib/explorer.js';
+
+if (missing) throw new Error(missing);
+const rate = Number(process.env.RATE ?? 1_000);
+const seconds = Number(process.env.SECONDS ?? 30);
+const VISITS = 7;
+
+const middle = (numbers) => numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)];
+const round = (number) => Math.round(number);
+
+/** Milliseconds until something of the page was painted, in a browser that has never been there. */
+async function firstPaints(explorer, path) {
+  const paints = [];
+  for (let visit = 0; visit < VISITS; visit++) {
+    const page = await explorer.visit(path);
+    const paint = () => page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+    paints.push(await until('something to be painted', paint));
+    await close(page);
+  }
+  return paints;
+}
+
+const told = (what, paints) => console.log(`${what}: first contentful paint ${round(middle(paints))} ms, worst ${round(Math.max(...paints))} of ${paints.length}`);
+
+const network = await Network.up({ validators: 4, explorer: true });
+const ends = [];
+try {
+  const chain = await fill(network);
+  const moved = `/tx/${chain.moved.hash}`;
+  await until('the explorer to know certificates', async () => (await (await fetch(network.explorer + moved)).text()).includes('certified'));
+  const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
+  await firstPaints(explorer, '/');
+  for (const path of ['/', '/blocks', `/block/${chain.moved.receipt.blockNumber}`, moved, `/address/${chain.token}`, `/token/${chain.token}`, '/validators', '/dag']) {
+    told(`${path.replace(/0x\w+/, '0x…')}`, await firstPaints(explorer, path));
+  }
+
+  const urls = network.nodes.flatMap(({ rpc }) => ['--rpc', rpc]);
+  const load = promisify(execFile)(corniche, ['load', ...urls, '--rate', String(rate), '--seconds', String(seconds), '--senders', '16']);
+  const page = await explorer.visit('/');
+  await page.evaluate(() => {
+    window.busy = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach(({ duration }) => { window.busy += duration; })).observe({ entryTypes: ['longtask'] });
+  });
+  const height = async () => Number((await network.nodes[0].call('eth_blockNumber')).result);
+  const behind = [];
+  const shown = new Set();
+  const began = Date.now();
+  let over = false;
+  const ended = load.finally(() => { over = true; });
+  while (!over) {
+    const [block, node] = await Promise.all([page.locator('#blocks tbody a').first().innerText(), height()]);
+    shown.add(block);
+    behind.push(node - Number(block.replaceAll(',', '')));
+    await wait(100);
+  }
+  const lasted = (Date.now() - began) / 1_000;
+  console.log((await ended).stdout.trim());
+  const longTasks = await page.evaluate(() => window.busy);
+  console.log(`home at ${rate} transfers/s: ${(shown.size / lasted).toFixed(1)} turns/s, behind the node ${middle(behind)} blocks, worst ${Math.max(...behind)}; ` +
+    `long tasks of the page ${((longTasks / lasted) / 10).toFixed(1)} % of the time; errors: ${page.problems.length}`);
+  await close(page);
+} finally {
+  for (const end of ends) await end();
+  await network.down();
+}

@@ -1,0 +1,41 @@
+// Pictures of the explorer for the README, over a network of four validators that has something to do: `npm run screenshots`.
+
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Network } from '../../testnet/e2e/lib/network.js';
+import { until } from '../../testnet/e2e/lib/until.js';
+import { fill } from './lib/chain.js';
+import { Explorer, PHONE, close, missing } from './lib/explorer.js';
+
+if (missing) throw new Error(missing);
+const images = fileURLToPath(new URL('../../docs/images', import.meta.url));
+const network = await Network.up({ validators: 4, explorer: true });
+const ends = [];
+try {
+  const chain = await fill(network);
+  const wallet = network.nodes[0].wallet(chain.owner);
+  for (let value = 1n; value <= 40n; value++) {
+    await network.nodes[0].receipt(await wallet.sendTransaction({ to: chain.friend.address, value }));
+  }
+  const moved = `/tx/${chain.moved.hash}`;
+  await until('the explorer to know certificates and calls', async () => {
+    const text = await (await fetch(network.explorer + moved)).text();
+    return text.includes('certified') && text.includes('Calls');
+  });
+  const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
+  const pictures = {
+    'explorer-home': ['/', {}],
+    'explorer-dag': ['/dag', { colorScheme: 'dark' }],
+    'explorer-block': [`/block/${chain.moved.receipt.blockNumber}`, {}],
+    'explorer-transaction': [moved, {}],
+    'explorer-phone': ['/', { viewport: PHONE, colorScheme: 'dark' }],
+  };
+  for (const [name, [path, look]] of Object.entries(pictures)) {
+    const page = await explorer.visit(path, look);
+    await page.screenshot({ path: join(images, `${name}.png`) });
+    await close(page);
+  }
+} finally {
+  for (const end of ends) await end();
+  await network.down();
+}

@@ -1,0 +1,85 @@
+// The script of the ordering's page on a clock and a network by hand: how often it asks, and when it does not.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import test from 'node:test';
+import { runInNewContext } from 'node:vm';
+
+const script = readFileSync(new URL('../../src/assets/dag.js', import.meta.url), 'utf8');
+
+/** What stands for anything of a page that nobody looks at here. */
+const thing = (own = {}) => ({
+  dataset: {},
+  childNodes: [],
+  contains: () => false,
+  addEventListener() {},
+  replaceChildren() {},
+  querySelector: () => null,
+  querySelectorAll: () => [],
+  getBoundingClientRect: () => ({ x: 0 }),
+  ...own,
+});
+
+/** The page, following. */
+function open() {
+  const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false };
+  const dag = thing({ dataset: { first: '1', last: '2', oldest: '1', newest: '2', follows: 'yes' } });
+  const document = thing({
+    getElementById: (id) => (id === 'dag' ? dag : thing()),
+    addEventListener: (name, hear) => { page.heard[name] = hear; },
+  });
+  Object.defineProperty(document, 'hidden', { get: () => page.hidden });
+  const fetch = async (url) => {
+    page.asked.push([page.now, url]);
+    return { ok: true, text: async () => '' };
+  };
+  const setTimeout = (ring, ms) => page.alarms.push([page.now + ms, ring]);
+  const DOMParser = class { parseFromString() { return document; } };
+  const nothing = () => {};
+  runInNewContext(script, {
+    document, fetch, setTimeout, DOMParser, addEventListener: nothing, history: { pushState: nothing, replaceState: nothing },
+  });
+  page.tick = (kind = 'dag') => page.heard.tick({ detail: { kind, round: 3 } });
+  /** So many milliseconds later, everything done that was to be done by then. */
+  page.pass = async (ms) => {
+    for (const end = page.now + ms; page.now < end; page.now += 10) {
+      for (let turns = 0; turns < 20; turns += 1) await null;
+      const rings = page.alarms.filter(([at]) => at <= page.now);
+      page.alarms = page.alarms.filter(([at]) => at > page.now);
+      for (const [, ring] of rings) ring();
+    }
+  };
+  return page;
+}
+
+test('a picture that grows all the time is fetched once a second', async () => {
+  const page = open();
+  for (let at = 0; at < 10_000; at += 50) {
+    page.tick();
+    await page.pass(50);
+  }
+  assert.ok(page.asked.length >= 8 && page.asked.length <= 10, `${page.asked.length} times in ten seconds`);
+});
+
+test('what comes while it rests is fetched after it, and nothing is fetched without an event', async () => {
+  const page = open();
+  page.tick();
+  await page.pass(100);
+  page.tick();
+  await page.pass(20_000);
+  assert.equal(page.asked.length, 2);
+  page.tick('block');
+  await page.pass(5_000);
+  assert.equal(page.asked.length, 2);
+});
+
+test('nothing is fetched while nobody looks', async () => {
+  const page = open();
+  page.tick();
+  await page.pass(100);
+  page.tick();
+  page.hidden = true;
+  page.tick();
+  await page.pass(5_000);
+  assert.equal(page.asked.length, 1);
+});

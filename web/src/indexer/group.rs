@@ -1,0 +1,130 @@
+//! Blocks that are written together, in one database transaction. A transaction costs as much as many rows, so there are many blocks in one;
+//! but what waits to be written is held in memory, and strangers say how large it is.
+
+use super::{contracts::MOST_ABI_BYTES, digest::Digest};
+use alloy_primitives::Address;
+use std::collections::BTreeSet;
+
+/// A group is closed at so many blocks, and at the first block that brings it to so many transactions.
+pub const BLOCKS_IN_GROUP: usize = 512;
+/// See [`BLOCKS_IN_GROUP`].
+pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
+/// Likewise for what its rows hold.
+const BYTES_IN_GROUP: usize = 32 << 20;
+/// Likewise for contracts it names, whose interfaces are asked for before it is written.
+const CONTRACTS_IN_GROUP: usize = (64 << 20) / MOST_ABI_BYTES;
+
+/// Blocks that wait, each the next one's parent.
+#[derive(Debug, Default)]
+pub struct Group {
+    digests: Vec<Digest>,
+    transactions: u64,
+    bytes: usize,
+    contracts: BTreeSet<Address>,
+}
+
+impl Group {
+    /// One more.
+    pub fn push(&mut self, digest: Digest) {
+        self.transactions += digest.transactions;
+        self.bytes += digest.bytes();
+        self.contracts.extend(&digest.loggers);
+        self.contracts.extend(digest.created.iter().map(|(address, ..)| *address));
+        self.digests.push(digest);
+    }
+
+    /// The newest.
+    pub fn last(&self) -> Option<&Digest> {
+        self.digests.last()
+    }
+
+    /// Whether it is to be written before there is another one.
+    pub fn is_full(&self) -> bool {
+        self.digests.len() >= BLOCKS_IN_GROUP
+            || self.transactions >= TRANSACTIONS_IN_GROUP
+            || self.bytes >= BYTES_IN_GROUP
+            || self.contracts.len() >= CONTRACTS_IN_GROUP
+    }
+
+    /// All, in order.
+    pub fn into_digests(self) -> Vec<Digest> {
+        self.digests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        indexer::digest::digest,
+        node::{Block, Log, Receipt, Transaction, WholeBlock},
+    };
+    use alloy_primitives::{B256, Bytes, U64, U256};
+
+    /// A block of one transaction, with this input and these logs.
+    fn block(input: usize, logs: Vec<Log>) -> Digest {
+        let zero = U64::ZERO;
+        let transaction = Transaction {
+            hash: B256::ZERO,
+            from: Address::ZERO,
+            to: Some(Address::ZERO),
+            nonce: zero,
+            value: U256::ZERO,
+            input: Bytes::from(vec![7; input]),
+            gas: zero,
+            kind: zero,
+            max_fee_per_gas: None,
+            max_priority_fee_per_gas: None,
+        };
+        let receipt = Receipt {
+            transaction_hash: B256::ZERO,
+            status: U64::from(1),
+            gas_used: zero,
+            effective_gas_price: U256::ZERO,
+            contract_address: None,
+            logs,
+        };
+        let block = Block {
+            number: zero,
+            hash: B256::ZERO,
+            parent_hash: B256::ZERO,
+            timestamp: zero,
+            miner: Address::ZERO,
+            gas_used: zero,
+            gas_limit: zero,
+            base_fee_per_gas: U256::ZERO,
+            size: zero,
+            state_root: B256::ZERO,
+            transactions_root: B256::ZERO,
+            receipts_root: B256::ZERO,
+            mix_hash: B256::ZERO,
+            extra_data: Bytes::new(),
+            transactions: vec![transaction],
+        };
+        digest(&WholeBlock { block, receipts: vec![receipt], ordering: None }, None).unwrap()
+    }
+
+    fn log(by: u32, bytes: usize) -> Log {
+        let address = Address::left_padding_from(&by.to_be_bytes());
+        Log { address, topics: Vec::new(), data: Bytes::from(vec![7; bytes]) }
+    }
+
+    /// Blocks until it is full.
+    fn room(block: impl Fn(u32) -> Digest) -> usize {
+        let mut group = Group::default();
+        while !group.is_full() {
+            group.push(block(group.digests.len() as u32));
+        }
+        group.into_digests().len()
+    }
+
+    #[test]
+    fn a_group_is_full_of_blocks_or_of_what_strangers_wrote_into_them() {
+        assert_eq!(room(|_| block(0, Vec::new())), BLOCKS_IN_GROUP);
+        assert_eq!(room(|_| block(1 << 20, Vec::new())), 32);
+        assert_eq!(room(|_| block(0, vec![log(1, 1 << 19), log(1, 1 << 19)])), 32);
+        // Logs of nothing take room as well.
+        assert!(room(|_| block(0, (0..10_000).map(|_| log(1, 0)).collect())) < 32);
+        assert_eq!(room(|number| block(0, (0..64).map(|by| log(64 * number + by, 0)).collect())), CONTRACTS_IN_GROUP / 64);
+    }
+}

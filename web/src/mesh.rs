@@ -1,0 +1,223 @@
+//! Who is connected with whom, and how far apart they are, as the nodes say that this explorer asks. A node knows its own links only, so
+//! further nodes may be asked for theirs.
+//!
+//! Readers cause no load there: however many come, and whether they wait or not, all nodes are asked once and then not again for
+//! [`EVERY`].
+
+use crate::indexer::{now_ms, tokens::clean};
+use corniche_api::{Peer, Peers, Validators};
+use corniche_client::Client;
+use futures::future::join_all;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{sync::Mutex, task};
+
+/// So long an answer is good.
+pub const EVERY: Duration = Duration::from_secs(5);
+
+/// What has not answered by then is said to be silent.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Peers of a node that are kept.
+const MOST_PEERS: usize = 1_000;
+
+/// Characters of what software calls itself, and of a peer id.
+const MOST_TEXT: usize = 64;
+
+/// See the module. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Mesh {
+    nodes: Vec<Client>,
+    /// When the last round began, and what it found.
+    last: Arc<Mutex<Last>>,
+}
+
+type Last = Option<(Instant, Arc<Round>)>;
+
+/// What all nodes said when they were asked last.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// When, in Unix milliseconds.
+    pub asked_ms: u64,
+    /// By node: first the one that is followed, then the others as they were given.
+    pub rows: Vec<Row>,
+}
+
+/// What one node said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Who it is, by the last of its answers.
+    pub own: Option<Peer>,
+    /// Whom it has links with; `None`: it did not answer.
+    pub peers: Option<Vec<Peer>>,
+}
+
+impl Mesh {
+    /// Of nodes by the URLs of their RPC, the one that is followed first. Nothing is asked before somebody wants to know.
+    pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Self {
+        Self::with_patience(urls, PATIENCE)
+    }
+
+    fn with_patience<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, patience: Duration) -> Self {
+        let nodes = urls.into_iter().map(|url| Client::with_timeout(url.as_ref(), patience)).collect();
+        Self { nodes, last: Arc::default() }
+    }
+
+    /// What the nodes say, or said not long ago.
+    pub async fn now(&self) -> Arc<Round> {
+        self.at(Instant::now()).await
+    }
+
+    async fn at(&self, now: Instant) -> Arc<Round> {
+        let mesh = self.clone();
+        // In a task: a reader that goes away does not end the round, or whoever comes and goes would begin one each time.
+        task::spawn(async move { mesh.round(now).await }).await.unwrap_or_default()
+    }
+
+    /// Whoever comes while nodes are asked waits here, and gets what they answer.
+    async fn round(&self, now: Instant) -> Arc<Round> {
+        let mut last = self.last.lock().await;
+        match &*last {
+            Some((began, round)) if now.saturating_duration_since(*began) < EVERY => Arc::clone(round),
+            before => {
+                let known = before.as_ref().map(|(_, round)| round.rows.as_slice()).unwrap_or_default();
+                let round = Arc::new(self.ask(known).await);
+                *last = Some((now, Arc::clone(&round)));
+                round
+            }
+        }
+    }
+
+    async fn ask(&self, known: &[Row]) -> Round {
+        let asked = self.nodes.iter().cloned().map(|node| task::spawn_blocking(move || node.peers()));
+        let answers = join_all(asked).await.into_iter().map(|answer| answer.ok()?.ok());
+        let who = |at: usize| known.get(at).and_then(|row| row.own.clone());
+        let row = |(at, answer): (usize, Option<Peers>)| answer.map_or_else(|| Row { own: who(at), peers: None }, Row::of);
+        Round { asked_ms: now_ms(), rows: answers.enumerate().map(row).collect() }
+    }
+}
+
+impl Row {
+    /// Of an answer, cut to size.
+    fn of(Peers { own, peers }: Peers) -> Self {
+        Self { own: own.map(cleaned), peers: Some(peers.into_iter().take(MOST_PEERS).map(cleaned).collect()) }
+    }
+}
+
+/// Where a member sits in the committee, if it is there with the key that it has here.
+pub fn seat(committee: &Validators, peer: &Peer) -> Option<u64> {
+    let index = peer.validator?;
+    let validator = committee.validators.get(usize::try_from(index).ok()?)?;
+    (validator.network_key == peer.network_key).then_some(index)
+}
+
+/// Strangers chose the texts.
+fn cleaned(peer: Peer) -> Peer {
+    let version = peer.version.map(|version| clean(&version.chars().take(MOST_TEXT).collect::<String>()));
+    let peer_id = peer.peer_id.chars().filter(char::is_ascii_alphanumeric).take(MOST_TEXT).collect();
+    Peer { peer_id, version: version.filter(|version| !version.is_empty()), ..peer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::B256;
+    use axum::{Json, Router, routing::post};
+    use futures::{FutureExt, future::join};
+    use serde_json::json;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tokio::net::TcpListener;
+
+    fn peer(key: u8) -> Peer {
+        Peer {
+            peer_id: format!("12D3KooW{key}"),
+            network_key: B256::with_last_byte(key),
+            validator: Some(key.into()),
+            fee_address: None,
+            version: Some("corniche/0.1.0".into()),
+            connected_ms: Some(1),
+            round_trip_us: Some(420),
+        }
+    }
+
+    /// A node that answers the so-many-th question if that is told to be answered, and counts them.
+    async fn node(peers: Peers, answers: impl Fn(u64) -> bool + Clone + Send + Sync + 'static) -> (String, Arc<AtomicU64>) {
+        let asked = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&asked);
+        let answer = move || {
+            let result = answers(counter.fetch_add(1, Ordering::Relaxed)).then(|| peers.clone());
+            async move { Json(json!({"jsonrpc": "2.0", "id": 1, "result": result})) }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(answer))).await });
+        (url, asked)
+    }
+
+    fn alone(key: u8) -> Peers {
+        Peers { own: Some(peer(key)), peers: vec![] }
+    }
+
+    #[tokio::test]
+    async fn readers_together_ask_a_node_once_in_a_while() {
+        let (url, asked) = node(alone(1), |_| true).await;
+        let mesh = Mesh::new([url]);
+        let begin = Instant::now();
+        let rounds = join_all((0..50).map(|_| mesh.at(begin))).await;
+        assert!(rounds.iter().all(|round| round.rows[0].own == Some(peer(1))), "{rounds:?}");
+        mesh.at(begin + EVERY - Duration::from_millis(1)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        join(mesh.at(begin + EVERY), mesh.at(begin + EVERY)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn readers_who_go_away_ask_no_more_often() {
+        let (url, asked) = node(alone(1), |_| true).await;
+        let mesh = Mesh::new([url]);
+        let begin = Instant::now();
+        for _ in 0..50 {
+            // It begins, and is dropped before there is an answer.
+            assert!(mesh.at(begin).now_or_never().is_none());
+            task::yield_now().await;
+        }
+        mesh.at(begin).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_silent_node_is_told_of_by_what_it_was() {
+        // The second one answers once; the third one takes a connection and says nothing.
+        let (well, _) = node(alone(1), |_| true).await;
+        let (ill, _) = node(alone(2), |question| question == 0).await;
+        let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mute = (format!("http://{}", mute.local_addr().unwrap()), mute);
+        let mesh = Mesh::with_patience([&well, &ill, &mute.0], Duration::from_millis(200));
+        let begin = Instant::now();
+        let rows = |first: Option<u8>, second: Option<u8>| {
+            let row = |known: u8, answers: Option<u8>| Row { own: Some(peer(known)), peers: answers.map(|_| vec![]) };
+            vec![row(1, first), row(2, second), Row::default()]
+        };
+        assert_eq!(mesh.at(begin).await.rows, rows(Some(1), Some(2)));
+        assert_eq!(mesh.at(begin + EVERY).await.rows, rows(Some(1), None));
+        assert_eq!(mesh.at(begin + EVERY * 2).await.rows, rows(Some(1), None), "it is still known");
+    }
+
+    #[test]
+    fn what_nodes_say_is_cut_to_size() {
+        let hostile = Peer {
+            peer_id: format!("<b>é{}", "1".repeat(500)),
+            version: Some(format!("\u{202e}\u{0}a{}", "b".repeat(1 << 20))),
+            ..peer(7)
+        };
+        let mute = Peer { version: Some("\u{200b}\n".into()), ..peer(7) };
+        let row = Row::of(Peers { own: Some(hostile), peers: vec![mute; 2_000] });
+        let own = row.own.unwrap();
+        assert_eq!(own.peer_id, format!("b{}", "1".repeat(63)));
+        assert_eq!(own.version, Some(format!("a{}", "b".repeat(61))));
+        let peers = row.peers.unwrap();
+        assert_eq!((peers.len(), &peers[0].version), (1_000, &None));
+    }
+}

@@ -1,0 +1,195 @@
+//! Whom the node is connected with, and how far apart the nodes are that were asked.
+
+use crate::{
+    format,
+    mesh::{Round, Row, seat},
+    pages::parts,
+    words::network as words,
+};
+use corniche_api::{Peer, Validators};
+use maud::{Markup, html};
+
+/// Rows of the table, and rows and columns of the matrix: a page stays a page. The API has all.
+const MOST_ROWS: usize = 50;
+const MOST_VALIDATORS: usize = 24;
+
+/// From so many microseconds on a round trip is shaded one step darker.
+const STEPS: [u64; 4] = [1_000, 10_000, 50_000, 150_000];
+
+/// The node that is followed and its peers, validators first.
+pub fn table(committee: Option<&Validators>, row: Option<&Row>) -> Markup {
+    let Some(Row { own, peers: Some(peers) }) = row else { return html! { p .note { (words::SILENT) } } };
+    let seat = |peer: &Peer| committee.and_then(|committee| seat(committee, peer));
+    let cells = |(peer, is_own): (&Peer, bool)| {
+        let round_trip = peer.round_trip_us.map_or(words::NOT_MEASURED.into(), format::round_trip);
+        vec![
+            html! { (name(seat(peer), peer)) @if is_own { " " span .tag { (words::OWN) } } },
+            html! { @match &peer.version { Some(version) => code .data { (version) }, None => span .note { (words::NOT_SAID) } } },
+            html! { @if is_own { "–" } @else { (round_trip) } },
+            html! { @match peer.connected_ms { Some(ms) => (parts::time(ms)), None => "–" } },
+        ]
+    };
+    let mut sorted: Vec<_> = peers.iter().collect();
+    sorted.sort_by_key(|peer| seat(peer).unwrap_or(u64::MAX));
+    let peers = sorted.into_iter().map(|peer| (peer, false));
+    let rows: Vec<_> = own.iter().map(|own| (own, true)).chain(peers).map(cells).collect();
+    let (all, columns) = (rows.len(), [words::PEER, words::SOFTWARE, words::ROUND_TRIP, words::SINCE]);
+    html! {
+        (parts::table(words::PEERS, &columns, rows.into_iter().take(MOST_ROWS).collect()))
+        @if all > MOST_ROWS { p .note { (words::of_all(MOST_ROWS, all)) } }
+    }
+}
+
+/// A validator by its seat, anybody else by its peer id.
+fn name(seat: Option<u64>, peer: &Peer) -> Markup {
+    match seat {
+        Some(index) => parts::validator(index),
+        None => html! { (words::FULL_NODE) " " (parts::peer(&peer.peer_id)) },
+    }
+}
+
+/// Round trips between validators: from those whose nodes were asked, to all.
+pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
+    let Some(committee) = committee else { return html! { p .note { (words::NO_COMMITTEE) } } };
+    let all = committee.validators.len();
+    let columns = 0..all.min(MOST_VALIDATORS) as u64;
+    let seat_of = |row: &Row| row.own.as_ref().and_then(|own| seat(committee, own));
+    let mut rows: Vec<_> = round.rows.iter().map(|row| (seat_of(row), row)).collect();
+    let seats = (0..all as u64).filter(|index| rows.iter().any(|(seat, _)| *seat == Some(*index))).count();
+    // Stable: those without a seat stay in the order in which they were given.
+    rows.sort_by_key(|(seat, _)| seat.unwrap_or(u64::MAX));
+    html! {
+        p .note { (words::MATRIX_NOTE) }
+        // It may be wider than the window, and is moved with the keyboard then.
+        div .wide tabindex="0" role="region" aria-label=(words::MATRIX) {
+            table .matrix {
+                caption .hidden { (words::MATRIX) }
+                thead { tr {
+                    th scope="col" { (words::FROM) }
+                    @for index in columns.clone() { th scope="col" { (words::validator(index)) } }
+                } }
+                tbody { @for (seat, row) in rows.into_iter().take(MOST_VALIDATORS) { tr {
+                    th scope="row" { (asked(seat, row)) }
+                    (trips(committee, columns.clone(), seat, row))
+                } } }
+            }
+        }
+        p { (words::SHADES) @for step in 0..=STEPS.len() { " " span .{ "step-" (step) } { (shade(step)) } } }
+        @if seats < all { p .note { (words::missing_rows(seats, all)) } }
+        @if all > MOST_VALIDATORS { p .note { (words::of_all(MOST_VALIDATORS, all)) } }
+    }
+}
+
+/// A node that was asked.
+fn asked(seat: Option<u64>, row: &Row) -> Markup {
+    match &row.own {
+        Some(own) => name(seat, own),
+        None => html! { (words::UNNAMED) },
+    }
+}
+
+/// The cells of a row.
+fn trips(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &Row) -> Markup {
+    let Some(peers) = &row.peers else {
+        return html! { td colspan=(columns.end.max(1)) { span .note { (words::SILENT) } } };
+    };
+    let link = |index: u64| peers.iter().find(|peer| seat(committee, peer) == Some(index));
+    html! {
+        @for index in columns {
+            @let column = words::validator(index);
+            @match link(index).map(|peer| peer.round_trip_us) {
+                _ if own == Some(index) => td data-column=(column) { "–" },
+                Some(Some(us)) => td .{ "step-" (step(us)) } data-column=(column) { (format::micros(us)) },
+                Some(None) => td data-column=(column) { span .note { (words::NOT_MEASURED) } },
+                None => td data-column=(column) { span .note { (words::NO_LINK) } },
+            }
+        }
+    }
+}
+
+fn step(us: u64) -> usize {
+    STEPS.iter().filter(|bound| us >= **bound).count()
+}
+
+/// What a step means.
+fn shade(step: usize) -> String {
+    let ms = |at: usize| STEPS.get(at).map(|us| us / 1_000);
+    match (step.checked_sub(1).and_then(ms), ms(step)) {
+        (_, Some(below)) => words::below(below),
+        (from, None) => words::from(from.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::testing::{self, links};
+    use alloy_primitives::B256;
+
+    fn peer(key: u8, validator: Option<u64>, round_trip_us: Option<u64>) -> Peer {
+        Peer {
+            peer_id: format!("12D3KooWabcdefghijklmnop{key}"),
+            network_key: B256::with_last_byte(key),
+            validator,
+            fee_address: None,
+            version: Some("corniche/0.1.0".into()),
+            connected_ms: Some(1_700_000_000_000),
+            round_trip_us,
+        }
+    }
+
+    fn row(own: u8, peers: Vec<Peer>) -> Row {
+        Row { own: Some(peer(own, Some(own.into()), None)), peers: Some(peers) }
+    }
+
+    fn linked(key: u8, us: u64) -> Peer {
+        peer(key, Some(key.into()), Some(us))
+    }
+
+    #[tokio::test]
+    async fn peers_stand_below_their_node_validators_first() {
+        let filled = testing::filled().await;
+        let committee = filled.site.now().committee;
+        // One names a seat that its key does not hold.
+        let peers = vec![peer(9, Some(1), None), linked(3, 420), linked(1, 12_340)];
+        let page = table(committee.as_ref(), Some(&row(2, peers))).into_string();
+        assert_eq!(links(&page, "/validator/"), ["2", "1", "3"]);
+        for part in [words::OWN, "12.3 ms", "0.42 ms", words::NOT_MEASURED, words::FULL_NODE, "12D3KooW…lmnop9", "2023-11-14"]
+        {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        let many = table(committee.as_ref(), Some(&row(2, vec![linked(3, 1); 60]))).into_string();
+        assert_eq!((many.matches("<tr>").count(), many.contains("50 of 61")), (51, true), "{many}");
+        assert!(table(committee.as_ref(), Some(&Row::default())).into_string().contains(words::SILENT));
+    }
+
+    #[tokio::test]
+    async fn the_matrix_has_a_row_for_every_node_that_was_asked() {
+        let filled = testing::filled().await;
+        let committee = filled.site.now().committee;
+        let silent = Row { own: Some(peer(3, Some(3), None)), peers: None };
+        let full = Row { own: Some(peer(9, None, None)), peers: Some(vec![linked(0, 200_000)]) };
+        let unheard = Row { own: None, peers: None };
+        let rows = vec![unheard, full, silent, row(1, vec![linked(0, 420), linked(3, 12_345), peer(2, Some(2), None)])];
+        let page = matrix(committee.as_ref(), &Round { asked_ms: 0, rows }).into_string();
+        let rows: Vec<_> = page.split("<th scope=\"row\">").skip(1).collect();
+        assert_eq!(rows.len(), 4, "{page}");
+        assert!(rows[0].contains("/validator/1") && rows[1].contains("/validator/3"), "{page}");
+        let cells: Vec<_> = rows[0].split("<td").skip(1).map(|cell| cell.split("</td>").next().unwrap()).collect();
+        assert_eq!(cells[0], " class=\"step-0\" data-column=\"validator 0\">0.42 ms");
+        assert_eq!(cells[1], " data-column=\"validator 1\">–");
+        assert!(cells[2].contains(words::NOT_MEASURED), "{}", cells[2]);
+        assert_eq!(cells[3], " class=\"step-2\" data-column=\"validator 3\">12.3 ms");
+        assert!(rows[1].contains("colspan=\"4\"") && rows[1].contains(words::SILENT), "{}", rows[1]);
+        assert!(rows[2].contains(words::UNNAMED) && rows[2].contains(words::SILENT), "{}", rows[2]);
+        assert!(rows[3].contains(words::FULL_NODE) && rows[3].contains("step-4") && rows[3].contains(words::NO_LINK));
+        assert!(page.contains(&words::missing_rows(2, 4)), "{page}");
+        assert_eq!(page.matches("scope=\"col\"").count(), 5);
+    }
+
+    #[test]
+    fn shades_say_where_they_begin() {
+        assert_eq!([0, 999, 1_000, 49_999, 50_000, 150_000, u64::MAX].map(step), [0, 0, 1, 2, 3, 4, 4]);
+        assert_eq!([shade(0), shade(3), shade(4)], [words::below(1), words::below(150), words::from(150)]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Connections: so many at a time, none that takes its time to ask, and none that takes nothing of what it is answered.
+//!
+//! HTTP/1.1 and nothing newer: browsers speak HTTP/2 over TLS only, which a proxy ends, and looking for its first bytes has no time limit.
+
+use super::proxies::{self, Proxy};
+use crate::limits::Places;
+use axum::{
+    Router,
+    extract::{ConnectInfo, Request},
+    http::StatusCode,
+    response::IntoResponse,
+};
+use futures::future::{Either, select};
+use hyper::{
+    body::Incoming,
+    rt::{Sleep, Timer},
+    server::conn::http1,
+    service::{Service, service_fn},
+};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpListener,
+};
+
+/// Open at once, all told. A page that listens keeps one open.
+const MOST_CONNECTIONS: usize = 4_096;
+
+/// Open at once from one address. Browsers open six to a server.
+const MOST_OF_ADDRESS: usize = 128;
+
+/// From the end of an answer, or the beginning, to the end of the head of the next request.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// From the head of a request to the head of its answer, reading the body and asking the node included. Answers may take any time after it:
+/// who listens does so for hours.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+
+/// Without taking anything of an answer that waits.
+const STUCK_TIME: Duration = Duration::from_secs(60);
+
+/// After a connection that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Answers who connects; never ends by itself. Who finds no place is closed at once, so that it learns sooner. Of these proxies it is believed
+/// whom they ask for.
+pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
+    let proxies: Arc<[Proxy]> = proxies.into();
+    let places = Places::new(MOST_CONNECTIONS, MOST_OF_ADDRESS);
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, mostly: accepting at once would only spin.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        // A proxy connects for everybody.
+        let counted = Some(from.ip()).filter(|address| !proxies::connects(&proxies, *address));
+        let Ok(place) = places.enter(counted) else { continue };
+        // Answers are written whole; waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let (router, proxies) = (router.clone(), Arc::clone(&proxies));
+        tokio::spawn(async move {
+            attend(stream, from, router, proxies, TokioTimer::new()).await;
+            drop(place);
+        });
+    }
+}
+
+/// One connection, to its end.
+async fn attend<IO, T>(io: IO, peer: SocketAddr, router: Router, proxies: Arc<[Proxy]>, timer: T)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: Timer + Clone + Unpin + Send + Sync + 'static,
+{
+    let router = TowerToHyperService::new(router);
+    let clock = timer.clone();
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        let client = proxies::client(&proxies, peer.ip(), request.headers());
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
+        let (answer, time) = (Box::pin(router.call(request)), clock.sleep(ANSWER_TIME));
+        async move {
+            match select(answer, time).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(_) => Ok::<_, Infallible>(StatusCode::REQUEST_TIMEOUT.into_response()),
+            }
+        }
+    });
+    let io = TokioIo::new(Taken { io, timer: timer.clone(), stuck: None });
+    let served = http1::Builder::new().timer(timer).header_read_timeout(HEAD_TIME).serve_connection(io, answer).await;
+    if let Err(error) = served {
+        tracing::debug!(%error, %peer, "a connection ended early");
+    }
+}
+
+/// A connection that fails once the other side takes nothing for a while of what is written to it.
+struct Taken<IO, T> {
+    io: IO,
+    timer: T,
+    /// While the other side takes nothing.
+    stuck: Option<Pin<Box<dyn Sleep>>>,
+}
+
+impl<IO: Unpin, T: Timer + Unpin> Taken<IO, T> {
+    fn write<R>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut IO>, &mut Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        if let Poll::Ready(written) = write(Pin::new(&mut self.io), context) {
+            self.stuck = None;
+            return Poll::Ready(written);
+        }
+        let stuck = self.stuck.get_or_insert_with(|| self.timer.sleep(STUCK_TIME));
+        ready!(stuck.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<IO: AsyncRead + Unpin, T: Unpin> AsyncRead for Taken<IO, T> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(context, buffer)
+    }
+}
+
+impl<IO: AsyncWrite + Unpin, T: Timer + Unpin> AsyncWrite for Taken<IO, T> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().write(context, |io, context| io.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().write(context, |io, context| io.poll_write_vectored(context, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().write(context, |io, context| io.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().write(context, |io, context| io.poll_shutdown(context))
+    }
+}
+
+#[cfg(test)]
+mod tests;

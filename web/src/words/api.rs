@@ -1,0 +1,53 @@
+//! Of the page for programs.
+
+/// Heading.
+pub const TITLE: &str = "API";
+/// What it is.
+pub const INTRODUCTION: [&str; 5] = [
+    "Everything here is asked with GET and answered as JSON. Pages of any origin may ask; no key is needed. An address that asks for more \
+     than its share is answered 429 and a header retry-after.",
+    "Lists come in pages: limit items (25, at most 100), and in next the cursor of the page that follows, or null at the end. A cursor is \
+     the place where the list goes on, so nothing is missed or doubled while the chain grows.",
+    "Amounts of wei and of tokens are decimal strings, other numbers are numbers; addresses have the capitals of their checksum, bytes are \
+     0x and digits. Fields that do not apply are null, and none is left out.",
+    "A question without an answer is answered with a status of 400 and above and why, under error.",
+    "Names, symbols and texts are what strangers' contracts say: show them as text.",
+];
+/// Heading of the endpoints.
+pub const ENDPOINTS: &str = "Questions";
+/// Heading of the objects.
+pub const OBJECTS: &str = "Objects";
+/// Heading of the files.
+pub const FILES: &str = "Files";
+/// What they are.
+pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. One has at most 50,000 rows; if there are more, \
+                              its last line says so and names the cursor of the next file. A text that a spreadsheet would take for a \
+                              formula begins with an apostrophe.";
+/// Heading of the part for other tools.
+pub const ETHERSCAN: &str = "For tools made for Etherscan";
+/// What it is.
+pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or POST of a form. \
+                                  A key (apikey) and a chain id (chainid) may be given and are not looked at. Lists take startblock, \
+                                  endblock, page, offset (rows of a page, at most 1,000), sort (asc, the usual, or desc); page times offset \
+                                  is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
+                                  code carries, or that was uploaded.";
+/// Columns.
+pub const PARAMETER: &str = "Parameter";
+/// Columns.
+pub const MEANING: &str = "Meaning";
+/// Columns.
+pub const FIELD: &str = "Field";
+/// Columns.
+pub const HOLDS: &str = "Holds";
+/// Columns.
+pub const ACTION: &str = "module and action";
+/// Columns.
+pub const TAKES: &str = "Takes";
+/// Columns.
+pub const ANSWER: &str = "Answer";
+/// An example.
+pub const EXAMPLE: &str = "Example answer";
+/// Columns of a file.
+pub const COLUMNS: &str = "Columns";
+/// Of parameters.
+pub const OPTIONAL: &str = "optional";

@@ -1,0 +1,32 @@
+//! Of the home page.
+
+/// Heading.
+pub const TITLE: &str = "What the network is doing";
+/// The newest block.
+pub const NEWEST: &str = "Newest block";
+/// The newest certified one.
+pub const CERTIFIED: &str = "Certified";
+/// In the last minute.
+pub const THROUGHPUT: &str = "Transactions per second";
+/// Explains it.
+pub const THROUGHPUT_NOTE: &str = "over the last minute of blocks";
+/// From order to certificate.
+pub const LATENCY: &str = "Order to certificate, seen here";
+/// Explains it.
+pub const LATENCY_NOTE: &str = "median of the last 100 blocks seen here; this explorer asks for what is certified again and again, and less often under load";
+/// In all.
+pub const TOTAL: &str = "Transactions in all";
+/// In all.
+pub const ACCOUNTS: &str = "Accounts";
+/// The list.
+pub const LATEST_BLOCKS: &str = "Latest blocks";
+/// The list.
+pub const LATEST_TRANSACTIONS: &str = "Latest transactions";
+/// The charts.
+pub const CHART_TRANSACTIONS: &str = "Transactions in each of the last blocks";
+/// The charts.
+pub const CHART_LATENCY: &str = "Milliseconds from order until this explorer saw the certificate";
+/// Who signs.
+pub const HEALTH: &str = "Validators";
+/// Nothing yet.
+pub const EMPTY: &str = "No blocks yet. The first transaction makes one.";

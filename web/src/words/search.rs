@@ -1,0 +1,56 @@
+//! Of search.
+
+/// Heading.
+pub const TITLE: &str = "Search";
+/// Heading over what was found.
+pub const FOUND: &str = "Several things may be meant";
+/// Heading where nothing was.
+pub const NOTHING: &str = "Nothing found";
+/// Nothing was asked.
+pub const EMPTY: &str = "What are you looking for?";
+/// Heading of the list.
+pub const TRIED: &str = "What was tried";
+/// Heading of the advice.
+pub const NEXT: &str = "What to try next";
+/// Advice.
+pub const ADVICE: [&str; 5] = [
+    "A hash is 0x and 64 digits: of a block, of a transaction, or the first topic of an event. Was it copied whole?",
+    "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
+    "An address is 0x and 40 digits; its page opens even if no block names it yet.",
+    "Blocks are found by number, with commas or without.",
+    "Tokens, methods and events are found by how their names begin, in any capitals.",
+];
+/// Columns.
+pub const WHAT: &str = "What";
+/// Columns.
+pub const NAME: &str = "Name";
+/// Headings by kind, in the order of `Kind::ALL`.
+pub const KINDS: [&str; 6] = ["Blocks", "Transactions", "Accounts", "Tokens", "Methods and errors", "Events"];
+/// Looks.
+pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
+/// Looks.
+pub const TRIED_BLOCK: &str = "a block of this hash";
+/// Looks.
+pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
+/// Looks.
+pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
+/// The node did not answer.
+pub const NODE_AWAY: &str = "the node did not answer, so its pool was not looked at";
+/// In the pool.
+pub const IN_POOL: &str = "known to the node, in no block that is here";
+/// Looks.
+pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
+/// No block names it.
+pub const NEVER_SEEN: &str = "no block here names it";
+/// Looks.
+pub const TRIED_NUMBER: &str = "block number";
+/// Looks.
+pub const TRIED_SELECTOR: &str = "a method or error with this selector in the interfaces that are known here";
+/// Looks.
+pub const TRIED_TOPIC: &str = "an event with this first topic in the interfaces that are known here";
+/// Looks.
+pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
+/// Looks.
+pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
+/// Capitals that are no checksum.
+pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";

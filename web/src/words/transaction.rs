@@ -1,0 +1,58 @@
+//! Of transactions.
+
+/// Heading.
+pub const TITLE: &str = "Transaction";
+/// Columns and rows.
+pub const HASH: &str = "Hash";
+/// Columns and rows.
+pub const BLOCK: &str = "Block";
+/// Columns and rows.
+pub const FROM: &str = "From";
+/// Columns and rows.
+pub const TO: &str = "To";
+/// Columns and rows.
+pub const VALUE: &str = "Value";
+/// Columns and rows.
+pub const METHOD: &str = "Method";
+/// Columns and rows.
+pub const FEE: &str = "Fee";
+/// Columns and rows.
+pub const AGE: &str = "When";
+/// Rows.
+pub const STATUS: &str = "Status";
+/// Rows.
+pub const RESULT: &str = "Result";
+/// Rows.
+pub const AUTHOR: &str = "Proposed by";
+/// Rows.
+pub const NONCE: &str = "Nonce";
+/// Rows.
+pub const KIND: &str = "Type";
+/// Rows.
+pub const GAS: &str = "Gas";
+/// Rows.
+pub const GAS_PRICE: &str = "Price of gas";
+/// Rows.
+pub const INPUT: &str = "Input";
+/// Rows.
+pub const CREATED: &str = "Contract made";
+/// For a creation, in place of the recipient.
+pub const CREATION: &str = "makes a contract";
+/// Without input.
+pub const TRANSFER: &str = "transfer";
+/// Parts of the page.
+pub const OVERVIEW: &str = "Overview";
+/// Parts of the page.
+pub const LOGS: &str = "Logs";
+/// Parts of the page.
+pub const CALLS: &str = "Calls";
+/// Parts of the page.
+pub const TRANSFERS: &str = "Tokens moved";
+/// Parts of the page.
+pub const RAW: &str = "Raw";
+/// None.
+pub const NO_TRANSACTIONS: &str = "No transactions.";
+/// Times on the way.
+pub const TIMELINE: &str = "On its way";
+/// Of the timeline.
+pub const RECEIVED: &str = "received";

@@ -1,0 +1,47 @@
+//! Who is connected with whom: the page and the answer for programs, of a node whose peers lie.
+
+use crate::{
+    chain::BEGIN_MS,
+    explorer::{EXPLORER, HOSTILE},
+};
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+/// As it is shown: without what turns or ends lines, and cut.
+const SHOWN: &str = "</code><script>alert(1)</script>\"onload=</code><script>alert(1";
+
+#[test]
+fn programs_are_told_of_every_node_that_is_asked() {
+    let found = EXPLORER.ask("/api/v1/peers");
+    let [node, silent] = found["nodes"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    assert_eq!(silent, &json!({"answers": false, "own": null, "peers": []}));
+    assert_eq!((&node["answers"], &node["own"]["validator"]), (&json!(true), &json!(1)));
+    assert_eq!((&node["own"]["version"], &node["own"]["connectedMs"]), (&json!("corniche/0.1.0"), &Value::Null));
+    let validator = json!({
+        "peerId": "b12D3KooWabcdefghijklmnop3", "networkKey": B256::with_last_byte(3), "validator": 3, "version": SHOWN,
+        "connectedMs": BEGIN_MS, "roundTripUs": 12_345,
+    });
+    assert_eq!(node["peers"][0], validator);
+    let seats: Vec<_> = node["peers"].as_array().unwrap().iter().map(|peer| peer["validator"].clone()).collect();
+    assert_eq!(seats, [json!(3), Value::Null, Value::Null], "a seat is the key's that has it");
+    assert!(found["askedMs"].as_u64().is_some_and(|ms| ms > BEGIN_MS), "{found}");
+}
+
+#[test]
+fn the_page_shows_what_hostile_peers_say_and_runs_none_of_it() {
+    let page = EXPLORER.get("/network").text;
+    assert!(page.contains("&lt;/code&gt;&lt;script&gt;alert(1)"), "{page}");
+    assert!(!page.contains("<script>alert") && !page.contains("<b>") && !page.contains('\u{202e}'), "{page}");
+    assert!(page.len() < 100_000, "{} bytes of {HOSTILE:?} and the like", page.len());
+    // The node's own row of the matrix, and that of the node that is not there.
+    for cell in [
+        "data-column=\"validator 1\">–",
+        "data-column=\"validator 3\">12.3 ms",
+        "data-column=\"validator 2\"><span class=\"note\">no link",
+    ] {
+        assert!(page.contains(cell), "{cell} is not in {page}");
+    }
+    assert!(page.contains("a node that has not answered yet"), "{page}");
+    assert!(page.contains("the nodes of 1 of 4 validators are asked"), "{page}");
+    assert!(!page.contains("127.0.0.1"), "where nodes are is not told: {page}");
+}
