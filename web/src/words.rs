@@ -1,11 +1,11 @@
 //! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched.
 
-pub mod execution;
 pub mod account;
 pub mod api;
 pub mod changes;
 pub mod contract;
 pub mod dag;
+pub mod execution;
 pub mod home;
 pub mod network;
 pub mod search;

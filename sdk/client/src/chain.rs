@@ -4,7 +4,9 @@ use crate::{
     client::{Client, Wait},
     error::ClientError,
 };
-use corniche_api::{Dag, DagRange, Execution, Heads, Ordering, Peers, Statistics, TransactionReport, TransactionStatus, Validators};
+use corniche_api::{
+    Dag, DagRange, Execution, Heads, Ordering, Peers, Statistics, TransactionReport, TransactionStatus, Validators,
+};
 use corniche_crypto::CommitteeKeys;
 use corniche_types::{B256, Certificate};
 use serde_json::json;

@@ -2,7 +2,9 @@
 
 use super::{development::Told, peers, shared::Shared};
 use corniche_admission::Refusal;
-use corniche_api::{ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
+use corniche_api::{
+    ErrorCode, Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators,
+};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::Committee;
 use corniche_network::{NetworkHandle, PeerKey};

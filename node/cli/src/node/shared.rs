@@ -62,9 +62,9 @@ pub struct Shared {
     pub counters: Counters,
     pub executions: Executions,
     pub events: broadcast::Sender<ChainEvent>,
-    /// Users waiting for admission's answer, by ticket.
     /// How often a development chain began to go back and was done with it: odd while it does, when nobody takes anything.
     turns: watch::Sender<u64>,
+    /// Users waiting for admission's answer, by ticket.
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,

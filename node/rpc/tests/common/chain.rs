@@ -3,7 +3,9 @@
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
-use corniche_api::{Execution, Peer, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators};
+use corniche_api::{
+    Execution, Peer, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validator, Validators,
+};
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
