@@ -304,7 +304,7 @@ mod tests {
         rows.push([7_u64.into(), threads, runs, again, none, 0_u64.into(), 250_u64.into(), lane_of, runs_of]);
         filled.write(rows).await;
         let page = page().await;
-        for words in ["2 of 4 had something to do", "3, 1 of them again", "250 µs", execution_words::NOTE] {
+        for words in ["2 of 4 had something to do", "3, 1 of them again", "0.25 ms", execution_words::NOTE] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }

@@ -22,8 +22,10 @@ pub const AGE: &str = "When";
 pub const STATUS: &str = "Status";
 /// Rows.
 pub const RESULT: &str = "Result";
-/// Rows.
+/// Rows and columns.
 pub const AUTHOR: &str = "Proposed by";
+/// Columns: how the node ran it.
+pub const EXECUTION: &str = "Executed in";
 /// Rows.
 pub const NONCE: &str = "Nonce";
 /// Rows.

@@ -21,7 +21,7 @@ pub fn table(committee: Option<&Validators>, row: Option<&Row>) -> Markup {
     let Some(Row { own, peers: Some(peers) }) = row else { return html! { p .note { (words::SILENT) } } };
     let seat = |peer: &Peer| committee.and_then(|committee| seat(committee, peer));
     let cells = |(peer, is_own): (&Peer, bool)| {
-        let round_trip = peer.round_trip_us.map_or(words::NOT_MEASURED.into(), format::round_trip);
+        let round_trip = peer.round_trip_us.map_or(words::NOT_MEASURED.into(), format::micros);
         vec![
             html! { (name(seat(peer), peer)) @if is_own { " " span .tag { (words::OWN) } } },
             html! { @match &peer.version { Some(version) => code .data { (version) }, None => span .note { (words::NOT_SAID) } } },
