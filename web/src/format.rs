@@ -199,6 +199,6 @@ mod tests {
         assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 20)], ["1023 B", "1.5 KiB", "5.0 MiB"]);
         assert_eq!([duration(999), duration(1_500), duration(125_000)], ["999 ms", "1.5 s", "2 min"]);
         assert_eq!([percent(1, 3), percent(0, 0)], ["33.3 %", "0.0 %"]);
-        assert_eq!([7, 12_345, 180_900, 2_000_000].map(round_trip), ["0.01 ms", "12.3 ms", "180 ms", "2,000 ms"]);
+        assert_eq!([7, 12_345, 180_900, 2_000_000].map(micros), ["0.01 ms", "12.3 ms", "180 ms", "2,000 ms"]);
     }
 }

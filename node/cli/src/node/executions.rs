@@ -72,7 +72,7 @@ mod tests {
         (1..=10).for_each(|height| executions.put(Height(height), execution(height, MOST_TRANSACTIONS / 4)));
         assert_eq!(kept(&executions, 0..=20), [7, 8, 9, 10]);
         executions.put(Height(11), execution(11, MOST_TRANSACTIONS + 1));
-        assert_eq!(kept(&executions, 0..=20), [], "one that is too large is not kept either");
+        assert!(kept(&executions, 0..=20).is_empty(), "one that is too large is not kept either");
     }
 
     #[test]
