@@ -40,9 +40,9 @@ enum Command {
     ///
     /// Example: corniche contract abi 0x5FbD… --typescript > token.ts
     Abi(show::Show),
-    /// Deploy a contract from plain `cargo build` output and print its address
+    /// Deploy a contract, from a module or from its folder, and print its address
     ///
-    /// Example: corniche contract deploy token.wasm Gold GLD 1000000 --keystore alice
+    /// Example: corniche contract deploy . Gold GLD 1000000 --keystore alice
     Deploy(deploy::Deploy),
     /// Ask a contract something, without a transaction; prints one returned value a line
     ///

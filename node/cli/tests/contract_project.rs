@@ -96,7 +96,11 @@ fn a_token_is_built_tested_and_deployed_with_its_constructor() {
     terminal.says(&["contract", "abi", "gold", "--check"]);
     let built = terminal.json(&["contract", "build", "gold", "--json"]);
     let file = built["file"].as_str().unwrap();
-    let token = terminal.says(&["contract", "deploy", file, "Gold", "GLD", "1000000", "--dev-account"]);
+    // The folder does as well as the module that is built of it.
+    let [of_folder, of_file] = ["gold", file].map(|path| terminal.json(&["contract", "check", path, "--json"]));
+    assert_eq!(of_folder, of_file);
+    let token = terminal.says(&["contract", "deploy", "gold", "Gold", "GLD", "1000000", "--dev-account"]);
+    terminal.says(&["contract", "verify", &token, file]);
     assert_eq!(terminal.says(&["contract", "call", &token, "symbol"]), "GLD");
     let used = built["callGas"]["first"].as_u64().unwrap();
     assert!((5_000..40_000).contains(&used), "{built}");
@@ -117,8 +121,10 @@ fn what_cannot_be_built_says_what_to_do() {
     let manifest = terminal.folder.path().join("mine/Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("[\"lib\", \"cdylib\"]", "[\"lib\"]")).unwrap();
-    let (_, told) = terminal.refuses(&["contract", "build", "mine"]);
-    assert!(told.contains("crate-type = [\"lib\", \"cdylib\"]"), "{told}");
+    for command in ["build", "check", "deploy"] {
+        let (_, told) = terminal.refuses(&["contract", command, "mine"]);
+        assert!(told.contains("crate-type = [\"lib\", \"cdylib\"]"), "{command}: {told}");
+    }
     fs::write(&manifest, text.replace("export-abi = [", "other = [")).unwrap();
     let (_, told) = terminal.refuses(&["contract", "abi", "mine"]);
     assert!(told.contains("export-abi = [\"stylus-sdk/export-abi\"]"), "{told}");

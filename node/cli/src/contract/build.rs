@@ -65,6 +65,12 @@ impl Build {
     }
 }
 
+/// The module that a folder's contract builds. `None`: the path is no folder.
+pub fn in_folder(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    let made = path.is_dir().then(|| make(&Project::open(path)?, true)).transpose()?;
+    Ok(made.map(|made| made.wasm))
+}
+
 /// Builds, optimises where that is possible, and puts in the ABI.
 pub fn make(project: &Project, optimise: bool) -> anyhow::Result<Made> {
     let abi = project.abi()?;

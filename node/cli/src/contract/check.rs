@@ -1,5 +1,6 @@
 //! `corniche contract check`: would a module deploy, on a chain of its own and without a node.
 
+use super::build;
 use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
 use corniche_harness::{Deployable, check};
@@ -9,8 +10,9 @@ use std::{fs, path::PathBuf};
 
 #[derive(clap::Args, Debug)]
 pub struct Check {
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
+    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -18,10 +20,14 @@ pub struct Check {
 
 impl Check {
     pub fn run(&self) -> anyhow::Result<()> {
-        let wasm = fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let path = self.path.display();
+        let wasm = match build::in_folder(&self.path)? {
+            Some(wasm) => wasm,
+            None => fs::read(&self.path).with_context(|| format!("cannot read {path}"))?,
+        };
         let fits = check(&wasm).map_err(|refused| {
-            let (file, fault, mend) = (self.file.display(), refused.fault.trim_end(), refused.mend);
-            Failed::new(Exit::Usage, format!("{file} would not deploy: {fault}\n  {mend}"))
+            let (fault, mend) = (refused.fault.trim_end(), refused.mend);
+            Failed::new(Exit::Usage, format!("{path} would not deploy: {fault}\n  {mend}"))
         })?;
         exit::result(if self.json { format!("{:#}", as_json(&fits)) } else { self.told(&fits) });
         Ok(())
@@ -33,7 +39,7 @@ impl Check {
         let limit = corniche_types::MAX_TRANSACTION_BYTES;
         let plural = if *pages == 1 { "" } else { "s" };
         let mut lines = vec![
-            format!("{} deploys{}", self.file.display(), if *development_only { ", on development chains only" } else { "" }),
+            format!("{} deploys{}", self.path.display(), if *development_only { ", on development chains only" } else { "" }),
             format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
             format!("deployment  {deployment_gas} gas compressed, without a constructor"),
             format!("functions   {functions}"),

@@ -21,8 +21,9 @@ const DEPLOYER: Address = alloy_primitives::address!("cEcba2F1DC234f70Dd89F20410
 
 #[derive(clap::Args, Debug)]
 pub struct Deploy {
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
+    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
     /// Constructor arguments
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
@@ -49,8 +50,9 @@ pub struct Deploy {
 
 #[derive(clap::Args, Debug)]
 pub struct Pack {
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
+    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
     /// Constructor arguments
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
@@ -65,7 +67,7 @@ pub struct Pack {
 impl Deploy {
     pub fn run(&self) -> anyhow::Result<()> {
         let client = self.node.rpc.client();
-        let wasm = module::read(&self.file)?;
+        let wasm = module::at(&self.path)?;
         let abi = interface(&wasm, self.node.abi.as_deref())?;
         let encoded = match self.no_constructor {
             true => None,
@@ -126,7 +128,7 @@ impl Deploy {
 
 impl Pack {
     pub fn run(&self) -> anyhow::Result<()> {
-        let wasm = module::read(&self.file)?;
+        let wasm = module::at(&self.path)?;
         let abi = interface(&wasm, self.abi.as_deref())?;
         let arguments = Arguments(&self.arguments);
         let encoded = match arguments.0.is_empty() && abi.takes_arguments(self.constructor.as_deref())? {

@@ -7,6 +7,11 @@ use corniche_harness::Symbols;
 use corniche_vm::wasm::unpack;
 use std::{fs, path::Path};
 
+/// The module in a file, or the one that a folder's contract builds.
+pub fn at(path: &Path) -> anyhow::Result<Vec<u8>> {
+    super::build::in_folder(path)?.map_or_else(|| read(path), Ok)
+}
+
 /// Reads a module and says early what nodes would refuse anyway.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
