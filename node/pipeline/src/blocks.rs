@@ -137,7 +137,7 @@ impl BlockBuilder {
         let mut ended = false;
         let skip = std::mem::take(&mut self.skip);
         for (author, ordered_batch) in &std::mem::take(&mut commit.batches) {
-            let digest = corniche_crypto::digest(&ordered_batch.bytes);
+            let digest = corniche_engine::batch_digest(&ordered_batch.bytes);
             for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
                 position += 1;
                 if position > skip {

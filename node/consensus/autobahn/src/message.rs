@@ -5,7 +5,7 @@
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Scope, Vertex, VertexId};
+use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 
 /// A place in a lane, from 1 without gaps; 0 is the lane's beginning.
@@ -344,11 +344,6 @@ impl Message {
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()
     }
-}
-
-/// What ordering records name a batch by.
-fn batch_digest(batch: &[u8]) -> B256 {
-    B256::from(*blake3::hash(batch).as_bytes())
 }
 
 /// Digests of one committee of one chain.

@@ -175,8 +175,13 @@ pub struct Vertex {
     pub parents: Vec<VertexId>,
     /// Bytes of its batch.
     pub batch_bytes: u32,
-    /// blake3 of its batch: what ordering records name it by. `None` for an empty one, which no record names.
+    /// [`batch_digest`] of its batch. `None` for an empty one, which no record names.
     pub batch_digest: Option<B256>,
+}
+
+/// What ordering records name a batch by: its blake3.
+pub fn batch_digest(batch: &[u8]) -> B256 {
+    B256::from(*blake3::hash(batch).as_bytes())
 }
 
 impl TraceEvent {

@@ -5,7 +5,7 @@
 
 use crate::keys::{CoinShare, CoinValue, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
-use corniche_engine::{Committee, Scope, Vertex, VertexId};
+use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
     fmt,
@@ -105,7 +105,7 @@ impl Block {
     pub(crate) fn trusted(signed: SignedBlock, context: &Context) -> Self {
         let Content { round, author, ref batch, .. } = signed.content;
         let digest = context.digest(&signed.content);
-        let batch_digest = (!batch.is_empty()).then(|| B256::from(*blake3::hash(batch).as_bytes()));
+        let batch_digest = (!batch.is_empty()).then(|| batch_digest(batch));
         Self { signed, reference: BlockRef { round, author, digest }, batch_digest }
     }
 

@@ -57,7 +57,7 @@ impl Pipeline {
     /// The engine got this to order.
     pub(super) fn given(&mut self, batch: &Batch) {
         if self.dev.is_some() && !batch.bytes.is_empty() {
-            self.ordering.push(corniche_crypto::digest(&batch.bytes));
+            self.ordering.push(corniche_engine::batch_digest(&batch.bytes));
         }
     }
 
@@ -67,7 +67,7 @@ impl Pipeline {
             return;
         }
         for batch in batches {
-            let digest = corniche_crypto::digest(&batch.bytes);
+            let digest = corniche_engine::batch_digest(&batch.bytes);
             if let Some(place) = self.ordering.iter().position(|given| *given == digest) {
                 self.ordering.remove(place);
             }
