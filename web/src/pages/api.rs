@@ -85,11 +85,15 @@ fn actions() -> Markup {
 
 /// Text with code between backticks.
 fn prose(text: &str) -> Markup {
-    html! {
-        span {
-            @for (at, part) in text.split('`').enumerate() {
-                @if at % 2 == 1 { code { (part) } } @else { (part) }
-            }
+    let parts = html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
         }
+    };
+    // On a phone a cell is a row of its parts, which these are to be one of.
+    if text.contains('`') {
+        html! { span { (parts) } }
+    } else {
+        parts
     }
 }
