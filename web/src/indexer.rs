@@ -253,17 +253,16 @@ impl Indexer {
         // A node may be behind what it said; then there is nothing to do at once.
         let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
-        let certified = heads.certified.number.min(tip);
+        let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });
         }
+        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
-        let traceable = tip.min(heads.executed.number);
-        let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, traceable).await?;
-        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, traceable).await?;
+        let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         Ok(grew || too_large || traced || told || certified.is_some())
     }
 

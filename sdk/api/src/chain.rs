@@ -127,7 +127,7 @@ pub struct Execution {
     /// Threads that ran it side by side. Each is a lane, numbered from 0.
     #[serde(with = "quantity")]
     pub threads: u64,
-    /// Runs of its ordered transactions, of those too that were skipped in the end.
+    /// Runs of its transactions: what `runs_of` adds up to.
     #[serde(with = "quantity")]
     pub runs: u64,
     /// Those of them after a transaction's first, because transactions of the block met.
@@ -139,7 +139,7 @@ pub struct Execution {
     /// How many had their result ready, because an early run of theirs still held.
     #[serde(with = "quantity")]
     pub adopted: u64,
-    /// From the order to the last result, in microseconds: checking signatures, running, changing the state.
+    /// From when its execution began to the changed state, in microseconds: checking signatures, running, applying the changes.
     #[serde(with = "quantity")]
     pub duration_us: u64,
     /// A byte for each transaction of the block, in order: the lane that came to its result.

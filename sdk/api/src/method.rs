@@ -302,8 +302,8 @@ methods! {
     CornicheGetPeers = "corniche_getPeers" "() -> Peers",
     /// What this node's execution did since it started: runs, runs again, results that were ready when they were ordered.
     CornicheGetStatistics = "corniche_getStatistics" "() -> Statistics",
-    /// What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest
-    /// 1,024, and for those from before the node started.
+    /// What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for blocks that are not
+    /// among the newest 1,024 (fewer where they are large), and for those from before the node started.
     CornicheGetExecution = "corniche_getExecution" "(block?: BlockId) -> Execution | null",
     /// What a validator's ordering did lately: rounds from and to, or `latest` and how many.
     CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",

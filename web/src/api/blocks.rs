@@ -91,7 +91,7 @@ object! {
     Execution {
         /// That ran it side by side; each is a lane, numbered from 0.
         threads: u64 = 4,
-        /// Runs of its ordered transactions, of skipped ones too.
+        /// Runs of its transactions: what `runs_of` adds up to.
         runs: u64 = 123,
         /// Those of them after a transaction's first.
         runs_again: u64 = 3,
@@ -99,7 +99,7 @@ object! {
         waits: u64 = 1,
         /// How many had their result ready from an early run.
         adopted: u64 = 0,
-        /// Microseconds from the order to the last result.
+        /// Microseconds from when its execution began to the changed state.
         duration_us: u64 = 4_250,
         /// A byte for each transaction of the block, in order: the lane that came to its result.
         lane_of: Bytes = "0x00030102",

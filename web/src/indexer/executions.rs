@@ -52,19 +52,23 @@ impl Lane {
             return Ok(false);
         }
         let request = |number| Request { method: "corniche_getExecution", params: json!([quantity(number)]) };
-        let answers: Vec<Result<Option<Execution>, ClientError>> =
-            node.ask_all((asked + 1..=until).map(request).collect()).await?;
-        let mut rows = rows();
-        for (number, answer) in (asked + 1..).zip(answers) {
-            match answer.map_err(NodeError::from) {
-                Ok(execution) => push(&mut rows, number, execution),
-                Err(error) if error.is_refusal() => {
-                    tracing::debug!(%error, "the node does not say what blocks took");
-                    self.served = false;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error.into()),
+        let answers = node.ask_all::<Option<Execution>>((asked + 1..=until).map(request).collect()).await;
+        let answers: Result<Vec<_>, _> =
+            answers.and_then(|answers| answers.into_iter().map(|answer| answer.map_err(NodeError::from)).collect());
+        let told = match answers {
+            Ok(told) => told,
+            // Nothing else waits for what is only told in passing: it is asked for again at the next block, or not at all.
+            Err(error) => {
+                tracing::debug!(%error, "the node does not say what blocks took");
+                self.served = !error.is_refusal();
+                return Ok(false);
             }
+        };
+        let text = "SELECT number, transactions FROM blocks WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3";
+        let blocks = sql(text).bind(int(asked)).bind(int(until)).bind(int(AT_ONCE)).fetch_all(&mut *connection).await?;
+        let mut rows = rows();
+        for (block, told) in blocks.iter().zip(told) {
+            push(&mut rows, block.number("number")?, block.number("transactions")?, told);
         }
         let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
         rows.write(&mut transaction).await?;
@@ -80,8 +84,10 @@ fn rows() -> Rows {
     Rows::or("executions", columns, "(block) DO NOTHING")
 }
 
-fn push(rows: &mut Rows, block: u64, execution: Option<Execution>) {
-    let Some(told) = execution.filter(|told| !Place::too_many(told.lane_of.len().max(told.runs_of.len()))) else { return };
+fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
+    // Of another block than this one, or of none.
+    let fits = |told: &Execution| [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions);
+    let Some(told) = told.filter(fits) else { return };
     rows.push([
         block.into(),
         told.threads.into(),

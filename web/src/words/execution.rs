@@ -6,7 +6,8 @@ pub const TITLE: &str = "Execution";
 pub const NOTE: &str = "How the node that this explorer follows ran the block, that time: transactions run side by side, and one that read what an earlier one \
                         changed meanwhile runs again. Other nodes got there another way, and to the same result.";
 /// Nothing is known.
-pub const UNKNOWN: &str = "Not known: a node tells how it ran a block only while it runs, and of its newest blocks. This one was not asked for in time.";
+pub const UNKNOWN: &str =
+    "Not known, or not yet: a node tells how it ran a block only while it runs, and of its newest blocks.";
 /// Rows.
 pub const LANES: &str = "Lanes";
 /// Rows.
@@ -20,7 +21,7 @@ pub const ADOPTED_NOTE: &str = "from runs before the order was known, which stil
 /// Rows.
 pub const TIME: &str = "Time it took";
 /// What it means.
-pub const TIME_NOTE: &str = "from the order to the last result, signatures included";
+pub const TIME_NOTE: &str = "from when its execution began to the changed state, signatures included";
 /// Below the picture.
 pub const LEGEND: &str = "From left to right the block's transactions, each in the lane that came to its result. Low: it ran once. High: it ran again. A line: its \
                           result was ready.";

@@ -52,6 +52,10 @@ async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing
 /// Until it has nothing to do and nothing to complain of, or stops for good.
 async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
     let (mut indexer, standing) = indexer(node, database).await;
+    go_on(&mut indexer, &standing).await
+}
+
+async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
     for _ in 0..10_000 {
         match indexer.step().await {
             None => return standing.now().halt,
@@ -94,10 +98,31 @@ async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
     node.keep_executions(Some(1_000));
     assert_eq!(follow(&node, &database).await, None);
     assert!(executions::of_block(database.readers(), 50).await.unwrap().is_some());
-    // A chain that goes back takes it along.
-    let mut connection = database.writer().await.unwrap();
-    write::clear(&mut connection).await.unwrap();
-    assert_eq!(executions::of_block(database.readers(), 50).await.unwrap(), None);
+}
+
+/// The same indexer all the time, which remembers how far it had asked.
+async fn runs_of_a_chain_that_goes_back(database: &Database) {
+    let first = Chain::new(21, 60);
+    let node = Scripted::for_development(first.clone()).await;
+    let (mut indexer, standing) = indexer(&node, database).await;
+    for chain in [first.clone(), first.fork(30, 1, 50), first.fork(20, 2, 90)] {
+        node.take(chain.clone());
+        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        for made in &chain.blocks[1..] {
+            let number = made.whole.block.number.to::<u64>();
+            let known = executions::of_block(database.readers(), number).await.unwrap();
+            assert_eq!(known, Some(super::node::execution(made)), "block {number} of {}", chain.blocks.len());
+        }
+        let beyond = executions::of_block(database.readers(), chain.blocks.len() as u64).await.unwrap();
+        assert_eq!(beyond, None, "of a block that is gone");
+    }
+}
+
+#[tokio::test]
+async fn what_the_node_says_of_its_runs_goes_back_with_the_chain() {
+    let (database, _directory) = sqlite().await;
+    runs_of_a_chain_that_goes_back(&database).await;
+    runs_of_a_chain_that_goes_back(&Database::open(&postgres().await.database("runs").await).await.unwrap()).await;
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ fn optimised_by_wasm_opt(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
     let output = Command::new("wasm-opt").args(features).arg("-Oz").arg(&before).arg("-o").arg(&after).output()?;
     ensure!(
         output.status.success(),
-        "wasm-opt failed; --no-wasm-opt builds without it: {}",
+        "wasm-opt failed; `corniche contract build --no-wasm-opt` builds without it: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
     Ok(fs::read(&after)?)

@@ -319,18 +319,19 @@ fn run_execution(
     }
 }
 
-/// What running a block took, as clients are told.
-fn told(runs: &Runs, took: Duration) -> Execution {
-    let statistics = &runs.statistics;
+/// What running a block took, as clients are told. Sums are those of the transactions that it has: an attempt that was taken back, or one
+/// of a transaction that was skipped, is of use to nobody who looks at a block.
+fn told(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> Execution {
+    let sum = |of: fn(u64) -> u64| transactions.iter().map(|run| of(run.runs.into())).sum();
     Execution {
-        threads: runs.threads as u64,
-        runs: statistics.executions,
-        runs_again: statistics.re_executions,
+        threads: *threads as u64,
+        runs: sum(|runs| runs),
+        runs_again: sum(|runs| runs.saturating_sub(1)),
         waits: statistics.suspensions + statistics.foreseen,
-        adopted: statistics.adopted,
+        adopted: sum(|runs| u64::from(runs == 0)),
         duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-        lane_of: runs.transactions.iter().map(|run| run.lane).collect(),
-        runs_of: runs.transactions.iter().map(|run| run.runs).collect(),
+        lane_of: transactions.iter().map(|run| run.lane).collect(),
+        runs_of: transactions.iter().map(|run| run.runs).collect(),
     }
 }
 
