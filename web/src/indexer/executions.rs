@@ -3,11 +3,11 @@
 
 use super::{IndexError, write};
 use crate::{
-    database::{DatabaseError, Place, Read, Rows, int, sql},
+    database::{DatabaseError, Read, Rows, int, sql},
     node::{Node, NodeError, quantity},
 };
 use corniche_api::Execution;
-use corniche_client::{ClientError, Request};
+use corniche_client::Request;
 use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection};
 
@@ -65,9 +65,9 @@ impl Lane {
             }
         };
         let text = "SELECT number, transactions FROM blocks WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3";
-        let blocks = sql(text).bind(int(asked)).bind(int(until)).bind(int(AT_ONCE)).fetch_all(&mut *connection).await?;
+        let blocks = sql(text).bind(int(asked)).bind(int(until)).bind(int(AT_ONCE)).fetch_all(&mut *connection).await;
         let mut rows = rows();
-        for (block, told) in blocks.iter().zip(told) {
+        for (block, told) in blocks.map_err(DatabaseError::from)?.iter().zip(told) {
             push(&mut rows, block.number("number")?, block.number("transactions")?, told);
         }
         let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
