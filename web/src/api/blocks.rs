@@ -91,7 +91,7 @@ object! {
     Execution {
         /// That ran it side by side; each is a lane, numbered from 0.
         threads: u64 = 4,
-        /// Runs of its transactions: what `runs_of` adds up to.
+        /// Runs of its transactions, added up.
         runs: u64 = 123,
         /// Those of them after a transaction's first.
         runs_again: u64 = 3,

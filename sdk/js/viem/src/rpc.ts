@@ -1146,7 +1146,7 @@ export interface Methods {
   corniche_getPeers: { parameters: []; result: Peers };
   /** What this node's execution did since it started: runs, runs again, results that were ready when they were ordered. */
   corniche_getStatistics: { parameters: []; result: Statistics };
-  /** What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for older blocks than the newest 1,024, and for those from before the node started. */
+  /** What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for blocks that are not among the newest 1,024 (fewer where they are large), and for those from before the node started. */
   corniche_getExecution: { parameters: [block?: BlockId]; result: Execution | null };
   /** What a validator's ordering did lately: rounds from and to, or `latest` and how many. */
   corniche_getDag: { parameters: [first: FirstRound, last: Quantity]; result: Dag };
