@@ -7,7 +7,7 @@
 mod keys;
 mod rows;
 
-pub use keys::{Keys, select};
+pub use keys::{Keys, at_places, select};
 pub use rows::{Parameters, Rows, Value};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -170,27 +170,27 @@ impl Database {
 }
 
 fn pool(dialect: Dialect, connections: u32) -> AnyPoolOptions {
-    AnyPoolOptions::new().max_connections(connections).acquire_timeout(Duration::from_secs(10)).after_connect(
-        move |connection: &mut AnyConnection, _| {
-            Box::pin(async move {
-                let settings: &[&'static str] = match dialect {
-                    // Readers see a state while the writer goes on. A power cut may take the newest blocks, which are asked for again.
-                    Dialect::Sqlite => &[
-                        "PRAGMA journal_mode = WAL",
-                        "PRAGMA synchronous = NORMAL",
-                        "PRAGMA busy_timeout = 10000",
-                        "PRAGMA cache_size = -65536",
-                        "PRAGMA temp_store = MEMORY",
-                    ],
-                    Dialect::Postgres => &["SET synchronous_commit = off", "SET statement_timeout = '10s'"],
-                };
-                for setting in settings {
-                    sqlx::query(*setting).execute(&mut *connection).await?;
-                }
-                Ok(())
-            })
-        },
-    )
+    // A server may have hung up since a connection was used; a file does not.
+    let options = AnyPoolOptions::new().max_connections(connections).test_before_acquire(dialect == Dialect::Postgres);
+    options.acquire_timeout(Duration::from_secs(10)).after_connect(move |connection: &mut AnyConnection, _| {
+        Box::pin(async move {
+            let settings: &[&'static str] = match dialect {
+                // Readers see a state while the writer goes on. A power cut may take the newest blocks, which are asked for again.
+                Dialect::Sqlite => &[
+                    "PRAGMA journal_mode = WAL",
+                    "PRAGMA synchronous = NORMAL",
+                    "PRAGMA busy_timeout = 10000",
+                    "PRAGMA cache_size = -65536",
+                    "PRAGMA temp_store = MEMORY",
+                ],
+                Dialect::Postgres => &["SET synchronous_commit = off", "SET statement_timeout = '10s'"],
+            };
+            for setting in settings {
+                sqlx::query(*setting).execute(&mut *connection).await?;
+            }
+            Ok(())
+        })
+    })
 }
 
 /// The statements of the schema: what stands between semicolons, without comments.

@@ -1,5 +1,6 @@
 //! Writes many token transfers through the indexer's own write path, and measures every page over them:
 //! `cargo run --release -p corniche-web --example transfers -- sqlite 10000000 [SEED] [DIRECTORY]`, or `postgres`, which it starts itself.
+//! Both are gone at the end. The URL of a database in their place is one that stays: what it holds of these transfers is not written again.
 //!
 //! Accounts and tokens are chosen by Zipf's law: a few have most of it. Ends with 1 when a page's p99 is over the bar.
 
@@ -33,7 +34,7 @@ const STEP: u64 = 100_000;
 #[tokio::main]
 async fn main() -> ExitCode {
     let argument = |at| std::env::args().nth(at);
-    let kind = argument(1).expect("sqlite or postgres");
+    let kind = argument(1).expect("sqlite, postgres or the URL of a database");
     let transfers: u64 = argument(2).expect("a number of transfers").parse().expect("a number of transfers");
     let seed: u64 = argument(3).map_or(1, |seed| seed.parse().expect("a seed"));
     let place = argument(4).map_or_else(std::env::temp_dir, PathBuf::from);
@@ -42,13 +43,14 @@ async fn main() -> ExitCode {
         "postgres" => Some(postgres::Postgres::start_in(&place).await),
         _ => None,
     };
-    let url = match &postgres {
-        Some(postgres) => postgres.database("transfers").await,
-        None => format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display()),
+    let url = match (&postgres, kind.as_str()) {
+        (Some(postgres), _) => postgres.database("transfers").await,
+        (None, "sqlite") => format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display()),
+        (None, url) => url.to_owned(),
     };
     let database = Database::open(&url).await.expect("a database");
     let traffic = Traffic::new(seed, transfers);
-    let name = format!("{kind}/transfers={transfers}/{}/seed={seed}", traffic.name());
+    let name = format!("{}/transfers={transfers}/{}/seed={seed}", kind.split(':').next().unwrap_or_default(), traffic.name());
     let traffic = write_all(&database, traffic, &name).await;
     println!(
         "{name}/size: {:.0} bytes a transfer, {:.1} GB",
@@ -56,7 +58,7 @@ async fn main() -> ExitCode {
         bytes(&database).await / 1e9
     );
     // What a server does by itself after a while.
-    if postgres.is_some() {
+    if name.starts_with("postgres") {
         let mut connection = database.writer().await.expect("a connection");
         sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.expect("statistics");
     }
@@ -69,6 +71,8 @@ async fn main() -> ExitCode {
 /// Writes it as the indexer does when it has much to catch up with.
 async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Traffic {
     let mut connection = database.writer().await.expect("a connection");
+    let there = write::tip(&mut connection).await.expect("its newest block").map_or(0, |tip| tip.number);
+    while traffic.blocks < there && traffic.next_block().is_some() {}
     let (mut busy, mut step, mut written, mut said) = (Duration::ZERO, Duration::ZERO, 0, 0);
     loop {
         let mut group = Vec::new();
@@ -99,7 +103,10 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
             (said, step) = (written, Duration::ZERO);
         }
     }
-    println!("{name}/rate: {:.0} transfers a second in all, {:.0} s", written as f64 / busy.as_secs_f64(), busy.as_secs_f64());
+    if written > 0 {
+        let seconds = busy.as_secs_f64();
+        println!("{name}/rate: {:.0} transfers a second in all, {seconds:.0} s", written as f64 / seconds);
+    }
     traffic
 }
 

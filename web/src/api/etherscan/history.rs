@@ -4,22 +4,24 @@
 use super::{Answer, Parameters, Refusal, list};
 use crate::{
     abi::Known,
-    database::{DatabaseError, Place, Read, int, sql},
+    database::{DatabaseError, Place, Read, at_places, sql},
     indexer::digest::role,
     site::Site,
 };
 use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
+use std::collections::BTreeMap;
 
 /// Rows of a page when nothing is said and at most, and rows up to the end of the last page that may be asked for.
 const MOST_ROWS: u64 = 1_000;
 const MOST_REACH: u64 = 10_000;
 
-/// Bytes of inputs in one answer.
+/// Bytes of inputs in one answer, and rows that are read before they are counted.
 const MOST_INPUT: usize = 8 << 20;
+const AT_ONCE: usize = 16;
 
-/// Rows of an index that one question walks along, and rows of one step.
+/// Rows of an index that one question walks along, and rows of one step at most.
 const MOST_WALKED: u64 = 50_000;
 const STEP: u64 = 2_000;
 
@@ -66,10 +68,12 @@ async fn walk(
     wanted: impl Fn(&AnyRow) -> Result<bool, DatabaseError>,
 ) -> Result<Vec<Place>, Refusal> {
     let (mut from, mut until, mut walked) = (window.from, window.until, 0);
+    // Mostly every row is wanted. Where few are, steps grow.
+    let mut step = (window.skip + window.rows).min(STEP);
     let mut places = Vec::new();
     let text = if window.newest_first { way.down } else { way.up };
     while walked < MOST_WALKED {
-        let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(STEP as i64);
+        let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(step as i64);
         let rows = query.fetch_all(site.database.readers()).await?;
         for row in &rows {
             if wanted(row)? {
@@ -78,7 +82,7 @@ async fn walk(
         }
         let last = rows.last().map(|row| row.place("place")).transpose()?;
         let enough = places.len() as u64 >= window.skip + window.rows;
-        let Some(last) = last.filter(|_| !enough && rows.len() as u64 == STEP) else {
+        let Some(last) = last.filter(|_| !enough && rows.len() as u64 == step) else {
             let page = places.into_iter().skip(window.skip as usize).take(window.rows as usize);
             return Ok(page.collect());
         };
@@ -87,7 +91,8 @@ async fn walk(
         } else {
             from = last.0 + 1;
         }
-        walked += STEP;
+        walked += step;
+        step = (2 * step).min(STEP);
     }
     // Etherscan's word, spelt as it is there.
     Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
@@ -103,7 +108,7 @@ pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
     };
     let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
     let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
-    let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = $2 WHERE t.place = $1";
+    let text = "SELECT t.*, b.hash AS block_hash FROM keys k JOIN transactions t ON t.place = k.place JOIN blocks b ON b.number = k.block";
     let rows = rows_at(site, text, &places).await?;
     let selector = |row: &AnyRow| row.bytes("input").ok()?.get(..4)?.try_into().ok();
     let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
@@ -163,7 +168,8 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         };
         walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
     };
-    let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place = $1 AND c.place >= $2";
+    let text = "SELECT c.*, t.hash, t.time_ms FROM keys k JOIN calls c ON c.place = k.place JOIN transactions t ON t.place = \
+                c.transaction_place";
     let rows = rows_at(site, text, &places).await?;
     list(rows.iter().map(call).collect::<Result<_, _>>()?)
 }
@@ -234,9 +240,9 @@ async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answe
         Ok(row.number("standard")? == standard && token.unwrap_or(true))
     });
     let text = "SELECT m.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, m.transaction_place, k.name, k.symbol, \
-                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
-                JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place JOIN blocks b ON b.number = $2 \
-                WHERE m.place = $1";
+                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM keys \
+                JOIN transfers m ON m.place = keys.place JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = \
+                m.transaction_place JOIN blocks b ON b.number = keys.block";
     let rows = rows_at(site, text, &places.await?).await?;
     let head = head(site);
     list(rows.iter().map(|row| transfer(row, standard, head)).collect::<Result<_, _>>()?)
@@ -274,21 +280,23 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// One row for each place; `$2` is the place's block, which is no larger. Inputs, where they are answered, are so whole, so they have an end
-/// together.
+/// The row of each place. Inputs, where they are answered, are so whole, so they have an end together.
 async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
     let mut rows = Vec::with_capacity(places.len());
     let mut bytes = 0;
-    for place in places {
-        let query = sql(text).bind(place.0).bind(int(place.block()));
-        let row = query.fetch_optional(site.database.readers()).await?;
-        bytes += row.as_ref().and_then(|row| row.bytes("input").ok()).map_or(0, |input| input.len());
+    let mut connection = site.database.readers().acquire().await.map_err(DatabaseError::from)?;
+    for places in places.chunks(AT_ONCE) {
+        let mut found = BTreeMap::new();
+        for row in at_places(&mut connection, text, places).await? {
+            bytes += row.bytes("input").map_or(0, |input| input.len());
+            found.insert(row.place("place")?, row);
+        }
         if bytes > MOST_INPUT {
             return Err(Refusal::no(
                 "These transactions' inputs are too large for one answer. Please select a smaller result dataset",
             ));
         }
-        rows.extend(row);
+        rows.extend(places.iter().filter_map(|place| found.remove(place)));
     }
     Ok(rows)
 }
