@@ -75,6 +75,16 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     await close(page);
   });
 
+  await step('a block tells how it was run: lanes, runs, and a picture of both', async () => {
+    const path = `/block/${chain.moved.receipt.blockNumber}`;
+    await until('the explorer to know how the block was run', async () =>
+      (await (await fetch(`${network.explorer}${path}`)).text()).includes('had something to do'));
+    const page = await explorer.visit(path);
+    assert.match(await page.getByRole('img', { name: /in 1 lane;/ }).getAttribute('aria-label'), /^1 transaction in 1 lane; 0 ran again/);
+    assert.match(await page.locator('main').innerText(), /1 of \d+ had something to do/);
+    await close(page);
+  });
+
   await step('a transaction is told in words: its call, its logs, what moved', async () => {
     const page = await explorer.visit(`/tx/${chain.moved.hash}`);
     const text = await page.locator('main').innerText();

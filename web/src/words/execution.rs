@@ -46,7 +46,13 @@ pub fn runs(runs: &str, again: &str) -> String {
 
 /// What a picture shows.
 pub fn picture(transactions: &str, lanes: usize, again: &str, ready: &str) -> String {
-    format!("{transactions} transactions in {lanes} lanes; {again} ran again, the results of {ready} were ready")
+    let (transactions, lanes) = (counted(transactions, "transaction"), counted(&lanes.to_string(), "lane"));
+    format!("{transactions} in {lanes}; {again} ran again, the results of {ready} were ready")
+}
+
+fn counted(count: &str, thing: &str) -> String {
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {thing}{plural}")
 }
 
 /// The picture ends before the block does.

@@ -136,6 +136,7 @@ mod tests {
     fn what_is_not_known_is_said() {
         assert!(section(None).into_string().contains(words::UNKNOWN));
         let one = told(&[3], &[2]);
+        assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 ran again"));
         assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, ran 2 times"));
         assert_eq!(of_transaction(&one, 1), None);
     }
