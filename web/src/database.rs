@@ -7,7 +7,7 @@
 mod keys;
 mod rows;
 
-pub use keys::{Keys, at_places, select};
+pub use keys::{Keys, select};
 pub use rows::{Parameters, Rows, Value};
 
 use alloy_primitives::{Address, B256, U256, keccak256};

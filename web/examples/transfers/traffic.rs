@@ -28,7 +28,8 @@ pub struct Traffic {
     accounts: u64,
     /// Blocks so far.
     pub blocks: u64,
-    parent: B256,
+    /// The last one's hash.
+    pub parent: B256,
 }
 
 impl Traffic {

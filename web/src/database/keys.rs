@@ -1,7 +1,7 @@
 //! Many rows by their keys at once.
 
 use super::{
-    DatabaseError, Place, Value,
+    DatabaseError, Value,
     rows::{Parameters, bind, chunks, tuples},
 };
 use sqlx::{AnyConnection, AssertSqlSafe, any::AnyRow};
@@ -55,18 +55,6 @@ pub fn select(table: &str, columns: &[&str], wanted: &[&str], keys: usize, param
         tuples(keys, columns.len(), parameters),
         same.join(" AND ")
     )
-}
-
-/// The rows, in no order, that a text reads `FROM keys`: a table of these places and the blocks that they are in.
-pub async fn at_places(
-    connection: &mut AnyConnection,
-    text: &'static str,
-    places: &[Place],
-) -> Result<Vec<AnyRow>, DatabaseError> {
-    let keys = tuples(places.len(), 2, Parameters::of(connection));
-    let query = sqlx::query(AssertSqlSafe(format!("WITH keys (place, block) AS (VALUES {keys}) {text}")));
-    let values = places.iter().flat_map(|place| [(*place).into(), place.block().into()]);
-    Ok(bind(query, values).fetch_all(connection).await?)
 }
 
 #[cfg(test)]

@@ -45,7 +45,8 @@ const _: () = assert!(SEALS_WAITING + 2 <= AHEAD_OF_CERTIFICATION as usize);
 /// Stack of a thread that runs no contract.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts the pipeline, execution, sealing and writer threads. They end when the inbox is closed.
+/// Starts the pipeline, execution, sealing and writer threads, and waits until what came back to the pool can be asked for. They end when
+/// the inbox is closed.
 pub fn spawn(
     (mut pipeline, mut journal): (Pipeline, Journal),
     (runner, sealer): (Runner, Sealer),
@@ -64,11 +65,12 @@ pub fn spawn(
     let (ran, ran_in) = mpsc::sync_channel(SEALS_WAITING);
     let ports = Ports { tasks, writes, trace, network, shared: shared.clone() };
     let (execution, sealing, writer) = (shared.clone(), shared.clone(), shared.clone());
-    vec![
+    let (begins, has_begun) = mpsc::channel();
+    let spawned = vec![
         spawn(
             "pipeline",
             STACK_BYTES,
-            Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &mut journal, &ports))),
+            Box::new(move || guarded(&shared, "pipeline", || run_pipeline(&mut pipeline, &mut journal, &ports, begins))),
         ),
         spawn(
             "execution",
@@ -81,7 +83,10 @@ pub fn spawn(
             Box::new(move || guarded(&sealing, "sealing", || run_sealing(sealer, &ran_in, &sealing))),
         ),
         spawn("writer", STACK_BYTES, Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
-    ]
+    ];
+    // An error when the thread is past its beginning, or is gone.
+    let _: Result<(), _> = has_begun.recv();
+    spawned
 }
 
 /// A broken invariant of our own stops the node and names the invariant (design §7).
@@ -104,8 +109,9 @@ struct Ports {
     shared: Arc<Shared>,
 }
 
-fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
+fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports, begins: mpsc::Sender<()>) {
     let mut appending = Appending::default();
+    let mut begins = Some(begins);
     loop {
         while let Some(output) = pipeline.poll() {
             match &output {
@@ -117,6 +123,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports) {
             }
             ports.carry_out(output);
         }
+        begins.take();
         let now = clock::now();
         let timeout = pipeline.deadline().map(|deadline| Duration::from_millis(deadline.0.saturating_sub(now.0)));
         let input = match ports.shared.inbox.receive(timeout, !pipeline.awaits_quiet()) {

@@ -4,7 +4,7 @@
 use super::{Answer, Parameters, Refusal, list};
 use crate::{
     abi::Known,
-    database::{DatabaseError, Place, Read, at_places, sql},
+    database::{DatabaseError, Place, Read, sql},
     indexer::digest::role,
     site::Site,
 };
@@ -21,8 +21,9 @@ const MOST_REACH: u64 = 10_000;
 const MOST_INPUT: usize = 8 << 20;
 const AT_ONCE: usize = 16;
 
-/// Rows of an index that one question walks along, and rows of one step at most.
+/// Rows of an index that one question walks along, and rows of one step.
 const MOST_WALKED: u64 = 50_000;
+const LEAST_STEP: u64 = 64;
 const STEP: u64 = 2_000;
 
 /// Which part of a history is wanted.
@@ -69,7 +70,7 @@ async fn walk(
 ) -> Result<Vec<Place>, Refusal> {
     let (mut from, mut until, mut walked) = (window.from, window.until, 0);
     // Mostly every row is wanted. Where few are, steps grow.
-    let mut step = (window.skip + window.rows).min(STEP);
+    let mut step = (window.skip + window.rows).clamp(LEAST_STEP, STEP);
     let mut places = Vec::new();
     let text = if window.newest_first { way.down } else { way.up };
     while walked < MOST_WALKED {
@@ -92,7 +93,7 @@ async fn walk(
             from = last.0 + 1;
         }
         walked += step;
-        step = (2 * step).min(STEP);
+        step = (2 * step).min(STEP).min(MOST_WALKED - walked);
     }
     // Etherscan's word, spelt as it is there.
     Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
@@ -108,9 +109,9 @@ pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
     };
     let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
     let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
-    let text = "SELECT t.*, b.hash AS block_hash FROM keys k JOIN transactions t ON t.place = k.place JOIN blocks b ON b.number = k.block";
+    let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(site, text, &places).await?;
-    let selector = |row: &AnyRow| row.bytes("input").ok()?.get(..4)?.try_into().ok();
+    let selector = |row: &AnyRow| row.bytes("selector").ok()?.try_into().ok();
     let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
     let head = head(site);
     let one = |row: &AnyRow| -> Result<Value, DatabaseError> {
@@ -168,8 +169,7 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         };
         walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
     };
-    let text = "SELECT c.*, t.hash, t.time_ms FROM keys k JOIN calls c ON c.place = k.place JOIN transactions t ON t.place = \
-                c.transaction_place";
+    let text = "SELECT c.*, t.hash, t.time_ms FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(site, text, &places).await?;
     list(rows.iter().map(call).collect::<Result<_, _>>()?)
 }
@@ -240,9 +240,9 @@ async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answe
         Ok(row.number("standard")? == standard && token.unwrap_or(true))
     });
     let text = "SELECT m.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, m.transaction_place, k.name, k.symbol, \
-                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM keys \
-                JOIN transfers m ON m.place = keys.place JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = \
-                m.transaction_place JOIN blocks b ON b.number = keys.block";
+                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
+                JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place JOIN blocks b ON b.number = \
+                m.place >> 20 WHERE m.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(site, text, &places.await?).await?;
     let head = head(site);
     list(rows.iter().map(|row| transfer(row, standard, head)).collect::<Result<_, _>>()?)
@@ -280,14 +280,17 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// The row of each place. Inputs, where they are answered, are so whole, so they have an end together.
+/// The row of each place, by a text for [`AT_ONCE`] of them. Inputs, where they are answered, are so whole, so they have an end together.
 async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
+    // Nothing has this place.
+    const NONE: Place = Place(-1);
     let mut rows = Vec::with_capacity(places.len());
     let mut bytes = 0;
-    let mut connection = site.database.readers().acquire().await.map_err(DatabaseError::from)?;
     for places in places.chunks(AT_ONCE) {
+        let asked = places.iter().chain(std::iter::repeat(&NONE)).take(AT_ONCE);
+        let query = asked.fold(sql(text), |query, place| query.bind(place.0));
         let mut found = BTreeMap::new();
-        for row in at_places(&mut connection, text, places).await? {
+        for row in query.fetch_all(site.database.readers()).await? {
             bytes += row.bytes("input").map_or(0, |input| input.len());
             found.insert(row.place("place")?, row);
         }
