@@ -169,7 +169,9 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         };
         walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
     };
-    let text = "SELECT c.place, c.kind, c.sender, c.recipient, c.value, c.gas_used, c.error, t.hash, t.time_ms FROM calls c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
+    let text = "SELECT c.place, c.kind, c.sender, c.recipient, c.value, c.gas_used, c.error, t.hash, t.time_ms FROM calls c JOIN \
+                transactions t ON t.place = c.transaction_place WHERE c.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+                $14, $15, $16) ORDER BY c.place LIMIT 16";
     let rows = rows_at(site, text, &places).await?;
     list(rows.iter().map(call).collect::<Result<_, _>>()?)
 }
