@@ -142,7 +142,8 @@ impl Indexer {
             standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
-        let (development, committee, told, at_head, uploads) = (false, 0, (Instant::now(), 0), false, None);
+        let told = (Instant::now(), tip.map_or(0, |tip| tip.number));
+        let (development, committee, at_head, uploads) = (false, 0, false, None);
         let (introduced, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::Lane::default());
         Ok(Self {
             node,
@@ -381,7 +382,11 @@ impl Indexer {
     /// A line now and then while there is far to go.
     fn tell(&mut self, number: u64) {
         let (at, before) = self.told;
-        if self.at_head || at.elapsed() < TELL_EVERY {
+        if self.at_head {
+            self.told = (Instant::now(), number);
+            return;
+        }
+        if at.elapsed() < TELL_EVERY {
             return;
         }
         let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);

@@ -1,6 +1,11 @@
 //! How long every page takes, asked over loopback through the real router.
 
-use super::{random::Random, traffic::Traffic};
+use super::{
+    random::Random,
+    traffic::{Traffic, VALIDATORS},
+};
+use alloy_primitives::{Address, B256};
+use corniche_api::{Validator, Validators};
 use corniche_web::{
     database::{Database, Place},
     limits::{Limits, Rate},
@@ -21,10 +26,13 @@ use tokio::{
 const REQUESTS: usize = 300;
 const WARM: usize = 5;
 
+/// Search sends on to what was meant.
+const FOUND: [u16; 2] = [200, 303];
+
 const BAR: Duration = Duration::from_millis(50);
 
 /// Pages and questions of the API. `{hot}` is one of the ten busiest accounts, `{account}` any; `{gold}` one of the ten busiest tokens;
-/// `{place}` a place anywhere in the chain. What this explorer has no page for is passed over.
+/// `{place}` a place anywhere in the chain.
 const PAGES: &[&str] = &[
     "/",
     "/blocks",
@@ -41,16 +49,17 @@ const PAGES: &[&str] = &[
     "/address/{account}/transfers",
     "/address/{hot}/calls",
     "/address/{hot}/tokens",
-    "/address/{hot}/holdings",
     "/address/{hot}/approvals",
     "/address/{gold}",
     "/address/{gold}/events",
     "/address/{gold}/code",
+    "/address/{gold}/abi",
+    "/address/{gold}/read",
+    "/address/{gold}/write",
     "/tokens",
     "/token/{gold}",
     "/token/{token}",
     "/token/{gold}/holders",
-    "/token/{gold}/transfers",
     "/token/{gold}/days",
     "/validators",
     "/validator/1",
@@ -89,7 +98,15 @@ const PAGES: &[&str] = &[
     "/api/v1/certificates",
     "/api/v1/statistics/days",
     "/api?module=account&action=txlist&address={hot}",
+    "/api?module=account&action=txlist&address={hot}&sort=desc&page=10&offset=100",
+    "/api?module=account&action=txlistinternal&address={hot}",
     "/api?module=account&action=tokentx&address={hot}",
+    "/api?module=account&action=tokentx&contractaddress={gold}",
+    "/api?module=account&action=tokenbalance&address={hot}&contractaddress={gold}",
+    "/api?module=contract&action=getcontractcreation&contractaddresses={gold}",
+    "/api?module=transaction&action=gettxreceiptstatus&txhash={hash}",
+    "/api?module=block&action=getblocknobytime&timestamp=1700050000&closest=before",
+    "/api?module=stats&action=tokensupply&contractaddress={gold}",
 ];
 
 /// Measures all, and answers whether all are below the bar.
@@ -106,6 +123,7 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
         limits: Limits::new(rate),
         uploads,
     };
+    site.standing.introduced(1, B256::ZERO, false, committee());
     site.standing.indexed(traffic.blocks, 0);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -122,14 +140,13 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
             if request >= WARM {
                 times.push(began.elapsed());
             }
-            if status != 200 {
+            if !FOUND.contains(&status) {
                 break;
             }
         }
-        if status != 200 {
+        if !FOUND.contains(&status) {
             println!("{name}{page}: {status}");
-            // There are pages that this explorer does not have, and things that this chain does not have; anything else is a fault.
-            below &= status == 404;
+            below = false;
             continue;
         }
         times.sort_unstable();
@@ -141,6 +158,18 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
     }
     served.abort();
     below
+}
+
+fn committee() -> Validators {
+    let validator = |index| Validator {
+        index,
+        consensus_key: B256::with_last_byte(index as u8),
+        bls_key: [index as u8; 96].into(),
+        network_key: B256::with_last_byte(index as u8),
+        fee_address: Address::with_last_byte(index as u8),
+    };
+    let validators = (0..VALIDATORS).map(validator).collect();
+    Validators { epoch: 0, committee_hash: B256::ZERO, engine: "mahi-mahi".into(), quorum: 3, validators }
 }
 
 fn ms(time: Duration) -> f64 {

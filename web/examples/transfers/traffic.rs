@@ -15,7 +15,8 @@ const IN_BLOCK: u64 = 100;
 const BLOCK_MS: u64 = 1_000;
 
 const TOKENS: u64 = 500;
-const VALIDATORS: u64 = 4;
+/// Who sign all blocks.
+pub const VALIDATORS: u64 = 4;
 
 /// When it begins, Unix milliseconds.
 const BEGIN_MS: u64 = 1_700_000_000_000;

@@ -94,7 +94,10 @@ async function refresh() {
       const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
       for (const part of parts()) {
         const next = fresh.getElementById(part.id);
-        if (next && !part.contains(document.activeElement)) part.replaceChildren(...next.childNodes);
+        if (!next || part.contains(document.activeElement)) continue;
+        part.replaceChildren(...next.childNodes);
+        // What is final is not asked for again.
+        if (!('live' in next.dataset)) delete part.dataset.live;
       }
       dress();
     }

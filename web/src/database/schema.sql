@@ -135,6 +135,14 @@ CREATE TABLE calls (
 );
 CREATE INDEX calls_by_transaction ON calls (transaction_place, place);
 
+-- Why transactions were undone, from traces as well: the error, its text where it has one, and the beginning of what was answered.
+CREATE TABLE undone (
+    place INTEGER PRIMARY KEY,
+    error TEXT NOT NULL,
+    reason TEXT,
+    output BLOB NOT NULL
+);
+
 CREATE TABLE call_sides (
     address BLOB NOT NULL,
     place INTEGER NOT NULL,

@@ -20,6 +20,10 @@ const MOST_ATTEMPTS: u32 = 40;
 /// Most calls of a block that are kept.
 const MOST_CALLS: usize = 50_000;
 
+/// Most characters of an error, and most bytes of what was answered with it.
+const MOST_ERROR: usize = 256;
+const MOST_OUTPUT: usize = 1_024;
+
 /// The lane.
 #[derive(Debug)]
 pub struct Lane {
@@ -96,10 +100,15 @@ async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[Trace
     let columns =
         &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
     let mut rows = Rows::or("calls", columns, "DO NOTHING");
+    let mut undone = Rows::or("undone", &["place", "error", "reason", "output"], "DO NOTHING");
     let mut sides = Rows::or("call_sides", &["address", "place"], "DO NOTHING");
     let mut activity: BTreeMap<(Address, i64), u64> = BTreeMap::new();
     for (position, outermost) in traced.iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result.as_ref()?))) {
         let transaction = Place::new(block, position as u64);
+        if let Some(error) = cut(outermost.error.as_deref()) {
+            let output = outermost.output[..outermost.output.len().min(MOST_OUTPUT)].to_vec();
+            undone.push([transaction.into(), error.into(), cut(outermost.revert_reason.as_deref()).into(), output.into()]);
+        }
         for (depth, frame) in inner(outermost, MOST_CALLS - rows.len().min(MOST_CALLS)) {
             let place = Place::new(block, rows.len() as u64);
             let selector = frame.input.get(..4).map(<[u8]>::to_vec);
@@ -113,7 +122,7 @@ async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[Trace
                 frame.value.unwrap_or_default().into(),
                 selector.into(),
                 frame.gas_used.to::<u64>().into(),
-                frame.error.as_ref().map(|error| error.chars().take(256).collect::<String>()).into(),
+                cut(frame.error.as_deref()).into(),
             ]);
             for side in BTreeSet::from_iter([Some(frame.from), frame.to].into_iter().flatten()) {
                 sides.push([side.into(), place.into()]);
@@ -124,6 +133,7 @@ async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[Trace
     let mut transaction = connection.begin().await?;
     rows.write(&mut transaction).await?;
     sides.write(&mut transaction).await?;
+    undone.write(&mut transaction).await?;
     for ((address, place), role) in activity {
         // Bits, without an operator for them that both databases have.
         let text = "INSERT INTO activity (address, place, roles) VALUES ($1, $2, $3) ON CONFLICT (address, place) DO UPDATE SET roles = \
@@ -146,6 +156,10 @@ fn inner(outermost: &CallFrame, most: usize) -> Vec<(u64, &CallFrame)> {
         stack.extend(frame.calls.iter().rev().map(|frame| (depth + 1, frame)));
     }
     frames
+}
+
+fn cut(text: Option<&str>) -> Option<String> {
+    text.map(|text| text.chars().take(MOST_ERROR).collect())
 }
 
 /// One of the words there are.

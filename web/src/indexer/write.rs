@@ -360,7 +360,7 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
 }
 
 /// All tables that blocks fill.
-const TABLES: [&str; 23] = [
+const TABLES: [&str; 24] = [
     "blocks",
     "batches",
     "skipped",
@@ -370,6 +370,7 @@ const TABLES: [&str; 23] = [
     "logs",
     "calls",
     "call_sides",
+    "undone",
     "tokens",
     "transfers",
     "transfer_sides",

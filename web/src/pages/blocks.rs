@@ -35,10 +35,11 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     let rows = newest(&site, before.block(), ROWS).await?;
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten();
     let last = last.map(|row| row.number("number")).transpose()?.map(Place::first);
+    let newest = from.before.is_none();
     let body = html! {
         h1 { (crate::words::nav::BLOCKS) }
-        (table(&site, &rows)?)
-        (parts::older(links::BLOCKS, last, from.before.is_none()))
+        div #blocks data-live=[newest.then_some("blocks")] { (table(&site, &rows)?) }
+        (parts::older(links::BLOCKS, last, newest))
     };
     Ok(layout::page(&site, crate::words::nav::BLOCKS, body))
 }
@@ -110,16 +111,18 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
             @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
             @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
         }
-        section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
-        section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
-        @if row.maybe_number("leader")?.is_some() {
-            section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
-        }
-        section { h2 { (words::CERTIFICATE) } (certificate(&site, number).await?) }
-        section #transactions {
-            h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
-            (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
-            (parts::older(&here, last, from.before.is_none()))
+        div #block data-live=[(number > site.certified()).then_some("block-page")] {
+            section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
+            section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
+            @if row.maybe_number("leader")?.is_some() {
+                section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
+            }
+            section { h2 { (words::CERTIFICATE) } (certificate(&site, number).await?) }
+            section #transactions {
+                h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
+                (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
+                (parts::older(&here, last, from.before.is_none()))
+            }
         }
     };
     Ok(layout::page(&site, &title, body))

@@ -1,5 +1,7 @@
 //! Transactions: the list, and one with what it did.
 
+mod calls;
+
 use super::{
     Failure, Page, ROWS,
     blocks::{Before, of_transaction},
@@ -9,11 +11,10 @@ use crate::{
     abi::{self, Known},
     database::{Place, Read, sql},
     format, links,
-    node::CallFrame,
     site::Site,
     words::{changes::TITLE as CHANGES, nav, status, transaction as words},
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use axum::extract::{Path, Query, State};
 use corniche_api::{Execution, TransactionReport, TransactionStatus};
 use maud::{Markup, html};
@@ -29,10 +30,11 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let rows = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(site.database.readers()).await?;
+    let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
-        (table(&site, &rows).await?)
-        (parts::older(links::TRANSACTIONS, last(&rows)?, from.before.is_none()))
+        div #transactions data-live=[newest.then_some("transactions")] { (table(&site, &rows).await?) }
+        (parts::older(links::TRANSACTIONS, last(&rows)?, newest))
     };
     Ok(layout::page(&site, nav::TRANSACTIONS, body))
 }
@@ -137,12 +139,20 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         // The node may be away; then the page says what was written down.
         let report = site.node.status(hash).await.ok().flatten();
         match (row, &report) {
-            (Some(row), report) => executed(&site, &row, report.as_ref()).await?,
-            (None, Some(report)) => waiting(hash, report),
+            (Some(row), report) => {
+                let still = row.place("place")?.block() > site.certified();
+                live(executed(&site, &row, report.as_ref()).await?, still)
+            }
+            (None, Some(report)) => live(waiting(hash, report), true),
             (None, None) => skipped(&site, hash).await?,
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
+}
+
+/// What may still change is drawn anew when there is news.
+fn live(body: Markup, still: bool) -> Markup {
+    html! { div #transaction data-live=[still.then_some("transaction")] { (body) } }
 }
 
 /// In a pool, or gone from it.
@@ -168,7 +178,7 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
             (words::HASH, parts::hash(hash)),
             (words::STATUS, html! { (parts::status(word)) " " (note) }),
         ]))
-        (timeline(Some(report), None, None))
+        (timeline(Some(report), None, [None; 2]))
     }
 }
 
@@ -223,17 +233,13 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
     );
     let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
-    let trace = match input.is_empty() && row.number("gas_used")? == 21_000 {
-        true => None,
-        false => site.node.trace(hash).await.ok(),
-    };
+    let runs_code = !input.is_empty() || row.number("gas_used")? != 21_000;
+    let calls = if runs_code { calls::of(site, row).await? } else { Vec::new() };
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
     }
-    if let Some(trace) = &trace {
-        contracts.extend(parties(trace));
-    }
+    contracts.extend(calls::parties(&calls));
     let known = Known::contracts(&site.database, contracts).await?;
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
@@ -248,7 +254,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
             (parts::facts(&[
                 (words::HASH, parts::hash(hash)),
                 (words::STATUS, html! { (parts::status(word)) }),
-                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (why(trace.as_ref(), &known)) } }),
+                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls::why(&calls, &known)) } }),
                 (words::BLOCK, html! { (parts::block(place.block())) ", position " (place.position()) }),
                 (words::AGE, parts::time(row.number("time_ms")?)),
                 (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
@@ -266,7 +272,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))
         }
-        (timeline(report, Some(row.number("time_ms")?), seen("certified_ms")))
+        (timeline(report, Some(row.number("time_ms")?), [seen("seen_ms"), seen("certified_ms")]))
         @if !input.is_empty() {
             section {
                 h2 { (words::INPUT) }
@@ -278,19 +284,22 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         @if !logs.is_empty() {
             section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } }
         }
-        @if let Some(trace) = &trace {
-            section #calls { h2 { (words::CALLS) } (tree(trace, &known)) }
-        }
+        @if runs_code { section #calls { h2 { (words::CALLS) } (calls::tree(&calls, &known)) } }
     })
 }
 
-/// Times on the way, as far as they are known.
-fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, certified: Option<u64>) -> Markup {
+/// Times on the way, as far as they are known; the last two as the explorer saw it.
+fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed, certified]: [Option<u64>; 2]) -> Markup {
     let received = report.and_then(|report| report.times.received_ms);
     let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
     let left = report.and_then(|report| report.times.left_ms);
-    let steps =
-        [(words::RECEIVED, received), (status::ORDERED, ordered), (status::CERTIFIED, certified), (status::DROPPED, left)];
+    let steps = [
+        (words::RECEIVED, received),
+        (status::ORDERED, ordered),
+        (status::EXECUTED, executed),
+        (status::CERTIFIED, certified),
+        (status::DROPPED, left),
+    ];
     let steps: Vec<_> = steps.into_iter().filter_map(|(word, at)| Some((word, at?))).collect();
     html! {
         @if !steps.is_empty() {
@@ -376,53 +385,4 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
             section #transfers { h2 { (words::TRANSFERS) } (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows)) }
         }
     })
-}
-
-/// Why it was undone, as far as the trace says.
-fn why(trace: Option<&CallFrame>, known: &Known) -> Markup {
-    let Some(trace) = trace else { return html! {} };
-    let error = trace.to.and_then(|to| known.error(to, &trace.output));
-    html! {
-        @if let Some(reason) = &trace.revert_reason { q { (abi::text(reason)) } }
-        @else if let Some(error) = error { (decoded(&error)) }
-        @else if let Some(error) = &trace.error { (abi::text(error)) }
-    }
-}
-
-/// Everybody in a trace, as far as a page shows it.
-fn parties(trace: &CallFrame) -> BTreeSet<Address> {
-    frames(trace).into_iter().filter_map(|(_, frame)| frame.to).collect()
-}
-
-/// The first frames of a trace with their depths, in the order in which they began.
-fn frames(trace: &CallFrame) -> Vec<(usize, &CallFrame)> {
-    let (mut frames, mut stack) = (Vec::new(), vec![(0, trace)]);
-    while let Some((depth, frame)) = stack.pop() {
-        if frames.len() == MOST as usize {
-            break;
-        }
-        frames.push((depth, frame));
-        stack.extend(frame.calls.iter().rev().map(|frame| (depth + 1, frame)));
-    }
-    frames
-}
-
-/// The calls as an indented list. How deep they go is a stranger's choice, so it is no nest of lists.
-fn tree(trace: &CallFrame, known: &Known) -> Markup {
-    html! {
-        ol .calls {
-            @for (depth, frame) in frames(trace) {
-                li .{ "depth-" (depth.min(12)) } data-depth=(depth) {
-                    span .kind { (abi::text(&frame.kind)) } " "
-                    @if let Some(to) = frame.to { (parts::account(to)) " " }
-                    @match frame.to.and_then(|to| known.call(to, &frame.input)) {
-                        Some(call) => code { (call.brief()) },
-                        None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
-                    }
-                    span .note { " " (format::number(frame.gas_used.to())) " gas" }
-                    @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
-                }
-            }
-        }
-    }
 }

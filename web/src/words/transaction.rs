@@ -48,6 +48,9 @@ pub const OVERVIEW: &str = "Overview";
 pub const LOGS: &str = "Logs";
 /// Parts of the page.
 pub const CALLS: &str = "Calls";
+/// Nobody knows them.
+pub const NO_CALLS: &str = "Not known: the node that this explorer follows cannot run the block again (it keeps the states of few old blocks, or tells \
+                            no traces), and it was not written down that there were calls inside.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Tokens moved";
 /// Parts of the page.

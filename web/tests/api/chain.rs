@@ -278,4 +278,8 @@ pub async fn fill(database: &Database) {
     }
     calls.write(&mut writer).await.unwrap();
     sides.write(&mut writer).await.unwrap();
+    let mut undone = Rows::new("undone", &["place", "error", "reason", "output"]);
+    let reason = Some("not <enough>".to_owned());
+    undone.push([Place::new(2, 3).into(), "execution reverted".to_owned().into(), reason.into(), vec![1u8].into()]);
+    undone.write(&mut writer).await.unwrap();
 }

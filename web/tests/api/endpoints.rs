@@ -118,6 +118,31 @@ fn cursors_walk_a_whole_list_without_missing_or_doubling() {
     assert_eq!(walk(&format!("/api/v1/tokens/{ITEMS}/holders"), 100).len(), 1, "ids are not holders");
 }
 
+/// The node of these tests tells no traces.
+#[test]
+fn a_page_tells_what_was_written_down_of_calls() {
+    let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
+    let inner = page(2, 0);
+    assert_eq!(inner.matches("data-depth=\"1\"").count(), 5, "{inner}");
+    for words in ["data-depth=\"0\"", "CALL", "700 gas", "50,000 gas", "out of gas"] {
+        assert!(inner.contains(words), "{words} in {inner}");
+    }
+    let undone = page(2, 3);
+    assert!(undone.contains("not &lt;enough&gt;"), "{undone}");
+    assert!(page(2, 1).contains("cannot run the block again"));
+}
+
+/// Scripts draw anew what is marked, and nothing that is final.
+#[test]
+fn pages_are_live_until_what_they_show_is_final() {
+    let is_live = |path: &str, part: &str| EXPLORER.get(path).text.contains(&format!("id=\"{part}\" data-live"));
+    let transaction = |block| format!("/tx/{}", transaction_hash(block, 0));
+    assert_eq!([2, 2 + PLAIN].map(|block| is_live(&transaction(block), "transaction")), [false, true]);
+    assert_eq!([2, 2 + PLAIN].map(|block| is_live(&format!("/block/{block}"), "block")), [false, true]);
+    assert!(is_live("/blocks", "blocks") && is_live("/txs", "transactions"));
+    assert!(!is_live("/blocks?before=2097152", "blocks") && !is_live("/txs?before=2097152", "transactions"));
+}
+
 #[test]
 fn a_transaction_says_what_it_did() {
     let found = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2, 0)));

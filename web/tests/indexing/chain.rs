@@ -161,7 +161,11 @@ impl Maker<'_> {
                 }
             }
         }
-        let frame = self.frame(from, call.to, 3);
+        let mut frame = self.frame(from, call.to, 3);
+        if !call.succeeded {
+            (frame["error"], frame["output"]) = (json!("execution reverted"), json!("0x01020304"));
+            frame["revertReason"] = if self.random.percent(50) { json!("no") } else { Value::Null };
+        }
         self.traces.push(json!({"txHash": name, "result": frame}));
         transaction(name, call)
     }
