@@ -12,7 +12,7 @@ use corniche_web::{
 use serde_json::{Value, json};
 
 /// An address of this endpoint at which there is something.
-fn somewhere(endpoint: &Endpoint) -> String {
+pub fn somewhere(endpoint: &Endpoint) -> String {
     let account = if endpoint.path.contains("/accounts/") { ALICE } else { GOLD };
     let account = if endpoint.path.ends_with("/calls") { BOB } else { account };
     let path = endpoint.path.replace("{address}", &account.to_string()).replace("{block}", "2");

@@ -1,6 +1,9 @@
 //! An explorer of the chain of these tests on a socket of its own, and a node that says what nodes say of now.
 
-use crate::chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step};
+use crate::{
+    chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step},
+    postgres::Postgres,
+};
 use alloy_primitives::{B256, Bytes};
 use axum::{Json, Router, routing::post};
 use corniche_api::{HeadBlock, Heads, Peer, Peers, Validator, Validators};
@@ -37,6 +40,7 @@ pub struct Explorer {
     address: SocketAddr,
     agent: ureq::Agent,
     _directory: TempDir,
+    _postgres: Option<Postgres>,
 }
 
 pub struct Answer {
@@ -82,10 +86,23 @@ impl Explorer {
 
     /// The same behind proxies.
     pub fn behind(proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
+        Self::over(None, proxies, rate, filled)
+    }
+
+    /// A filled one over PostgreSQL.
+    pub fn on_postgres(rate: Rate) -> Self {
+        let postgres = Runtime::new().unwrap().block_on(Postgres::start_in(&std::env::temp_dir()));
+        Self::over(Some(postgres), Vec::new(), rate, true)
+    }
+
+    fn over(postgres: Option<Postgres>, proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let (site, address) = runtime.block_on(async {
-            let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
+            let database = match &postgres {
+                Some(postgres) => Database::open(&postgres.database("explorer").await).await.unwrap(),
+                None => Database::in_file(&directory.path().join("explorer.db")).await.unwrap(),
+            };
             if filled {
                 chain::fill(&database).await;
             }
@@ -100,7 +117,7 @@ impl Explorer {
             (site, serve(router, proxies).await)
         });
         let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
-        Self { site, runtime, address, agent: config.into(), _directory: directory }
+        Self { site, runtime, address, agent: config.into(), _directory: directory, _postgres: postgres }
     }
 
     pub fn get(&self, path: &str) -> Answer {

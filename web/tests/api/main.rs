@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 
+mod both;
 mod chain;
 mod endpoints;
 mod etherscan;
 mod explorer;
 mod files;
 mod peers;
+#[path = "../indexing/postgres.rs"]
+mod postgres;
 mod reference;
 mod search;

@@ -1,0 +1,113 @@
+//! What ran inside a transaction: as the node tells it while it can run the block again, else as the indexer wrote it down.
+
+use super::MOST;
+use crate::{
+    abi::{self, Known},
+    database::{Read, sql},
+    format,
+    node::CallFrame,
+    pages::{Failure, parts},
+    site::Site,
+    words::transaction as words,
+};
+use alloy_primitives::{Address, Bytes, U64};
+use maud::{Markup, html};
+use sqlx::any::AnyRow;
+use std::collections::BTreeSet;
+
+/// The calls of a transaction, a row of `transactions`, with their depths: the first ones in the order in which they began, the outermost
+/// before all. None where neither knows.
+pub async fn of(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
+    match site.node.trace(row.hash("hash")?).await {
+        Ok(trace) => Ok(frames(trace)),
+        Err(_) => written_down(site, row).await,
+    }
+}
+
+async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
+    let (place, readers) = (row.place("place")?, site.database.readers());
+    let text = "SELECT depth, kind, sender, recipient, selector, gas_used, error FROM calls WHERE transaction_place = $1 ORDER BY place LIMIT $2";
+    let inner = sql(text).bind(place.0).bind(MOST - 1).fetch_all(readers).await?;
+    let undone = sql("SELECT error, reason, output FROM undone WHERE place = $1").bind(place.0).fetch_optional(readers).await?;
+    if inner.is_empty() && undone.is_none() {
+        return Ok(Vec::new());
+    }
+    let to = row.maybe_address("recipient")?;
+    let mut outermost = CallFrame {
+        kind: if to.is_some() { "CALL" } else { "CREATE" }.into(),
+        from: row.address("sender")?,
+        to: to.or(row.maybe_address("created")?),
+        gas_used: U64::from(row.number("gas_used")?),
+        input: row.bytes("input")?.into(),
+        ..CallFrame::default()
+    };
+    if let Some(undone) = undone {
+        (outermost.error, outermost.revert_reason) = (Some(undone.text("error")?), undone.maybe_text("reason")?);
+        outermost.output = undone.bytes("output")?.into();
+    }
+    let mut frames = vec![(0, outermost)];
+    for row in inner {
+        let frame = CallFrame {
+            kind: row.text("kind")?,
+            from: row.address("sender")?,
+            to: row.maybe_address("recipient")?,
+            gas_used: U64::from(row.number("gas_used")?),
+            input: row.maybe_bytes("selector")?.unwrap_or_default().into(),
+            error: row.maybe_text("error")?,
+            ..CallFrame::default()
+        };
+        frames.push((row.number("depth")?, frame));
+    }
+    Ok(frames)
+}
+
+fn frames(trace: CallFrame) -> Vec<(u64, CallFrame)> {
+    let (mut frames, mut stack) = (Vec::new(), vec![(0, trace)]);
+    while let Some((depth, mut frame)) = stack.pop() {
+        if frames.len() == MOST as usize {
+            break;
+        }
+        stack.extend(std::mem::take(&mut frame.calls).into_iter().rev().map(|inner| (depth + 1, inner)));
+        frames.push((depth, frame));
+    }
+    frames
+}
+
+/// Why a transaction was undone, as far as is known.
+pub fn why(calls: &[(u64, CallFrame)], known: &Known) -> Markup {
+    let Some((_, outermost)) = calls.first() else { return html! {} };
+    let error = outermost.to.and_then(|to| known.error(to, &outermost.output));
+    html! {
+        @if let Some(reason) = &outermost.revert_reason { q { (abi::text(reason)) } }
+        @else if let Some(error) = error { (super::decoded(&error)) }
+        @else if let Some(error) = &outermost.error { (abi::text(error)) }
+    }
+}
+
+/// Everybody who was called.
+pub fn parties(calls: &[(u64, CallFrame)]) -> BTreeSet<Address> {
+    calls.iter().filter_map(|(_, frame)| frame.to).collect()
+}
+
+/// The calls as an indented list. How deep they go is a stranger's choice, so it is no nest of lists.
+pub fn tree(calls: &[(u64, CallFrame)], known: &Known) -> Markup {
+    html! {
+        @if calls.is_empty() { p .note { (words::NO_CALLS) } }
+        @else {
+            ol .calls {
+                @for (depth, frame) in calls {
+                    li .{ "depth-" ((*depth).min(12)) } data-depth=(depth) {
+                        span .kind { (abi::text(&frame.kind)) } " "
+                        @if let Some(to) = frame.to { (parts::account(to)) " " }
+                        @match frame.to.and_then(|to| known.call(to, &frame.input)) {
+                            Some(call) => code { (call.brief()) },
+                            None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
+                        }
+                        span .note { " " (format::number(frame.gas_used.to())) " gas" }
+                        @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
+                    }
+                }
+            }
+        }
+    }
+}
