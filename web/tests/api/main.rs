@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 
 mod chain;
+mod dag;
 mod endpoints;
 mod etherscan;
 mod explorer;
