@@ -129,7 +129,7 @@ const TO: Parameter = optional("to", "the last; absent: the newest, or 64 from `
 /// Everything there is.
 pub static ENDPOINTS: &[Endpoint] = &[
     endpoint!("/api/v1/status", [], chain::status, "How the explorer and its node stand."),
-    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, number, address, name, symbol or method may be."),
+    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, key, number, address, name, symbol or method may be."),
     endpoint!("/api/v1/blocks", [LIMIT, CURSOR], blocks::list, "Blocks, newest first."),
     endpoint!("/api/v1/blocks/{block}", [BLOCK], blocks::show, "One block, how it was ordered and who certified it."),
     endpoint!(
