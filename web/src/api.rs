@@ -12,6 +12,7 @@ pub mod blocks;
 pub mod chain;
 pub mod contracts;
 pub mod csv;
+pub mod dag;
 pub mod effects;
 pub mod etherscan;
 pub mod form;
@@ -122,11 +123,13 @@ const HASH: Parameter = required("hash", "a transaction's hash");
 const LIMIT: Parameter = optional("limit", "items of a page: 25, at most 100");
 const CURSOR: Parameter = optional("cursor", "`next` of the page before");
 const Q: Parameter = required("q", "what to look for, at most 200 characters");
+const FROM: Parameter = optional("from", "the first; absent: 64 up to `to`");
+const TO: Parameter = optional("to", "the last; absent: the newest, or 64 from `from` on");
 
 /// Everything there is.
 pub static ENDPOINTS: &[Endpoint] = &[
     endpoint!("/api/v1/status", [], chain::status, "How the explorer and its node stand."),
-    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, number, address, name, symbol or method may be."),
+    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, key, number, address, name, symbol or method may be."),
     endpoint!("/api/v1/blocks", [LIMIT, CURSOR], blocks::list, "Blocks, newest first."),
     endpoint!("/api/v1/blocks/{block}", [BLOCK], blocks::show, "One block, how it was ordered and who certified it."),
     endpoint!(
@@ -230,6 +233,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         blocks::certificate,
         "The certificate that covers a block: its own or that of a later block."
     ),
+    endpoint!("/api/v1/dag", [FROM, TO], dag::show, "Rounds of the ordering, at most 64."),
     endpoint!("/api/v1/statistics/days", [LIMIT, CURSOR], chain::days, "Numbers of each day (UTC), newest first."),
 ];
 

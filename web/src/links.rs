@@ -17,8 +17,6 @@ pub const VALIDATORS: &str = "/validators";
 pub const NETWORK: &str = "/network";
 /// The ordering as it grows.
 pub const DAG: &str = "/dag";
-/// The same for programs.
-pub const DAG_JSON: &str = "/api/v1/dag";
 /// The script of that page.
 pub const DAG_SCRIPT: &str = concat!("/assets/dag.js?v=", env!("CARGO_PKG_VERSION"));
 /// Daily numbers.

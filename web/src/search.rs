@@ -6,7 +6,7 @@ use crate::{
     database::{DatabaseError, Read, int, sql},
     format, links,
     site::Site,
-    words::search as words,
+    words::{search as words, validators},
 };
 use alloy_primitives::{Address, B256};
 use sqlx::any::AnyRow;
@@ -18,6 +18,9 @@ pub const MOST_QUESTION: usize = 200;
 /// Most hits of one look.
 const MOST: i64 = 20;
 
+/// Digits of a validator's BLS key.
+const BLS_DIGITS: usize = 192;
+
 /// What a hit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -27,6 +30,8 @@ pub enum Kind {
     Transaction,
     /// An account or a contract.
     Account,
+    /// A validator.
+    Validator,
     /// A token.
     Token,
     /// A function or an error of somebody's interface.
@@ -37,7 +42,8 @@ pub enum Kind {
 
 impl Kind {
     /// In the order in which they are listed.
-    pub const ALL: [Self; 6] = [Self::Block, Self::Transaction, Self::Account, Self::Token, Self::Method, Self::Event];
+    pub const ALL: [Self; 7] =
+        [Self::Block, Self::Transaction, Self::Account, Self::Validator, Self::Token, Self::Method, Self::Event];
 
     /// As the API says it.
     pub fn word(self) -> &'static str {
@@ -45,6 +51,7 @@ impl Kind {
             Self::Block => "block",
             Self::Transaction => "transaction",
             Self::Account => "account",
+            Self::Validator => "validator",
             Self::Token => "token",
             Self::Method => "method",
             Self::Event => "event",
@@ -104,6 +111,7 @@ impl Found {
 #[derive(Debug, PartialEq, Eq)]
 enum Shape {
     Hash(B256),
+    BlsKey(Vec<u8>),
     Address { address: Address, mistyped: bool },
     Selector([u8; 4]),
     Number(u64),
@@ -117,6 +125,9 @@ impl Shape {
         let is_hex = !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_hexdigit());
         if let (true, 64, Ok(hash)) = (is_hex, digits.len(), digits.parse()) {
             return Self::Hash(hash);
+        }
+        if let (true, BLS_DIGITS, Ok(key)) = (is_hex, digits.len(), hex::decode(digits)) {
+            return Self::BlsKey(key);
         }
         if let (true, 40, Ok(address)) = (is_hex, digits.len(), digits.parse::<Address>()) {
             return Self::Address { address, mistyped: is_mistyped(digits, address) };
@@ -153,6 +164,7 @@ pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
     }
     match Shape::of(&question) {
         Shape::Hash(hash) => by_hash(site, hash, &mut found).await?,
+        Shape::BlsKey(key) => by_key(site, &key, &mut found),
         Shape::Address { address, mistyped } => by_address(site, address, mistyped, &mut found).await?,
         Shape::Selector(selector) => {
             by_selector(site, &selector, &mut found).await?;
@@ -188,6 +200,15 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
         let title = format!("ordered in block {} and not executed", format::number(row.number("block")?));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
+    found.tried(words::TRIED_BATCH);
+    let text = "SELECT author, block FROM batches WHERE digest = $1 ORDER BY author, block LIMIT $2";
+    // Several blocks may have parts of it.
+    for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
+        let (author, number) = (row.number("author")?, row.number("block")?);
+        let title = format!("Block {}, with this batch of validator {author}", format::number(number));
+        found.hit(Kind::Block, number, title, true, Some(links::block(number)));
+    }
+    by_key(site, hash.as_slice(), found);
     by_selector(site, hash.as_slice(), found).await?;
     if found.hits.is_empty() {
         found.tried(words::TRIED_POOL);
@@ -200,6 +221,26 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
         }
     }
     Ok(())
+}
+
+/// One of a validator's keys.
+fn by_key(site: &Site, key: &[u8], found: &mut Found) {
+    let Some(committee) = site.now().committee else {
+        found.tried(words::NO_COMMITTEE);
+        return;
+    };
+    found.tried(words::TRIED_KEY);
+    let named = committee.validators.iter().filter_map(|validator| {
+        let keys = [
+            (validator.consensus_key.as_slice(), validators::CONSENSUS_KEY),
+            (&validator.bls_key[..], validators::BLS_KEY),
+            (validator.network_key.as_slice(), validators::NETWORK_KEY),
+        ];
+        keys.into_iter().find(|(own, _)| *own == key).map(|(_, name)| (validator.index, name))
+    });
+    for (index, name) in named.take(MOST as usize) {
+        found.hit(Kind::Validator, index, format!("Validator {index}: {name}"), true, Some(links::validator(index)));
+    }
 }
 
 async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut Found) -> Result<(), DatabaseError> {
@@ -301,6 +342,7 @@ fn signature(row: &AnyRow, exact: bool, found: &mut Found) -> Result<(), Databas
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{database::Rows, pages::testing};
     use alloy_primitives::address;
 
     #[test]
@@ -312,6 +354,8 @@ mod tests {
         assert_eq!(Shape::of("0XF39FD6E51AAD88F6F4CE6AB8827279CFFFB92266"), address(false));
         assert_eq!(Shape::of("0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266"), address(true));
         assert_eq!(Shape::of(&"ab".repeat(32)), Shape::Hash(B256::repeat_byte(0xab)));
+        assert_eq!(Shape::of(&format!("0x{}", "AB".repeat(96))), Shape::BlsKey(vec![0xab; 96]));
+        assert_eq!(Shape::of(&"ab".repeat(95)), Shape::Text);
         assert_eq!(Shape::of("0xa9059cbb"), Shape::Selector([0xa9, 0x05, 0x9c, 0xbb]));
         for (text, number) in [("1,234,567", 1_234_567), ("12 000", 12_000), ("7", 7), ("0x10", 16), ("12345678", 12_345_678)] {
             assert_eq!(Shape::of(text), Shape::Number(number), "{text}");
@@ -321,6 +365,21 @@ mod tests {
         {
             assert_eq!(Shape::of(text), Shape::Text, "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_batch_leads_to_every_block_that_has_a_part_of_it() {
+        let filled = testing::filled().await;
+        let digest = B256::repeat_byte(0xba);
+        let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
+        for (block, first) in [(7_u64, 0_u64), (8, 5)] {
+            rows.push([block.into(), 0_u64.into(), 2_u64.into(), digest.into(), first.into(), 5_u64.into()]);
+        }
+        filled.write(rows).await;
+        let found = find(&filled.site, &digest.to_string()).await.unwrap();
+        let hits: Vec<_> = found.hits.iter().map(|hit| (hit.kind, hit.id.as_str(), hit.exact)).collect();
+        assert_eq!(hits, [(Kind::Block, "7", true), (Kind::Block, "8", true)]);
+        assert_eq!(found.only(), None, "either may be meant");
     }
 
     #[test]

@@ -46,7 +46,6 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::TRANSACTIONS, get(pages::transactions::list))
         .route("/tx/{hash}", get(pages::transactions::show))
         .route(links::DAG, get(pages::dag::show))
-        .route(links::DAG_JSON, get(pages::dag::json))
         .merge(pages::account::routes())
         .route(links::SEARCH, get(pages::search::show))
         .route(links::API, get(api::etherscan::get).post(api::etherscan::post))

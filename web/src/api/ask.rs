@@ -69,6 +69,12 @@ impl Ask {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// A parameter of the query that is a whole number, if it is given.
+    pub fn whole(&self, name: &str) -> Result<Option<u64>, Problem> {
+        let Some(number) = self.query(name) else { return Ok(None) };
+        number.parse().map(Some).map_err(|_| Problem::bad(format!("{name}: a whole number")))
+    }
+
     /// A parameter of the path.
     pub fn path(&self, name: &str) -> &str {
         self.path.get(name).map_or("", String::as_str)

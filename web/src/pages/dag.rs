@@ -11,24 +11,19 @@ mod window;
 use super::{Failure, Page, layout};
 use crate::{
     database::{Read, int, sql},
-    format,
-    indexer::dag::Round,
-    links,
+    format, links,
     site::Site,
     words::dag as words,
 };
 use alloy_primitives::B256;
-use axum::{
-    Json,
-    extract::{Query, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::extract::{Query, State};
 use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::{fmt, str::FromStr, sync::Arc};
-use window::{COLUMNS, Window};
+use window::COLUMNS;
+
+pub use window::Window;
 
 /// Rounds of one answer to programs.
 pub const MOST_ROUNDS: u64 = 64;
@@ -210,75 +205,4 @@ fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
         }
         (table::explanation(site.has_lanes()))
     })
-}
-
-/// Which rounds a program asks for.
-#[derive(Debug, Deserialize)]
-pub struct Range {
-    /// The first; so many before the last when absent.
-    pub from: Option<u64>,
-    /// The last; the newest when absent.
-    pub to: Option<u64>,
-}
-
-/// The answer: what the node said, in its words (`corniche_getDag`).
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Told {
-    engine: String,
-    from_round: u64,
-    to_round: u64,
-    oldest_round: u64,
-    newest_round: u64,
-    rounds: Vec<Numbered>,
-    /// Under Autobahn: what was taken in while these slots were decided.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cars: Vec<DagVertex>,
-}
-
-#[derive(Debug, Serialize)]
-struct Numbered {
-    round: u64,
-    #[serde(flatten)]
-    what: Round,
-}
-
-/// `/api/v1/dag?from=&to=`
-pub async fn json(State(site): State<Arc<Site>>, Query(range): Query<Range>) -> Response {
-    let told = async {
-        if let (Some(from), Some(to)) = (range.from, range.to)
-            && (from > to || to - from >= MOST_ROUNDS)
-        {
-            let tried = format!("`from` is at most `to`, and at most {MOST_ROUNDS} rounds are answered at once.");
-            return Err(Failure::BadRequest(tried));
-        }
-        let window = Window::range(&site, range.from, range.to).await?;
-        window.ok_or_else(|| Failure::NotFound("No round is known here yet.".into()))
-    };
-    match told.await {
-        Ok(window) => Json(Told {
-            engine: window.engine,
-            from_round: window.first,
-            to_round: window.last,
-            oldest_round: window.oldest,
-            newest_round: window.newest,
-            rounds: window.rounds.into_iter().map(|(round, what)| Numbered { round, what }).collect(),
-            cars: window.cars,
-        })
-        .into_response(),
-        Err(failure) => refusal(failure),
-    }
-}
-
-/// Why there is none, for programs.
-fn refusal(failure: Failure) -> Response {
-    let (status, text) = match failure {
-        Failure::NotFound(text) => (StatusCode::NOT_FOUND, text),
-        Failure::BadRequest(text) => (StatusCode::BAD_REQUEST, text),
-        Failure::Broken(error) => {
-            tracing::error!(%error, "an answer failed");
-            (StatusCode::INTERNAL_SERVER_ERROR, crate::words::failure::BROKEN.to_owned())
-        }
-    };
-    (status, Json(serde_json::json!({ "error": text }))).into_response()
 }

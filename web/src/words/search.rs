@@ -14,7 +14,8 @@ pub const TRIED: &str = "What was tried";
 pub const NEXT: &str = "What to try next";
 /// Advice.
 pub const ADVICE: [&str; 5] = [
-    "A hash is 0x and 64 digits: of a block, of a transaction, or the first topic of an event. Was it copied whole?",
+    "A hash is 0x and 64 digits: of a block, a transaction or a batch, a validator's key, or the first topic of an event. Was it copied \
+     whole?",
     "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
     "An address is 0x and 40 digits; its page opens even if no block names it yet.",
     "Blocks are found by number, with commas or without.",
@@ -25,13 +26,19 @@ pub const WHAT: &str = "What";
 /// Columns.
 pub const NAME: &str = "Name";
 /// Headings by kind, in the order of `Kind::ALL`.
-pub const KINDS: [&str; 6] = ["Blocks", "Transactions", "Accounts", "Tokens", "Methods and errors", "Events"];
+pub const KINDS: [&str; 7] = ["Blocks", "Transactions", "Accounts", "Validators", "Tokens", "Methods and errors", "Events"];
 /// Looks.
 pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
 /// Looks.
 pub const TRIED_BLOCK: &str = "a block of this hash";
 /// Looks.
 pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
+/// Looks.
+pub const TRIED_BATCH: &str = "a block with a batch of this digest";
+/// Looks.
+pub const TRIED_KEY: &str = "a validator with this key";
+/// The node was not asked yet.
+pub const NO_COMMITTEE: &str = "the node did not say yet who its validators are, so their keys were not looked at";
 /// Looks.
 pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
 /// The node did not answer.

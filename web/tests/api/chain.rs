@@ -2,11 +2,12 @@
 //! transaction, a contract with an interface and tokens with hostile names.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, address, b256, keccak256};
-use corniche_api::{BatchRange, Ordering, SkippedTransaction};
+use corniche_api::{BatchRange, DagVertex, LeaderSlot, Ordering, SkippedTransaction, SlotStatus};
 use corniche_web::{
     database::{Database, Place, Rows},
     indexer::{
         contracts::{Code, Facts},
+        dag::Round,
         digest::digest,
         events::{APPROVAL, APPROVAL_FOR_ALL, TRANSFER, TRANSFER_SINGLE},
         tokens::Name,
@@ -14,6 +15,7 @@ use corniche_web::{
     },
     node::{Block, Log, Receipt, Transaction, WholeBlock},
 };
+use std::ops::RangeInclusive;
 
 pub const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
@@ -38,6 +40,9 @@ pub const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// Blocks of Alice paying Bob, after the eventful ones.
 pub const PLAIN: u64 = 40;
+
+/// Rounds of the ordering that are kept. Each has one leader, whose commit has the round's number.
+pub const ROUNDS: RangeInclusive<u64> = 11..=80;
 
 pub fn hash(block: u64) -> B256 {
     keccak256(format!("block {block}"))
@@ -231,6 +236,32 @@ pub fn asked() -> Asked {
     }
 }
 
+/// A round with its leader's proposal.
+fn round(number: u64) -> Round {
+    let (digest, leader) = (keccak256(format!("proposal {number}")), number % 4);
+    let vertex = DagVertex {
+        round: number,
+        author: leader,
+        digest,
+        parents: Vec::new(),
+        batch_bytes: 500,
+        batch_digest: None,
+        proposed_ms: None,
+        accepted_ms: Some(BEGIN_MS),
+    };
+    let slot = LeaderSlot {
+        round: number,
+        rank: 0,
+        validator: leader,
+        status: SlotStatus::Committed,
+        digest: Some(digest),
+        why: None,
+        decided_ms: Some(BEGIN_MS + 1),
+        commit: Some(number),
+    };
+    Round { vertices: vec![vertex], slots: vec![slot] }
+}
+
 /// Writes the chain, one block in a group and then many, and what other lanes of the indexer would add.
 pub async fn fill(database: &Database) {
     let mut writer = database.writer().await.unwrap();
@@ -282,4 +313,11 @@ pub async fn fill(database: &Database) {
     let reason = Some("not <enough>".to_owned());
     undone.push([Place::new(2, 3).into(), "execution reverted".to_owned().into(), reason.into(), vec![1u8].into()]);
     undone.write(&mut writer).await.unwrap();
+
+    let mut rounds = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
+    for number in ROUNDS {
+        let content = serde_json::to_string(&round(number)).unwrap();
+        rounds.push([number.into(), BEGIN_MS.into(), number.into(), content.into()]);
+    }
+    rounds.write(&mut writer).await.unwrap();
 }

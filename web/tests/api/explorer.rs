@@ -166,8 +166,8 @@ fn standing() -> Standing {
     let standing = Standing::new("CRN".into());
     let validator = |index| Validator {
         index,
-        consensus_key: B256::repeat_byte(1),
-        bls_key: Bytes::from(vec![2; 48]),
+        consensus_key: B256::repeat_byte(0xc0 + index as u8),
+        bls_key: Bytes::from(vec![0xb0 + index as u8; 96]),
         network_key: B256::with_last_byte(index as u8),
         fee_address: chain::BOB,
     };

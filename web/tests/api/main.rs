@@ -4,6 +4,7 @@
 
 mod both;
 mod chain;
+mod dag;
 mod endpoints;
 mod etherscan;
 mod explorer;

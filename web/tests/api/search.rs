@@ -4,7 +4,7 @@ use crate::{
     chain::{self, ALICE, BOB, GOLD, SKIPPED, transaction_hash},
     explorer::{EXPLORER, PENDING},
 };
-use alloy_primitives::keccak256;
+use alloy_primitives::{B256, keccak256};
 use serde_json::Value;
 
 fn encoded(question: &str) -> String {
@@ -58,6 +58,27 @@ fn what_is_meant_is_shown() {
 }
 
 #[test]
+fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
+    let batch = keccak256("17").to_string();
+    let (consensus, network) = (B256::repeat_byte(0xc2).to_string(), B256::with_last_byte(2).to_string());
+    let bls = "b2".repeat(96);
+    for (question, page) in [
+        (batch.as_str(), "/block/17"),
+        (&batch[2..], "/block/17"),
+        (&consensus, "/validator/2"),
+        (&network, "/validator/2"),
+        (&bls, "/validator/2"),
+        (&format!("0x{bls}"), "/validator/2"),
+        (&bls.to_uppercase(), "/validator/2"),
+    ] {
+        assert_eq!(leads(question).as_deref(), Some(page), "{question}");
+    }
+    assert_eq!(hits(&batch), [("block".into(), "Block 17, with this batch of validator 1".into(), true)]);
+    assert_eq!(hits(&network), [("validator".into(), "Validator 2: Network key".into(), true)]);
+    assert!(page(&"ee".repeat(96)).contains("a validator with this key"), "nobody's");
+}
+
+#[test]
 fn several_are_listed_by_kind() {
     assert_eq!(leads("gol"), None);
     let found = hits("gol");
@@ -89,9 +110,15 @@ fn capitals_that_are_no_checksum_are_pointed_out() {
 fn nothing_found_says_what_was_tried_and_what_to_do() {
     let nowhere = chain::hash(999).to_string();
     let text = page(&nowhere);
-    for says in
-        ["Nothing found", "an executed transaction of this hash", "a block of this hash", "node&#39;s pool", "What to try next"]
-    {
+    for says in [
+        "Nothing found",
+        "an executed transaction of this hash",
+        "a block of this hash",
+        "a block with a batch of this digest",
+        "a validator with this key",
+        "node&#39;s pool",
+        "What to try next",
+    ] {
         assert!(text.contains(says) || text.contains(&says.replace("&#39;", "'")), "{says}: {text}");
     }
     assert!(page("123456789").contains("block number 123,456,789"));

@@ -1,0 +1,76 @@
+//! The ordering, in the node's own words.
+
+use super::{
+    ask::Ask,
+    form::{Form, Shown, object},
+    problem::Problem,
+};
+use crate::{
+    indexer::dag::Round,
+    pages::dag::{MOST_ROUNDS, Window},
+};
+use corniche_api::DagVertex;
+use serde::Serialize;
+use serde_json::json;
+
+object! {
+    /// Rounds of the ordering; under Autobahn slots.
+    Dag {
+        /// The ordering engine.
+        engine: String = "mahi-mahi",
+        /// The first of the answer.
+        from_round: u64 = 4_101,
+        /// The last of it.
+        to_round: u64 = 4_101,
+        /// That is kept here.
+        oldest_round: u64 = 1,
+        /// That is kept here.
+        newest_round: u64 = 4_180,
+        /// Those that are known: `round`, with its `vertices` and `slots` as `corniche_getDag` has them.
+        rounds: Vec<DagRound>,
+        /// Autobahn's vertices, taken in while these slots were decided.
+        cars: Vec<DagVertex> = [],
+    }
+}
+
+/// A round with its number.
+#[derive(Clone, Debug, Serialize)]
+pub struct DagRound {
+    round: u64,
+    #[serde(flatten)]
+    told: Round,
+}
+
+impl Shown for DagRound {
+    fn form() -> Form {
+        Form::Plain { kind: "JSON", example: json!({"round": 4_101, "slots": [], "vertices": []}) }
+    }
+}
+
+/// The schema of the node's methods says what is in it.
+impl Shown for DagVertex {
+    fn form() -> Form {
+        Form::Plain { kind: "JSON", example: json!({}) }
+    }
+}
+
+/// `/api/v1/dag`
+pub async fn show(ask: Ask) -> Result<Dag, Problem> {
+    let (from, to) = (ask.whole("from")?, ask.whole("to")?);
+    if let (Some(from), Some(to)) = (from, to)
+        && (from > to || to - from >= MOST_ROUNDS)
+    {
+        return Err(Problem::bad(format!("from, to: the first and the last of at most {MOST_ROUNDS} rounds")));
+    }
+    let window = Window::range(&ask.site, from, to).await?;
+    let window = window.ok_or_else(|| Problem::missing("no round is known here yet"))?;
+    Ok(Dag {
+        engine: window.engine,
+        from_round: window.first,
+        to_round: window.last,
+        oldest_round: window.oldest,
+        newest_round: window.newest,
+        rounds: window.rounds.into_iter().map(|(round, told)| DagRound { round, told }).collect(),
+        cars: window.cars,
+    })
+}
