@@ -5,9 +5,9 @@ import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill } from '../lib/chain.js';
-import { Explorer, PHONE, close, isSound, missing } from '../lib/explorer.js';
+import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 
-test('the explorer of a live network', { timeout: 900_000, skip: missing }, async (t) => {
+test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
