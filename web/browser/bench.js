@@ -7,9 +7,8 @@ import { promisify } from 'node:util';
 import { Network, corniche } from '../../testnet/e2e/lib/network.js';
 import { until } from '../../testnet/e2e/lib/until.js';
 import { fill } from './lib/chain.js';
-import { Explorer, close, missing } from './lib/explorer.js';
+import { Explorer, close } from './lib/explorer.js';
 
-if (missing) throw new Error(missing);
 const rate = Number(process.env.RATE ?? 1_000);
 const seconds = Number(process.env.SECONDS ?? 30);
 const VISITS = 7;

@@ -5,10 +5,10 @@ import test from 'node:test';
 import { packed } from '../../../testnet/e2e/lib/contracts.js';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
-import { Explorer, PHONE, close, isSound, missing } from '../lib/explorer.js';
+import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 import { modules } from '../lib/hostile.js';
 
-test('contracts that attack the explorer', { timeout: 900_000, skip: missing }, async (t) => {
+test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 1, explorer: true });
   const [node] = network.nodes;
   const [owner] = network.accounts;

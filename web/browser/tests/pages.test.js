@@ -5,20 +5,28 @@ import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill } from '../lib/chain.js';
-import { Explorer, PHONE, close, isSound, missing } from '../lib/explorer.js';
+import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 
-test('the explorer of a live network', { timeout: 900_000, skip: missing }, async (t) => {
+test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
   const explorer = await Explorer.open(t, network.explorer);
   const { hash, receipt } = chain.refused;
 
-  await step('it catches up with the node', () =>
-    until('the newest transaction to have a page', async () => {
+  const ordering = async () => (await fetch(`${network.explorer}/api/v1/dag`)).json();
+  let leader;
+
+  await step('it catches up with the node', async () => {
+    await until('the newest transaction to have a page', async () => {
       const page = await fetch(`${network.explorer}/tx/${hash}`);
       return page.ok && (await page.text()).includes('certified');
-    }));
+    });
+    leader = await until('the explorer to know of a committed leader', async () =>
+      (await ordering()).rounds.flatMap(({ slots }) => slots).find(({ status }) => status === 'committed'));
+  });
+
+  const [round, rank] = [Number(leader.round), Number(leader.rank)];
 
   const paths = [
     '/',
@@ -30,6 +38,7 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     `/tx/${chain.transfer.hash}`,
     `/tx/${chain.creation.hash}`,
     `/tx/${chain.moved.hash}`,
+    `/tx/${chain.moved.hash}?changes`,
     `/tx/${hash}`,
     `/address/${chain.owner.address}`,
     `/address/${chain.token}`,
@@ -40,9 +49,11 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     '/validators',
     '/validator/0',
     '/dag',
+    ...[`${round}.${rank}`, leader.digest].map((pick) => `/dag?round=${round}&pick=${pick}`),
     '/statistics',
     '/network',
     '/search?q=gol',
+    '/search?q=no+such+thing',
     '/api',
   ];
 
@@ -61,7 +72,11 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
   await step('every page is whole without a script', async () => {
     for (const path of paths) {
       const page = await explorer.visit(path, { script: false });
+      assert.equal(page.answer.status(), 200, path);
       assert.ok(await page.locator('main h1').innerText(), path);
+      const text = await page.locator('main').innerText();
+      assert.ok(text.length > 80, `${path} says no more than ${text}`);
+      assert.doesNotMatch(text, /\b(undefined|NaN)\b|\[object/, path);
       assert.equal(await page.locator('[hidden]').filter({ visible: true }).count(), 0);
       await close(page);
     }
@@ -91,6 +106,46 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     for (const words of ['transfer(address,uint256)', 'Transfer(address,address,uint256)', chain.friend.address, 'GLD', 'succeeded']) {
       assert.ok(text.includes(words), `${words} in ${text}`);
     }
+    await close(page);
+  });
+
+  await step('a transaction tells of its way, and of the calls it made', async () => {
+    const page = await explorer.visit(`/tx/${chain.moved.hash}`);
+    const way = await page.locator('ol.timeline').innerText();
+    for (const word of ['ordered', 'certified']) assert.ok(way.includes(word), `${word} in ${way}`);
+    assert.match(await page.locator('#calls li').first().innerText(), /\d gas/);
+    await close(page);
+  });
+
+  await step('what a transaction changed is told, down to the slots of the token', async () => {
+    const page = await explorer.visit(`/tx/${chain.moved.hash}?changes`);
+    const text = await page.locator('#changes').innerText();
+    for (const words of ['Balance', 'Nonce', 'Slot 0x']) assert.ok(text.includes(words), `${words} in ${text}`);
+    await close(page);
+  });
+
+  await step('with a script there is comfort: colours, units, times, equal values, copies, a key for the search', async () => {
+    const page = await explorer.visit(`/tx/${chain.moved.hash}`);
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+    await page.locator('#theme').click();
+    assert.equal(await theme(), 'dark');
+    await page.reload();
+    assert.equal(await theme(), 'dark', 'it is remembered');
+    await page.locator('#unit').selectOption('0');
+    const amounts = await page.locator('main [data-wei]').allInnerTexts();
+    assert.ok(amounts.length > 0 && amounts.every((amount) => /^[\d,]+ wei$/.test(amount)), amounts.join('; '));
+    assert.match(await page.locator('main dd time').first().innerText(), / ago\)$/);
+    const friend = page.locator(`main .value[data-value="${chain.friend.address}"]`).first();
+    await friend.locator('code').hover();
+    await until('equal values to light up', async () => (await page.locator('.value.same').count()) >= 2);
+    // The sign goes away again, so it is awaited from before on.
+    await Promise.all([page.locator('.copy.done').waitFor({ timeout: 30_000 }), friend.locator('.copy').click()]);
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), chain.friend.address);
+    await page.locator('main').press('/');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'q');
+    assert.equal(await page.locator('#q').inputValue(), '');
+    assert.deepEqual(page.problems, []);
     await close(page);
   });
 
@@ -179,6 +234,34 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
     await close(page);
   });
 
+  await step('the ordering goes back: by a key, by the slider, and by a number without a script', async () => {
+    await until('more rounds than a picture has', async () => {
+      const { oldestRound, newestRound } = await ordering();
+      if (newestRound - oldestRound > 30) return true;
+      await node.receipt(await node.wallet(chain.owner).sendTransaction({ to: chain.friend.address, value: 1n }));
+      return false;
+    });
+    const page = await explorer.visit('/dag');
+    const stands = () => page.locator('#dag').evaluate(({ dataset }) => ({ ...dataset }));
+    const { oldest } = await stands();
+    await page.keyboard.press('ArrowLeft');
+    await until('the picture to end before the newest round', async () => {
+      const { last, newest } = await stands();
+      return Number(last) < Number(newest);
+    });
+    await page.locator('#slider').fill(oldest);
+    await until('the picture to begin with the oldest round', async () =>
+      (await stands()).first === oldest && page.url().endsWith(`/dag?round=${oldest}`));
+    assert.deepEqual(page.problems, []);
+    await close(page);
+    const plain = await explorer.visit('/dag', { script: false });
+    await plain.locator('#round').fill(oldest);
+    await plain.locator('#scrub button').click();
+    await plain.waitForURL(({ search }) => search === `?round=${oldest}`);
+    assert.equal(await plain.locator('#dag').getAttribute('data-first'), oldest);
+    await close(plain);
+  });
+
   await step('what is not there is said, with what to try', async () => {
     for (const [path, status, words] of [
       ['/block/999999999', 404, 'There is no block 999999999'],
@@ -192,6 +275,10 @@ test('the explorer of a live network', { timeout: 900_000, skip: missing }, asyn
       const text = await answer.text();
       assert.ok(text.includes(words), `${path}: ${text}`);
     }
+    const page = await explorer.visit(`/tx/0x${'ab'.repeat(32)}`);
+    assert.equal(page.answer.status(), 404);
+    await isSound(page);
+    await close(page);
   });
 
   await step('nothing of anybody else is loaded, and nobody else may frame it', async () => {
