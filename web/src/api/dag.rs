@@ -22,9 +22,9 @@ object! {
         from_round: u64 = 4_101,
         /// The last of it.
         to_round: u64 = 4_101,
-        /// That is kept here.
+        /// The oldest that is kept here.
         oldest_round: u64 = 1,
-        /// That is kept here.
+        /// The newest.
         newest_round: u64 = 4_180,
         /// Those that are known: `round`, with its `vertices` and `slots` as `corniche_getDag` has them.
         rounds: Vec<DagRound>,

@@ -80,13 +80,17 @@ async function copy(event) {
 
 // ---- live parts: fetched again as the server draws them, the home page at most twice a second, any other every two seconds
 
-const PAUSE = location.pathname === '/' ? 500 : 2_000;
+// — and less and less often where the node runs a block again for it.
+const COSTS = /^\/tx\//.test(location.pathname);
+let pause = location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
 let fetching = false;
 let due = false;
 
 async function refresh() {
   if (fetching) { due = true; return; }
+  // Whoever is at something in there is not disturbed.
+  if (parts().every((part) => part.contains(document.activeElement))) return;
   fetching = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
@@ -101,8 +105,11 @@ async function refresh() {
       }
       dress();
     }
+    // What was forgotten is not asked for again either.
+    if (answer.status === 404) for (const part of parts()) delete part.dataset.live;
   } catch { /* the next tick tries again */ }
-  await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  await new Promise((resolve) => setTimeout(resolve, pause));
+  if (COSTS) pause = Math.min(2 * pause, 60_000);
   fetching = false;
   // A page that is hidden by now is refreshed when it is shown.
   if (due && !document.hidden) refresh();

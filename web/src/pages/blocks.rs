@@ -38,8 +38,10 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     let newest = from.before.is_none();
     let body = html! {
         h1 { (crate::words::nav::BLOCKS) }
-        div #blocks data-live=[newest.then_some("blocks")] { (table(&site, &rows)?) }
-        (parts::older(links::BLOCKS, last, newest))
+        div #blocks data-live=[newest.then_some("blocks")] {
+            (table(&site, &rows)?)
+            (parts::older(links::BLOCKS, last, newest))
+        }
     };
     Ok(layout::page(&site, crate::words::nav::BLOCKS, body))
 }
@@ -104,20 +106,21 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let rows = transactions::of_block(&site, number, after).await?;
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
     let execution = executions::of_block(readers, number).await?;
+    let certificate = certificate(&site, number).await?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
-        nav .pages aria-label=(words::TITLE) {
-            @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
-            @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
-        }
-        div #block data-live=[(number > site.certified()).then_some("block-page")] {
+        div #block data-live=[certificate.is_none().then_some("block-page")] {
+            nav .pages aria-label=(words::TITLE) {
+                @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
+                @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
+            }
             section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
             section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
                 section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
             }
-            section { h2 { (words::CERTIFICATE) } (certificate(&site, number).await?) }
+            section { h2 { (words::CERTIFICATE) } (signatures(&site, certificate.as_ref())?) }
             section #transactions {
                 h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
                 (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
@@ -206,11 +209,14 @@ fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
     html! { (one(first)) @if !same { " to " (one(last)) } }
 }
 
-async fn certificate(site: &Site, number: u64) -> Result<Markup, Failure> {
+/// The certificate that makes a block final. It is read a moment after the node said that it has one.
+pub async fn certificate(site: &Site, number: u64) -> Result<Option<AnyRow>, Failure> {
     let text = "SELECT height, signers, signature FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
-    let Some(row) = sql(text).bind(number as i64).fetch_optional(site.database.readers()).await? else {
-        return Ok(html! { p .note { (words::NO_CERTIFICATE) } });
-    };
+    Ok(sql(text).bind(number as i64).fetch_optional(site.database.readers()).await?)
+}
+
+fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {
+    let Some(row) = row else { return Ok(html! { p .note { (words::NO_CERTIFICATE) } }) };
     let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
     let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
     let signed = |index: u64| signers.iter().any(|signer| u64::from(signer.0) == index);

@@ -4,7 +4,7 @@ mod calls;
 
 use super::{
     Failure, Page, ROWS,
-    blocks::{Before, of_transaction},
+    blocks::{Before, certificate, of_transaction},
     changes, layout, parts,
 };
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use axum::extract::{Path, Query, State};
+use calls::Calls;
 use corniche_api::{Execution, TransactionReport, TransactionStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -33,8 +34,10 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
-        div #transactions data-live=[newest.then_some("transactions")] { (table(&site, &rows).await?) }
-        (parts::older(links::TRANSACTIONS, last(&rows)?, newest))
+        div #transactions data-live=[newest.then_some("transactions")] {
+            (table(&site, &rows).await?)
+            (parts::older(links::TRANSACTIONS, last(&rows)?, newest))
+        }
     };
     Ok(layout::page(&site, nav::TRANSACTIONS, body))
 }
@@ -140,14 +143,18 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         let report = site.node.status(hash).await.ok().flatten();
         match (row, &report) {
             (Some(row), report) => {
-                let still = row.place("place")?.block() > site.certified();
-                live(executed(&site, &row, report.as_ref()).await?, still)
+                let is_final = certificate(&site, row.place("place")?.block()).await?.is_some();
+                live(executed(&site, &row, report.as_ref()).await?, !is_final)
             }
-            (None, Some(report)) => live(waiting(hash, report), true),
-            (None, None) => skipped(&site, hash).await?,
+            (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
+            (None, None) => live(skipped(&site, hash).await?, false),
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
+}
+
+fn is_gone(status: &TransactionStatus) -> bool {
+    matches!(status, TransactionStatus::Dropped { .. } | TransactionStatus::Replaced { .. })
 }
 
 /// What may still change is drawn anew when there is news.
@@ -234,12 +241,12 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
     );
     let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
     let runs_code = !input.is_empty() || row.number("gas_used")? != 21_000;
-    let calls = if runs_code { calls::of(site, row).await? } else { Vec::new() };
+    let calls = if runs_code { calls::of(site, row).await? } else { Calls::default() };
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
     }
-    contracts.extend(calls::parties(&calls));
+    contracts.extend(calls.parties());
     let known = Known::contracts(&site.database, contracts).await?;
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
@@ -254,7 +261,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
             (parts::facts(&[
                 (words::HASH, parts::hash(hash)),
                 (words::STATUS, html! { (parts::status(word)) }),
-                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls::why(&calls, &known)) } }),
+                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
                 (words::BLOCK, html! { (parts::block(place.block())) ", position " (place.position()) }),
                 (words::AGE, parts::time(row.number("time_ms")?)),
                 (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
@@ -284,7 +291,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
         @if !logs.is_empty() {
             section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } }
         }
-        @if runs_code { section #calls { h2 { (words::CALLS) } (calls::tree(&calls, &known)) } }
+        @if runs_code { section #calls { h2 { (words::CALLS) } (calls.tree(&known)) } }
     })
 }
 

@@ -49,8 +49,13 @@ pub const LOGS: &str = "Logs";
 /// Parts of the page.
 pub const CALLS: &str = "Calls";
 /// Nobody knows them.
-pub const NO_CALLS: &str = "Not known: the node that this explorer follows cannot run the block again (it keeps the states of few old blocks, or tells \
-                            no traces), and it was not written down that there were calls inside.";
+pub const NO_CALLS: &str = "Not known: the node did not tell (it may be away, serve no traces, or no longer have the state that this ran on), and nothing was \
+                            written down.";
+/// They come from the database.
+pub const WRITTEN_DOWN: &str =
+    "As it was written down when the block was read: of calls inside, the first bytes of their input.";
+/// The list was cut.
+pub const FIRST_CALLS: &str = "These are the first ones.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Tokens moved";
 /// Parts of the page.

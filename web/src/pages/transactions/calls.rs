@@ -15,13 +15,20 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::collections::BTreeSet;
 
-/// The calls of a transaction, a row of `transactions`, with their depths: the first ones in the order in which they began, the outermost
-/// before all. None where neither knows.
-pub async fn of(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
-    match site.node.trace(row.hash("hash")?).await {
-        Ok(trace) => Ok(frames(trace)),
-        Err(_) => written_down(site, row).await,
-    }
+/// The first calls of a transaction with their depths, in the order in which they began, the outermost before all. None where nobody knows.
+#[derive(Debug, Default)]
+pub struct Calls {
+    frames: Vec<(u64, CallFrame)>,
+    /// From the database.
+    written_down: bool,
+}
+
+/// Those of a row of `transactions`.
+pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
+    Ok(match site.node.trace(row.hash("hash")?).await {
+        Ok(trace) => Calls { frames: frames(trace), written_down: false },
+        Err(_) => Calls { frames: written_down(site, row).await?, written_down: true },
+    })
 }
 
 async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
@@ -73,41 +80,45 @@ fn frames(trace: CallFrame) -> Vec<(u64, CallFrame)> {
     frames
 }
 
-/// Why a transaction was undone, as far as is known.
-pub fn why(calls: &[(u64, CallFrame)], known: &Known) -> Markup {
-    let Some((_, outermost)) = calls.first() else { return html! {} };
-    let error = outermost.to.and_then(|to| known.error(to, &outermost.output));
-    html! {
-        @if let Some(reason) = &outermost.revert_reason { q { (abi::text(reason)) } }
-        @else if let Some(error) = error { (super::decoded(&error)) }
-        @else if let Some(error) = &outermost.error { (abi::text(error)) }
+impl Calls {
+    /// Why the transaction was undone, as far as is known.
+    pub fn why(&self, known: &Known) -> Markup {
+        let Some((_, outermost)) = self.frames.first() else { return html! {} };
+        let error = outermost.to.and_then(|to| known.error(to, &outermost.output));
+        html! {
+            @if let Some(reason) = &outermost.revert_reason { q { (abi::text(reason)) } }
+            @else if let Some(error) = error { (super::decoded(&error)) }
+            @else if let Some(error) = &outermost.error { (abi::text(error)) }
+        }
+    }
+
+    /// Everybody who was called.
+    pub fn parties(&self) -> BTreeSet<Address> {
+        self.frames.iter().filter_map(|(_, frame)| frame.to).collect()
+    }
+
+    /// An indented list. How deep calls go is a stranger's choice, so it is no nest of lists.
+    pub fn tree(&self, known: &Known) -> Markup {
+        html! {
+            @if self.frames.is_empty() { p .note { (words::NO_CALLS) } }
+            @else if self.written_down { p .note { (words::WRITTEN_DOWN) } }
+            @if !self.frames.is_empty() { ol .calls { @for (depth, frame) in &self.frames { (line(*depth, frame, known)) } } }
+            @if self.frames.len() == MOST as usize { p .note { (words::FIRST_CALLS) } }
+        }
     }
 }
 
-/// Everybody who was called.
-pub fn parties(calls: &[(u64, CallFrame)]) -> BTreeSet<Address> {
-    calls.iter().filter_map(|(_, frame)| frame.to).collect()
-}
-
-/// The calls as an indented list. How deep they go is a stranger's choice, so it is no nest of lists.
-pub fn tree(calls: &[(u64, CallFrame)], known: &Known) -> Markup {
+fn line(depth: u64, frame: &CallFrame, known: &Known) -> Markup {
     html! {
-        @if calls.is_empty() { p .note { (words::NO_CALLS) } }
-        @else {
-            ol .calls {
-                @for (depth, frame) in calls {
-                    li .{ "depth-" ((*depth).min(12)) } data-depth=(depth) {
-                        span .kind { (abi::text(&frame.kind)) } " "
-                        @if let Some(to) = frame.to { (parts::account(to)) " " }
-                        @match frame.to.and_then(|to| known.call(to, &frame.input)) {
-                            Some(call) => code { (call.brief()) },
-                            None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
-                        }
-                        span .note { " " (format::number(frame.gas_used.to())) " gas" }
-                        @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
-                    }
-                }
+        li .{ "depth-" (depth.min(12)) } data-depth=(depth) {
+            span .kind { (abi::text(&frame.kind)) } " "
+            @if let Some(to) = frame.to { (parts::account(to)) " " }
+            @match frame.to.and_then(|to| known.call(to, &frame.input)) {
+                Some(call) => code { (call.brief()) },
+                None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
             }
+            span .note { " " (format::number(frame.gas_used.to())) " gas" }
+            @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
         }
     }
 }
