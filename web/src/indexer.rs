@@ -257,11 +257,12 @@ impl Indexer {
         let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
+        // Before the certificate, with which a block's page is final.
+        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
             self.live.send(Tick::Certified { number: certified });
         }
-        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         Ok(grew || too_large || traced || told || certified.is_some())

@@ -78,9 +78,9 @@ async function copy(event) {
   setTimeout(() => button.classList.remove('done'), 1_500);
 }
 
-// ---- live parts: fetched again as the server draws them, the home page at most twice a second, any other every two seconds
+// ---- live parts: fetched again as the server draws them, the home page at most twice a second, any other every two seconds, and less and
+// less often where the node runs a block again for it
 
-// — and less and less often where the node runs a block again for it.
 const COSTS = /^\/tx\//.test(location.pathname);
 let pause = location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
