@@ -17,6 +17,7 @@ use axum::{
 };
 use maud::html;
 use std::{net::SocketAddr, sync::Arc, time::Instant};
+use tower_http::compression::{CompressionLayer, CompressionLevel};
 
 mod assets;
 mod connections;
@@ -61,6 +62,8 @@ pub fn router(site: Arc<Site>) -> Router {
         .route("/assets/{file}", get(assets::serve))
         .fallback(nothing_here)
         .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
+        // Pages are mostly tags: a fifth of them is left. Streams of events go as they are.
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .with_state(site)
 }
 

@@ -54,8 +54,8 @@ export class Explorer {
     page.on('response', (response) => {
       // A stream of events has no end.
       if (response.url().endsWith('/live')) return;
-      // Of what redirects or was broken off there is no body.
-      page.bodies.push(response.body().then(({ length }) => length, () => 0));
+      // As transferred. Of what redirects or was broken off there is no body.
+      page.bodies.push(response.request().sizes().then(({ responseBodySize }) => responseBodySize, () => 0));
     });
     if (wallet) {
       await page.exposeFunction('askWallet', (request) => wallet.request(request));
