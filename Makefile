@@ -145,8 +145,8 @@ soak: build contracts generations node-tools postgres ## The long runs: property
 		$(CARGO) test --locked -p corniche-executor --test generated -- --nocapture
 	$(CARGO) test --locked -p corniche-executor --lib -- --ignored
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_STEPS=$${CORNICHE_STEPS:-4000} \
-		$(CARGO) bench --locked --profile dev -p corniche-harness -p corniche-vm -p corniche-executor -p corniche-state --bench worst_block
-	$(CARGO) bench --locked --profile dev -p corniche-harness -p corniche-vm -p corniche-executor -p corniche-state --bench host_calls
+		$(CARGO) bench --locked --profile dev --workspace --bench worst_block
+	$(CARGO) bench --locked --profile dev --workspace --bench host_calls
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
 		$(CARGO) test --locked -p corniche-rpc --test fuzz -- --nocapture

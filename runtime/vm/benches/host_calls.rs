@@ -1,5 +1,5 @@
-//! What every host call and every precompile costs a processor for each gas it is paid: `cargo bench --profile dev -p corniche-harness -p corniche-vm
-//! -p corniche-executor -p corniche-state --bench host_calls`.
+//! What every host call and every precompile costs a processor for each gas it is paid: `cargo bench --profile dev --workspace --bench
+//! host_calls`.
 //!
 //! All of them in one run, by turns, each through a real contract on a real journal; the least of several turns counts. The bar: nothing buys more
 //! than three times what the median buys. What costs Ethereum's price (storage, logs, creations) buys far less, which harms nobody.

@@ -1,5 +1,4 @@
-//! The worst that a block's gas can buy: `cargo bench --profile dev -p corniche-harness -p corniche-vm -p corniche-executor -p corniche-state
-//! --bench worst_block`. `CORNICHE_SEED`, `CORNICHE_STEPS`: another search, a longer one.
+//! The worst that a block's gas can buy: `cargo bench --profile dev --workspace --bench worst_block`. `CORNICHE_SEED`, `CORNICHE_STEPS`: another search, a longer one.
 //!
 //! Shapes that are known to be bad ([`shapes`]) and a search: loops over random mixes of instructions and host calls, of which the dearest are changed
 //! and tried again. What counts is processor time of one thread for each gas, the least of several runs; the bar is half a second for a whole
