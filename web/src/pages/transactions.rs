@@ -322,6 +322,7 @@ fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed,
                         }
                     }
                 }
+                @if executed.or(certified).is_some() { p .note { (words::SEEN_HERE) } }
             }
         }
     }

@@ -64,5 +64,8 @@ pub const RAW: &str = "Raw";
 pub const NO_TRANSACTIONS: &str = "No transactions.";
 /// Times on the way.
 pub const TIMELINE: &str = "On its way";
+/// Below the timeline.
+pub const SEEN_HERE: &str =
+    "Executed and certified are when this explorer read it of its node, which is later than it happened.";
 /// Of the timeline.
 pub const RECEIVED: &str = "received";
