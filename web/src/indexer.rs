@@ -17,7 +17,7 @@
 
 mod books;
 mod calls;
-mod certificates;
+pub mod certificates;
 pub mod contracts;
 pub mod dag;
 pub mod digest;

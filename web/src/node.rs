@@ -231,6 +231,23 @@ pub struct CallFrame {
     pub calls: Vec<CallFrame>,
 }
 
+impl CallFrame {
+    /// It and the calls inside it with their depths, in the order in which they began, so many at most. No recursion: a stranger decides
+    /// how deep.
+    pub fn in_order(self, most: usize) -> Vec<(u64, Self)> {
+        let mut frames = Vec::new();
+        let mut stack = vec![(0, self)];
+        while let Some((depth, mut frame)) = stack.pop() {
+            if frames.len() == most {
+                break;
+            }
+            stack.extend(std::mem::take(&mut frame.calls).into_iter().rev().map(|inner| (depth + 1, inner)));
+            frames.push((depth, frame));
+        }
+        frames
+    }
+}
+
 /// A transaction of a traced block.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TracedTransaction {
@@ -452,4 +469,22 @@ fn decode<T: DeserializeOwned>(answer: &RawValue) -> Result<T, ClientError> {
 
 fn nonsense(method: &str, problem: &str) -> ClientError {
     ClientError::Nonsense { method: method.into(), problem: problem.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(gas: u64, calls: Vec<CallFrame>) -> CallFrame {
+        CallFrame { gas_used: U64::from(gas), calls, ..CallFrame::default() }
+    }
+
+    #[test]
+    fn frames_come_in_the_order_in_which_they_began() {
+        let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
+        let frames = tree.clone().in_order(10);
+        let found: Vec<_> = frames.into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();
+        assert_eq!(found, [(0, 0), (1, 1), (2, 2), (2, 3), (1, 4)]);
+        assert_eq!(tree.in_order(3).len(), 3);
+    }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     database::{DatabaseError, Read, int, sql},
-    indexer::{dag::leader_of, executions},
+    indexer::{certificates, dag::leader_of, executions},
     site::Site,
 };
 use alloy_primitives::{B256, Bytes};
@@ -177,12 +177,12 @@ pub async fn find(ask: &Ask) -> Result<AnyRow, Problem> {
 /// `/api/v1/blocks/{block}`
 pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
     let row = find(&ask).await?;
-    let number = row.int("number")?;
+    let number = row.number("number")?;
     let readers = ask.site.database.readers();
     let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
-    let batches = sql(text).bind(number).bind(FIRST).fetch_all(readers).await?;
+    let batches = sql(text).bind(int(number)).bind(FIRST).fetch_all(readers).await?;
     let text = "SELECT position, hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
-    let skipped = sql(text).bind(number).bind(FIRST).fetch_all(readers).await?;
+    let skipped = sql(text).bind(int(number)).bind(FIRST).fetch_all(readers).await?;
     let (first_commit, last_commit) = (row.maybe_number("first_commit")?, row.maybe_number("last_commit")?);
     Ok(BlockInFull {
         block: Block::of(&row, ask.site.certified())?,
@@ -192,7 +192,7 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
         last_round: led_in(&ask.site, last_commit).await?,
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
-        execution: executions::of_block(readers, row.number("number")?).await?.map(Execution::of),
+        execution: executions::of_block(readers, number).await?.map(Execution::of),
         certificate: covering(&ask.site, number).await?,
     })
 }
@@ -213,14 +213,13 @@ pub async fn certificates(ask: Ask) -> Result<Listing<Certificate>, Problem> {
 
 /// `/api/v1/certificates/{block}`
 pub async fn certificate(ask: Ask) -> Result<Certificate, Problem> {
-    let number = find(&ask).await?.int("number")?;
+    let number = find(&ask).await?.number("number")?;
     let certificate = covering(&ask.site, number).await?;
     certificate.ok_or_else(|| Problem::missing(format!("block {number} is not certified yet")))
 }
 
-async fn covering(site: &Site, block: i64) -> Result<Option<Certificate>, Problem> {
-    let text = "SELECT * FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
-    let row = sql(text).bind(block).fetch_optional(site.database.readers()).await?;
+async fn covering(site: &Site, block: u64) -> Result<Option<Certificate>, Problem> {
+    let row = certificates::covering(site.database.readers(), block).await?;
     Ok(row.map(|row| Certificate::of(site, &row)).transpose()?)
 }
 

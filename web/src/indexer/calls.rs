@@ -4,7 +4,7 @@
 use super::{IndexError, digest::role, write};
 use crate::{
     database::{DatabaseError, Place, Read, Rows, int, sql},
-    node::{CallFrame, Node, TracedTransaction},
+    node::{Node, TracedTransaction},
 };
 use alloy_primitives::Address;
 use sqlx::{AnyConnection, Connection};
@@ -69,7 +69,7 @@ impl Lane {
         };
         let number = next.place("place")?.block();
         match node.trace_block(number).await {
-            Ok(traced) => write_calls(connection, number, &traced).await?,
+            Ok(traced) => write_calls(connection, number, traced).await?,
             // A node that began anew meanwhile has the block later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no calls of this block");
@@ -96,20 +96,21 @@ impl Lane {
     }
 }
 
-async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[TracedTransaction]) -> Result<(), DatabaseError> {
+async fn write_calls(connection: &mut AnyConnection, block: u64, traced: Vec<TracedTransaction>) -> Result<(), DatabaseError> {
     let columns =
         &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
     let mut rows = Rows::or("calls", columns, "DO NOTHING");
     let mut undone = Rows::or("undone", &["place", "error", "reason", "output"], "DO NOTHING");
     let mut sides = Rows::or("call_sides", &["address", "place"], "DO NOTHING");
     let mut activity: BTreeMap<(Address, i64), u64> = BTreeMap::new();
-    for (position, outermost) in traced.iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result.as_ref()?))) {
+    for (position, outermost) in traced.into_iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result?))) {
         let transaction = Place::new(block, position as u64);
         if let Some(error) = cut(outermost.error.as_deref()) {
             let output = outermost.output[..outermost.output.len().min(MOST_OUTPUT)].to_vec();
             undone.push([transaction.into(), error.into(), cut(outermost.revert_reason.as_deref()).into(), output.into()]);
         }
-        for (depth, frame) in inner(outermost, MOST_CALLS - rows.len().min(MOST_CALLS)) {
+        let inside = MOST_CALLS - rows.len().min(MOST_CALLS);
+        for (depth, frame) in outermost.in_order(1 + inside).into_iter().skip(1) {
             let place = Place::new(block, rows.len() as u64);
             let selector = frame.input.get(..4).map(<[u8]>::to_vec);
             rows.push([
@@ -144,20 +145,6 @@ async fn write_calls(connection: &mut AnyConnection, block: u64, traced: &[Trace
     Ok(())
 }
 
-/// The frames inside the outermost one, in the order in which they began, with their depths. No recursion: a stranger decides how deep.
-fn inner(outermost: &CallFrame, most: usize) -> Vec<(u64, &CallFrame)> {
-    let mut frames = Vec::new();
-    let mut stack: Vec<_> = outermost.calls.iter().rev().map(|frame| (1, frame)).collect();
-    while let Some((depth, frame)) = stack.pop() {
-        if frames.len() == most {
-            break;
-        }
-        frames.push((depth, frame));
-        stack.extend(frame.calls.iter().rev().map(|frame| (depth + 1, frame)));
-    }
-    frames
-}
-
 fn cut(text: Option<&str>) -> Option<String> {
     text.map(|text| text.chars().take(MOST_ERROR).collect())
 }
@@ -166,21 +153,4 @@ fn cut(text: Option<&str>) -> Option<String> {
 fn kind(word: &str) -> &'static str {
     const WORDS: [&str; 6] = ["CALL", "DELEGATECALL", "STATICCALL", "CALLCODE", "CREATE", "CREATE2"];
     WORDS.into_iter().find(|known| *known == word).unwrap_or("CALL")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(gas: u64, calls: Vec<CallFrame>) -> CallFrame {
-        CallFrame { gas_used: alloy_primitives::U64::from(gas), calls, ..CallFrame::default() }
-    }
-
-    #[test]
-    fn frames_come_in_the_order_in_which_they_began() {
-        let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
-        let found: Vec<_> = inner(&tree, 10).into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();
-        assert_eq!(found, [(1, 1), (2, 2), (2, 3), (1, 4)]);
-        assert_eq!(inner(&tree, 2).len(), 2);
-    }
 }

@@ -10,7 +10,7 @@ use corniche_api::Certificate;
 use corniche_client::{ClientError, Request};
 use corniche_types::SignerBitmap;
 use serde_json::json;
-use sqlx::{AnyConnection, Connection};
+use sqlx::{AnyConnection, AnyPool, Connection, any::AnyRow};
 use std::collections::BTreeMap;
 
 /// Certificates asked for in one turn.
@@ -29,6 +29,13 @@ pub struct Chain {
     /// When the node said that these blocks are certified, by this machine's clock; `None` where the newest blocks are not new, so that the time
     /// says nothing. Nodes keep no such time, and answers with certificates come later by whatever there was to do before.
     pub heard_ms: Option<u64>,
+}
+
+/// The certificate that covers a block, its own or a later one's: with it the block is final. It is here a moment after the node said that it
+/// has one.
+pub async fn covering(readers: &AnyPool, block: u64) -> Result<Option<AnyRow>, DatabaseError> {
+    let text = "SELECT * FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
+    Ok(sql(text).bind(int(block)).fetch_optional(readers).await?)
 }
 
 /// Goes on up to `certified`, a block that is written. Answers the newest block that a certificate covers, if there is a newer one than

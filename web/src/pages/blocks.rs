@@ -8,7 +8,7 @@ use super::{Failure, Page, ROWS, dag::Pick, layout, parts, transactions};
 use crate::{
     database::{Place, Read, sql},
     format,
-    indexer::{dag::leader_of, executions},
+    indexer::{certificates, dag::leader_of, executions},
     links,
     site::Site,
     words::{block as words, dag as dag_words, execution as execution_words, status},
@@ -106,7 +106,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let rows = transactions::of_block(&site, number, after).await?;
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
     let execution = executions::of_block(readers, number).await?;
-    let certificate = certificate(&site, number).await?;
+    let certificate = certificates::covering(readers, number).await?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
@@ -207,12 +207,6 @@ fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
     };
     let same = first == last;
     html! { (one(first)) @if !same { " to " (one(last)) } }
-}
-
-/// The certificate that makes a block final. It is read a moment after the node said that it has one.
-pub async fn certificate(site: &Site, number: u64) -> Result<Option<AnyRow>, Failure> {
-    let text = "SELECT height, signers, signature FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
-    Ok(sql(text).bind(number as i64).fetch_optional(site.database.readers()).await?)
 }
 
 fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {

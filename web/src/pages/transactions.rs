@@ -4,13 +4,15 @@ mod calls;
 
 use super::{
     Failure, Page, ROWS,
-    blocks::{Before, certificate, of_transaction},
+    blocks::{Before, of_transaction},
     changes, layout, parts,
 };
 use crate::{
     abi::{self, Known},
     database::{Place, Read, sql},
-    format, links,
+    format,
+    indexer::certificates,
+    links,
     site::Site,
     words::{changes::TITLE as CHANGES, nav, status, transaction as words},
 };
@@ -143,7 +145,8 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         let report = site.node.status(hash).await.ok().flatten();
         match (row, &report) {
             (Some(row), report) => {
-                let is_final = certificate(&site, row.place("place")?.block()).await?.is_some();
+                let block = row.place("place")?.block();
+                let is_final = certificates::covering(site.database.readers(), block).await?.is_some();
                 live(executed(&site, &row, report.as_ref()).await?, !is_final)
             }
             (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),

@@ -26,7 +26,7 @@ pub struct Calls {
 /// Those of a row of `transactions`.
 pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
     Ok(match site.node.trace(row.hash("hash")?).await {
-        Ok(trace) => Calls { frames: frames(trace), written_down: false },
+        Ok(trace) => Calls { frames: trace.in_order(MOST as usize), written_down: false },
         Err(_) => Calls { frames: written_down(site, row).await?, written_down: true },
     })
 }
@@ -66,18 +66,6 @@ async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>
         frames.push((row.number("depth")?, frame));
     }
     Ok(frames)
-}
-
-fn frames(trace: CallFrame) -> Vec<(u64, CallFrame)> {
-    let (mut frames, mut stack) = (Vec::new(), vec![(0, trace)]);
-    while let Some((depth, mut frame)) = stack.pop() {
-        if frames.len() == MOST as usize {
-            break;
-        }
-        stack.extend(std::mem::take(&mut frame.calls).into_iter().rev().map(|inner| (depth + 1, inner)));
-        frames.push((depth, frame));
-    }
-    frames
 }
 
 impl Calls {
