@@ -3,6 +3,7 @@
 
 mod chain;
 mod client;
+mod deep;
 mod draft;
 mod error;
 mod proof;

@@ -1,6 +1,9 @@
 //! JSON-RPC 2.0 over HTTP: one call, or a batch answered whole.
 
-use crate::error::{ClientError, Refusal};
+use crate::{
+    deep,
+    error::{ClientError, Refusal},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
@@ -60,7 +63,7 @@ impl Transport {
     }
 
     /// One call.
-    pub fn request<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<R, ClientError> {
+    pub fn request<R: DeserializeOwned + Send>(&self, method: &str, params: impl Serialize) -> Result<R, ClientError> {
         let nonsense = |problem: String| ClientError::Nonsense { method: method.to_owned(), problem };
         let envelope = Envelope { jsonrpc: "2.0", id: 1, method, params };
         let body = serde_json::to_vec(&envelope).map_err(|error| ClientError::Unsignable(error.to_string()))?;
@@ -70,7 +73,7 @@ impl Transport {
     }
 
     /// Many calls in one request; the answers are in the order of `requests`, whatever order they came in.
-    pub fn batch<R: DeserializeOwned>(&self, requests: &[Request]) -> Result<Vec<Result<R, ClientError>>, ClientError> {
+    pub fn batch<R: DeserializeOwned + Send>(&self, requests: &[Request]) -> Result<Vec<Result<R, ClientError>>, ClientError> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -113,11 +116,11 @@ impl Transport {
     }
 }
 
-fn decode<R: DeserializeOwned>(answer: Answer<'_>, method: &str) -> Result<R, ClientError> {
+fn decode<R: DeserializeOwned + Send>(answer: Answer<'_>, method: &str) -> Result<R, ClientError> {
     if let Some(refusal) = answer.error {
         return Err(refusal.into_error(method));
     }
     let text = answer.result.map_or("null", RawValue::get);
-    serde_json::from_str(text)
+    deep::parse(text)
         .map_err(|error| ClientError::Nonsense { method: method.to_owned(), problem: format!("{error}: {text:.200}") })
 }

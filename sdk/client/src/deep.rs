@@ -1,0 +1,92 @@
+//! JSON that is deeper than a parser likes: a trace has two levels for each call, and calls are in each other up to 256 deep.
+
+use serde::de::{DeserializeOwned, Error};
+use std::thread;
+
+/// What `serde_json` takes by itself.
+const SHALLOW: usize = 120;
+
+/// Two levels for each call, some for what is in and around them. Below, the parser's own limit holds, which says so.
+const DEEPEST: usize = 600;
+
+/// Of the thread that parses what is deep: 50 KiB a level, many times what a build without optimisation takes.
+const STACK_BYTES: usize = 32 << 20;
+
+/// Like [`serde_json::from_str`].
+pub fn parse<R: DeserializeOwned + Send>(text: &str) -> Result<R, serde_json::Error> {
+    if !(SHALLOW..=DEEPEST).contains(&nesting(text)) {
+        return serde_json::from_str(text);
+    }
+    let parse = || {
+        let mut parser = serde_json::Deserializer::from_str(text);
+        parser.disable_recursion_limit();
+        let value = R::deserialize(&mut parser)?;
+        parser.end().map(|()| value)
+    };
+    thread::scope(|scope| {
+        let parser =
+            thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, parse).map_err(serde_json::Error::custom)?;
+        parser.join().unwrap_or_else(|_| Err(serde_json::Error::custom("the parser panicked")))
+    })
+}
+
+/// Brackets that are open at once, at most.
+fn nesting(text: &str) -> usize {
+    let (mut open, mut most, mut quoted, mut escaped) = (0usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                open += 1;
+                most = most.max(open);
+            }
+            b'}' | b']' if !quoted => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Frame {
+        #[serde(default)]
+        calls: Vec<Frame>,
+    }
+
+    fn frames(deep: usize) -> String {
+        (1..deep).fold("{}".to_owned(), |inner, _| format!("{{\"calls\":[{inner}]}}"))
+    }
+
+    fn depth(frame: &Frame) -> usize {
+        1 + frame.calls.iter().map(depth).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn calls_as_deep_as_they_go_are_read() {
+        for deep in [1, 60, 63, 64, 256, 257] {
+            let frame: Frame = parse(&frames(deep)).unwrap();
+            assert_eq!(depth(&frame), deep);
+        }
+    }
+
+    #[test]
+    fn what_is_deeper_is_refused() {
+        for text in [frames(400), frames(100_000), "[".repeat(1 << 20)] {
+            assert!(parse::<Frame>(&text).is_err());
+        }
+        assert!(parse::<Frame>(&format!("{}]", frames(256))).is_err(), "something behind it");
+    }
+
+    #[test]
+    fn brackets_in_texts_are_none() {
+        assert_eq!(nesting(r#"{"a": "[[[{\"{[", "b": [[]], "c\\": {}}"#), 3);
+        assert_eq!(nesting("1"), 0);
+    }
+}
