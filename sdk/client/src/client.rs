@@ -248,7 +248,7 @@ impl Client {
     }
 
     /// A method by its name.
-    pub(crate) fn ask<R: DeserializeOwned>(&self, method: &str, params: Value) -> Result<R, ClientError> {
+    pub(crate) fn ask<R: DeserializeOwned + Send>(&self, method: &str, params: Value) -> Result<R, ClientError> {
         self.transport.request(method, params)
     }
 
