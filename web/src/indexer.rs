@@ -16,7 +16,7 @@
 //! another first block.
 
 mod books;
-mod calls;
+pub mod calls;
 pub mod certificates;
 pub mod contracts;
 pub mod dag;

@@ -1,4 +1,5 @@
-//! Writes many token transfers through the indexer's own write path, and measures every page over them:
+//! Writes many token transfers through the indexer's own write path, with all that the indexer is
+//! told besides, and measures every page over them:
 //! `cargo run --release -p corniche-web --example transfers -- sqlite 10000000 [SEED] [DIRECTORY]`, or `postgres`, which it starts itself.
 //! Both are gone at the end. The URL of a database in their place is one that stays: what it holds of as many transfers of the same seed is
 //! not written again.
@@ -7,6 +8,7 @@
 
 #![allow(clippy::print_stdout)] // The figures are the result.
 
+mod besides;
 #[path = "../../tests/indexing/blocks.rs"]
 mod blocks;
 mod pages;
@@ -17,11 +19,11 @@ mod postgres;
 mod random;
 mod traffic;
 
+use besides::Besides;
 use corniche_web::{
-    database::{Database, Rows},
+    database::Database,
     indexer::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP, contracts::Code, digest::digest, tokens::Name, write},
 };
-use sqlx::AnyConnection;
 use std::{
     path::PathBuf,
     process::ExitCode,
@@ -29,6 +31,9 @@ use std::{
 };
 use tempfile::TempDir;
 use traffic::Traffic;
+
+/// What the tokens say of themselves.
+const INTERFACE: &str = include_str!("erc20.json");
 
 /// Where it is told how it goes, in transfers.
 const STEP: u64 = 100_000;
@@ -77,13 +82,13 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
         while traffic.blocks < tip.number && traffic.next_block().is_some() {}
         assert_eq!(traffic.parent, tip.hash, "the database holds something else");
     }
+    let code = Code::read(&corniche_abi::interface::embed(b"\0asm\x01\0\0\0", INTERFACE.as_bytes()));
     let (mut busy, mut step, mut written, mut said) = (Duration::ZERO, Duration::ZERO, 0, 0);
     loop {
-        let mut group = Vec::new();
-        let mut count = 0;
-        while group.len() < BLOCKS_IN_GROUP && count < TRANSACTIONS_IN_GROUP {
+        let (mut group, mut told, before) = (Vec::new(), Vec::new(), traffic.made());
+        while group.len() < BLOCKS_IN_GROUP && traffic.made() - before < TRANSACTIONS_IN_GROUP {
             let Some(block) = traffic.next_block() else { break };
-            count += block.receipts.len() as u64;
+            told.push(Besides::of(&block, &traffic));
             group.push(block);
         }
         if group.is_empty() {
@@ -95,37 +100,25 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
         let token = |at: usize| Name { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
         let asked = write::Asked {
             tokens: unknown.tokens.into_iter().enumerate().map(|(at, address)| (address, token(at))).collect(),
-            contracts: unknown.contracts.into_iter().map(|address| (address, Code::read(b"\0asm\x01\0\0\0"))).collect(),
+            contracts: unknown.contracts.into_iter().map(|address| (address, code.clone())).collect(),
         };
-        let heights = digests.iter().map(|digest| digest.number).collect();
         write::write(&mut connection, digests, &asked).await.expect("written");
-        certify(&mut connection, heights).await;
+        besides::write(&mut connection, told).await;
         busy += began.elapsed();
         step += began.elapsed();
-        written += count;
+        written += traffic.made() - before;
         if written / STEP > said / STEP {
             let rate = (written - said) as f64 / step.as_secs_f64();
             println!("{name}/written={written}: {rate:.0} transfers a second, {:.2} GB", bytes(database).await / 1e9);
             (said, step) = (written, Duration::ZERO);
         }
     }
+    besides::write_rounds(&mut connection, traffic.blocks).await;
     if written > 0 {
         let seconds = busy.as_secs_f64();
         println!("{name}/rate: {:.0} transfers a second in all, {seconds:.0} s", written as f64 / seconds);
     }
     traffic
-}
-
-/// A certificate of each block, signed by all.
-async fn certify(connection: &mut AnyConnection, heights: Vec<u64>) {
-    let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
-    let mut rows = Rows::new("certificates", columns);
-    for height in heights {
-        let signers = vec![(1u8 << traffic::VALIDATORS) - 1];
-        let (signature, model) = (vec![7u8; 48], "byzantine".to_owned());
-        rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), 0u64.into()]);
-    }
-    rows.write(connection).await.expect("certificates");
 }
 
 /// How large the database is.

@@ -1,6 +1,7 @@
 //! How long every page takes, asked over loopback through the real router.
 
 use super::{
+    besides,
     random::Random,
     traffic::{Traffic, VALIDATORS},
 };
@@ -32,7 +33,7 @@ const FOUND: [u16; 2] = [200, 303];
 const BAR: Duration = Duration::from_millis(50);
 
 /// Pages and questions of the API. `{hot}` is one of the ten busiest accounts, `{account}` any; `{gold}` one of the ten busiest tokens;
-/// `{place}` a place anywhere in the chain.
+/// `{place}` a place anywhere in the chain; `{round}` one of the newest rounds, `{batch}` a batch of one; `{failure}` a transaction that failed.
 const PAGES: &[&str] = &[
     "/",
     "/blocks",
@@ -41,6 +42,7 @@ const PAGES: &[&str] = &[
     "/txs",
     "/txs?before={place}",
     "/tx/{hash}",
+    "/tx/{failure}",
     "/address/{hot}",
     "/address/{hot}?before={place}",
     "/address/{account}",
@@ -54,6 +56,7 @@ const PAGES: &[&str] = &[
     "/address/{gold}/events",
     "/address/{gold}/code",
     "/address/{gold}/abi",
+    "/address/{gold}/abi.json",
     "/address/{gold}/read",
     "/address/{gold}/write",
     "/tokens",
@@ -66,9 +69,12 @@ const PAGES: &[&str] = &[
     "/statistics",
     "/network",
     "/dag",
+    "/dag?round={round}",
     "/search?q={hash}",
     "/search?q={account}",
     "/search?q={block}",
+    "/search?q={batch}",
+    "/search?q=0xa9059cbb",
     "/search?q=tkn1",
     "/search?q=transfer",
     "/search?q=nothing",
@@ -88,6 +94,8 @@ const PAGES: &[&str] = &[
     "/api/v1/accounts/{hot}/calls",
     "/api/v1/accounts/{hot}/balances",
     "/api/v1/accounts/{hot}/approvals",
+    "/api/v1/accounts/{account}/transactions.csv",
+    "/api/v1/accounts/{account}/transfers.csv",
     "/api/v1/tokens",
     "/api/v1/tokens/{gold}",
     "/api/v1/tokens/{gold}/holders",
@@ -95,7 +103,11 @@ const PAGES: &[&str] = &[
     "/api/v1/contracts",
     "/api/v1/contracts/{gold}",
     "/api/v1/validators",
+    "/api/v1/peers",
     "/api/v1/certificates",
+    "/api/v1/certificates/{block}",
+    "/api/v1/dag",
+    "/api/v1/dag?from={round}",
     "/api/v1/statistics/days",
     "/api?module=account&action=txlist&address={hot}",
     "/api?module=account&action=txlist&address={hot}&sort=desc&page=10&offset=100",
@@ -186,6 +198,10 @@ fn fill(page: &str, traffic: &Traffic, random: &mut Random) -> String {
     put("{token}", traffic.token(random.below(tokens)).to_string());
     put("{block}", (1 + random.below(traffic.blocks)).to_string());
     put("{place}", Place::first(1 + random.below(traffic.blocks)).0.to_string());
+    let round = traffic.blocks - random.below(traffic.blocks.min(1_000));
+    put("{round}", round.to_string());
+    put("{batch}", besides::batch(round).to_string());
+    put("{failure}", traffic.failure(1 + random.below(traffic.blocks)).to_string());
     put("{hash}", traffic.transfer(random.below(transfers)).to_string());
     path
 }

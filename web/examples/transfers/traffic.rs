@@ -1,4 +1,4 @@
-//! Blocks full of transfers.
+//! Blocks full of transfers, with some other transactions behind them.
 
 use super::{
     blocks::{self, Call, Head, block, hash, transaction},
@@ -7,12 +7,16 @@ use super::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_web::{
     indexer::events::{Moved, Standard},
-    node::WholeBlock,
+    node::{Receipt, Transaction, WholeBlock},
 };
 
 /// Transfers of a block, and milliseconds between two: a hundred transfers a second.
 const IN_BLOCK: u64 = 100;
 const BLOCK_MS: u64 = 1_000;
+
+/// Transactions of a block besides: allowances, and some that fail.
+const APPROVALS: u64 = 5;
+const FAILURES: u64 = 2;
 
 const TOKENS: u64 = 500;
 /// Who sign all blocks.
@@ -66,6 +70,16 @@ impl Traffic {
         hash(&[self.seed, 3, at])
     }
 
+    /// The hash of the transaction of a block that fails.
+    pub fn failure(&self, block: u64) -> B256 {
+        hash(&[self.seed, 5, block, 0])
+    }
+
+    /// How many transfers were made so far.
+    pub fn made(&self) -> u64 {
+        self.transfers.min(self.blocks * IN_BLOCK)
+    }
+
     /// How many accounts, tokens and transfers there are.
     pub fn counts(&self) -> (u64, u64, u64) {
         (self.accounts, TOKENS, self.transfers)
@@ -76,45 +90,64 @@ impl Traffic {
         let first = self.blocks * IN_BLOCK;
         let count = IN_BLOCK.min(self.transfers.checked_sub(first).filter(|left| *left > 0)?);
         let number = self.blocks + 1;
-        let transactions = (first..first + count).map(|at| self.one(at)).collect();
+        let mut transactions: Vec<_> = (first..first + count).map(|at| self.transfer_of(at)).collect();
+        transactions.extend((0..APPROVALS).map(|at| self.approval(number, at)));
+        transactions.extend((0..FAILURES).map(|at| self.failing(number, at)));
         let own = hash(&[self.seed, 4, number]);
+        let (half, all) = (count / 2, transactions.len() as u64);
         let head = Head {
             number,
             hash: own,
             parent: self.parent,
             time_ms: BEGIN_MS + number * BLOCK_MS,
             leader: number % VALIDATORS,
-            batches: vec![(number % VALIDATORS, count / 2), ((number + 1) % VALIDATORS, count - count / 2)],
+            batches: vec![(number % VALIDATORS, half), ((number + 1) % VALIDATORS, all - half)],
             skipped: vec![],
         };
         (self.blocks, self.parent) = (number, own);
         Some(block(&head, transactions))
     }
 
-    fn one(&mut self, at: u64) -> (corniche_web::node::Transaction, corniche_web::node::Receipt) {
-        let (sender, recipient) = (Self::zipf(&mut self.random, self.accounts), Self::zipf(&mut self.random, self.accounts));
-        let (from, to) = (self.account(sender), self.account(recipient));
-        let token = Self::zipf(&mut self.random, TOKENS);
-        let token = self.token(token);
+    /// Somebody, and the token that they have to do with.
+    fn anyone(&mut self) -> (Address, Address) {
+        let (account, token) = (Self::zipf(&mut self.random, self.accounts), Self::zipf(&mut self.random, TOKENS));
+        (self.account(account), self.token(token))
+    }
+
+    fn transfer_of(&mut self, at: u64) -> (Transaction, Receipt) {
+        let recipient = Self::zipf(&mut self.random, self.accounts);
+        let ((from, token), to) = (self.anyone(), self.account(recipient));
         // Who has nothing yet is given something by the same transaction; a third does not care to look.
         let mint = self.random.percent(33);
         let amount = U256::from(1 + self.random.below(1_000_000));
-        let mut input = [0u8; 68];
-        input[..4].copy_from_slice(&[0xa9, 0x05, 0x9c, 0xbb]);
-        input[16..36].copy_from_slice(to.as_slice());
-        input[36..].copy_from_slice(&amount.to_be_bytes::<32>());
         let from_side = if mint { Address::ZERO } else { from };
         let moved = Moved::Transfer { token, standard: Standard::Erc20, from: from_side, to, id: None, amount };
-        let call = Call {
-            from,
-            to: Some(token),
-            nonce: at,
-            input: Bytes::copy_from_slice(&input),
-            gas_used: 52_000,
-            succeeded: true,
-            created: None,
-            logs: vec![blocks::log(&[moved])],
-        };
-        transaction(self.transfer(at), call)
+        let call = Call { logs: vec![blocks::log(&[moved])], ..call(TRANSFER, from, token, to, amount) };
+        transaction(self.transfer(at), Call { nonce: at, ..call })
     }
+
+    fn approval(&mut self, block: u64, at: u64) -> (Transaction, Receipt) {
+        // Few are trusted.
+        let spender = self.account(Self::zipf(&mut self.random.clone(), 100));
+        let ((owner, token), amount) = (self.anyone(), U256::MAX);
+        let moved = Moved::Approval { token, owner, spender, id: None, amount };
+        let call = Call { logs: vec![blocks::log(&[moved])], ..call(APPROVE, owner, token, spender, amount) };
+        transaction(hash(&[self.seed, 6, block, at]), call)
+    }
+
+    fn failing(&mut self, block: u64, at: u64) -> (Transaction, Receipt) {
+        let (from, token) = self.anyone();
+        let call = Call { succeeded: false, ..call(TRANSFER, from, token, from, U256::MAX) };
+        transaction(hash(&[self.seed, 5, block, at]), call)
+    }
+}
+
+const TRANSFER: [u8; 4] = [0xa9, 0x05, 0x9c, 0xbb];
+const APPROVE: [u8; 4] = [0x09, 0x5e, 0xa7, 0xb3];
+
+/// A call of a token's function of an address and an amount, which does nothing yet.
+fn call(selector: [u8; 4], from: Address, token: Address, about: Address, amount: U256) -> Call {
+    let input = [&selector[..], about.into_word().as_slice(), &amount.to_be_bytes::<32>()].concat();
+    let (gas_used, succeeded, created, logs) = (52_000, true, None, vec![]);
+    Call { from, to: Some(token), nonce: 0, input: Bytes::from(input), gas_used, succeeded, created, logs }
 }

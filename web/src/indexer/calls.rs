@@ -69,7 +69,7 @@ impl Lane {
         };
         let number = next.place("place")?.block();
         match node.trace_block(number).await {
-            Ok(traced) => write_calls(connection, number, traced).await?,
+            Ok(traced) => write_block(connection, number, traced).await?,
             // A node that began anew meanwhile has the block later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no calls of this block");
@@ -96,7 +96,8 @@ impl Lane {
     }
 }
 
-async fn write_calls(connection: &mut AnyConnection, block: u64, traced: Vec<TracedTransaction>) -> Result<(), DatabaseError> {
+/// Writes what the transactions of a block called, and why some were undone.
+pub async fn write_block(connection: &mut AnyConnection, block: u64, traced: Vec<TracedTransaction>) -> Result<(), DatabaseError> {
     let columns =
         &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
     let mut rows = Rows::or("calls", columns, "DO NOTHING");

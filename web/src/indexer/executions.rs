@@ -79,12 +79,14 @@ impl Lane {
     }
 }
 
-fn rows() -> Rows {
+/// Rows of what running blocks took, for [`push`].
+pub fn rows() -> Rows {
     let columns = &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of"];
     Rows::or("executions", columns, "(block) DO NOTHING")
 }
 
-fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
+/// One more, unless it is of another block.
+pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
     // Of another block than this one, or of none.
     let fits = |told: &Execution| [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions);
     let Some(told) = told.filter(fits) else { return };
