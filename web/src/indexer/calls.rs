@@ -3,12 +3,12 @@
 
 use super::{IndexError, digest::role, write};
 use crate::{
-    database::{DatabaseError, Place, Read, Rows, int, sql},
+    database::{DatabaseError, Place, Read, Rows, sql},
     node::{Node, TracedTransaction},
 };
 use alloy_primitives::Address;
 use sqlx::{AnyConnection, Connection};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Where it stands in `meta`: the newest block that was looked at.
 const KEY: &str = "traced";
@@ -103,7 +103,7 @@ pub async fn write_block(connection: &mut AnyConnection, block: u64, traced: Vec
     let mut rows = Rows::or("calls", columns, "DO NOTHING");
     let mut undone = Rows::or("undone", &["place", "error", "reason", "output"], "DO NOTHING");
     let mut sides = Rows::or("call_sides", &["address", "place"], "DO NOTHING");
-    let mut activity: BTreeMap<(Address, i64), u64> = BTreeMap::new();
+    let mut called: BTreeSet<(Address, Place)> = BTreeSet::new();
     for (position, outermost) in traced.into_iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result?))) {
         let transaction = Place::new(block, position as u64);
         if let Some(error) = cut(outermost.error.as_deref()) {
@@ -128,20 +128,22 @@ pub async fn write_block(connection: &mut AnyConnection, block: u64, traced: Vec
             ]);
             for side in BTreeSet::from_iter([Some(frame.from), frame.to].into_iter().flatten()) {
                 sides.push([side.into(), place.into()]);
-                *activity.entry((side, transaction.0)).or_default() |= role::CALLED;
+                called.insert((side, transaction));
             }
         }
+    }
+    // Bits, without an operator for them that both databases have.
+    let conflict =
+        "(address, place) DO UPDATE SET roles = activity.roles + CASE WHEN activity.roles / 16 % 2 = 0 THEN 16 ELSE 0 END";
+    let mut parts = Rows::or("activity", &["address", "place", "roles"], conflict);
+    for (address, place) in called {
+        parts.push([address.into(), place.into(), role::CALLED.into()]);
     }
     let mut transaction = connection.begin().await?;
     rows.write(&mut transaction).await?;
     sides.write(&mut transaction).await?;
     undone.write(&mut transaction).await?;
-    for ((address, place), role) in activity {
-        // Bits, without an operator for them that both databases have.
-        let text = "INSERT INTO activity (address, place, roles) VALUES ($1, $2, $3) ON CONFLICT (address, place) DO UPDATE SET roles = \
-                    activity.roles + CASE WHEN activity.roles / 16 % 2 = 0 THEN 16 ELSE 0 END";
-        sql(text).bind(address.to_vec()).bind(place).bind(int(role)).execute(&mut *transaction).await?;
-    }
+    parts.write(&mut transaction).await?;
     transaction.commit().await?;
     Ok(())
 }
