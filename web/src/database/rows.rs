@@ -129,7 +129,7 @@ pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize>
     let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
     let mut left = rows;
     std::iter::from_fn(move || {
-        let rows = [most, most / 16].into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
+        let rows = [1, 4, 16, 64].map(|part| most / part).into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
         left.checked_sub(rows).map(|after| {
             left = after;
             rows
