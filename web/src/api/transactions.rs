@@ -125,19 +125,15 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
 
 /// Transactions of rows with all of its columns but the input.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("selector").ok()?))).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
     let certified = site.certified();
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
-}
-
-fn selector(bytes: &[u8]) -> Option<[u8; 4]> {
-    bytes.try_into().ok()
 }
 
 fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, DatabaseError> {
     let (place, beginning, to) = (row.place("place")?, row.bytes("selector")?, row.maybe_address("recipient")?);
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
-    let selector = selector(&beginning).filter(|_| to.is_some());
+    let selector = row.selector("selector")?.filter(|_| to.is_some());
     let method = match (to, selector) {
         (Some(_), None) if beginning.is_empty() => Some(words::TRANSFER.to_owned()),
         (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),

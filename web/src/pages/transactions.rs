@@ -76,7 +76,7 @@ pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failur
 }
 
 async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let cell = |column: &&str| -> Result<Markup, Failure> {
@@ -110,15 +110,11 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
     })
 }
 
-fn selector(row: &AnyRow) -> Option<[u8; 4]> {
-    row.bytes("selector").ok()?.try_into().ok()
-}
-
 /// What a transaction asks for, in a word.
 fn method(row: &AnyRow, known: &Known) -> String {
-    match (row.maybe_address("recipient"), selector(row)) {
+    match (row.maybe_address("recipient"), row.selector("selector")) {
         (Ok(None), _) => words::CREATION.into(),
-        (_, Some(selector)) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
+        (_, Ok(Some(selector))) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
         _ => words::TRANSFER.into(),
     }
 }
