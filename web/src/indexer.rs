@@ -141,6 +141,7 @@ impl Indexer {
         if let Some(tip) = tip {
             standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
+        standing.certified(certificates::reached(&mut connection).await?);
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
         let told = (Instant::now(), tip.map_or(0, |tip| tip.number));
         let (development, committee, at_head, uploads) = (false, 0, false, None);
@@ -261,6 +262,7 @@ impl Indexer {
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
+            self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
@@ -289,6 +291,7 @@ impl Indexer {
         self.introduce().await?;
         tracing::info!("the chain went back: the explorer begins again");
         write::clear(&mut self.connection).await?;
+        self.standing.certified(None);
         self.dag.forget();
         self.calls.forget();
         self.executions.forget();

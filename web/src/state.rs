@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub dag_dropped: u64,
     /// The newest block that is written, and its time in Unix milliseconds.
     pub indexed: Option<(u64, u64)>,
+    /// The newest block that a certificate covers which is written; the node may know of a newer one.
+    pub certified: Option<u64>,
     /// Why the last turn failed, if it did.
     pub waits: Option<String>,
     /// Why there will be no other turn.
@@ -104,6 +106,11 @@ impl Standing {
     /// A block is written.
     pub fn indexed(&self, number: u64, time_ms: u64) {
         self.change(|now| now.indexed = Some((number, time_ms)));
+    }
+
+    /// Certificates are written that cover all blocks up to this one; none are once the chain went back.
+    pub fn certified(&self, number: Option<u64>) {
+        self.change(|now| now.certified = number);
     }
 
     /// A turn went well.

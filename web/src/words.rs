@@ -67,6 +67,11 @@ pub mod status {
     pub const SUCCEEDED: &str = "succeeded";
     /// Executed, and undone but for its fee.
     pub const REVERTED: &str = "reverted";
+
+    /// Of a block that is executed, and of what is in it, where certificates cover all blocks up to `certified`.
+    pub fn of_block(number: u64, certified: Option<u64>) -> &'static str {
+        if Some(number) <= certified { CERTIFIED } else { EXECUTED }
+    }
 }
 
 /// Of blocks.

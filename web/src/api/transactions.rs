@@ -130,7 +130,7 @@ pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, P
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
 }
 
-fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, DatabaseError> {
+fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transaction, DatabaseError> {
     let (place, beginning, to) = (row.place("place")?, row.bytes("selector")?, row.maybe_address("recipient")?);
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let selector = row.selector("selector")?.filter(|_| to.is_some());
@@ -143,7 +143,7 @@ fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, Da
         block: place.block(),
         position: place.position(),
         time_ms: row.number("time_ms")?,
-        status: standing(place.block(), certified).to_owned(),
+        status: status::of_block(place.block(), certified).to_owned(),
         succeeded: row.int("succeeded")? == 1,
         from: Checked(row.address("sender")?),
         to: to.map(Checked),
@@ -162,11 +162,6 @@ fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, Da
         author: row.maybe_number("author")?,
         logs: row.number("logs")?,
     })
-}
-
-/// The word for what is in a block.
-pub fn standing(block: u64, certified: u64) -> &'static str {
-    if block <= certified { status::CERTIFIED } else { status::EXECUTED }
 }
 
 /// `/api/v1/transactions/{hash}`
@@ -188,7 +183,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let transaction = of_rows(&ask.site, &[row]).await?.pop();
     Ok(TransactionInFull {
         hash,
-        status: standing(place.block(), ask.site.certified()).to_owned(),
+        status: transaction.as_ref().map(|transaction| transaction.status.clone()).unwrap_or_default(),
         reason: None,
         transaction,
         call: to.and_then(|to| known.call(to, &input)).map(Decoded::from),

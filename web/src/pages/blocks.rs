@@ -67,7 +67,6 @@ fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Fa
     let certified = site.certified();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let number = row.number("number")?;
-        let word = if number <= certified { status::CERTIFIED } else { status::EXECUTED };
         let cell = |column: &&str| -> Result<Markup, Failure> {
             Ok(match *column {
                 words::TITLE => parts::block(number),
@@ -75,7 +74,7 @@ fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Fa
                 words::TRANSACTIONS => html! { (format::number(row.number("transactions")?)) },
                 words::GAS => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
                 words::LEADER => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
-                _ => parts::status(word),
+                _ => parts::status(status::of_block(number, certified)),
             })
         };
         columns.iter().map(cell).collect()
@@ -107,6 +106,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
     let execution = executions::of_block(readers, number).await?;
     let certificate = certificates::covering(readers, number).await?;
+    let certified = certificate.as_ref().map(|row| row.number("height")).transpose()?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
@@ -115,7 +115,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
                 @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
                 @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
             }
-            section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
+            section { h2 { (words::OVERVIEW) } (overview(&row, certified)?) }
             section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
                 section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
@@ -131,9 +131,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     Ok(layout::page(&site, &title, body))
 }
 
-fn overview(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
-    let number = row.number("number")?;
-    let word = if number <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+/// Its certificate, if it has one, covers all blocks up to `certified`.
+fn overview(row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
+    let word = status::of_block(row.number("number")?, certified);
     let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
     Ok(parts::facts(&[
@@ -237,7 +237,7 @@ mod tests {
         indexer::dag::Round,
         pages::{dag, testing},
     };
-    use corniche_api::{DagVertex, SlotStatus};
+    use corniche_api::{DagVertex, HeadBlock, Heads, SlotStatus};
 
     /// Block 7 holds commits 40 and 41, led in rounds 20 and 21, and a batch of validator 2 that was proposed in round 19.
     async fn filled() -> testing::Filled {
@@ -290,6 +290,28 @@ mod tests {
         assert!(block(&picture(&filled, "20.0").await), "by the leader");
         assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
         assert!(!block(&picture(&filled, Pick::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+    }
+
+    #[tokio::test]
+    async fn a_block_is_certified_once_its_certificate_is_here_and_not_when_the_node_has_one() {
+        let filled = filled().await;
+        let head = HeadBlock { hash: B256::ZERO, number: 9, timestamp_ms: 0 };
+        filled.site.standing.heads(&Heads { executed: head.clone(), certified: head });
+        let words = async || {
+            let block = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            let blocks = list(State(Arc::clone(&filled.site)), Query(Before { before: None })).await;
+            [block, blocks].map(|page| {
+                let page = page.unwrap().0.into_string();
+                [status::EXECUTED, status::CERTIFIED].map(|word| page.contains(&format!("is-{word}")))
+            })
+        };
+        assert_eq!(words().await, [[true, false]; 2]);
+        let mut rows = Rows::new("certificates", &["height", "first", "signers", "signature", "fault_model", "seen_ms"]);
+        let (signers, signature, model) = (vec![0b0111_u8], vec![7_u8; 48], "byzantine".to_owned());
+        rows.push([8_u64.into(), 7_u64.into(), signers.into(), signature.into(), model.into(), 1_u64.into()]);
+        filled.write(rows).await;
+        filled.site.standing.certified(Some(8));
+        assert_eq!(words().await, [[false, true]; 2]);
     }
 
     #[tokio::test]

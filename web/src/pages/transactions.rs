@@ -142,8 +142,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
-                let is_final = certificates::covering(site.database.readers(), block).await?.is_some();
-                live(executed(&site, &row, report.as_ref()).await?, !is_final)
+                let certificate = certificates::covering(site.database.readers(), block).await?;
+                let certified = certificate.map(|row| row.number("height")).transpose()?;
+                live(executed(&site, &row, report.as_ref(), certified).await?, certified.is_none())
             }
             (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
             (None, None) => live(skipped(&site, hash).await?, false),
@@ -228,7 +229,12 @@ async fn changed(site: &Site, hash: B256) -> Markup {
     }
 }
 
-async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>) -> Result<Markup, Failure> {
+async fn executed(
+    site: &Site,
+    row: &AnyRow,
+    report: Option<&TransactionReport>,
+    certified: Option<u64>,
+) -> Result<Markup, Failure> {
     let place = row.place("place")?;
     let hash = row.hash("hash")?;
     let input = row.bytes("input")?;
@@ -250,7 +256,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
-    let word = if place.block() <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+    let word = status::of_block(place.block(), certified);
     let currency = site.now().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
