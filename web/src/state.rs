@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub indexed: Option<(u64, u64)>,
     /// The newest block that a certificate covers which is written; the node may know of a newer one.
     pub certified: Option<u64>,
+    /// The newest block whose calls were looked for; none where nobody looks for them, or the node was not asked yet whether it tells them.
+    pub traced: Option<u64>,
     /// Why the last turn failed, if it did.
     pub waits: Option<String>,
     /// Why there will be no other turn.
@@ -111,6 +113,11 @@ impl Standing {
     /// Certificates are written that cover all blocks up to this one; none are once the chain went back.
     pub fn certified(&self, number: Option<u64>) {
         self.change(|now| now.certified = number);
+    }
+
+    /// Calls inside transactions are written up to this block.
+    pub fn traced(&self, number: Option<u64>) {
+        self.change(|now| now.traced = number);
     }
 
     /// A turn went well.

@@ -41,7 +41,7 @@ const ENDS: u64 = 40;
 const CHILD: &str = "CORNICHE_INDEX";
 
 /// The ordering is another lane, whose rounds are no part of the chain.
-const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
+pub const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
 
 /// One that has not begun yet.
 pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {

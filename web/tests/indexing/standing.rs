@@ -3,9 +3,17 @@
 use super::{
     chain::Chain,
     node::Scripted,
-    resume::{go_on, indexer},
+    resume::{KEEP, go_on, indexer},
     sqlite,
 };
+use corniche_web::{
+    indexer::{Indexer, Keep},
+    live::Live,
+    node::Node,
+    state::Standing,
+};
+use std::sync::Arc;
+
 #[tokio::test]
 async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_written() {
     let long = Chain::new(22, 60);
@@ -23,4 +31,24 @@ async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_writte
     drop(first);
     let (_second, standing) = indexer(&node, &database).await;
     assert_eq!(standing.now().certified, covered[1], "before the node is asked");
+}
+
+#[tokio::test]
+async fn how_far_calls_are_is_told_where_they_are_asked_for() {
+    let node = Scripted::start(Chain::new(23, 60)).await;
+    let (database, _directory) = sqlite().await;
+    let (mut first, standing) = indexer(&node, &database).await;
+    for _ in 0..2 {
+        assert!(first.step().await.is_some());
+    }
+    let far = |standing: &Standing| (standing.now().indexed.map(|(number, _)| number), standing.now().traced);
+    assert_eq!(far(&standing), (Some(59), Some(0)), "blocks come first");
+    assert_eq!(go_on(&mut first, &standing).await, None);
+    assert_eq!(far(&standing), (Some(59), Some(59)));
+    drop(first);
+    let standing = Arc::new(Standing::new("CRN".into()));
+    let keep = Keep { calls: false, ..KEEP };
+    let second = Indexer::new(Node::new(&node.url), &database, Arc::clone(&standing), Live::default(), keep).await;
+    assert_eq!(go_on(&mut second.unwrap(), &standing).await, None);
+    assert_eq!(far(&standing), (Some(59), None), "nobody asks for them");
 }
