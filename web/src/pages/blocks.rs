@@ -11,7 +11,7 @@ use crate::{
     indexer::{certificates, dag::leader_of, executions},
     links,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, status},
+    words::{block as words, dag as dag_words, execution as execution_words, list, status},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -88,17 +88,10 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let row = match (block.parse::<i64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(number).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => {
-            return Err(Failure::BadRequest(
-                "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.".into(),
-            ));
-        }
+        _ => return Err(Failure::BadRequest(words::BAD_NAME.into())),
     };
     let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-    let Some(row) = row else {
-        let known = format!("There is no block {block:.80} here. The newest one is {}.", format::number(indexed));
-        return Err(Failure::NotFound(known));
-    };
+    let Some(row) = row else { return Err(Failure::NotFound(words::missing(&block, &format::number(indexed)))) };
     let number = row.number("number")?;
     let title = format!("{} {}", words::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
@@ -142,9 +135,9 @@ fn overview(row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
             words::STATUS,
-            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " after its order, seen here" } },
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
         ),
-        (words::GAS, html! { (format::number(used)) " of " (format::number(limit)) ", " (format::percent(used, limit)) }),
+        (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
         (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),
         (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
         (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
@@ -171,7 +164,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         Ok(vec![
             parts::validator(author),
             html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (words::PICTURE) } } },
-            html! { (format::number(count)) " from " (format::number(first)) },
+            html! { (words::range(&format::number(count), &format::number(first))) },
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -183,7 +176,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         p .note { (words::ORDERING_NOTE) }
         (parts::facts(&[
             (words::LEADER, parts::validator(leader)),
-            (words::COMMITS, html! { (format::number(commits.0)) " to " (format::number(commits.1)) }),
+            (words::COMMITS, html! { (format::number(commits.0)) " " (words::TO) " " (format::number(commits.1)) }),
             (if site.has_lanes() { words::SLOTS } else { words::ROUNDS }, rounds(leaders)),
             (words::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
@@ -206,7 +199,7 @@ fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
         None => html! { (dag_words::UNKNOWN) },
     };
     let same = first == last;
-    html! { (one(first)) @if !same { " to " (one(last)) } }
+    html! { (one(first)) @if !same { " " (words::TO) " " (one(last)) } }
 }
 
 fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {

@@ -14,7 +14,7 @@ use crate::{
     indexer::certificates,
     links,
     site::Site,
-    words::{changes::TITLE as CHANGES, nav, status, transaction as words},
+    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
 };
 use alloy_primitives::{Address, B256, U256};
 use axum::extract::{Path, Query, State};
@@ -129,7 +129,7 @@ pub struct Part {
 /// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for either, so each is asked for on its own.
 pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
-        return Err(Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()));
+        return Err(Failure::BadRequest(words::BAD_HASH.into()));
     };
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
     let title = format!("{} {hash:.10}…", words::TITLE);
@@ -165,20 +165,12 @@ fn live(body: Markup, still: bool) -> Markup {
 /// In a pool, or gone from it.
 fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
-        TransactionStatus::Pending => {
-            (status::PENDING, html! { "It waits in the node's pool, or in a proposal that is not ordered yet." })
-        }
-        TransactionStatus::Ordered => {
-            (status::ORDERED, html! { "It has its place in the agreed order and is about to be executed." })
-        }
-        TransactionStatus::Executed { .. } => {
-            (status::EXECUTED, html! { "It is in a block that this explorer is about to read." })
-        }
-        TransactionStatus::Certified { .. } => {
-            (status::CERTIFIED, html! { "It is in a block that this explorer is about to read." })
-        }
+        TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
+        TransactionStatus::Ordered => (status::ORDERED, html! { (words::IS_ORDERED) }),
+        TransactionStatus::Executed { .. } => (status::EXECUTED, html! { (words::IS_EXECUTED) }),
+        TransactionStatus::Certified { .. } => (status::CERTIFIED, html! { (words::IS_EXECUTED) }),
         TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (reason) }),
-        TransactionStatus::Replaced { by } => (status::REPLACED, html! { "by " (parts::transaction(*by)) }),
+        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
     html! {
         (parts::facts(&[
@@ -195,15 +187,11 @@ async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
     let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
     let Some(row) = row else {
         let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        let text = format!(
-            "There is no transaction {hash}: not in blocks up to {}, and not in the pool of the node that was asked.",
-            format::number(indexed)
-        );
-        return Err(Failure::NotFound(text));
+        return Err(Failure::NotFound(words::missing(hash, &format::number(indexed))));
     };
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
-        (words::STATUS, html! { (parts::status(status::DROPPED)) " ordered and not executed: " (row.text("reason")?) }),
+        (words::STATUS, html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (row.text("reason")?) }),
         (words::BLOCK, parts::block(row.number("block")?)),
     ]))
 }
@@ -267,7 +255,7 @@ async fn executed(
                 (words::HASH, parts::hash(hash)),
                 (words::STATUS, html! { (parts::status(word)) }),
                 (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
-                (words::BLOCK, html! { (parts::block(place.block())) ", position " (place.position()) }),
+                (words::BLOCK, html! { (parts::block(place.block())) ", " (words::POSITION) " " (place.position()) }),
                 (words::AGE, parts::time(row.number("time_ms")?)),
                 (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
                 (words::FROM, parts::account_in_full(row.address("sender")?)),
@@ -276,7 +264,7 @@ async fn executed(
                 (words::VALUE, parts::coins(row.amount("value")?, &currency)),
                 (words::FEE, parts::coins(fee, &currency)),
                 (words::GAS, html! {
-                    (format::number(gas_used)) " of " (format::number(row.number("gas_limit")?)) ", "
+                    (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
                 (words::GAS_PRICE, html! { (format::gwei(gas_price)) " gwei" }),
