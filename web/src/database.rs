@@ -286,6 +286,11 @@ pub trait Read {
         B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
     }
 
+    /// The first four bytes of a call's input; `None` where it has fewer, or none at all.
+    fn selector(&self, column: &'static str) -> Result<Option<[u8; 4]>, DatabaseError> {
+        Ok(self.maybe_bytes(column)?.and_then(|bytes| bytes.try_into().ok()))
+    }
+
     /// A number of 256 bits.
     fn amount(&self, column: &'static str) -> Result<U256, DatabaseError> {
         U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| nonsense(column, "more than 32 bytes"))

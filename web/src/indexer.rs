@@ -25,6 +25,7 @@ pub mod events;
 pub mod executions;
 mod group;
 pub mod ledger;
+mod progress;
 mod subscription;
 pub mod tokens;
 pub mod uploads;
@@ -43,6 +44,7 @@ use digest::{Digest, Nonsense, digest};
 use futures::{StreamExt, TryStreamExt, stream};
 use group::Group;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
+use progress::Progress;
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
@@ -58,9 +60,6 @@ const REQUESTS_AT_ONCE: usize = 4;
 
 /// Between two looks at the node when nothing says that there is something new.
 const PAUSE: Duration = Duration::from_millis(250);
-
-/// Between two lines that say how far catching up has come.
-const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// After a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -114,8 +113,8 @@ pub struct Indexer {
     development: bool,
     /// Validators; asked once.
     committee: u64,
-    /// When catching up was last told of, and where it was then.
-    told: (Instant, u64),
+    /// Of catching up.
+    progress: Progress,
     /// Blocks of the next requests.
     at_once: u64,
     /// Up to the node's head: what comes now is new, and is told to pages.
@@ -141,8 +140,9 @@ impl Indexer {
         if let Some(tip) = tip {
             standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
+        standing.certified(certificates::reached(&mut connection).await?);
         let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
-        let told = (Instant::now(), tip.map_or(0, |tip| tip.number));
+        let progress = Progress::begin(tip.map_or(0, |tip| tip.number), Instant::now());
         let (development, committee, at_head, uploads) = (false, 0, false, None);
         let (introduced, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::Lane::default());
         Ok(Self {
@@ -155,7 +155,7 @@ impl Indexer {
             introduced,
             development,
             committee,
-            told,
+            progress,
             at_once,
             at_head,
             dag,
@@ -229,6 +229,7 @@ impl Indexer {
         }
         self.development = self.node.is_development().await?;
         self.calls.served = self.node.has_traces().await?;
+        self.standing.traced(self.calls.reached(&mut self.connection).await?);
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
         self.dag.introduced(&committee.engine);
@@ -261,10 +262,12 @@ impl Indexer {
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
         if let Some(certified) = certified {
+            self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
         self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
+        self.standing.traced(self.calls.reached(&mut self.connection).await?);
         Ok(grew || too_large || traced || told || certified.is_some())
     }
 
@@ -289,6 +292,7 @@ impl Indexer {
         self.introduce().await?;
         tracing::info!("the chain went back: the explorer begins again");
         write::clear(&mut self.connection).await?;
+        self.standing.certified(None);
         self.dag.forget();
         self.calls.forget();
         self.executions.forget();
@@ -382,18 +386,9 @@ impl Indexer {
 
     /// A line now and then while there is far to go.
     fn tell(&mut self, number: u64) {
-        let (at, before) = self.told;
-        if self.at_head {
-            self.told = (Instant::now(), number);
-            return;
-        }
-        if at.elapsed() < TELL_EVERY {
-            return;
-        }
+        let Some(per_second) = self.progress.come_to(number, self.at_head, Instant::now()) else { return };
         let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);
-        let per_second = number.saturating_sub(before) as f64 / at.elapsed().as_secs_f64();
         tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
-        self.told = (Instant::now(), number);
     }
 
     /// What blocks bring up and do not say.

@@ -185,19 +185,19 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
     found.tried(words::TRIED_TRANSACTION);
     let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
-        let title = format!("in block {}", format::number(row.place("place")?.block()));
+        let title = words::in_block(&format::number(row.place("place")?.block()));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
     found.tried(words::TRIED_BLOCK);
     let row = sql("SELECT number FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
         let number = row.number("number")?;
-        found.hit(Kind::Block, number, format!("Block {}", format::number(number)), true, Some(links::block(number)));
+        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
     }
     found.tried(words::TRIED_SKIPPED);
     let text = "SELECT block FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
     if let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? {
-        let title = format!("ordered in block {} and not executed", format::number(row.number("block")?));
+        let title = words::skipped_in(&format::number(row.number("block")?));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
     found.tried(words::TRIED_BATCH);
@@ -205,7 +205,7 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
     // Several blocks may have parts of it.
     for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
         let (author, number) = (row.number("author")?, row.number("block")?);
-        let title = format!("Block {}, with this batch of validator {author}", format::number(number));
+        let title = words::block_with_batch(&format::number(number), author);
         found.hit(Kind::Block, number, title, true, Some(links::block(number)));
     }
     by_key(site, hash.as_slice(), found);
@@ -239,7 +239,7 @@ fn by_key(site: &Site, key: &[u8], found: &mut Found) {
         keys.into_iter().find(|(own, _)| *own == key).map(|(_, name)| (validator.index, name))
     });
     for (index, name) in named.take(MOST as usize) {
-        found.hit(Kind::Validator, index, format!("Validator {index}: {name}"), true, Some(links::validator(index)));
+        found.hit(Kind::Validator, index, words::validator(index, name), true, Some(links::validator(index)));
     }
 }
 
@@ -250,7 +250,7 @@ async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut F
     let row =
         sql("SELECT transactions FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
     let title = match row {
-        Some(row) => format!("{} transactions", format::number(row.number("transactions")?)),
+        Some(row) => words::transactions(&format::number(row.number("transactions")?)),
         None => words::NEVER_SEEN.to_owned(),
     };
     found.hit(Kind::Account, address, title, true, Some(links::account(address)));
@@ -266,7 +266,7 @@ async fn by_number(site: &Site, number: u64, found: &mut Found) -> Result<(), Da
     found.tried(format!("{} {}", words::TRIED_NUMBER, format::number(number)));
     let row = sql("SELECT number FROM blocks WHERE number = $1").bind(int(number));
     if row.fetch_optional(site.database.readers()).await?.is_some() {
-        found.hit(Kind::Block, number, format!("Block {}", format::number(number)), true, Some(links::block(number)));
+        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
     }
     Ok(())
 }

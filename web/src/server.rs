@@ -5,7 +5,7 @@ use crate::{
     links,
     pages::{self, Failure, Html, layout},
     site::Site,
-    words::failure,
+    words::{api as words, failure},
 };
 use axum::{
     Router,
@@ -68,9 +68,9 @@ pub fn router(site: Arc<Site>) -> Router {
 }
 
 async fn nothing_here(request: Request) -> Response {
-    let text = format!("There is no page at {}.", request.uri().path());
+    let text = failure::no_page(request.uri().path());
     match api::is_question(&request) {
-        true => Problem::missing(format!("{text} {} says what there is.", links::API)).into_response(),
+        true => Problem::missing(format!("{text} {} {}", links::API, words::SAYS)).into_response(),
         false => Failure::NotFound(text).into_response(),
     }
 }

@@ -41,8 +41,8 @@ impl Site {
         self.now().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
     }
 
-    /// The newest block that a certificate covers.
-    pub fn certified(&self) -> u64 {
-        self.now().heads.map_or(0, |heads| heads.certified.number)
+    /// The newest block that a certificate covers which can be shown.
+    pub fn certified(&self) -> Option<u64> {
+        self.now().certified
     }
 }

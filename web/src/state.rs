@@ -1,5 +1,6 @@
 //! How the explorer stands: what it follows, how far it is, and why it does not go on. The indexer writes it, every page reads it.
 
+use crate::words::failure as words;
 use alloy_primitives::B256;
 use corniche_api::{Heads, Validators};
 use std::sync::{PoisonError, RwLock};
@@ -8,10 +9,7 @@ use std::sync::{PoisonError, RwLock};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     /// The database was filled from another chain.
-    #[error(
-        "the database is of chain {known}, the node is on chain {found} (chain id and hash of the first block). A node that was wiped and \
-         began with another genesis is another chain: give the explorer an empty database, or the node that it had"
-    )]
+    #[error("{}", words::another_chain(.known, .found))]
     AnotherChain {
         /// Of the database.
         known: String,
@@ -19,13 +17,10 @@ pub enum Halt {
         found: String,
     },
     /// A bug of ours ended the indexer.
-    #[error("the part that reads the chain ended by a fault of its own, which its log describes: start the explorer again")]
+    #[error("{}", words::FAULT)]
     Broken,
     /// The node has other blocks than the ones that are written, which this chain cannot have.
-    #[error(
-        "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not what \
-         the network agreed on. Compare the block with another node's, and give the explorer an empty database if its own is wrong"
-    )]
+    #[error("{}", words::contradiction(.number))]
     Contradiction {
         /// The block.
         number: u64,
@@ -57,6 +52,10 @@ pub struct Snapshot {
     pub dag_dropped: u64,
     /// The newest block that is written, and its time in Unix milliseconds.
     pub indexed: Option<(u64, u64)>,
+    /// The newest block that a certificate covers which is written; the node may know of a newer one.
+    pub certified: Option<u64>,
+    /// The newest block whose calls were looked for; none where nobody looks for them, or the node was not asked yet whether it tells them.
+    pub traced: Option<u64>,
     /// Why the last turn failed, if it did.
     pub waits: Option<String>,
     /// Why there will be no other turn.
@@ -104,6 +103,16 @@ impl Standing {
     /// A block is written.
     pub fn indexed(&self, number: u64, time_ms: u64) {
         self.change(|now| now.indexed = Some((number, time_ms)));
+    }
+
+    /// Certificates are written that cover all blocks up to this one; none are once the chain went back.
+    pub fn certified(&self, number: Option<u64>) {
+        self.change(|now| now.certified = number);
+    }
+
+    /// Calls inside transactions are written up to this block.
+    pub fn traced(&self, number: Option<u64>) {
+        self.change(|now| now.traced = number);
     }
 
     /// A turn went well.

@@ -1,4 +1,6 @@
-//! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched.
+//! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched. What is left out is what
+//! programs are told, which stands where they are answered ([`crate::api`]), and some of what the ordering's page says of what is selected
+//! (`pages/dag`). Scripts get their words from their pages.
 
 pub mod account;
 pub mod api;
@@ -13,7 +15,10 @@ pub mod statistics;
 pub mod tokens;
 pub mod transaction;
 pub mod validators;
+pub mod wallet;
 
+/// The language of it all, for browsers.
+pub const LANGUAGE: &str = "en";
 /// The product.
 pub const NAME: &str = "Corniche";
 /// Of the window.
@@ -67,6 +72,11 @@ pub mod status {
     pub const SUCCEEDED: &str = "succeeded";
     /// Executed, and undone but for its fee.
     pub const REVERTED: &str = "reverted";
+
+    /// Of a block that is executed, and of what is in it, where certificates cover all blocks up to `certified`.
+    pub fn of_block(number: u64, certified: Option<u64>) -> &'static str {
+        if Some(number) <= certified { CERTIFIED } else { EXECUTED }
+    }
 }
 
 /// Of blocks.
@@ -151,6 +161,22 @@ pub mod block {
     pub const EARLIER: &str = "Earlier block";
     /// Neighbours.
     pub const LATER: &str = "Later block";
+    /// After the time that its certificate took.
+    pub const AFTER_ORDER: &str = "after its order, seen here";
+    /// Between the first and the last.
+    pub const TO: &str = "to";
+    /// What cannot be read.
+    pub const BAD_NAME: &str = "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.";
+
+    /// Transactions of a batch, from its how-manieth on.
+    pub fn range(count: &str, first: &str) -> String {
+        format!("{count} from {first}")
+    }
+
+    /// There is none of this name.
+    pub fn missing(block: &str, newest: &str) -> String {
+        format!("There is no block {block:.80} here. The newest one is {newest}.")
+    }
 }
 
 /// Of lists.
@@ -169,10 +195,41 @@ pub mod list {
     pub const COPY: &str = "Copy";
     /// A place in a list that cannot be read.
     pub const BAD_CURSOR: &str = "This address names no place in the list: begin with its first page.";
+    /// The same.
+    pub const BAD_PLACE: &str = "The place where this list goes on cannot be read.";
+    /// Names the way through pages.
+    pub const PAGES: &str = "Pages";
+    /// Names the way between parts of a page.
+    pub const PARTS: &str = "Parts";
+
+    /// A part of a whole.
+    pub fn of(part: &str, whole: &str) -> String {
+        format!("{part} of {whole}")
+    }
+
+    /// Bytes that are cut.
+    pub fn first_of(shown: &str, all: &str) -> String {
+        format!("The first {shown} of {all}.")
+    }
+}
+
+/// At the foot of every page.
+pub mod foot {
+    /// Before its number.
+    pub const CHAIN_ID: &str = "chain id";
+    /// Before the newest one's number.
+    pub const BLOCK: &str = "block";
+
+    /// Who orders and signs.
+    pub fn committee(engine: &str, validators: usize, quorum: u64) -> String {
+        format!("{engine}, {validators} validators, quorum {quorum}")
+    }
 }
 
 /// Of failures.
 pub mod failure {
+    use std::fmt::Display;
+
     /// Heading.
     pub const NOT_FOUND: &str = "Not found";
     /// What to do.
@@ -195,4 +252,112 @@ pub mod failure {
     pub const WAITS_HINT: &str = "The log of this explorer says why.";
     /// Above every page while it catches up.
     pub const BEHIND: &str = "Catching up with the node:";
+
+    /// Why it stopped: a bug of ours.
+    pub const FAULT: &str =
+        "the part that reads the chain ended by a fault of its own, which its log describes: start the explorer again";
+
+    /// Why it stopped: the database was filled from another chain.
+    pub fn another_chain(known: &str, found: &str) -> String {
+        format!(
+            "the database is of chain {known}, the node is on chain {found} (chain id and hash of the first block). A node that was wiped and \
+             began with another genesis is another chain: give the explorer an empty database, or the node that it had"
+        )
+    }
+
+    /// Why it stopped: the node has other blocks than those that are written.
+    pub fn contradiction(number: impl Display) -> String {
+        format!(
+            "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not \
+             what the network agreed on. Compare the block with another node's, and give the explorer an empty database if its own is wrong"
+        )
+    }
+
+    /// Nothing is at this address.
+    pub fn no_page(path: &str) -> String {
+        format!("There is no page at {path}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dag, wallet};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+
+    /// What may say things of its own: pages, scripts, and what answers in their place.
+    fn sources() -> Vec<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut left = ["pages", "assets", "search.rs", "server.rs", "state.rs"].map(|name| source.join(name)).to_vec();
+        let mut files = Vec::new();
+        while let Some(path) = left.pop() {
+            // The ordering's page has words of its own still.
+            if ["dag", "dag.rs", "tests.rs", "testing.rs"].iter().any(|name| path.ends_with(name)) {
+                continue;
+            }
+            match path.extension().and_then(|kind| kind.to_str()) {
+                Some("rs" | "js") => files.push(path),
+                Some(_) => {}
+                None => left.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path())),
+            }
+        }
+        files
+    }
+
+    /// What is written between quotes; of a script everything that is no comment, for it has several kinds of quotes.
+    fn texts(source: &str, is_script: bool) -> Vec<String> {
+        let own = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = own.lines().filter(|line| !["//", "/*"].iter().any(|comment| line.trim_start().starts_with(comment)));
+        let code = code.map(|line| line.split(" // ").next().and_then(|line| line.split(" /* ").next()).unwrap_or_default());
+        let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
+        match is_script {
+            true => vec![code],
+            false => code.split('"').skip(1).step_by(2).map(str::to_owned).collect(),
+        }
+    }
+
+    /// Whether there are four words in a row, which no query, picture or line of code has.
+    fn is_sentence(text: &str) -> bool {
+        let fits = |(at, letter): (usize, char)| match at {
+            0 => letter.is_ascii_alphabetic(),
+            _ => letter.is_ascii_lowercase() || letter == '\'',
+        };
+        let is_word = |word: &&str| word.chars().enumerate().all(fits);
+        let words: Vec<_> = text.split_whitespace().collect();
+        words.windows(4).any(|four| four.iter().all(is_word))
+    }
+
+    #[test]
+    fn sentences_are_told_from_queries_and_code() {
+        assert!(is_sentence("A block is named by its number."));
+        assert!(!is_sentence("SELECT place, hash FROM transactions t WHERE t.place < $1 ORDER BY place DESC LIMIT $2"));
+        assert!(!is_sentence("for (const part of parts) part.hidden = false;"));
+        assert_eq!(texts("// a \"b\"\nlet c = \"d \\\"e\\\"\"; // \"f\"", false), ["d 'e'"]);
+    }
+
+    #[test]
+    fn nothing_else_says_sentences() {
+        let mut found = Vec::new();
+        for file in sources() {
+            let texts = texts(&fs::read_to_string(&file).unwrap(), file.extension().is_some_and(|kind| kind == "js"));
+            found.extend(texts.into_iter().filter(|text| is_sentence(text)).map(|text| format!("{}: {text}", file.display())));
+        }
+        assert!(found.is_empty(), "these belong here: {}", found.join("\n"));
+    }
+
+    #[test]
+    fn scripts_are_given_what_they_say() {
+        for (script, before, given) in [
+            (include_str!("assets/wallet.js"), "WORDS.", &wallet::SCRIPT[..]),
+            (include_str!("assets/dag.js"), "say('", &dag::SCRIPT[..]),
+        ] {
+            let given: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
+            let end = |rest: &str| rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let asked: Vec<&str> = script.split(before).skip(1).map(|rest| &rest[..end(rest)]).collect();
+            assert!(!asked.is_empty() && asked.iter().all(|name| given.contains(name)), "{asked:?} of {given:?}");
+            assert!(given.iter().all(|name| script.contains(name)), "{given:?}");
+        }
+    }
 }

@@ -4,12 +4,12 @@ use super::{
     ask::{Ask, Listing},
     form::{Amount, Checked, object},
     problem::Problem,
-    transactions::standing,
 };
 use crate::{
     database::{DatabaseError, Read, int, sql},
     indexer::{certificates, dag::leader_of, executions},
     site::Site,
+    words::status,
 };
 use alloy_primitives::{B256, Bytes};
 use corniche_types::SignerBitmap;
@@ -184,8 +184,9 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
     let text = "SELECT position, hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
     let skipped = sql(text).bind(int(number)).bind(FIRST).fetch_all(readers).await?;
     let (first_commit, last_commit) = (row.maybe_number("first_commit")?, row.maybe_number("last_commit")?);
+    let certificate = covering(&ask.site, number).await?;
     Ok(BlockInFull {
-        block: Block::of(&row, ask.site.certified())?,
+        block: Block::of(&row, certificate.as_ref().map(|certificate| certificate.block))?,
         first_commit,
         last_commit,
         first_round: led_in(&ask.site, first_commit).await?,
@@ -193,7 +194,7 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
         execution: executions::of_block(readers, number).await?.map(Execution::of),
-        certificate: covering(&ask.site, number).await?,
+        certificate,
     })
 }
 
@@ -224,14 +225,15 @@ async fn covering(site: &Site, block: u64) -> Result<Option<Certificate>, Proble
 }
 
 impl Block {
-    fn of(row: &AnyRow, certified: u64) -> Result<Self, DatabaseError> {
+    /// Certificates cover all blocks up to `certified`.
+    fn of(row: &AnyRow, certified: Option<u64>) -> Result<Self, DatabaseError> {
         let number = row.number("number")?;
         Ok(Self {
             number,
             hash: row.hash("hash")?,
             parent: row.hash("parent")?,
             time_ms: row.number("time_ms")?,
-            status: standing(number, certified).to_owned(),
+            status: status::of_block(number, certified).to_owned(),
             certified_ms: row.maybe_number("certified_ms")?,
             leader: row.maybe_number("leader")?,
             fee_address: Checked(row.address("fee_address")?),

@@ -38,6 +38,9 @@ object! {
         indexed: Option<u64> = 1_026,
         /// Its time in Unix milliseconds.
         indexed_ms: Option<u64> = 1_700_000_000_000u64,
+        /// The newest block whose inner calls are here; null where they are not asked for, because the node serves no traces or the explorer
+        /// was told not to.
+        traced: Option<u64> = 1_020,
         /// Whether the last turn of the indexer failed; it tries again.
         waits: bool = false,
         /// Why the indexer stopped for good.
@@ -148,6 +151,7 @@ pub async fn status(ask: Ask) -> Result<Status, Problem> {
         certified: now.heads.as_ref().map(|heads| heads.certified.number),
         indexed: now.indexed.map(|(number, _)| number),
         indexed_ms: now.indexed.map(|(_, time_ms)| time_ms),
+        traced: now.traced,
         waits: now.waits.is_some(),
         halted: now.halt.map(|halt| halt.to_string()),
     })

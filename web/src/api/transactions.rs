@@ -125,19 +125,15 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
 
 /// Transactions of rows with all of its columns but the input.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| selector(&row.bytes("selector").ok()?))).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
     let certified = site.certified();
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
 }
 
-fn selector(bytes: &[u8]) -> Option<[u8; 4]> {
-    bytes.try_into().ok()
-}
-
-fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, DatabaseError> {
+fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transaction, DatabaseError> {
     let (place, beginning, to) = (row.place("place")?, row.bytes("selector")?, row.maybe_address("recipient")?);
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
-    let selector = selector(&beginning).filter(|_| to.is_some());
+    let selector = row.selector("selector")?.filter(|_| to.is_some());
     let method = match (to, selector) {
         (Some(_), None) if beginning.is_empty() => Some(words::TRANSFER.to_owned()),
         (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),
@@ -147,7 +143,7 @@ fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, Da
         block: place.block(),
         position: place.position(),
         time_ms: row.number("time_ms")?,
-        status: standing(place.block(), certified).to_owned(),
+        status: status::of_block(place.block(), certified).to_owned(),
         succeeded: row.int("succeeded")? == 1,
         from: Checked(row.address("sender")?),
         to: to.map(Checked),
@@ -166,11 +162,6 @@ fn of_row(row: &AnyRow, known: &Known, certified: u64) -> Result<Transaction, Da
         author: row.maybe_number("author")?,
         logs: row.number("logs")?,
     })
-}
-
-/// The word for what is in a block.
-pub fn standing(block: u64, certified: u64) -> &'static str {
-    if block <= certified { status::CERTIFIED } else { status::EXECUTED }
 }
 
 /// `/api/v1/transactions/{hash}`
@@ -192,7 +183,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let transaction = of_rows(&ask.site, &[row]).await?.pop();
     Ok(TransactionInFull {
         hash,
-        status: standing(place.block(), ask.site.certified()).to_owned(),
+        status: transaction.as_ref().map(|transaction| transaction.status.clone()).unwrap_or_default(),
         reason: None,
         transaction,
         call: to.and_then(|to| known.call(to, &input)).map(Decoded::from),

@@ -42,7 +42,7 @@ function setUnit(decimals) {
 // ---- times: exact in the page, relative beside it
 
 const STEPS = [[86_400, 'day'], [3_600, 'hour'], [60, 'minute'], [1, 'second']];
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const relative = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto' });
 
 function ago(ms) {
   const seconds = Math.round((Date.now() - ms) / 1_000);

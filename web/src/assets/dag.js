@@ -8,6 +8,9 @@
   const byId = (id) => document.getElementById(id);
   const slider = byId('slider');
   const number = byId('round');
+  /** What is said, from the page. */
+  const words = JSON.parse(dag.dataset.words ?? '{}');
+  const say = (name, value) => (words[name] ?? '').replace('{}', () => value);
 
   /** Where the picture stands. */
   const where = () => ({
@@ -100,11 +103,11 @@
     lit = thing.id;
     for (const parent of (thing.dataset.parents ?? '').split(' ')) byId(`v${parent}`)?.classList.add('near');
     dag.querySelector(`.line[data-of="${thing.id.slice(1)}"]`)?.classList.add('glow');
-    say(thing);
+    tell(thing);
   }
 
   /** What the node told of it, from the same answers that programs get. */
-  async function say(thing) {
+  async function tell(thing) {
     const id = thing.id;
     const title = thing.querySelector('title')?.textContent ?? '';
     byId('near').textContent = title;
@@ -123,16 +126,17 @@
       const slot = slots.find((slot) => Number(slot.rank) === Number(thing.dataset.rank));
       const vertex = vertices.find((vertex) => vertex.digest === slot?.digest);
       const from = Number(vertex?.proposedMs ?? vertex?.acceptedMs);
-      return from && slot.decidedMs ? [`decided ${Number(slot.decidedMs) - from} ms after it ${vertex.proposedMs ? 'was signed' : 'came'}`] : [];
+      const name = vertex?.proposedMs ? 'decidedAfterSigned' : 'decidedAfterCame';
+      return from && slot.decidedMs ? [say(name, Number(slot.decidedMs) - from)] : [];
     }
     const vertex = vertices.find((vertex) => thing.id === `v${vertex.digest.slice(2, 10)}`);
     if (!vertex) return [];
     const names = vertex.parents.map((digest) => vertices.find((parent) => parent.digest === digest));
     const found = names.filter(Boolean).map((parent) => `v${Number(parent.author)}@${Number(parent.round)}`);
-    const facts = [`digest ${vertex.digest.slice(0, 18)}…`];
-    if (found.length > 0) facts.push(`builds on ${found.join(', ')}`);
-    if (vertex.acceptedMs) facts.push(`taken in ${new Date(Number(vertex.acceptedMs)).toISOString().slice(11, 23)}`);
-    if (vertex.acceptedMs && vertex.proposedMs) facts.push(`${Number(vertex.acceptedMs) - Number(vertex.proposedMs)} ms after it was signed`);
+    const facts = [say('digest', `${vertex.digest.slice(0, 18)}…`)];
+    if (found.length > 0) facts.push(say('parents', found.join(', ')));
+    if (vertex.acceptedMs) facts.push(say('accepted', new Date(Number(vertex.acceptedMs)).toISOString().slice(11, 23)));
+    if (vertex.acceptedMs && vertex.proposedMs) facts.push(say('acceptedAfter', Number(vertex.acceptedMs) - Number(vertex.proposedMs)));
     return facts;
   }
 

@@ -4,19 +4,11 @@
 
 const panel = document.getElementById('wallet');
 const chainId = BigInt(panel?.dataset.chainId ?? 0);
-const WORDS = {
-  none: 'No wallet was found in this browser. A form answers with the bytes to send by other means.',
-  offer: 'A wallet is there. It signs and sends what the forms below say; this explorer never sees its keys.',
-  waiting: 'Waiting for the wallet…',
-  encoding: 'Preparing the call…',
-  refused: 'The wallet did not send it: ',
-  noChain: `The wallet does not know the chain ${chainId}: add it there, then come back.`,
-  wrongChain: 'The wallet is on another chain, and did not change.',
-  anyway: 'Send anyway',
-  undone: 'As things stand, this would be undone: ',
-  sent: 'Sent: ',
-  quiet: 'The explorer does not answer. The transaction may well go on; its page says more.',
-};
+/** What is said, from the page. */
+const WORDS = JSON.parse(panel?.dataset.words ?? '{}');
+const filled = (text, value) => text.replace('{}', () => value);
+
+const refused = (error) => filled(WORDS.refused, String(error?.message ?? error));
 
 let account = null;
 
@@ -36,7 +28,7 @@ async function connect() {
 
 function setAccounts(accounts) {
   account = accounts?.[0] ?? null;
-  say(account ? `Connected: ${account}` : WORDS.offer);
+  say(account ? filled(WORDS.connected, account) : WORDS.offer);
   document.getElementById('connect').hidden = Boolean(account);
 }
 
@@ -49,7 +41,7 @@ async function switchChain() {
   } catch (error) {
     // 4902: it has never heard of the chain. Some wallets hide the code one level down.
     if (![error?.code, error?.data?.originalError?.code].includes(4902)) throw error;
-    if (!panel.dataset.rpc) throw new Error(WORDS.noChain);
+    if (!panel.dataset.rpc) throw new Error(filled(WORDS.noChain, chainId));
     const symbol = panel.dataset.currency;
     await ask('wallet_addEthereumChain', [{
       ...wanted,
@@ -110,7 +102,7 @@ function forgetWarning(form) {
 async function encode(form, query) {
   const page = new URL(form.action);
   const answer = await fetch(`${page.pathname.replace(/\/write$/, '/encode')}?${query}`, { headers: { accept: 'application/json' } });
-  const told = await answer.json().catch(() => ({ problem: `The explorer answered with ${answer.status}.` }));
+  const told = await answer.json().catch(() => ({ problem: filled(WORDS.answered, answer.status) }));
   if (answer.ok) return told;
   showWrong(form, told);
   return null;
@@ -133,7 +125,7 @@ async function send(form) {
     const call = await encode(form, query);
     if (!call) return;
     if (call.warning && warned !== query) {
-      show(form, element('p', WORDS.undone + call.warning, { class: 'wrong' }));
+      show(form, element('p', filled(WORDS.undone, call.warning), { class: 'wrong' }));
       button.textContent = WORDS.anyway;
       form.dataset.warned = query;
       return;
@@ -143,7 +135,7 @@ async function send(form) {
     const hash = await ask('eth_sendTransaction', [{ from: account, to, data, value }]);
     follow(form, String(hash));
   } catch (error) {
-    show(form, element('p', WORDS.refused + String(error?.message ?? error), { class: 'wrong' }));
+    show(form, element('p', refused(error), { class: 'wrong' }));
   } finally {
     button.disabled = false;
   }
@@ -151,10 +143,10 @@ async function send(form) {
 
 /** Says where a transaction stands until it stands there for good. */
 async function follow(form, hash) {
-  if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', WORDS.sent + hash)); return; }
+  if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', `${WORDS.sent} ${hash}`)); return; }
   const link = element('a', `${hash.slice(0, 10)}…${hash.slice(-8)}`, { href: `/tx/${hash}` });
   const status = element('span', '', { class: 'tag' });
-  const line = element('p', WORDS.sent);
+  const line = element('p', `${WORDS.sent} `);
   line.append(link, ' ', status);
   show(form, line);
   let silent = 0;
@@ -165,7 +157,7 @@ async function follow(form, hash) {
     if (told && told.status !== 'unknown') {
       const undone = told.succeeded === false;
       status.className = `tag is-${told.status}${undone ? ' bad' : ''}`;
-      status.textContent = undone ? `${told.status}, reverted` : told.status;
+      status.textContent = undone ? `${told.status}, ${WORDS.reverted}` : told.status;
       if (told.reason) line.append(` ${told.reason}`);
       if (['certified', 'dropped', 'replaced'].includes(told.status)) return;
     }
@@ -182,7 +174,7 @@ function begin() {
   say(WORDS.offer);
   const button = document.getElementById('connect');
   button.hidden = false;
-  button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(WORDS.refused + String(error?.message ?? error))));
+  button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(refused(error))));
   window.ethereum.on?.('accountsChanged', (accounts) => {
     setAccounts(accounts);
     for (const form of document.querySelectorAll('form[data-function]')) forgetWarning(form);

@@ -1,14 +1,14 @@
 //! Calls inside transactions. The node runs a block again for them, so this lane follows at its own pace, one block in a turn, and only
 //! blocks in which a contract ran. A block whose state the node holds no more is passed over.
 
-use super::{IndexError, digest::role, write};
+use super::{IndexError, digest::role, progress::Progress, write};
 use crate::{
     database::{DatabaseError, Place, Read, Rows, sql},
     node::{Node, TracedTransaction},
 };
 use alloy_primitives::Address;
 use sqlx::{AnyConnection, Connection};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Instant};
 
 /// Where it stands in `meta`: the newest block that was looked at.
 const KEY: &str = "traced";
@@ -16,6 +16,9 @@ const KEY: &str = "traced";
 /// Blocks that one turn looks through for calls, and how often a block's calls are asked for.
 const BLOCKS_AT_ONCE: u64 = 1_000;
 const MOST_ATTEMPTS: u32 = 40;
+
+/// Nobody is told how far this lane is while it is no farther behind the blocks.
+const NEAR: u64 = 32;
 
 /// Most calls of a block that are kept.
 const MOST_CALLS: usize = 50_000;
@@ -31,6 +34,8 @@ pub struct Lane {
     /// Whether the node serves traces.
     pub served: bool,
     traced: Option<u64>,
+    /// Of catching up with the blocks, once that began.
+    progress: Option<Progress>,
     /// A block that could not be had, and how often it was asked for.
     failed: (u64, u32),
 }
@@ -38,7 +43,7 @@ pub struct Lane {
 impl Lane {
     /// Nothing is done unless `wanted`.
     pub fn new(wanted: bool) -> Self {
-        Self { wanted, served: false, traced: None, failed: (0, 0) }
+        Self { wanted, served: false, traced: None, progress: None, failed: (0, 0) }
     }
 
     /// The chain begins again.
@@ -46,15 +51,21 @@ impl Lane {
         self.traced = None;
     }
 
+    /// The newest block that was looked at; none where calls are not asked for.
+    pub async fn reached(&mut self, connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
+        if !self.wanted || !self.served {
+            return Ok(None);
+        }
+        if self.traced.is_none() {
+            let known = write::remembered(connection, KEY).await?;
+            self.traced = Some(known.and_then(|known| known.parse().ok()).unwrap_or(0));
+        }
+        Ok(self.traced)
+    }
+
     /// Looks at the next block with calls, up to `tip`. Answers whether there may be another one.
     pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
-        if !self.wanted || !self.served {
-            return Ok(false);
-        }
-        let traced = match self.traced {
-            Some(traced) => traced,
-            None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
-        };
+        let Some(traced) = self.reached(connection).await? else { return Ok(false) };
         let until = tip.min(traced + BLOCKS_AT_ONCE);
         let text =
             "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
@@ -64,7 +75,8 @@ impl Lane {
             if until > traced {
                 write::remember(connection, KEY, until.to_string()).await?;
             }
-            self.traced = Some(until);
+            // A node that catches up may have fewer blocks than were looked at.
+            self.reach(until.max(traced), tip);
             return Ok(until < tip);
         };
         let number = next.place("place")?.block();
@@ -82,12 +94,22 @@ impl Lane {
             Err(error) => tracing::warn!(number, %error, "the calls of this block are left out"),
         }
         write::remember(connection, KEY, number.to_string()).await?;
-        self.traced = Some(number);
+        self.reach(number, tip);
         Ok(number < tip)
     }
 }
 
 impl Lane {
+    /// It has come to this block. A line now and then while there is far to go.
+    fn reach(&mut self, number: u64, tip: u64) {
+        self.traced = Some(number);
+        let (is_near, now) = (tip.saturating_sub(number) <= NEAR, Instant::now());
+        let progress = self.progress.get_or_insert_with(|| Progress::begin(number, now));
+        if let Some(per_second) = progress.come_to(number, is_near, now) {
+            tracing::info!("read the calls of {number} of {tip} blocks, {per_second:.0} a second");
+        }
+    }
+
     /// Counts a failure of a block.
     fn failed_too_often(&mut self, number: u64) -> bool {
         let before = if self.failed.0 == number { self.failed.1 } else { 0 };

@@ -38,6 +38,11 @@ pub async fn covering(readers: &AnyPool, block: u64) -> Result<Option<AnyRow>, D
     Ok(sql(text).bind(int(block)).fetch_optional(readers).await?)
 }
 
+/// The newest block that a certificate covers, of those that are written.
+pub async fn reached(connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
+    Ok(write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()))
+}
+
 /// Goes on up to `certified`, a block that is written. Answers the newest block that a certificate covers, if there is a newer one than
 /// before.
 pub async fn follow(
@@ -46,7 +51,7 @@ pub async fn follow(
     certified: u64,
     chain: Chain,
 ) -> Result<Option<u64>, IndexError> {
-    let known: u64 = write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0);
+    let known = reached(connection).await?.unwrap_or(0);
     if certified <= known {
         return Ok(None);
     }

@@ -10,6 +10,7 @@ use super::{contracts::Code, write};
 use crate::{
     database::{DatabaseError, Read, sql},
     node::{Node, NodeError},
+    words::contract as words,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -27,21 +28,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The module says itself what it is.
-    #[error("this contract carries its interface in its own code, and nothing takes that one's place")]
+    #[error("{}", words::CARRIED)]
     Carried,
     /// Another upload was faster.
-    #[error(
-        "somebody uploaded an interface for this contract before, and the first one stays: look at it at the top of this page"
-    )]
+    #[error("{}", words::TAKEN)]
     Taken,
     /// Nothing to describe.
-    #[error("the blocks that this explorer has read leave no contract at this address")]
+    #[error("{}", words::NO_CONTRACT)]
     NoContract,
     /// The queue is full, or the indexer has more to do.
-    #[error("this explorer is busy reading blocks: try again in a moment")]
+    #[error("{}", words::BUSY)]
     Busy,
     /// There is no indexer any more.
-    #[error("this explorer has stopped reading blocks and keeps nothing new")]
+    #[error("{}", words::STOPPED)]
     Stopped,
     /// The database.
     #[error(transparent)]

@@ -137,10 +137,10 @@ async fn made_by(site: &Site, contract: &Contract) -> Result<Markup, Failure> {
         }
         None => None,
     };
-    Ok(html! { (parts::account(creator)) @if let Some(hash) = hash { " in " (parts::transaction(hash)) } })
+    Ok(html! { (parts::account(creator)) @if let Some(hash) = hash { " " (contract::MADE_IN) " " (parts::transaction(hash)) } })
 }
 
 /// An address as people write it.
 pub fn parse(address: &str) -> Result<Address, Failure> {
-    address.parse().map_err(|_| Failure::BadRequest("An address is 0x and 40 digits.".into()))
+    address.parse().map_err(|_| Failure::BadRequest(words::BAD_ADDRESS.into()))
 }

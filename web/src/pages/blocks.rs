@@ -11,7 +11,7 @@ use crate::{
     indexer::{certificates, dag::leader_of, executions},
     links,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, status},
+    words::{block as words, dag as dag_words, execution as execution_words, list, status},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -67,7 +67,6 @@ fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Fa
     let certified = site.certified();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let number = row.number("number")?;
-        let word = if number <= certified { status::CERTIFIED } else { status::EXECUTED };
         let cell = |column: &&str| -> Result<Markup, Failure> {
             Ok(match *column {
                 words::TITLE => parts::block(number),
@@ -75,7 +74,7 @@ fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Fa
                 words::TRANSACTIONS => html! { (format::number(row.number("transactions")?)) },
                 words::GAS => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
                 words::LEADER => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
-                _ => parts::status(word),
+                _ => parts::status(status::of_block(number, certified)),
             })
         };
         columns.iter().map(cell).collect()
@@ -89,17 +88,10 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let row = match (block.parse::<i64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(number).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => {
-            return Err(Failure::BadRequest(
-                "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.".into(),
-            ));
-        }
+        _ => return Err(Failure::BadRequest(words::BAD_NAME.into())),
     };
     let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-    let Some(row) = row else {
-        let known = format!("There is no block {block:.80} here. The newest one is {}.", format::number(indexed));
-        return Err(Failure::NotFound(known));
-    };
+    let Some(row) = row else { return Err(Failure::NotFound(words::missing(&block, &format::number(indexed)))) };
     let number = row.number("number")?;
     let title = format!("{} {}", words::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
@@ -107,6 +99,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
     let execution = executions::of_block(readers, number).await?;
     let certificate = certificates::covering(readers, number).await?;
+    let certified = certificate.as_ref().map(|row| row.number("height")).transpose()?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
@@ -115,7 +108,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
                 @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
                 @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
             }
-            section { h2 { (words::OVERVIEW) } (overview(&site, &row)?) }
+            section { h2 { (words::OVERVIEW) } (overview(&row, certified)?) }
             section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
                 section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
@@ -131,9 +124,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     Ok(layout::page(&site, &title, body))
 }
 
-fn overview(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
-    let number = row.number("number")?;
-    let word = if number <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+/// Its certificate, if it has one, covers all blocks up to `certified`.
+fn overview(row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
+    let word = status::of_block(row.number("number")?, certified);
     let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
     Ok(parts::facts(&[
@@ -142,9 +135,9 @@ fn overview(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
             words::STATUS,
-            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " after its order, seen here" } },
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
         ),
-        (words::GAS, html! { (format::number(used)) " of " (format::number(limit)) ", " (format::percent(used, limit)) }),
+        (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
         (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),
         (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
         (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
@@ -171,7 +164,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         Ok(vec![
             parts::validator(author),
             html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (words::PICTURE) } } },
-            html! { (format::number(count)) " from " (format::number(first)) },
+            html! { (words::range(&format::number(count), &format::number(first))) },
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -183,7 +176,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         p .note { (words::ORDERING_NOTE) }
         (parts::facts(&[
             (words::LEADER, parts::validator(leader)),
-            (words::COMMITS, html! { (format::number(commits.0)) " to " (format::number(commits.1)) }),
+            (words::COMMITS, html! { (format::number(commits.0)) " " (words::TO) " " (format::number(commits.1)) }),
             (if site.has_lanes() { words::SLOTS } else { words::ROUNDS }, rounds(leaders)),
             (words::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
@@ -206,7 +199,7 @@ fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
         None => html! { (dag_words::UNKNOWN) },
     };
     let same = first == last;
-    html! { (one(first)) @if !same { " to " (one(last)) } }
+    html! { (one(first)) @if !same { " " (words::TO) " " (one(last)) } }
 }
 
 fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {
@@ -237,7 +230,7 @@ mod tests {
         indexer::dag::Round,
         pages::{dag, testing},
     };
-    use corniche_api::{DagVertex, SlotStatus};
+    use corniche_api::{DagVertex, HeadBlock, Heads, SlotStatus};
 
     /// Block 7 holds commits 40 and 41, led in rounds 20 and 21, and a batch of validator 2 that was proposed in round 19.
     async fn filled() -> testing::Filled {
@@ -290,6 +283,28 @@ mod tests {
         assert!(block(&picture(&filled, "20.0").await), "by the leader");
         assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
         assert!(!block(&picture(&filled, Pick::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+    }
+
+    #[tokio::test]
+    async fn a_block_is_certified_once_its_certificate_is_here_and_not_when_the_node_has_one() {
+        let filled = filled().await;
+        let head = HeadBlock { hash: B256::ZERO, number: 9, timestamp_ms: 0 };
+        filled.site.standing.heads(&Heads { executed: head.clone(), certified: head });
+        let words = async || {
+            let block = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            let blocks = list(State(Arc::clone(&filled.site)), Query(Before { before: None })).await;
+            [block, blocks].map(|page| {
+                let page = page.unwrap().0.into_string();
+                [status::EXECUTED, status::CERTIFIED].map(|word| page.contains(&format!("is-{word}")))
+            })
+        };
+        assert_eq!(words().await, [[true, false]; 2]);
+        let mut rows = Rows::new("certificates", &["height", "first", "signers", "signature", "fault_model", "seen_ms"]);
+        let (signers, signature, model) = (vec![0b0111_u8], vec![7_u8; 48], "byzantine".to_owned());
+        rows.push([8_u64.into(), 7_u64.into(), signers.into(), signature.into(), model.into(), 1_u64.into()]);
+        filled.write(rows).await;
+        filled.site.standing.certified(Some(8));
+        assert_eq!(words().await, [[false, true]; 2]);
     }
 
     #[tokio::test]

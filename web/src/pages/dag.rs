@@ -8,7 +8,7 @@ mod table;
 mod votes;
 mod window;
 
-use super::{Failure, Page, layout};
+use super::{Failure, Page, layout, parts};
 use crate::{
     database::{Read, int, sql},
     format, links,
@@ -129,7 +129,7 @@ async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pi
         (away(site))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
-            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] {
+            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-words=(parts::texts(&words::SCRIPT)) {
             (paging(window))
             @if window.lanes { (lanes::draw(window, &picked)) } @else { (rounds::draw(window, &picked)) }
             section #facts {

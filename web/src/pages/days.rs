@@ -1,7 +1,13 @@
 //! Pages that go back day by day: which days they show, and how those without a row come between the others.
 
 use super::Failure;
-use crate::{format, indexer::digest::DAY_MS, links, site::Site, words::statistics as words};
+use crate::{
+    format,
+    indexer::digest::DAY_MS,
+    links,
+    site::Site,
+    words::{list, statistics as words},
+};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};
@@ -62,7 +68,7 @@ pub fn fill<T: Clone + Default>(window: RangeInclusive<u64>, rows: &BTreeMap<u64
 pub fn pages(list: &str, until: &Until, window: &RangeInclusive<u64>, oldest: Option<u64>) -> Markup {
     let earlier = oldest.is_some_and(|oldest| oldest < *window.start());
     html! {
-        nav .pages aria-label=(words::PAGES) {
+        nav .pages aria-label=(list::PAGES) {
             @if !until.is_newest() { a href=(list) { (words::NEWEST) } }
             @if earlier { a rel="next" href=(links::until(list, &format::day(window.start() - 1))) { (words::EARLIER) } }
         }

@@ -64,11 +64,7 @@ async fn numbers(site: &Site, newest: &[AnyRow]) -> Result<Markup, Failure> {
     let totals = sql(totals).fetch_one(site.database.readers()).await?;
     let tiles = [
         (words::NEWEST, now.indexed.map_or("–".into(), |(number, _)| format::number(number)), String::new()),
-        (
-            words::CERTIFIED,
-            now.heads.as_ref().map_or("–".into(), |heads| format::number(heads.certified.number)),
-            String::new(),
-        ),
+        (words::CERTIFIED, now.certified.map_or("–".into(), format::number), String::new()),
         (words::THROUGHPUT, throughput(site, newest).await?, words::THROUGHPUT_NOTE.to_owned()),
         (words::LATENCY, latency(newest).map_or("–".into(), format::duration), words::LATENCY_NOTE.to_owned()),
         (words::TOTAL, format::number(totals.number("transactions")?), String::new()),

@@ -4,7 +4,7 @@ use crate::{
     format, links,
     site::Site,
     state::Snapshot,
-    words::{self, failure, nav},
+    words::{self, failure, foot, nav},
 };
 use maud::{DOCTYPE, Markup, html};
 
@@ -32,7 +32,7 @@ pub fn bare(title: &str, body: Markup) -> Markup {
 fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang=(words::LANGUAGE) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
@@ -94,9 +94,9 @@ fn banner(standing: &Snapshot) -> Markup {
 
 fn about(standing: &Snapshot) -> Markup {
     html! {
-        @if let Some(chain_id) = standing.chain_id { span { "chain id " (chain_id) } }
-        @if let Some(committee) = &standing.committee { span { (committee.engine) ", " (committee.validators.len()) " validators, quorum " (committee.quorum) } }
-        @if let Some((number, _)) = standing.indexed { span { "block " span data-live="block" { (format::number(number)) } } }
+        @if let Some(chain_id) = standing.chain_id { span { (foot::CHAIN_ID) " " (chain_id) } }
+        @if let Some(committee) = &standing.committee { span { (foot::committee(&committee.engine, committee.validators.len(), committee.quorum)) } }
+        @if let Some((number, _)) = standing.indexed { span { (foot::BLOCK) " " span data-live="block" { (format::number(number)) } } }
     }
 }
 

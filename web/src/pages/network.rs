@@ -6,6 +6,7 @@ use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
     format, links,
     site::Site,
+    state::Snapshot,
     words::{nav, network as words},
 };
 use alloy_primitives::{U64, U256};
@@ -86,7 +87,14 @@ fn node(site: &Site, told: &Told) -> Markup {
         (words::EXECUTED, block(heads.map(|heads| heads.executed.number))),
         (words::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
         (words::INDEXED, block(now.indexed.map(|(number, _)| number))),
+        (words::TRACED, traced(&now).unwrap_or_else(unknown)),
     ])
+}
+
+/// How far inner calls are; nothing before the node said whether it tells them.
+fn traced(now: &Snapshot) -> Option<Markup> {
+    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (words::NOT_TRACED) } });
+    now.traced.map(parts::block).or_else(nobody_asks)
 }
 
 fn syncing(progress: Option<Progress>) -> Markup {
@@ -172,6 +180,17 @@ mod tests {
         let told = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
         let shown = syncing(serde_json::from_value(told).unwrap()).into_string();
         assert_eq!(shown, format!("{} 16 / 256", words::CATCHING_UP));
+    }
+
+    #[tokio::test]
+    async fn how_far_inner_calls_are_is_told() {
+        let filled = testing::filled().await;
+        let page = async || show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
+        assert!(page().await.contains(words::NOT_TRACED));
+        filled.site.standing.traced(Some(990));
+        let page = page().await;
+        assert!(!page.contains(words::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
+        assert!(traced(&Snapshot::default()).is_none(), "nobody knows yet");
     }
 
     #[tokio::test]

@@ -3,10 +3,11 @@
 use crate::{
     database::Place,
     format, links,
-    words::{list, status},
+    words::{list, network, status},
 };
 use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
+use serde_json::Value;
 
 pub use super::chart::bars;
 
@@ -88,13 +89,13 @@ pub fn beginning(bytes: &[u8], length: u64) -> Markup {
     let text = format!("0x{}", hex::encode(shown));
     html! {
         pre .bytes tabindex="0" { code { (text) } }
-        @if (shown.len() as u64) < length { p .note { "The first " (format::bytes(shown.len() as u64)) " of " (format::bytes(length)) "." } }
+        @if (shown.len() as u64) < length { p .note { (list::first_of(&format::bytes(shown.len() as u64), &format::bytes(length))) } }
     }
 }
 
 /// A validator by position in the committee.
 pub fn validator(index: u64) -> Markup {
-    html! { a href=(links::validator(index)) { "validator " (index) } }
+    html! { a href=(links::validator(index)) { (network::validator(index)) } }
 }
 
 /// A moment: exactly, and how long ago for those with a script.
@@ -130,6 +131,11 @@ pub fn status(word: &str) -> Markup {
     html! { span .tag.{ "is-" (word) } { (word) } }
 }
 
+/// What a script says, for an attribute of its element: scripts have no words of their own.
+pub fn texts(texts: &[(&str, &str)]) -> String {
+    texts.iter().copied().collect::<Value>().to_string()
+}
+
 /// Names and values, one below the other.
 pub fn facts(rows: &[(&str, Markup)]) -> Markup {
     html! { dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
@@ -153,7 +159,7 @@ pub fn table(caption: &str, columns: &[&str], rows: Vec<Vec<Markup>>) -> Markup 
 /// The way further down a list that ended at `last`; none when the list was not full.
 pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
     html! {
-        nav .pages aria-label="Pages" {
+        nav .pages aria-label=(list::PAGES) {
             @if !is_first { a href=(list) { (list::NEWEST) } }
             @if let Some(last) = last { a rel="next" href=(links::before(list, last)) { (list::OLDER) } }
         }
@@ -163,7 +169,7 @@ pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
 /// The way further down a list that is no list of places.
 pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
     html! {
-        nav .pages aria-label="Pages" {
+        nav .pages aria-label=(list::PAGES) {
             @if !is_first { a href=(list) { (list::FIRST) } }
             @if let Some(last) = last { a rel="next" href=(links::below(list, &last)) { (list::FURTHER) } }
         }
@@ -173,7 +179,7 @@ pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
 /// Parts of a page that are pages of their own.
 pub fn tabs(parts: &[(String, &str)], here: &str) -> Markup {
     html! {
-        nav .tabs aria-label="Parts" {
+        nav .tabs aria-label=(list::PARTS) {
             @for (link, name) in parts { a href=(link) aria-current=[(*name == here).then_some("page")] { (name) } }
         }
     }

@@ -95,7 +95,7 @@ pub async fn part(
         PART_HOLDERS => (words::HOLDERS, holders(&site, &token, &from).await?),
         PART_IDS if token.has_ids() => (words::IDS, ids(&site, &token, &from).await?),
         PART_DAYS => (words::DAYS, over_time(&site, &token, &until).await?),
-        _ => return Err(Failure::NotFound(format!("A token's page has no part {part:.40}."))),
+        _ => return Err(Failure::NotFound(words::no_part(&part))),
     };
     Ok(page(&site, &token, name, body))
 }
@@ -103,9 +103,7 @@ pub async fn part(
 async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
     let address = account::parse(address)?;
     let row = sql(TOKEN).bind(address.to_vec()).fetch_optional(site.database.readers()).await?;
-    let none =
-        || Failure::NotFound(format!("The contract {address} has written no event of a token, as far as is known here."));
-    Token::read(&row.ok_or_else(none)?)
+    Token::read(&row.ok_or_else(|| Failure::NotFound(words::no_token(address)))?)
 }
 
 fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {

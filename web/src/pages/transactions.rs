@@ -14,7 +14,7 @@ use crate::{
     indexer::certificates,
     links,
     site::Site,
-    words::{changes::TITLE as CHANGES, nav, status, transaction as words},
+    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
 };
 use alloy_primitives::{Address, B256, U256};
 use axum::extract::{Path, Query, State};
@@ -76,7 +76,7 @@ pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failur
 }
 
 async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let cell = |column: &&str| -> Result<Markup, Failure> {
@@ -110,15 +110,11 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
     })
 }
 
-fn selector(row: &AnyRow) -> Option<[u8; 4]> {
-    row.bytes("selector").ok()?.try_into().ok()
-}
-
 /// What a transaction asks for, in a word.
 fn method(row: &AnyRow, known: &Known) -> String {
-    match (row.maybe_address("recipient"), selector(row)) {
+    match (row.maybe_address("recipient"), row.selector("selector")) {
         (Ok(None), _) => words::CREATION.into(),
-        (_, Some(selector)) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
+        (_, Ok(Some(selector))) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
         _ => words::TRANSFER.into(),
     }
 }
@@ -133,7 +129,7 @@ pub struct Part {
 /// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for either, so each is asked for on its own.
 pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
-        return Err(Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()));
+        return Err(Failure::BadRequest(words::BAD_HASH.into()));
     };
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
     let title = format!("{} {hash:.10}…", words::TITLE);
@@ -146,8 +142,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
-                let is_final = certificates::covering(site.database.readers(), block).await?.is_some();
-                live(executed(&site, &row, report.as_ref()).await?, !is_final)
+                let certificate = certificates::covering(site.database.readers(), block).await?;
+                let certified = certificate.map(|row| row.number("height")).transpose()?;
+                live(executed(&site, &row, report.as_ref(), certified).await?, certified.is_none())
             }
             (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
             (None, None) => live(skipped(&site, hash).await?, false),
@@ -168,20 +165,12 @@ fn live(body: Markup, still: bool) -> Markup {
 /// In a pool, or gone from it.
 fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
-        TransactionStatus::Pending => {
-            (status::PENDING, html! { "It waits in the node's pool, or in a proposal that is not ordered yet." })
-        }
-        TransactionStatus::Ordered => {
-            (status::ORDERED, html! { "It has its place in the agreed order and is about to be executed." })
-        }
-        TransactionStatus::Executed { .. } => {
-            (status::EXECUTED, html! { "It is in a block that this explorer is about to read." })
-        }
-        TransactionStatus::Certified { .. } => {
-            (status::CERTIFIED, html! { "It is in a block that this explorer is about to read." })
-        }
+        TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
+        TransactionStatus::Ordered => (status::ORDERED, html! { (words::IS_ORDERED) }),
+        TransactionStatus::Executed { .. } => (status::EXECUTED, html! { (words::IS_EXECUTED) }),
+        TransactionStatus::Certified { .. } => (status::CERTIFIED, html! { (words::IS_EXECUTED) }),
         TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (reason) }),
-        TransactionStatus::Replaced { by } => (status::REPLACED, html! { "by " (parts::transaction(*by)) }),
+        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
     html! {
         (parts::facts(&[
@@ -198,15 +187,11 @@ async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
     let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
     let Some(row) = row else {
         let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        let text = format!(
-            "There is no transaction {hash}: not in blocks up to {}, and not in the pool of the node that was asked.",
-            format::number(indexed)
-        );
-        return Err(Failure::NotFound(text));
+        return Err(Failure::NotFound(words::missing(hash, &format::number(indexed))));
     };
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
-        (words::STATUS, html! { (parts::status(status::DROPPED)) " ordered and not executed: " (row.text("reason")?) }),
+        (words::STATUS, html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (row.text("reason")?) }),
         (words::BLOCK, parts::block(row.number("block")?)),
     ]))
 }
@@ -232,7 +217,12 @@ async fn changed(site: &Site, hash: B256) -> Markup {
     }
 }
 
-async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>) -> Result<Markup, Failure> {
+async fn executed(
+    site: &Site,
+    row: &AnyRow,
+    report: Option<&TransactionReport>,
+    certified: Option<u64>,
+) -> Result<Markup, Failure> {
     let place = row.place("place")?;
     let hash = row.hash("hash")?;
     let input = row.bytes("input")?;
@@ -254,7 +244,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
-    let word = if place.block() <= site.certified() { status::CERTIFIED } else { status::EXECUTED };
+    let word = status::of_block(place.block(), certified);
     let currency = site.now().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
@@ -265,7 +255,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
                 (words::HASH, parts::hash(hash)),
                 (words::STATUS, html! { (parts::status(word)) }),
                 (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
-                (words::BLOCK, html! { (parts::block(place.block())) ", position " (place.position()) }),
+                (words::BLOCK, html! { (parts::block(place.block())) ", " (words::POSITION) " " (place.position()) }),
                 (words::AGE, parts::time(row.number("time_ms")?)),
                 (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
                 (words::FROM, parts::account_in_full(row.address("sender")?)),
@@ -274,7 +264,7 @@ async fn executed(site: &Site, row: &AnyRow, report: Option<&TransactionReport>)
                 (words::VALUE, parts::coins(row.amount("value")?, &currency)),
                 (words::FEE, parts::coins(fee, &currency)),
                 (words::GAS, html! {
-                    (format::number(gas_used)) " of " (format::number(row.number("gas_limit")?)) ", "
+                    (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
                 (words::GAS_PRICE, html! { (format::gwei(gas_price)) " gwei" }),

@@ -37,10 +37,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Quer
     let index = u64::from(index);
     let committee = site.now().committee;
     if let Some(committee) = committee.as_ref().filter(|committee| index >= committee.validators.len() as u64) {
-        return Err(Failure::NotFound(format!(
-            "There is no validator {index}: the committee has {}, counted from 0.",
-            committee.validators.len()
-        )));
+        return Err(Failure::NotFound(words::missing(index, committee.validators.len())));
     }
     let before = from.before.map(Place).unwrap_or(Place::END);
     let led = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS).fetch_all(site.database.readers()).await?;

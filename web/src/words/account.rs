@@ -97,3 +97,7 @@ pub const CALLS_NOTE: &str =
 pub const FIRST: &str = "First";
 /// Further on in a list.
 pub const MORE: &str = "More";
+/// What cannot be read.
+pub const BAD_ADDRESS: &str = "An address is 0x and 40 digits.";
+/// Before an address that is drawn for a camera.
+pub const QR: &str = "QR code of";

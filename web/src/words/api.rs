@@ -51,3 +51,5 @@ pub const EXAMPLE: &str = "Example answer";
 pub const COLUMNS: &str = "Columns";
 /// Of parameters.
 pub const OPTIONAL: &str = "optional";
+/// After the address of the page for programs.
+pub const SAYS: &str = "says what there is.";

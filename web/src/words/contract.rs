@@ -14,6 +14,8 @@ pub const EVENTS: &str = "Events";
 pub const NONE: &str = "there is no contract at this address, so there is nothing to show here";
 /// Made by no transaction that is known.
 pub const MADE_BY_NOBODY: &str = "not known: it was there from the first block on, or another contract made it";
+/// Between its maker and the transaction.
+pub const MADE_IN: &str = "in";
 /// Rows.
 pub const CODE_HASH: &str = "Code hash";
 /// Rows.
@@ -97,10 +99,17 @@ pub const NO_JSON: &str =
     "This is no JSON ABI: an array of functions, events and errors, or an object that holds one under \"abi\".";
 /// Refused; the size follows.
 pub const TOO_LARGE: &str = "An interface is at most";
-/// Refused; the numbers follow.
-pub const NOT_MENTIONED: &str = "This is not this contract's interface. Functions of it whose selectors stand in the code:";
-/// Why it may be so.
-pub const NOT_MENTIONED_HINT: &str = "A contract that hands calls on to another one has no functions of its own.";
+/// Refused.
+pub const CARRIED: &str = "this contract carries its interface in its own code, and nothing takes that one's place";
+/// Refused.
+pub const TAKEN: &str =
+    "somebody uploaded an interface for this contract before, and the first one stays: look at it at the top of this page";
+/// Refused.
+pub const NO_CONTRACT: &str = "the blocks that this explorer has read leave no contract at this address";
+/// Refused.
+pub const BUSY: &str = "this explorer is busy reading blocks: try again in a moment";
+/// Refused.
+pub const STOPPED: &str = "this explorer has stopped reading blocks and keeps nothing new";
 /// No forms.
 pub const NO_INTERFACE: &str =
     "Nobody has said what this contract's functions are called, so they cannot be called by name here.";
@@ -131,6 +140,10 @@ pub const RETURNED_OTHER: &str =
 pub const NO_ANSWER: &str = "The node does not answer.";
 /// Of a function.
 pub const TOO_MANY_FIELDS: &str = "It takes more parameters than a form here has fields for.";
+/// In a field that is empty.
+pub const ADDRESS_HINT: &str = "0x…, 40 digits";
+/// Of a field.
+pub const TOO_DEEP: &str = "this type is too large or too deep to be asked for here";
 /// Of a field.
 pub const TOO_LONG: &str = "this is longer than a transaction can be";
 /// Of a field.
@@ -151,3 +164,37 @@ pub const EVENT: &str = "Event";
 pub const ALL_EVENTS: &str = "all";
 /// The button.
 pub const SHOW: &str = "Show";
+/// What cannot be read.
+pub const BAD_EVENT: &str = "An event is named by its first topic: 0x and 64 digits.";
+/// What cannot be read.
+pub const BAD_SELECTOR: &str = "A function is named by its selector: 8 hexadecimal digits.";
+/// Nothing was said of what to call.
+pub const NO_SELECTOR: &str = "No function is named: f is its selector.";
+
+/// Refused: so many of its functions stand in the code, and of so many.
+pub fn not_mentioned(found: usize, all: usize) -> String {
+    format!(
+        "This is not this contract's interface. Functions of it whose selectors stand in the code: {found} of {all}. A contract that hands \
+         calls on to another one has no functions of its own."
+    )
+}
+
+/// There is none, by its digits.
+pub fn no_function(selector: &str) -> String {
+    format!("This contract's interface has no function with the selector 0x{selector}.")
+}
+
+/// Asked for where transactions are made.
+pub fn only_reads(function: &str) -> String {
+    format!("{function} only reads: it is called from the page \"{READ}\".")
+}
+
+/// Asked for where nothing is changed.
+pub fn changes(function: &str) -> String {
+    format!("{function} changes the state: it is called from the page \"{WRITE}\".")
+}
+
+/// Of a field: no value of this type.
+pub fn no_value(kind: &str) -> String {
+    format!("this is no {kind}")
+}

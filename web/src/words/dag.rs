@@ -215,3 +215,13 @@ pub const WORDS_LANES: [(&str, &str); 6] = [
 
 /// Why there is no picture: the operator's choice.
 pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";
+
+/// What the script of the picture says, by the names that it has for it. It puts a value in the place of `{}`.
+pub const SCRIPT: [(&str, &str); 6] = [
+    ("decidedAfterSigned", "decided {} ms after it was signed"),
+    ("decidedAfterCame", "decided {} ms after it came"),
+    ("digest", "digest {}"),
+    ("parents", "builds on {}"),
+    ("accepted", "taken in {}"),
+    ("acceptedAfter", "{} ms after it was signed"),
+];

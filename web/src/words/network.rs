@@ -22,6 +22,10 @@ pub const EXECUTED: &str = "Newest executed block";
 pub const CERTIFIED: &str = "Newest certified block";
 /// Rows.
 pub const INDEXED: &str = "Newest block written here";
+/// Rows.
+pub const TRACED: &str = "Newest block whose inner calls are written here";
+/// None of them.
+pub const NOT_TRACED: &str = "none: the node serves no traces, or this explorer does not ask for them";
 /// Of the state.
 pub const IN_STEP: &str = "in step with the network";
 /// Of the state, before two numbers.

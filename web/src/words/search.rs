@@ -61,3 +61,33 @@ pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
 pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
 /// Capitals that are no checksum.
 pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";
+
+/// Of a block.
+pub fn block(number: &str) -> String {
+    format!("Block {number}")
+}
+
+/// Of a block, by a batch.
+pub fn block_with_batch(number: &str, author: u64) -> String {
+    format!("Block {number}, with this batch of validator {author}")
+}
+
+/// Of a transaction that was executed.
+pub fn in_block(number: &str) -> String {
+    format!("in block {number}")
+}
+
+/// Of a transaction that was not.
+pub fn skipped_in(number: &str) -> String {
+    format!("ordered in block {number} and not executed")
+}
+
+/// Of a validator, by one of its keys.
+pub fn validator(index: u64, key: &str) -> String {
+    format!("Validator {index}: {key}")
+}
+
+/// Of an account.
+pub fn transactions(count: &str) -> String {
+    format!("{count} transactions")
+}

@@ -22,8 +22,6 @@ pub const TRANSFERS: &str = "Token transfers";
 pub const CONTRACTS: &str = "Contracts made";
 /// Columns and charts.
 pub const NEW_ACCOUNTS: &str = "New accounts";
-/// Names the way through pages.
-pub const PAGES: &str = "Pages";
 /// Back.
 pub const EARLIER: &str = "Earlier days";
 /// To the end.

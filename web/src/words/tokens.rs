@@ -1,5 +1,7 @@
 //! Of tokens.
 
+use std::fmt::Display;
+
 /// Heading and column.
 pub const TOKEN: &str = "Token";
 /// Above the list.
@@ -70,3 +72,13 @@ pub const TOTALS_NOTE: &str = "Amounts are of all ids together; the part Ids say
 pub const DAYS_MOVED: &str = "Days on which it moved";
 /// What cannot be read.
 pub const BAD_ID: &str = "A token's id is a number in decimal digits.";
+
+/// There is no such page.
+pub fn no_part(part: &str) -> String {
+    format!("A token's page has no part {part:.40}.")
+}
+
+/// No event said that this is one.
+pub fn no_token(address: impl Display) -> String {
+    format!("The contract {address} has written no event of a token, as far as is known here.")
+}

@@ -1,5 +1,7 @@
 //! Of transactions.
 
+use std::fmt::Display;
+
 /// Heading.
 pub const TITLE: &str = "Transaction";
 /// Columns and rows.
@@ -69,3 +71,24 @@ pub const SEEN_HERE: &str =
     "Executed and certified are when this explorer read it of its node, which is later than it happened.";
 /// Of the timeline.
 pub const RECEIVED: &str = "received";
+/// Of one that is pending.
+pub const IS_PENDING: &str = "It waits in the node's pool, or in a proposal that is not ordered yet.";
+/// Of one that is ordered.
+pub const IS_ORDERED: &str = "It has its place in the agreed order and is about to be executed.";
+/// Of one that is executed, maybe certified.
+pub const IS_EXECUTED: &str = "It is in a block that this explorer is about to read.";
+/// Before the hash of the one that took its place.
+pub const REPLACED_BY: &str = "by";
+/// Before the reason.
+pub const NOT_EXECUTED: &str = "ordered and not executed:";
+/// Between its block and its number there.
+pub const POSITION: &str = "position";
+/// After an amount of it.
+pub const OF_GAS: &str = "gas";
+/// What cannot be read.
+pub const BAD_HASH: &str = "A transaction is named by its hash of 32 bytes: 0x and 64 digits.";
+
+/// Nobody knows it.
+pub fn missing(hash: impl Display, newest: &str) -> String {
+    format!("There is no transaction {hash}: not in blocks up to {newest}, and not in the pool of the node that was asked.")
+}

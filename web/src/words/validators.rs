@@ -67,6 +67,11 @@ pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
     )
 }
 
+/// There is none at this position.
+pub fn missing(index: u64, all: usize) -> String {
+    format!("There is no validator {index}: the committee has {all}, counted from 0.")
+}
+
 /// Under a strip of squares.
 pub mod strip {
     /// Between two counts.

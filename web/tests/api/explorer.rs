@@ -178,6 +178,7 @@ fn standing() -> Standing {
     let head = |number| HeadBlock { hash: chain::hash(number), number, timestamp_ms: BEGIN_MS + 500 * number };
     standing.heads(&Heads { executed: head(newest), certified: head(newest - 2) });
     standing.indexed(newest, BEGIN_MS + 500 * newest);
+    standing.certified(Some(newest - 2));
     standing
 }
 

@@ -10,6 +10,7 @@ mod plans;
 mod postgres;
 mod random;
 mod resume;
+mod standing;
 mod tables;
 
 use corniche_web::{database::Database, indexer::contracts::Code, indexer::write};

@@ -41,21 +41,22 @@ const ENDS: u64 = 40;
 const CHILD: &str = "CORNICHE_INDEX";
 
 /// The ordering is another lane, whose rounds are no part of the chain.
-const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
+pub const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
 
-async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
+/// One that has not begun yet.
+pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
     let standing = Arc::new(Standing::new("CRN".into()));
     let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), KEEP).await.unwrap();
     (indexer, standing)
 }
 
-/// Until it has nothing to do and nothing to complain of, or stops for good.
 async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
     let (mut indexer, standing) = indexer(node, database).await;
     go_on(&mut indexer, &standing).await
 }
 
-async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
+/// Until it has nothing to do and nothing to complain of, or stops for good.
+pub async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
     for _ in 0..10_000 {
         match indexer.step().await {
             None => return standing.now().halt,

@@ -52,7 +52,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Qu
 }
 
 fn topic(text: &str) -> Result<B256, Failure> {
-    text.parse().map_err(|_| Failure::BadRequest("An event is named by its first topic: 0x and 64 digits.".into()))
+    text.parse().map_err(|_| Failure::BadRequest(words::BAD_EVENT.into()))
 }
 
 async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {

@@ -2,7 +2,10 @@
 //! without a script: a form is sent, and the page comes back with what was typed and what came of it.
 
 use super::super::{Failure, parts, transactions};
-use crate::{abi, format, links, words::contract as words};
+use crate::{
+    abi, format, links,
+    words::{contract as words, list},
+};
 use alloy_dyn_abi::{DynSolType, JsonAbiExt};
 use alloy_json_abi::{Function, JsonAbi, Param, StateMutability};
 use alloy_primitives::{Address, Bytes, U256};
@@ -81,7 +84,7 @@ impl Asked {
 fn selector(text: &str) -> Result<[u8; 4], Failure> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let bytes = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| Failure::BadRequest("A function is named by its selector: 8 hexadecimal digits.".into()))
+    bytes.ok_or_else(|| Failure::BadRequest(words::BAD_SELECTOR.into()))
 }
 
 /// Whether a function only reads.
@@ -103,9 +106,8 @@ pub fn of_page(interface: &JsonAbi, reading: bool, first: usize) -> (Vec<&Functi
 /// A function that was asked for.
 pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
     let mut functions = interface.functions();
-    functions.find(|function| function.selector().0 == selector).ok_or_else(|| {
-        Failure::NotFound(format!("This contract's interface has no function with the selector 0x{}.", hex::encode(selector)))
-    })
+    let missing = || Failure::NotFound(words::no_function(&hex::encode(selector)));
+    functions.find(|function| function.selector().0 == selector).ok_or_else(missing)
 }
 
 /// The bytes of a call.
@@ -231,7 +233,7 @@ fn short(name: &str) -> String {
 /// How a value of this type is written.
 fn hint(kind: &str) -> &'static str {
     match kind {
-        "address" => "0x…, 40 digits",
+        "address" => words::ADDRESS_HINT,
         "string" => "",
         kind if kind.ends_with(']') => "[…, …]",
         kind if kind.starts_with('(') => "(…, …)",
@@ -247,11 +249,12 @@ pub fn values(values: &[(String, abi::Value)]) -> Markup {
 
 /// The other functions of an interface that has more than a page of them.
 pub fn pages(page: &str, first: usize, all: usize) -> Markup {
+    let [from, to, of] = [all.min(first + 1), all.min(first + ON_A_PAGE), all].map(|number| format::number(number as u64));
     html! {
         @if all > ON_A_PAGE || first > 0 {
-            nav .pages aria-label="Pages" {
+            nav .pages aria-label=(list::PAGES) {
                 @if first > 0 { a rel="prev" href={ (page) "?first=" (first.saturating_sub(ON_A_PAGE)) } { (words::EARLIER) } }
-                span .note { (format::number(all.min(first + 1) as u64)) "–" (format::number(all.min(first + ON_A_PAGE) as u64)) " of " (format::number(all as u64)) }
+                span .note { (from) "–" (list::of(&to, &of)) }
                 @if first + ON_A_PAGE < all { a rel="next" href={ (page) "?first=" (first + ON_A_PAGE) } { (words::LATER) } }
             }
         }

@@ -71,12 +71,11 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
                 WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
     let rows = query.fetch_all(site.database.readers()).await?;
-    let selector = |row: &AnyRow| -> Option<[u8; 4]> { row.maybe_bytes("selector").ok().flatten()?.try_into().ok() };
-    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let method =
-            selector(row).map(|selector| known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))));
+        let name = |selector: [u8; 4]| known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector)));
+        let method = row.selector("selector")?.map(name);
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             html! { (row.text("kind")?) @if let Some(error) = row.maybe_text("error")? { " " span .tag.bad { (crate::abi::text(&error)) } } },

@@ -116,7 +116,7 @@ fn readable(text: &str) -> Result<JsonAbi, String> {
 fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
     let (found, all) = mentions(module, offered);
     if found == 0 || 4 * found < 3 * all {
-        return Err(format!("{} {found} of {all}. {}", words::NOT_MENTIONED, words::NOT_MENTIONED_HINT));
+        return Err(words::not_mentioned(found, all));
     }
     Ok(())
 }

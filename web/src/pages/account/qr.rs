@@ -1,5 +1,6 @@
 //! An address for a phone's camera.
 
+use crate::words::account as words;
 use alloy_primitives::Address;
 use maud::{Markup, html};
 use qrcodegen::{QrCode, QrCodeEcc};
@@ -13,7 +14,7 @@ pub fn of(address: Address) -> Markup {
     let Ok(code) = QrCode::encode_text(&address.to_string(), QrCodeEcc::Medium) else { return html! {} };
     let side = code.size() + 2 * MARGIN;
     html! {
-        svg .qr viewBox={ "0 0 " (side) " " (side) } role="img" aria-label={ "QR code of " (address) } {
+        svg .qr viewBox={ "0 0 " (side) " " (side) } role="img" aria-label={ (words::QR) " " (address) } {
             rect width=(side) height=(side) fill="#fff" {}
             path d=(path(&code)) fill="#000" {}
         }

@@ -90,11 +90,7 @@ fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     let function = forms::find(interface, selector)?;
     match forms::reads(function) {
         true => Ok(function),
-        false => Err(Failure::BadRequest(format!(
-            "{} changes the state: it is called from the page \"{}\".",
-            abi::text(&function.name),
-            words::WRITE
-        ))),
+        false => Err(Failure::BadRequest(words::changes(&abi::text(&function.name)))),
     }
 }
 

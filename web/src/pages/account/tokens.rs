@@ -9,7 +9,7 @@ use crate::{
     database::{Read, sql},
     links,
     site::Site,
-    words::account as words,
+    words::{account as words, list},
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -40,7 +40,7 @@ impl After {
     fn parts<const N: usize>(&self, sizes: [usize; N]) -> Result<[Vec<u8>; N], Failure> {
         let Some(text) = &self.after else { return Ok([const { Vec::new() }; N]) };
         let bytes = hex::decode(text).ok().filter(|bytes| bytes.len() <= sizes.iter().sum::<usize>());
-        let mut rest = bytes.ok_or_else(|| Failure::BadRequest("The place where this list goes on cannot be read.".into()))?;
+        let mut rest = bytes.ok_or_else(|| Failure::BadRequest(list::BAD_PLACE.into()))?;
         Ok(sizes.map(|size| {
             let tail = rest.split_off(size.min(rest.len()));
             std::mem::replace(&mut rest, tail)
@@ -184,8 +184,8 @@ fn full(rows: &[AnyRow]) -> Option<&AnyRow> {
 
 fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
     html! {
-        nav .pages aria-label="Pages" {
-            @if after.after.is_some() { a href=(list) { (crate::words::account::FIRST) } }
+        nav .pages aria-label=(list::PAGES) {
+            @if after.after.is_some() { a href=(list) { (words::FIRST) } }
             @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (words::MORE) } }
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     node::Call,
     site::Site,
     state::Snapshot,
-    words::contract as words,
+    words::{contract as words, transaction},
 };
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -67,7 +67,7 @@ pub async fn encode(
     let contract = subject.contract()?;
     let asked = Asked::read(&query)?;
     let interface = contract.interface.as_ref().ok_or_else(|| Failure::NotFound(words::NO_INTERFACE.into()))?;
-    let selector = asked.function.ok_or_else(|| Failure::BadRequest("No function is named: f is its selector.".into()))?;
+    let selector = asked.function.ok_or_else(|| Failure::BadRequest(words::NO_SELECTOR.into()))?;
     let call = match encoded(writable(interface, selector)?, &asked) {
         Ok(call) => call,
         Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
@@ -81,9 +81,7 @@ pub async fn encode(
 
 /// `/tx/{hash}/status`: where a transaction stands, for a page that waits for it.
 pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
-    let hash: B256 = hash
-        .parse()
-        .map_err(|_| Failure::BadRequest("A transaction is named by its hash of 32 bytes: 0x and 64 digits.".into()))?;
+    let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
     let Some(report) = site.node.status(hash).await? else { return Ok(Json(json!({ "status": "unknown" })).into_response()) };
     let mut told = json!(report.status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
@@ -97,11 +95,7 @@ fn writable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     let function = forms::find(interface, selector)?;
     match forms::reads(function) {
         false => Ok(function),
-        true => Err(Failure::BadRequest(format!(
-            "{} only reads: it is called from the page \"{}\".",
-            abi::text(&function.name),
-            words::READ
-        ))),
+        true => Err(Failure::BadRequest(words::only_reads(&abi::text(&function.name)))),
     }
 }
 
@@ -140,7 +134,8 @@ fn wallet(standing: &Snapshot, node: &str) -> Markup {
     let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
     let currency = &standing.currency;
     html! {
-        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::words::NAME) {
+        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::words::NAME)
+            data-words=(parts::texts(&crate::words::wallet::SCRIPT)) {
             h2 { (words::WALLET) }
             p #wallet-says role="status" { (words::WALLET_NEEDS_SCRIPT) }
             button #connect type="button" hidden { (words::CONNECT) }
@@ -262,5 +257,11 @@ mod tests {
         for far in ["http://10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
             assert!(!wallet(&standing, far).into_string().contains("data-rpc"), "{far}");
         }
+    }
+
+    #[test]
+    fn the_script_is_given_its_words() {
+        let shown = wallet(&Snapshot::default(), "node").into_string();
+        assert!(shown.contains("&quot;anyway&quot;:&quot;Send anyway&quot;"), "{shown}");
     }
 }

@@ -105,7 +105,7 @@ fn line(depth: u64, frame: &CallFrame, known: &Known) -> Markup {
                 Some(call) => code { (call.brief()) },
                 None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
             }
-            span .note { " " (format::number(frame.gas_used.to())) " gas" }
+            span .note { " " (format::number(frame.gas_used.to())) " " (words::OF_GAS) }
             @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
         }
     }

@@ -1,0 +1,47 @@
+//! When a line of the log is due that says how far a long way through blocks has come.
+
+use std::time::{Duration, Instant};
+
+/// Between two lines.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// Where it was when that was told last.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    number: u64,
+    at: Instant,
+}
+
+impl Progress {
+    /// The way begins here.
+    pub fn begin(number: u64, at: Instant) -> Self {
+        Self { number, at }
+    }
+
+    /// It has come to this block. Answers when a line is due: blocks a second since the last one. Near the end none is.
+    pub fn come_to(&mut self, number: u64, is_near: bool, now: Instant) -> Option<f64> {
+        let since = now.saturating_duration_since(self.at);
+        if !is_near && since < TELL_EVERY {
+            return None;
+        }
+        let before = std::mem::replace(self, Self::begin(number, now));
+        (!is_near).then(|| number.saturating_sub(before.number) as f64 / since.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_due_now_and_then_while_there_is_far_to_go() {
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        let mut progress = Progress::begin(100, begin);
+        assert_eq!(progress.come_to(150, false, after(4)), None, "too soon");
+        assert_eq!(progress.come_to(200, false, after(5)), Some(20.0));
+        assert_eq!(progress.come_to(210, false, after(9)), None, "too soon after the last one");
+        assert_eq!(progress.come_to(210, true, after(60)), None, "near the end there is nothing to tell");
+        assert_eq!(progress.come_to(260, false, after(65)), Some(10.0), "since it was near the end");
+    }
+}
