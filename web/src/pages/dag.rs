@@ -5,6 +5,8 @@ mod facts;
 mod lanes;
 mod rounds;
 mod table;
+#[cfg(test)]
+mod tests;
 mod votes;
 mod window;
 

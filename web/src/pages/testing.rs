@@ -152,6 +152,14 @@ impl Filled {
     }
 }
 
+/// The link of a picture that has this id, with all that is drawn in it.
+pub fn drawn<'a>(page: &'a str, id: &str) -> &'a str {
+    let at = page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("{id} is not in {page}"));
+    let begin = page[..at].rfind("<a ").unwrap();
+    let length = page[begin..].find("</a>").unwrap();
+    &page[begin..begin + length]
+}
+
 /// What follows `prefix` in the links of a page, in order.
 pub fn links(page: &str, prefix: &str) -> Vec<String> {
     let start = format!("href=\"{prefix}");

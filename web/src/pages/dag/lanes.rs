@@ -3,7 +3,7 @@
 
 use super::{
     Pick, Picked,
-    rounds::{LEFT, TOP, name, radius, row_height, told as bytes_told},
+    rounds::{LEFT, TOP, name, radius, row_height, rule, told as bytes_told, verdict},
     window::{Window, seen_at},
 };
 use crate::{links, words::dag as words};
@@ -140,15 +140,9 @@ fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: 
 
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
-    let why = slot.why.as_deref().map(|why| format!(", {}", crate::abi::text(why))).unwrap_or_default();
-    format!(
-        "{} {}, {} {} leads: {}{why}",
-        words::SLOT,
-        slot.round,
-        words::VALIDATOR,
-        slot.validator,
-        super::rounds::verdict(slot)
-    )
+    let LeaderSlot { round, validator, .. } = slot;
+    let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
+    format!("{} {round}, {} {validator} leads: {}{rule}", words::SLOT, words::VALIDATOR, verdict(slot))
 }
 
 fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {

@@ -2,10 +2,10 @@
 
 use super::{
     lanes,
-    rounds::{mark, verdict},
+    rounds::{mark, rule, verdict},
     window::{Window, seen_at},
 };
-use crate::{abi, format, links, pages::parts, words::dag as words};
+use crate::{format, links, pages::parts, words::dag as words};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
@@ -52,7 +52,7 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     let took = from.zip(slot.decided_ms).map(|(from, at)| at.saturating_sub(from));
     html! {
         "v" (slot.validator) ", " (verdict(slot))
-        @if let Some(why) = slot.why.as_deref() { ": " (abi::text(why)) }
+        @if let Some(rule) = rule(slot) { ": " (rule) }
         @if let Some(took) = took { ", " (format::duration(took)) " after its proposal came" }
     }
 }
