@@ -57,6 +57,12 @@ pub fn token(address: Address, holders: u64) -> Token {
 }
 
 impl Filled {
+    /// The node says that this engine orders.
+    pub fn introduce(&self, engine: &str) {
+        let committee = Validators { engine: engine.into(), ..committee(4) };
+        self.site.standing.introduced(7, B256::repeat_byte(7), false, committee);
+    }
+
     pub async fn write(&self, rows: Rows) {
         rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
     }
