@@ -5,6 +5,8 @@ mod facts;
 mod lanes;
 mod rounds;
 mod table;
+#[cfg(test)]
+mod tests;
 mod votes;
 mod window;
 
@@ -136,7 +138,8 @@ async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pi
                 h2 { (words::FACTS) }
                 p #near .note aria-live="off" {}
                 div #fact aria-live="polite" {
-                    @if pick.is_some() { (facts::of(window, &picked)) } @else { p .note { (words::FACTS_EMPTY) } }
+                    @if pick.is_some() { (facts::of(window, &picked)) }
+                    @else { p .note { @if window.lanes { (words::FACTS_EMPTY_LANES) } @else { (words::FACTS_EMPTY) } } }
                 }
             }
             details #rounds {

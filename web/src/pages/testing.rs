@@ -57,6 +57,12 @@ pub fn token(address: Address, holders: u64) -> Token {
 }
 
 impl Filled {
+    /// The node says that this engine orders.
+    pub fn introduce(&self, engine: &str) {
+        let committee = Validators { engine: engine.into(), ..committee(4) };
+        self.site.standing.introduced(7, B256::repeat_byte(7), false, committee);
+    }
+
     pub async fn write(&self, rows: Rows) {
         rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
     }
@@ -150,6 +156,14 @@ impl Filled {
         }
         self.write(rows).await;
     }
+}
+
+/// The link of a picture that has this id, with all that is drawn in it.
+pub fn drawn<'a>(page: &'a str, id: &str) -> &'a str {
+    let at = page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("{id} is not in {page}"));
+    let begin = page[..at].rfind("<a ").unwrap();
+    let length = page[begin..].find("</a>").unwrap();
+    &page[begin..begin + length]
 }
 
 /// What follows `prefix` in the links of a page, in order.

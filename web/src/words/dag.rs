@@ -31,6 +31,8 @@ pub const SLOT: &str = "Slot";
 pub const VALIDATOR: &str = "Validator";
 /// The last column of lanes.
 pub const NOT_CUT: &str = "not ordered yet";
+/// The same where there are newer slots: cars of a place that another car of it had taken.
+pub const CAME_LATER: &str = "came later";
 /// Where to go.
 pub const EARLIER: &str = "Earlier";
 /// Where to go.
@@ -49,6 +51,9 @@ pub const FACTS: &str = "What is selected";
 /// The panel, empty.
 pub const FACTS_EMPTY: &str =
     "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
+/// The panel of lanes, empty.
+pub const FACTS_EMPTY_LANES: &str =
+    "Select a circle for what it holds and builds on, or the sign on a cut for its leader and how it was agreed on.";
 /// What was selected is not in the picture.
 pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
 /// The table.

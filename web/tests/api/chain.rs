@@ -237,7 +237,7 @@ pub fn asked() -> Asked {
 }
 
 /// A round with its leader's proposal.
-fn round(number: u64) -> Round {
+pub fn round(number: u64) -> Round {
     let (digest, leader) = (keccak256(format!("proposal {number}")), number % 4);
     let vertex = DagVertex {
         round: number,

@@ -1,12 +1,28 @@
-//! The ordering for programs: rounds as the node told them, and why there are none.
+//! The ordering for programs: rounds as the node told them, and why there are none. And what is skipped, for people as well.
 
 use crate::{
-    chain::{BEGIN_MS, ROUNDS},
+    chain::{BEGIN_MS, ROUNDS, round},
     explorer::{EXPLORER, Explorer},
 };
 use alloy_primitives::keccak256;
-use corniche_web::limits::Rate;
+use corniche_api::SlotStatus;
+use corniche_web::{database::Rows, indexer::dag::Round, limits::Rate};
 use serde_json::json;
+
+/// An explorer that knows these rounds and nothing else.
+fn knowing(rounds: impl IntoIterator<Item = Round>) -> Explorer {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
+    for round in rounds {
+        let content = serde_json::to_string(&round).unwrap();
+        rows.push([round.slots[0].round.into(), BEGIN_MS.into(), round.last_commit().into(), content.into()]);
+    }
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        rows.write(&mut writer).await.unwrap();
+    });
+    explorer
+}
 
 /// The first round of an answer, the last, and how many there are.
 fn range(question: &str) -> (u64, u64, usize) {
@@ -82,4 +98,41 @@ fn what_is_wrong_with_a_range_is_said() {
     assert_eq!(EXPLORER.post("/api/v1/dag", "").json()["error"]["code"], "method_not_allowed");
     let empty = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false).get("/api/v1/dag");
     assert_eq!((empty.status, &empty.json()["error"]["code"]), (404, &json!("not_found")));
+}
+
+/// Validator 0 led round 12, and nobody voted for its proposal. All of this is read without a script.
+#[test]
+fn a_skipped_leader_is_named_to_people_and_to_programs() {
+    let mut skipped = round(12);
+    let slot = &mut skipped.slots[0];
+    (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));
+    let explorer = knowing([round(11), skipped, round(13)]);
+    let read = |path: &str, expected: &[&str]| {
+        let page = explorer.get(path);
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        for words in expected {
+            assert!(page.text.contains(words), "{path}: {words} is not in {}", page.text);
+        }
+    };
+    let link = "/dag?round=11&amp;pick=12.0#facts";
+    let sign = "<title>Leader 1 of round 12: validator 0, skipped (no votes)</title>";
+    read(
+        "/dag",
+        &[
+            "class=\"slot is-skipped\"",
+            sign,
+            link,
+            "v0, skipped: no votes<",
+            "crossed diamond: leader, skipped",
+            "<dt>Skip</dt>",
+        ],
+    );
+    let verdict = "<dd><span class=\"tag bad\">skipped</span></dd>";
+    read("/dag?round=11&pick=12.0", &["slot is-skipped chosen", verdict, "it can never have a certificate"]);
+    let told = explorer.ask("/api/v1/dag?from=12&to=12")["rounds"][0]["slots"][0].clone();
+    let expected = json!({
+        "round": "0xc", "rank": "0x0", "validator": "0x0", "status": "skipped", "why": "skipped: no votes",
+        "decidedMs": format!("{:#x}", BEGIN_MS + 1),
+    });
+    assert_eq!(told, expected);
 }

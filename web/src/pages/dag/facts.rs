@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{abi, format, links, pages::parts, words::dag as words};
 use alloy_primitives::B256;
-use corniche_api::{DagVertex, LeaderSlot};
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
 /// Proposals listed of a row.
@@ -102,7 +102,9 @@ fn block_links(blocks: &[u64]) -> Markup {
 
 /// When a verdict came, and how long after what it is about.
 fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
-    let Some(at) = slot.decided_ms else { return html! { (words::UNDECIDED) } };
+    let Some(at) = slot.decided_ms else {
+        return html! { @if slot.status == SlotStatus::Undecided { (words::UNDECIDED) } @else { (words::UNKNOWN) } };
+    };
     let vertex = slot.digest.and_then(|digest| window.vertex(digest));
     let took = vertex.and_then(seen_at).map(|from| at.saturating_sub(from));
     let signed = vertex.and_then(|vertex| vertex.proposed_ms).map(|from| at.saturating_sub(from));
@@ -121,9 +123,9 @@ fn moment(ms: u64) -> Markup {
 
 fn sign(slot: &LeaderSlot) -> Markup {
     let good = match slot.status {
-        corniche_api::SlotStatus::Committed => "good",
-        corniche_api::SlotStatus::Skipped => "bad",
-        corniche_api::SlotStatus::Undecided => "is-pending",
+        SlotStatus::Committed => "good",
+        SlotStatus::Skipped => "bad",
+        SlotStatus::Undecided => "is-pending",
     };
     html! { span .tag.(good) { (verdict(slot)) } }
 }

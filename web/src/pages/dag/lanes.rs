@@ -3,14 +3,17 @@
 
 use super::{
     Pick, Picked,
-    rounds::{LEFT, TOP, name, radius, row_height, told as bytes_told},
+    rounds::{LEFT, TOP, name, radius, row_height, rule, told as bytes_told, verdict},
     window::{Window, seen_at},
 };
 use crate::{links, words::dag as words};
 use alloy_primitives::B256;
-use corniche_api::{DagVertex, LeaderSlot};
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 /// Of the drawing: a slot's column without a crowd.
 const COLUMN: u64 = 40;
@@ -21,11 +24,13 @@ const SIDE_BY_SIDE: usize = 3;
 /// What stands where.
 struct Places {
     row: u64,
-    /// The left edge of each slot's column, and of what comes after them.
+    /// Each slot's column: its left edge and its width.
     columns: BTreeMap<u64, (u64, u64)>,
+    /// The column after them; without a width where nothing belongs there.
     after: (u64, u64),
     width: u64,
     points: BTreeMap<B256, (u64, u64)>,
+    contradicted: BTreeSet<B256>,
 }
 
 impl Places {
@@ -40,13 +45,15 @@ impl Places {
             let most = lanes.map(Vec::len).max().unwrap_or(0);
             COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
         };
-        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
+        let (columns, points, contradicted) = (BTreeMap::new(), BTreeMap::new(), contradicted(window));
+        let mut places = Self { row, columns, after: (0, 0), width: LEFT, points, contradicted };
         for slot in window.first..=window.last {
             let width = most(Some(slot));
             places.columns.insert(slot, (places.width, width));
             places.width += width;
         }
-        places.after = (places.width, most(None).max(96));
+        let waits = window.last == window.newest || groups.contains_key(&None::<u64>);
+        places.after = (places.width, if waits { most(None).max(96) } else { 0 });
         places.width += places.after.1;
         for (column, lanes) in &groups {
             let (left, width) = column.and_then(|slot| places.columns.get(&slot).copied()).unwrap_or(places.after);
@@ -71,9 +78,20 @@ fn column_of(window: &Window, car: &DagVertex) -> Option<u64> {
     window.until.iter().find(|(_, until)| at <= **until).map(|(slot, _)| *slot)
 }
 
-/// Cars that came while a slot was decided, by lane.
-pub fn cars_of(window: &Window, slot: u64) -> Vec<&DagVertex> {
-    window.cars.iter().filter(|car| column_of(window, car) == Some(slot)).collect()
+/// Cars that came before a slot was decided, or (`None`) after all that are here.
+pub fn cars_of(window: &Window, slot: Option<u64>) -> Vec<&DagVertex> {
+    window.cars.iter().filter(|car| column_of(window, car) == slot).collect()
+}
+
+/// What is said of cars that came after all slots that are here. Older pictures have some only where a validator contradicted itself late.
+pub fn after(window: &Window) -> &'static str {
+    if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
+}
+
+/// Cars whose owner signed another one for the same place. Cars of a place are next to each other.
+pub fn contradicted(window: &Window) -> BTreeSet<B256> {
+    let places = window.cars.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
+    places.filter(|cars| cars.len() > 1).flatten().map(|car| car.digest).collect()
 }
 
 /// The picture.
@@ -89,7 +107,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                         path .lane d={ "M" (LEFT - 6) " " (y) "H" (places.width) } {}
                         a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (words::VALIDATOR) " " (lane) } } }
                     }
-                    text .round x=(places.after.0 + places.after.1 / 2) y="16" { (words::NOT_CUT) }
+                    @if places.after.1 > 0 { text .round x=(places.after.0 + places.after.1 / 2) y="16" { (after(window)) } }
                 }
                 @for (number, (left, width)) in &places.columns {
                     @let x = left + width - 3;
@@ -118,37 +136,39 @@ fn chain(window: &Window, places: &Places) -> String {
     chain
 }
 
-/// An agreed cut. All cars on its left were here when it was decided.
+/// An agreed cut. All cars on its left were here when it was decided. Autobahn skips nothing and is silent of what is not decided; of a
+/// node that says otherwise no agreement is drawn.
 fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
-    let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
+    let slow = slot.status == SlotStatus::Committed && slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
-        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+        a .cut.{ "is-" (verdict(slot)) }.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
             title { (told(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
-            @if slow {
-                path .badge d={ "M" (x) " " (TOP - 7) "l9 9-9 9-9-9z" } {}
-            } @else {
-                rect .badge x=(x - 7) y=(TOP - 5) width="14" height="14" rx="2" {}
-            }
+            (badge(slot.status, slow, x, TOP + 2))
             text .round x=(x) y="16" { (slot.round) }
-            text .leader x=(x) y=(TOP + 6) { (slot.validator) }
+            @if slot.status != SlotStatus::Skipped { text .leader x=(x) y=(TOP + 6) { (slot.validator) } }
         }
+    }
+}
+
+/// What became of a slot, as a shape around a point.
+pub fn badge(status: SlotStatus, slow: bool, x: u64, y: u64) -> Markup {
+    let diamond = format!("M{x} {}l9 9-9 9-9-9z", y - 9);
+    match status {
+        SlotStatus::Committed if slow => html! { path .badge d=(diamond) {} },
+        SlotStatus::Committed => html! { rect .badge x=(x - 7) y=(y - 7) width="14" height="14" rx="2" {} },
+        SlotStatus::Skipped => html! { path .badge d={ (diamond) "m-4.5 4.5l9 9m0-9l-9 9" } {} },
+        SlotStatus::Undecided => html! { circle .badge cx=(x) cy=(y) r="8" {} },
     }
 }
 
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
-    let why = slot.why.as_deref().map(|why| format!(", {}", crate::abi::text(why))).unwrap_or_default();
-    format!(
-        "{} {}, {} {} leads: {}{why}",
-        words::SLOT,
-        slot.round,
-        words::VALIDATOR,
-        slot.validator,
-        super::rounds::verdict(slot)
-    )
+    let LeaderSlot { round, validator, .. } = slot;
+    let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
+    format!("{} {round}, {} {validator} leads: {}{rule}", words::SLOT, words::VALIDATOR, verdict(slot))
 }
 
 fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {
@@ -161,7 +181,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) }
+            title { (car_told(car)) @if places.contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
         }
@@ -172,3 +192,6 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
 pub fn car_told(car: &DagVertex) -> String {
     bytes_told(car).replacen(words::ROUND, "Car", 1)
 }
+
+#[cfg(test)]
+mod tests;

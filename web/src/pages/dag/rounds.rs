@@ -232,11 +232,18 @@ pub fn verdict(slot: &LeaderSlot) -> &'static str {
     }
 }
 
+/// The rule that decided, in the engine's words. Of a skip these begin with the verdict, which stands before them already.
+pub fn rule(slot: &LeaderSlot) -> Option<String> {
+    let why = crate::abi::text(slot.why.as_deref()?);
+    let rest = why.strip_prefix(verdict(slot)).and_then(|rest| rest.strip_prefix(": "));
+    Some(rest.unwrap_or(&why).to_owned())
+}
+
 /// A leader in one sentence.
 pub fn leader_told(slot: &LeaderSlot) -> String {
     let LeaderSlot { round, rank, validator, .. } = slot;
-    let why = slot.why.as_deref().map(|why| format!(" ({})", crate::abi::text(why))).unwrap_or_default();
-    format!("{} {} of round {round}: validator {validator}, {}{why}", words::LEADER, rank + 1, verdict(slot))
+    let rule = rule(slot).map(|rule| format!(" ({rule})")).unwrap_or_default();
+    format!("{} {} of round {round}: validator {validator}, {}{rule}", words::LEADER, rank + 1, verdict(slot))
 }
 
 /// What committed leaders lead to: it has its place. A leader that commits after one that is undecided waits for it.

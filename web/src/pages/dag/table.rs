@@ -2,10 +2,10 @@
 
 use super::{
     lanes,
-    rounds::{mark, verdict},
+    rounds::{mark, rule, verdict},
     window::{Window, seen_at},
 };
-use crate::{abi, format, links, pages::parts, words::dag as words};
+use crate::{format, links, pages::parts, words::dag as words};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
@@ -34,7 +34,11 @@ pub fn rounds(window: &Window) -> Markup {
 
 fn twice(vertices: &[DagVertex], nth: usize) -> Markup {
     let again = nth > 0 && vertices[nth - 1].author == vertices[nth].author;
-    html! { @if again { " " span .tag.bad { (words::CONTRADICTION) } } }
+    html! { @if again { " " (contradiction()) } }
+}
+
+fn contradiction() -> Markup {
+    html! { span .tag.bad { (words::CONTRADICTION) } }
 }
 
 fn proposal(vertex: &DagVertex) -> Markup {
@@ -52,27 +56,38 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     let took = from.zip(slot.decided_ms).map(|(from, at)| at.saturating_sub(from));
     html! {
         "v" (slot.validator) ", " (verdict(slot))
-        @if let Some(why) = slot.why.as_deref() { ": " (abi::text(why)) }
+        @if let Some(rule) = rule(slot) { ": " (rule) }
         @if let Some(took) = took { ", " (format::duration(took)) " after its proposal came" }
     }
 }
 
-/// Slots, with what came before them.
+/// Slots, with what came before them; above them what came after all of them.
 pub fn lanes(window: &Window) -> Markup {
+    let contradicted = lanes::contradicted(window);
+    let cars = |slot: Option<u64>| {
+        let cars = lanes::cars_of(window, slot);
+        html! {
+            @if cars.is_empty() { "–" }
+            @else {
+                ul .plain {
+                    @for car in cars { li { (lanes::car_told(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
+                }
+            }
+        }
+    };
     let row = |number: u64| {
         let slot = window.rounds.get(&number).and_then(|round| round.slots.first());
-        let cars = lanes::cars_of(window, number);
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
             html! { @match slot { Some(slot) => (leader(window, slot)), None => (words::UNKNOWN) } },
-            html! {
-                @if cars.is_empty() { "–" }
-                @else { ul .plain { @for car in cars { li { (lanes::car_told(car)) } } } }
-            },
+            cars(Some(number)),
             blocks(window, slot),
         ]
     };
-    let rows = (window.first..=window.last).rev().map(row).collect();
+    let nothing = || html! { "–" };
+    let waits = !lanes::cars_of(window, None).is_empty();
+    let after = waits.then(|| vec![html! { (lanes::after(window)) }, nothing(), cars(None), nothing()]);
+    let rows = after.into_iter().chain((window.first..=window.last).rev().map(row)).collect();
     parts::table(words::TABLE, &[words::SLOT, words::LEADERS, words::CARS, words::BLOCKS], rows)
 }
 
@@ -89,7 +104,7 @@ pub fn legend(lanes: bool) -> Markup {
         html! {
             g .cut.is-slow[slow] {
                 path .wall d="M14 2V26" {}
-                @if slow { path .badge d="M14 5l9 9-9 9-9-9z" {} } @else { rect .badge x="7" y="7" width="14" height="14" rx="2" {} }
+                (lanes::badge(SlotStatus::Committed, slow, 14, 14))
             }
         }
     };

@@ -8,7 +8,7 @@ use crate::{
     site::Site,
 };
 use alloy_primitives::B256;
-use corniche_api::{DagVertex, LeaderSlot};
+use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use std::collections::BTreeMap;
 
 /// Rounds of a picture.
@@ -48,7 +48,7 @@ pub struct Window {
     pub rounds: BTreeMap<u64, Round>,
     /// The rounds that follow, which are not drawn.
     pub after: BTreeMap<u64, Round>,
-    /// In the order in which they were taken in.
+    /// In the order in which they were taken in; those of one place in a lane, of which an honest validator signs one, next to each other.
     pub cars: Vec<DagVertex>,
     /// Autobahn: up to when cars were taken in before each slot was decided.
     pub until: BTreeMap<u64, u64>,
@@ -121,20 +121,30 @@ impl Window {
         Ok(window)
     }
 
-    /// Cars that were taken in between the slot before the first and the last.
-    async fn fetch_cars(&mut self, site: &Site) -> Result<(), Failure> {
+    /// Says up to when cars came before each slot was decided. A slot that is not decided gets none: what is there waits for the next one.
+    /// Returns since when cars are of this picture.
+    pub fn divide(&mut self) -> u64 {
         let decided = |round: &Round| round.slots.iter().filter_map(|slot| slot.decided_ms).max();
-        let mut until = self.rounds.values().find_map(decided).unwrap_or(0);
-        let mut begin = until.saturating_sub(LEAD_MS);
+        let known = self.rounds.values().find_map(decided).unwrap_or(0);
+        // Before the first slot of all no cut took anything, however long it was waited for.
+        let mut until = if self.first <= 1 { 0 } else { known.saturating_sub(LEAD_MS) };
+        let mut begin = until;
         for number in self.first.saturating_sub(1)..=self.last {
             // Slots are agreed on side by side; a later one may be first.
             until = until.max(self.rounds.get(&number).and_then(decided).unwrap_or(0));
-            match number < self.first {
-                true if self.rounds.contains_key(&number) => begin = until,
-                true => {}
-                false => _ = self.until.insert(number, until),
+            if number < self.first {
+                begin = until;
+            } else {
+                self.until.insert(number, until);
             }
         }
+        begin
+    }
+
+    /// Cars that were taken in between the slot before the first and the last.
+    async fn fetch_cars(&mut self, site: &Site) -> Result<(), Failure> {
+        let begin = self.divide();
+        let until = self.until.get(&self.last).copied().unwrap_or(begin);
         let end = if self.last == self.newest { i64::MAX } else { int(until) };
         let text = "SELECT content FROM dag_cars WHERE at_ms > $1 AND at_ms <= $2 ORDER BY at_ms LIMIT $3";
         let rows = sql(text).bind(int(begin)).bind(end).bind(MOST_CARS).fetch_all(site.database.readers()).await?;
@@ -199,7 +209,8 @@ impl Window {
 
     /// The number of the commit that a slot led to. Under Autobahn it is the slot's own.
     pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
-        slot.commit.or_else(|| self.lanes.then_some(slot.round))
+        let is_its_own = self.lanes && slot.status == SlotStatus::Committed;
+        slot.commit.or(is_its_own.then_some(slot.round))
     }
 
     /// The blocks that hold something of what these slots committed.
@@ -235,7 +246,6 @@ async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
 mod tests {
     use super::*;
     use crate::{database::Rows, pages::testing};
-    use corniche_api::SlotStatus;
 
     fn vertex(author: u64, round: u64) -> DagVertex {
         let digest = B256::with_last_byte(author as u8);
@@ -269,5 +279,61 @@ mod tests {
         assert_eq!((window.size, window.quorum), (4, 3));
         assert_eq!(window.vertices().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(window.rounds[&5].slots.len(), 1);
+    }
+
+    fn agreed(round: u64, at: u64) -> Round {
+        let slot = LeaderSlot { round, status: SlotStatus::Committed, decided_ms: Some(at), ..slot(0) };
+        Round { vertices: vec![], slots: vec![slot] }
+    }
+
+    /// Since when cars belong to four slots of lanes, and up to when to each of them. These slots were agreed on at these moments.
+    fn divided(first: u64, agreed_on: &[(u64, u64)]) -> (u64, Vec<u64>) {
+        let rounds = agreed_on.iter().map(|(number, at)| (*number, agreed(*number, *at))).collect();
+        let mut window = Window { lanes: true, first, last: first + 3, rounds, ..Window::default() };
+        let begin = window.divide();
+        assert!(window.until.keys().copied().eq(first..first + 4));
+        (begin, window.until.into_values().collect())
+    }
+
+    #[test]
+    fn cars_belong_to_the_slot_that_was_decided_next() {
+        let whole = divided(5, &[(4, 900), (5, 1_000), (6, 2_000), (7, 3_000), (8, 4_000)]);
+        assert_eq!(whole, (900, vec![1_000, 2_000, 3_000, 4_000]), "since the one before the first");
+        let open = divided(5, &[(6, 2_000), (8, 4_000)]);
+        assert_eq!(open, (1_000, vec![1_000, 2_000, 2_000, 4_000]), "neither slot 5 nor slot 7 takes any");
+        let crossed = divided(5, &[(4, 900), (5, 2_500), (6, 2_000), (7, 3_000), (8, 4_000)]);
+        assert_eq!(crossed, (900, vec![2_500, 2_500, 3_000, 4_000]), "slot 6 was first");
+        assert_eq!(divided(1, &[(1, 70_000)]), (0, vec![70_000; 4]), "the first cut of all takes whatever came before");
+        assert_eq!(divided(5, &[]), (0, vec![0; 4]));
+    }
+
+    #[tokio::test]
+    async fn cars_are_read_with_the_slots_that_they_came_before() {
+        let filled = testing::filled().await;
+        filled.introduce(AUTOBAHN);
+        let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
+        for (number, at) in [(6_u64, 5_000), (7, 6_000)] {
+            rows.push([number.into(), 1_u64.into(), serde_json::to_string(&agreed(number, at)).unwrap().into()]);
+        }
+        filled.write(rows).await;
+        let mut rows = Rows::new("dag_cars", &["lane", "position", "at_ms", "content"]);
+        // There is no validator 4.
+        for (lane, at) in [(0_u64, 3_999_u64), (1, 4_500), (2, 5_500), (3, 6_500), (4, 5_500)] {
+            let cars = vec![DagVertex { accepted_ms: Some(at), ..vertex(lane, 1) }];
+            rows.push([lane.into(), 1_u64.into(), at.into(), serde_json::to_string(&cars).unwrap().into()]);
+        }
+        filled.write(rows).await;
+        let window = Window::load(&filled.site, None).await.unwrap().unwrap();
+        assert!(window.lanes);
+        assert_eq!(window.cars.iter().map(|car| car.author).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(window.until, [(6, 5_000), (7, 6_000)].into());
+    }
+
+    /// One that is undecided has a number and led to nothing.
+    #[test]
+    fn a_slot_of_lanes_is_its_own_commit_once_it_is_committed() {
+        let window = Window { lanes: true, ..Window::default() };
+        assert_eq!(window.commit_of(&agreed(5, 1).slots[0]), Some(5));
+        assert_eq!(window.commit_of(&slot(0)), None);
     }
 }

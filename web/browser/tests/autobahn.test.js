@@ -1,0 +1,196 @@
+// The ordering over a live network under Autobahn, as people see it: lanes of cars, and the cuts through them.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { story } from '../../../testnet/e2e/lib/network.js';
+import { until } from '../../../testnet/e2e/lib/until.js';
+import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
+
+/** What stands beside a name in the lists of facts. */
+const fact = (part, name) => {
+  const term = part.page().locator('dt', { hasText: new RegExp(`^${name}$`) });
+  return part.locator('dl > div').filter({ has: term }).locator('dd');
+};
+
+test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t) => {
+  const { network, step } = await story(t, { validators: 4, engine: 'autobahn', explorer: true });
+  const [node] = network.nodes;
+  const [owner, friend] = network.accounts;
+  const pay = async () => node.receipt(await node.wallet(owner).sendTransaction({ to: friend.address, value: 1n }));
+
+  /** Slots and cars, once the explorer knows what its node does and nothing is on its way. */
+  const settled = () => until('the explorer to know every slot and car', async () => {
+    const { result } = await node.call('corniche_getDag', 'latest', '0x40');
+    const { engine, rounds, cars } = await (await fetch(`${network.explorer}/api/v1/dag`)).json();
+    const slots = rounds.flatMap((round) => round.slots);
+    const digests = (vertices) => vertices.map(({ digest }) => digest).sort();
+    assert.equal(engine, 'autobahn');
+    assert.deepEqual(slots, result.slots);
+    assert.deepEqual(digests(cars), digests(result.vertices));
+    assert.ok(slots.length > 1 && slots.every(({ commit }) => commit), 'every slot led to its commit');
+    return { slots, cars };
+  });
+
+  let known;
+
+  await step('it catches up with the node', async () => {
+    let last;
+    for (let count = 0; count < 3; count += 1) last = await pay();
+    await until('the newest transaction to be certified', async () => {
+      const page = await fetch(`${network.explorer}/tx/${last.transactionHash}`);
+      return page.ok && (await page.text()).includes('certified');
+    });
+    known = await settled();
+    assert.ok(known.cars.length >= 3, 'one for each payment');
+  });
+
+  const explorer = await Explorer.open(t, network.explorer);
+  const [slot, car] = [known.slots.at(-1), known.cars.at(-1)];
+  const number = Number(slot.round);
+  const picks = [`${number}.0`, car.digest].map((pick) => `/dag?round=${number}&pick=${pick}`);
+  const paths = ['/', '/dag', ...picks, '/blocks', '/block/1', '/validator/0'];
+
+  await step('every page that tells of it is sound: at a desk, on a phone, in the dark', async () => {
+    for (const path of paths) {
+      const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
+      await Promise.all(looks.map(async (look) => {
+        const page = await explorer.visit(path, look);
+        assert.equal(page.answer.status(), 200, path);
+        await isSound(page);
+        await close(page);
+      }));
+    }
+  });
+
+  await step('four lanes, every car in its own, and every slot as a cut that names its leader', async () => {
+    const { slots, cars } = await settled();
+    const page = await explorer.visit('/dag');
+    const titles = (of) => page.locator(`#picture ${of} > title`).allTextContents();
+    assert.equal(await page.locator('#picture path.lane').count(), 4);
+    const cuts = slots.map(({ round, validator, why }) => `Slot ${Number(round)}, Validator ${Number(validator)} leads: committed, ${why}`);
+    assert.deepEqual(await titles('a.cut'), cuts);
+    assert.ok(slots.every(({ why }) => /^(fast|slow) in view \d+$/.test(why)), cuts.join('; '));
+    const places = cars.map(({ round, author }) => `Car ${Number(round)}, Validator ${Number(author)}`).sort();
+    assert.deepEqual((await titles('a.vertex')).map((title) => title.split(':')[0]).sort(), places);
+    const middles = (of) => page.locator(`#picture ${of}`).evaluateAll((all) => all.map((element) => {
+      const { y, height } = element.getBoundingClientRect();
+      return y + height / 2;
+    }));
+    const lanes = await middles('path.lane');
+    for (const { digest, author } of cars) {
+      const [stands] = await middles(`#v${digest.slice(2, 10)} circle.reach`);
+      const nearest = lanes.toSorted((one, other) => Math.abs(one - stands) - Math.abs(other - stands))[0];
+      assert.equal(lanes.indexOf(nearest), Number(author), `${digest} stands at ${stands}, lanes at ${lanes}`);
+    }
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('it grows by itself', async () => {
+    const page = await explorer.visit('/dag');
+    const newest = async () => Number(await page.locator('#dag').getAttribute('data-newest'));
+    const before = await newest();
+    // It goes with the page if the page is loaded again.
+    await page.evaluate(() => { document.documentElement.dataset.same = 'yes'; });
+    await until('the picture to have a newer slot', async () => {
+      if (await newest() > before) return true;
+      // What came before the page listens is not told to it.
+      await pay();
+      return false;
+    });
+    await page.locator(`#s${before + 1}-0`).waitFor({ timeout: 30_000 });
+    assert.equal(await page.locator('html').getAttribute('data-same'), 'yes');
+    assert.ok(await page.locator('#follows').isVisible());
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('a car is picked by a click, and says what it is', async () => {
+    await settled();
+    const page = await explorer.visit('/dag');
+    // What is drawn last lies on top.
+    const picked = page.locator('#picture a.vertex').last();
+    const [, place, lane] = (await picked.locator('title').textContent()).match(/^Car (\d+), Validator (\d+): /);
+    const id = await picked.getAttribute('id');
+    await picked.click();
+    await page.waitForURL(/pick=0x[0-9a-f]{64}$/);
+    const panel = page.locator('#fact');
+    assert.equal(await fact(panel, 'Proposed by').innerText(), `validator ${lane}`);
+    assert.equal(await fact(panel, 'Place in its lane').innerText(), place);
+    assert.match(await fact(panel, 'Digest').innerText(), new RegExp(`^0x${id.slice(1)}`));
+    assert.equal(await page.locator('#picture .chosen').getAttribute('id'), id);
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('a cut is picked by the keyboard, and says who led and how it was agreed on', async () => {
+    const { slots } = await settled();
+    const [before, last] = slots.slice(-2);
+    const page = await explorer.visit('/dag');
+    const focused = () => page.evaluate(() => document.activeElement.id);
+    await page.locator(`#s${Number(last.round)}-0`).focus();
+    const near = page.locator('#near');
+    await until('what has the focus to be said', async () => (await near.innerText()).startsWith(`Slot ${Number(last.round)}, `));
+    await page.keyboard.press('ArrowLeft');
+    const id = `s${Number(before.round)}-0`;
+    assert.equal(await focused(), id, 'the cut before');
+    await until('the other to be said', async () => (await near.innerText()).startsWith(`Slot ${Number(before.round)}, `));
+    await page.keyboard.press('Enter');
+    await page.waitForURL(({ search }) => search.endsWith(`pick=${Number(before.round)}.0`));
+    const panel = page.locator('#fact');
+    assert.equal(await fact(panel, 'Leader').innerText(), `validator ${Number(before.validator)}`);
+    assert.equal(await fact(panel, 'Slot').innerText(), String(Number(before.round)));
+    assert.equal(await fact(panel, 'Verdict').innerText(), 'committed');
+    const rule = await fact(panel, 'Rule').innerText();
+    assert.ok(rule.includes(before.why) && !rule.includes("in the engine's words"), rule);
+    assert.equal(await focused(), id, 'it keeps the focus');
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('a block names its slots and who led them, and leads to their cuts', async () => {
+    const { result: ordering } = await node.call('corniche_getOrdering', '0x1');
+    const [first, last] = [ordering.firstCommit, ordering.lastCommit].map(Number);
+    const page = await explorer.visit('/block/1');
+    const block = page.locator('#block');
+    assert.equal(await fact(block, 'Leader').innerText(), `validator ${Number(ordering.leader)}`);
+    // A commit is a slot.
+    assert.equal(await fact(block, 'Slots').innerText(), first === last ? `${first}` : `${first} to ${last}`);
+    const { result } = await node.call('corniche_getDag', ordering.lastCommit, ordering.lastCommit);
+    const [led] = result.slots;
+    if (led.why.endsWith('in view 0')) assert.equal(led.validator, ordering.leader, 'nobody took its place');
+    await fact(block, 'Slots').getByRole('link').last().click();
+    await page.waitForURL(({ search }) => search.endsWith(`pick=${last}.0`));
+    const panel = page.locator('#fact');
+    assert.equal(await fact(panel, 'Leader').innerText(), `validator ${Number(led.validator)}`);
+    assert.equal(await fact(panel, 'Commit').innerText(), `${last}`);
+    assert.equal((await fact(panel, 'Block').innerText()).trim(), '1');
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('without a script it is whole: a table, and links to what each thing is', async () => {
+    for (const path of paths) {
+      const page = await explorer.visit(path, { script: false });
+      assert.equal(page.answer.status(), 200, path);
+      const text = await page.locator('main').innerText();
+      assert.ok(text.length > 80, `${path} says no more than ${text}`);
+      assert.doesNotMatch(text, /\b(undefined|NaN)\b|\[object/, path);
+      assert.equal(await page.locator('[hidden]').filter({ visible: true }).count(), 0);
+      await close(page);
+    }
+    const { slots, cars } = await settled();
+    const page = await explorer.visit('/dag', { script: false });
+    await page.locator('#rounds summary').click();
+    const table = await page.locator('#table').innerText();
+    const { round, validator, why } = slots.at(-1);
+    const lines = cars.map((one) => `Car ${Number(one.round)}, Validator ${Number(one.author)}`);
+    for (const words of [`v${Number(validator)}, committed: ${why}`, ...lines]) {
+      assert.ok(table.includes(words), `${words} in ${table}`);
+    }
+    await page.locator(`#s${Number(round)}-0 .badge`).click();
+    await page.waitForURL(({ search }) => search.endsWith(`pick=${Number(round)}.0`));
+    assert.equal(await fact(page.locator('#fact'), 'Leader').innerText(), `validator ${Number(validator)}`);
+    await close(page);
+  });
+});

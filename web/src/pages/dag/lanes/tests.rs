@@ -1,0 +1,255 @@
+//! Where cars and cuts stand, and what is said of them.
+
+use super::*;
+use crate::{
+    indexer::dag::{AUTOBAHN, Round},
+    pages::{
+        dag::{self, At, facts, table},
+        testing::{self, drawn},
+    },
+};
+use alloy_primitives::keccak256;
+use axum::extract::{Query, State};
+use std::sync::Arc;
+
+fn digest(lane: u64, place: u64) -> B256 {
+    keccak256(format!("{lane} {place}"))
+}
+
+/// A car that came at a moment, on the one before it in its lane.
+fn car(lane: u64, place: u64, at: u64) -> DagVertex {
+    DagVertex {
+        round: place,
+        author: lane,
+        digest: digest(lane, place),
+        parents: if place > 1 { vec![digest(lane, place - 1)] } else { vec![] },
+        batch_bytes: 500,
+        batch_digest: None,
+        proposed_ms: None,
+        accepted_ms: Some(at),
+    }
+}
+
+/// A slot that was agreed on as many seconds after the beginning as it has as its number.
+fn agreed(number: u64, why: &str) -> LeaderSlot {
+    LeaderSlot {
+        round: number,
+        rank: 0,
+        validator: number % 4,
+        status: SlotStatus::Committed,
+        digest: Some(keccak256(format!("cut {number}"))),
+        why: Some(why.to_owned()),
+        decided_ms: Some(1_000 * number),
+        commit: Some(number),
+    }
+}
+
+/// All three slots that there are.
+fn slots() -> Vec<LeaderSlot> {
+    (1..=3).map(|number| agreed(number, "fast in view 0")).collect()
+}
+
+/// Slots 1 to 3 of four validators, with what is known of them.
+fn window(slots: Vec<LeaderSlot>, cars: Vec<DagVertex>) -> Window {
+    let rounds = slots.into_iter().map(|slot| (slot.round, Round { vertices: vec![], slots: vec![slot] })).collect();
+    let of_four = Window { lanes: true, size: 4, quorum: 3, ..Window::default() };
+    let mut window = Window { first: 1, last: 3, oldest: 1, newest: 3, rounds, cars, ..of_four };
+    window.divide();
+    window
+}
+
+fn picture(window: &Window) -> String {
+    draw(window, &Picked::default()).into_string()
+}
+
+fn panel(window: &Window, pick: Pick) -> String {
+    facts::of(window, &Picked::find(window, pick)).into_string()
+}
+
+fn columns(window: &Window) -> Vec<Option<u64>> {
+    window.cars.iter().map(|car| column_of(window, car)).collect()
+}
+
+fn named(digest: B256) -> String {
+    format!("v{}", name(digest))
+}
+
+#[test]
+fn a_car_stands_in_its_lane_before_the_cut_that_was_decided_next() {
+    let cars = vec![car(0, 1, 500), car(0, 2, 1_000), car(1, 1, 1_001), car(2, 1, 2_999), car(3, 1, 3_001)];
+    let window = window(slots(), cars);
+    assert_eq!(columns(&window), [Some(1), Some(1), Some(2), Some(3), None]);
+    let places = Places::of(&window);
+    for (car, column) in window.cars.iter().zip(columns(&window)) {
+        let (left, width) = column.map_or(places.after, |slot| places.columns[&slot]);
+        let (x, y) = places.points[&car.digest];
+        assert!((left..left + width - 3).contains(&x), "{car:?} at {x}, its column at {left}, {width} wide");
+        assert_eq!(y, places.y(car.author));
+    }
+    assert!(places.points[&digest(0, 1)].0 < places.points[&digest(0, 2)].0, "what came first stands first");
+    assert!((0..3).all(|lane| places.y(lane) + places.row == places.y(lane + 1)));
+    let page = picture(&window);
+    assert!(drawn(&page, &named(digest(0, 2))).contains("class=\"vertex ordered\""));
+    assert!(drawn(&page, &named(digest(3, 1))).contains("class=\"vertex\""), "it waits for the next cut");
+}
+
+#[test]
+fn a_crowd_widens_its_column_and_nobody_hides_anybody() {
+    let crowd = (1..=30).map(|place| car(2, place, 1_000 + place)).collect();
+    let window = window(slots(), crowd);
+    let places = Places::of(&window);
+    let [first, (left, width), last] = [1, 2, 3].map(|slot| places.columns[&slot]);
+    assert_eq!((first.1, last), (COLUMN, (left + width, COLUMN)));
+    assert!(width > COLUMN);
+    let stand: Vec<u64> = window.cars.iter().map(|car| places.points[&car.digest].0).collect();
+    assert!(stand.is_sorted_by(|one, next| one < next), "{stand:?}");
+    assert!(stand[0] >= left && stand[29] < left + width - 3, "{stand:?} between {left} and {width} further");
+}
+
+/// Place 4 of lane 1 came before the picture begins.
+#[test]
+fn cars_are_linked_to_those_before_them_that_are_drawn() {
+    let window = window(slots(), vec![car(0, 1, 500), car(1, 5, 600), car(0, 2, 1_500)]);
+    let places = Places::of(&window);
+    let [(x, y), (to_x, to_y)] = [2, 1].map(|place| places.points[&digest(0, place)]);
+    assert_eq!(chain(&window, &places), format!("M{x} {y}L{to_x} {to_y}"));
+}
+
+#[test]
+fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
+    let window = window(slots(), vec![car(0, 1, 500), car(1, 1, 600), car(0, 2, 1_500)]);
+    let classes = |pick, id: &str| {
+        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+        drawn(&page, id).split('"').nth(1).unwrap().to_owned()
+    };
+    let car = Pick::Vertex(digest(0, 2));
+    assert_eq!(classes(car, &named(digest(0, 2))), "vertex ordered chosen");
+    assert_eq!(classes(car, &named(digest(0, 1))), "vertex ordered parent");
+    assert_eq!(classes(car, &named(digest(1, 1))), "vertex ordered");
+    assert_eq!(classes(Pick::Slot(2, 0), "s2-0"), "cut is-committed chosen");
+    assert_eq!(classes(Pick::Slot(2, 0), "s1-0"), "cut is-committed");
+}
+
+#[test]
+fn a_slot_is_drawn_as_what_became_of_it() {
+    use SlotStatus::{Committed, Skipped, Undecided};
+    for (status, why, class, shape, says) in [
+        (Committed, "fast in view 0", "cut is-committed", "<rect class=\"badge\"", "committed, fast in view 0"),
+        (Committed, "slow in view 0", "cut is-committed is-slow", "l9 9-9 9-9-9z\"", "committed, slow in view 0"),
+        // Two leaders were not answered in time.
+        (Committed, "fast in view 2", "cut is-committed", "<rect class=\"badge\"", "committed, fast in view 2"),
+        (Committed, "slow in view 2", "cut is-committed is-slow", "l9 9-9 9-9-9z\"", "committed, slow in view 2"),
+        // This engine says neither; a node may all the same, and what is not agreed on is not drawn as if it were.
+        (Undecided, "slow", "cut is-undecided", "<circle class=\"badge\"", "undecided, slow"),
+        (Skipped, "skipped: so", "cut is-skipped", "-9-9zm-4.5 4.5l9 9m0-9l-9 9\"", "skipped, so"),
+    ] {
+        let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, why) }], vec![]);
+        let page = picture(&window);
+        let sign = drawn(&page, "s2-0");
+        assert!(sign.contains(&format!("class=\"{class}\"")), "{class}: {sign}");
+        assert!(sign.contains(&format!("<title>Slot 2, Validator 2 leads: {says}</title>")), "{says}: {sign}");
+        assert!(sign.contains(shape), "{shape}: {sign}");
+        let table = table::lanes(&window).into_string();
+        assert!(table.contains(&format!("v2, {}<", says.replacen(", ", ": ", 1))), "{says}: {table}");
+    }
+}
+
+#[test]
+fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
+    for (why, says) in [
+        ("fast in view 0", "all validators voted for the first leader"),
+        ("slow in view 0", "not all voted in time: a quorum voted for the first leader"),
+        ("fast in view 1", "earlier leaders of the slot were not answered in time. Then all voted"),
+        ("slow in view 12", "earlier leaders of the slot were not answered in time. Then a quorum voted"),
+    ] {
+        let panel = panel(&window(vec![agreed(1, why)], vec![]), Pick::Slot(1, 0));
+        assert!(panel.contains(&format!("<q>{why}</q> – {says}")), "{panel}");
+        assert!(panel.contains("<dt>Slot</dt><dd>1</dd>") && panel.contains("<dt>Commit</dt><dd>1</dd>"), "{panel}");
+    }
+    let (status, commit, decided_ms) = (SlotStatus::Undecided, None, None);
+    let open = LeaderSlot { status, commit, decided_ms, why: None, ..agreed(1, "") };
+    let panel = panel(&window(vec![open], vec![]), Pick::Slot(1, 0));
+    assert!(panel.contains("<dt>Decided</dt><dd>undecided</dd>") && !panel.contains("<dt>Commit</dt>"), "{panel}");
+}
+
+/// Slot 2 was decided, before slot 1 and before anything was heard of slot 3.
+#[test]
+fn a_slot_of_which_nothing_is_known_is_a_gap() {
+    let window = window(vec![agreed(2, "fast in view 0")], vec![car(0, 1, 1_500), car(0, 2, 2_500)]);
+    assert_eq!(columns(&window), [Some(2), None]);
+    let page = picture(&window);
+    assert_eq!(page.matches("class=\"gap\"").count(), 2);
+    for number in [1, 3] {
+        assert!(page.contains(&format!("<title>Slot {number}: not known here</title>")), "{page}");
+    }
+    assert!(!page.contains("id=\"s1-0\"") && !page.contains("id=\"s3-0\""), "{page}");
+}
+
+#[test]
+fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
+    let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
+    let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
+    let both = [digest(2, 1), keccak256("another")];
+    assert_eq!(contradicted(&window), both.into());
+    let points = &Places::of(&window).points;
+    let [one, another] = both.map(|digest| points[&digest]);
+    assert!(one.0 < another.0 && one.1 == another.1, "side by side: {one:?}, {another:?}");
+    let page = picture(&window);
+    for digest in both {
+        let car = drawn(&page, &named(digest));
+        assert!(
+            car.contains("<title>Car 1, Validator 2: 500 B, builds on 0, signed two proposals for one place</title>"),
+            "{car}"
+        );
+    }
+    assert_eq!(page.matches(words::CONTRADICTION).count(), 2);
+    assert_eq!(table::lanes(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+}
+
+#[test]
+fn nothing_known_is_lanes_without_cars() {
+    let window = window(vec![], vec![]);
+    let page = picture(&window);
+    assert_eq!((page.matches("class=\"lane\"").count(), page.matches("class=\"gap\"").count()), (4, 3));
+    assert!(!page.contains("class=\"vertex") && !page.contains("class=\"cut"), "{page}");
+    assert_eq!(table::lanes(&window).into_string().matches(words::UNKNOWN).count(), 3);
+    let nobody = picture(&Window { lanes: true, ..Window::default() });
+    assert_eq!((nobody.matches("class=\"lane\"").count(), nobody.matches("class=\"gap\"").count()), (0, 1));
+}
+
+#[tokio::test]
+async fn the_page_speaks_of_lanes_before_there_are_any() {
+    let filled = testing::filled().await;
+    filled.introduce(AUTOBAHN);
+    let at = At { round: None, pick: None };
+    let page = dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string();
+    assert!(page.contains(words::EMPTY) && page.contains(words::WORDS_LANES[0].1), "{page}");
+}
+
+#[test]
+fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
+    let mut window = window(slots(), vec![car(0, 1, 500), car(3, 1, 3_500)]);
+    let table = table::lanes(&window).into_string();
+    let (waits, rest) = table.split_once("Car 1, Validator 3").unwrap();
+    assert!(waits.contains(words::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
+    assert!(picture(&window).contains(words::NOT_CUT));
+    // Where there are newer slots nothing waits; what is left over came twice.
+    window.newest = 30;
+    assert!(picture(&window).contains(words::CAME_LATER) && !picture(&window).contains(words::NOT_CUT));
+    window.cars.truncate(1);
+    for page in [picture(&window), table::lanes(&window).into_string()] {
+        assert!(!page.contains(words::CAME_LATER) && !page.contains(words::NOT_CUT), "{page}");
+    }
+}
+
+#[test]
+fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
+    let evil = "slow</title><script>alert(1)</script>\"\u{202e}\u{0}";
+    let window = window(vec![agreed(1, evil)], vec![]);
+    let picked = Picked::find(&window, Pick::Slot(1, 0));
+    for part in [draw(&window, &picked), table::lanes(&window), facts::of(&window, &picked)] {
+        let page = part.into_string();
+        assert!(page.contains("slow&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{page}");
+        assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\0'), "{page}");
+    }
+}

@@ -1,0 +1,121 @@
+//! A leader of Mahi-Mahi that was skipped: in the picture, in the panel, in the table, and where signs and words are explained.
+
+use super::*;
+use crate::{indexer::dag::Round, pages::testing::drawn};
+use alloy_primitives::keccak256;
+use corniche_api::SlotStatus::{self, Committed, Skipped};
+
+fn digest(author: u64, round: u64) -> B256 {
+    keccak256(format!("{author} {round}"))
+}
+
+/// Who proposed: validator 2 was away in round 2.
+fn authors(round: u64) -> impl Iterator<Item = u64> {
+    (0..4).filter(move |author| (round, *author) != (2, 2))
+}
+
+/// On all of the round before, but for validator 3's proposal of round 3: it came late, and only validator 0 builds on it.
+fn vertex(round: u64, author: u64) -> DagVertex {
+    let before = round.saturating_sub(1);
+    let parents = authors(before).filter(|parent| before > 0 && ((before, *parent) != (3, 3) || author == 0));
+    DagVertex {
+        round,
+        author,
+        digest: digest(author, round),
+        parents: parents.map(|parent| digest(parent, before)).collect(),
+        batch_bytes: 0,
+        batch_digest: None,
+        proposed_ms: None,
+        accepted_ms: Some(1_000 * round),
+    }
+}
+
+/// Rounds 1 to 4. Validator 2 led round 2 without a proposal, validator 3 led round 3 with one that came late.
+fn window() -> Window {
+    let verdicts = [
+        (1, Committed, "direct: 3 of 4 certify"),
+        (2, Skipped, "skipped: no block"),
+        (3, Skipped, "skipped: 3 of 4 do not vote for it"),
+        (4, Committed, "direct: 4 of 4 certify"),
+    ];
+    let told = |(round, status, why): (u64, SlotStatus, &str)| {
+        let validator = round % 4;
+        let digest = (status == Committed).then(|| digest(validator, round));
+        let (why, decided_ms) = (Some(why.to_owned()), Some(1_000 * round + 3_500));
+        let slot = LeaderSlot { round, rank: 0, validator, status, digest, why, decided_ms, commit: None };
+        (round, Round { vertices: authors(round).map(|author| vertex(round, author)).collect(), slots: vec![slot] })
+    };
+    let rounds = verdicts.into_iter().map(told).collect();
+    Window { first: 1, last: 4, oldest: 1, newest: 4, rounds, size: 4, quorum: 3, ..Window::default() }
+}
+
+fn panel(pick: Pick) -> String {
+    let window = window();
+    facts::of(&window, &Picked::find(&window, pick)).into_string()
+}
+
+#[test]
+fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
+    let page = rounds::draw(&window(), &Picked::default()).into_string();
+    for (id, title) in [
+        ("s2-0", "Leader 1 of round 2: validator 2, skipped (no block)"),
+        ("s3-0", "Leader 1 of round 3: validator 3, skipped (3 of 4 do not vote for it)"),
+    ] {
+        let sign = drawn(&page, id);
+        assert!(sign.contains("class=\"slot is-skipped\"") && sign.contains(&format!("<title>{title}</title>")), "{sign}");
+        let (_, path) = sign.split_once("<path d=\"").unwrap();
+        assert_eq!((path.matches('M').count(), path.matches('Z').count()), (3, 1), "a diamond and two strokes: {path}");
+        assert!(!sign.contains("<rect") && !sign.contains("<circle"), "{sign}");
+    }
+    let committed = drawn(&page, "s1-0");
+    assert!(committed.contains("class=\"slot is-committed\"") && committed.contains("<rect"), "{committed}");
+}
+
+#[test]
+fn what_a_skipped_leader_proposed_is_ordered_by_a_later_one() {
+    let window = window();
+    let ordered = rounds::ordered(&window);
+    assert!(ordered.contains(&digest(3, 3)), "validator 0, which leads round 4, builds on it");
+    assert!(!ordered.contains(&digest(1, 4)), "nobody's history has it yet");
+    let page = rounds::draw(&window, &Picked::default()).into_string();
+    let late = drawn(&page, &format!("v{}", rounds::name(digest(3, 3))));
+    assert!(late.contains("class=\"vertex ordered\""), "{late}");
+}
+
+#[test]
+fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
+    let empty = panel(Pick::Slot(2, 0));
+    for says in [
+        "<span class=\"tag bad\">skipped</span>",
+        "<q>skipped: no block</q> – the leader proposed nothing",
+        "0 of 4 proposals of round 4, a quorum is 3",
+    ] {
+        assert!(empty.contains(says), "{says} is not in {empty}");
+    }
+    assert!(!empty.contains("<dt>Commit</dt>"), "it led to none: {empty}");
+    let late = panel(Pick::Slot(3, 0));
+    assert!(late.contains("a quorum does not vote for it"), "{late}");
+    let proposal = panel(Pick::Vertex(digest(3, 3)));
+    assert!(proposal.contains("rank 1</a>, skipped"), "{proposal}");
+}
+
+#[test]
+fn the_table_the_legend_and_the_explanation_have_words_for_it() {
+    let table = table::rounds(&window()).into_string();
+    for says in ["v2, skipped: no block<", "v3, skipped: 3 of 4 do not vote for it<", "v1, committed: direct: 3 of 4 certify, "]
+    {
+        assert!(table.contains(says), "{says} is not in {table}");
+    }
+    let legend = table::legend(false).into_string();
+    assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(words::SIGN_SKIPPED), "{legend}");
+    assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
+}
+
+/// A node of another version may leave out when it decided.
+#[test]
+fn a_verdict_without_a_time_is_not_called_open() {
+    let mut window = window();
+    window.rounds.get_mut(&2).unwrap().slots[0].decided_ms = None;
+    let page = facts::of(&window, &Picked::find(&window, Pick::Slot(2, 0))).into_string();
+    assert!(page.contains("<dt>Decided</dt><dd>not known here</dd>"), "{page}");
+}
