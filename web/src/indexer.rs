@@ -50,7 +50,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::Notify;
+use subscription::News;
 use write::{Asked, Tip};
 
 /// Blocks of one request at most, and requests on the way at once. A node bounds its answers; where blocks are too large for that, there are
@@ -123,6 +123,8 @@ pub struct Indexer {
     calls: calls::Lane,
     executions: executions::Lane,
     uploads: Option<uploads::Inbox>,
+    /// What the node said by itself; nothing where nobody listens.
+    news: Arc<News>,
 }
 
 impl Indexer {
@@ -162,6 +164,7 @@ impl Indexer {
             calls,
             executions,
             uploads,
+            news: Arc::default(),
         })
     }
 
@@ -172,14 +175,15 @@ impl Indexer {
 
     /// Follows the node until the task is dropped, or the node turns out to be of another chain.
     pub async fn run(mut self) {
-        let news = Arc::new(Notify::new());
-        let heads = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&news)));
+        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&self.news)));
         while let Some(pause) = self.step().await {
             if !pause.is_zero() {
-                let _ = tokio::time::timeout(pause, news.notified()).await;
+                // After a failure nobody looks at the DAG until the node answers again: its growth would end every pause.
+                let dag_from = self.dag.heeds_news_from().filter(|_| self.introduced);
+                let _ = tokio::time::timeout(pause, self.news.come(dag_from)).await;
             }
         }
-        heads.abort();
+        listening.abort();
     }
 
     /// One round, and how long to wait before the next one; `None`: there is none. May be dropped at any point: what is not written
@@ -265,7 +269,7 @@ impl Indexer {
             self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
-        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing).await?;
+        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await?;
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
         Ok(grew || too_large || traced || told || certified.is_some())

@@ -1,9 +1,15 @@
-//! What a node tells of a block beside the block itself: where in the ordering it comes from, and how this node ran it.
+//! What a node tells of a block beside the block itself: where in the ordering it comes from, and how this node ran it. And that
+//! there is more of the ordering to be seen.
 
 mod common;
 
 use common::Node;
 use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 const NOBODY: &str = "0x00000000000000000000000000000000000000aa";
 
@@ -31,6 +37,59 @@ fn a_block_is_found_in_the_ordering_and_its_batches_are() {
     }
     let named = |vertex: &Value| vertex.get("batchDigest").is_some();
     assert!(dag["vertices"].as_array().unwrap().iter().all(|vertex| named(vertex) == (vertex["batchBytes"] != "0x0")), "{dag}");
+}
+
+/// Less than from one of the node's pings to the next, the first of which comes at once.
+const NOTHING_CAME: Duration = Duration::from_secs(20);
+
+/// A WebSocket that subscribes to something: the answer, and then what it is told, until nothing comes for a while.
+fn subscribe(node: &Node, topic: &str) -> impl Iterator<Item = Value> {
+    let address = node.says["rpc"].as_str().unwrap().trim_start_matches("http://").to_owned();
+    let mut stream = BufReader::new(TcpStream::connect(&address).unwrap());
+    stream.get_ref().set_read_timeout(Some(NOTHING_CAME)).unwrap();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+    let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    write!(stream.get_mut(), "GET / HTTP/1.1\r\nHost: {address}\r\n{upgrade}\r\n{key}\r\n\r\n").unwrap();
+    let head = stream.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    assert!(head.collect::<Vec<_>>()[0].contains("101"), "no WebSocket");
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": [topic]}).to_string();
+    // A short text, masked with zeros.
+    let frame = [&[0x81, 0x80 | request.len() as u8, 0, 0, 0, 0][..], request.as_bytes()].concat();
+    stream.get_mut().write_all(&frame).unwrap();
+    let frames = std::iter::from_fn(move || frame_of(&mut stream));
+    frames.filter(|(kind, _)| *kind == 0x81).map(|(_, text)| serde_json::from_slice(&text).unwrap())
+}
+
+/// The first byte of a frame and its payload, which is shorter than 64 KiB.
+fn frame_of(stream: &mut impl Read) -> Option<(u8, Vec<u8>)> {
+    let (mut head, mut long) = ([0; 2], [0; 2]);
+    stream.read_exact(&mut head).ok()?;
+    let mut length = usize::from(head[1]);
+    if length == 126 {
+        stream.read_exact(&mut long).ok()?;
+        length = u16::from_be_bytes(long).into();
+    }
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).ok()?;
+    Some((head[0], payload))
+}
+
+fn round(newest: &Value) -> u64 {
+    u64::from_str_radix(newest.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+#[test]
+fn who_follows_the_dag_hears_of_it_when_it_can_be_read() {
+    let node = Node::start(&[]);
+    let mut told = subscribe(&node, "corniche_dag");
+    let answer = told.next().unwrap();
+    assert!(answer["result"].is_string(), "{answer}");
+    let mut rounds = told.map(|told| round(&told["params"]["result"]["newestRound"]));
+    let before = rounds.next().unwrap();
+    block(&node);
+    let newest = rounds.find(|newest| *newest > before).unwrap();
+    let shown = node.call("corniche_getDag", json!(["latest", "0x1"]));
+    assert!(round(&shown["newestRound"]) >= newest, "{shown}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// Keys that a block wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +146,11 @@ pub trait Backend: Send + Sync + 'static {
     /// orders nothing has no DAG.
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
         Err(Reason::DagNotAvailable.error())
+    }
+
+    /// Changes whenever [`Self::dag_events`] has more to tell, of whatever round. Listened to only where [`Self::dag_newest_round`] answers.
+    fn dag_growth(&self) -> watch::Receiver<()> {
+        watch::channel(()).1
     }
 
     /// What the engine did in these rounds, at most `max` events.

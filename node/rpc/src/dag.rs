@@ -1,8 +1,8 @@
-//! `corniche_getDag`: from an engine's events to a picture of some rounds.
+//! `corniche_getDag`: from an engine's events to a picture of some rounds. And what those are told who follow the DAG.
 
 use crate::backend::DagEvents;
 use crate::node::Node;
-use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason, RpcError, SlotStatus};
+use corniche_api::{Dag, DagGrowth, DagRange, DagVertex, LeaderSlot, Method, Reason, RpcError, SlotStatus};
 use corniche_engine::{TraceEvent, Vertex, VertexId};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
@@ -29,6 +29,15 @@ pub(crate) fn window(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
         return Err(too_many(&format!("{most} vertices")));
     }
     Ok(dag)
+}
+
+/// How far the DAG goes now. Refused where [`window`] is.
+pub(crate) fn growth(node: &Node) -> Result<DagGrowth, RpcError> {
+    let shown_by = Method::CornicheGetDag;
+    if !node.config.namespaces.serves(shown_by) {
+        return Err(RpcError::not_served(shown_by));
+    }
+    Ok(DagGrowth { newest_round: node.backend.dag_newest_round()? })
 }
 
 /// The rounds meant, none of them newer than the newest.

@@ -398,6 +398,10 @@ impl Caller<'_> {
             }
             "syncing" => Topic::Syncing { told: None },
             "newPendingTransactions" => Topic::Pending { full: params.optional(1)?.unwrap_or(false) },
+            "corniche_dag" => {
+                dag::growth(self.node)?;
+                Topic::Dag
+            }
             other => {
                 let name: String = other.chars().take(64).collect();
                 return Err(RpcError::new(

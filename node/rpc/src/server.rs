@@ -288,6 +288,7 @@ impl Server {
             reverts: self.node.reverts.subscribe(),
             syncing: self.node.syncing.subscribe(),
             pending: self.pending.subscribe(),
+            dag: self.node.backend.dag_growth(),
             request_bytes: self.request_bytes.clone(),
             stopping: self.stopped.clone(),
         };

@@ -9,7 +9,7 @@ use crate::filters::random_id;
 use crate::logs;
 use alloy_primitives::U128;
 use alloy_rpc_types_eth::Filter;
-use corniche_api::{Reason, RpcError, SUBSCRIPTION};
+use corniche_api::{DagGrowth, Reason, RpcError, SUBSCRIPTION};
 use corniche_types::Height;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub(crate) enum Topic {
     Syncing {
         told: Option<bool>,
     },
+    /// How far a validator's DAG goes. Nothing is owed to anybody: whoever is told next is told what is newest then.
+    Dag,
 }
 
 /// What a subscription is told of a block.
@@ -74,14 +76,16 @@ impl Session {
         removed
     }
 
-    /// The client knows these names now.
-    pub fn start(&self, ids: &[U128]) {
-        let mut subscriptions = self.lock();
+    /// The client knows these names now. Answers whether one of them follows the DAG.
+    pub fn start(&self, ids: &[U128]) -> bool {
+        let (mut subscriptions, mut dag) = (self.lock(), false);
         for id in ids {
             if let Some(subscription) = subscriptions.get_mut(id) {
                 subscription.started = true;
+                dag |= matches!(subscription.topic, Topic::Dag);
             }
         }
+        dag
     }
 
     /// Whether any subscription follows the chain.
@@ -95,6 +99,10 @@ impl Session {
 
     pub fn follows_syncing(&self) -> bool {
         self.any(|topic| matches!(topic, Topic::Syncing { .. }))
+    }
+
+    pub fn follows_dag(&self) -> bool {
+        self.any(|topic| matches!(topic, Topic::Dag))
     }
 
     fn any(&self, wanted: impl Fn(&Topic) -> bool) -> bool {
@@ -118,7 +126,7 @@ impl Session {
             let due = match &subscription.topic {
                 Topic::NewHeads => Due::Header,
                 Topic::Logs(filter) => Due::Logs(filter.clone()),
-                Topic::Pending { .. } | Topic::Syncing { .. } => return None,
+                Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => return None,
             };
             subscription.next = height.0 + 1;
             Some((*id, due))
@@ -131,9 +139,17 @@ impl Session {
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
         let of_pending = started.filter_map(|(id, subscription)| match subscription.topic {
             Topic::Pending { full } => Some((*id, full)),
-            Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } => None,
+            Topic::NewHeads | Topic::Logs(_) | Topic::Syncing { .. } | Topic::Dag => None,
         });
         of_pending.collect()
+    }
+
+    /// Messages to those who follow the DAG, which goes so far now.
+    pub fn tell_dag(&self, growth: DagGrowth) -> Vec<String> {
+        let subscriptions = self.lock();
+        let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
+        let of_dag = started.filter(|(_, subscription)| matches!(subscription.topic, Topic::Dag));
+        of_dag.map(|(id, _)| notification(*id, &growth)).collect()
     }
 
     /// Messages about blocks that are not part of the chain any more, to those that were told of them: their logs again, as
@@ -151,7 +167,7 @@ impl Session {
                     messages.extend(logs::removed(reverted, filter, told).map(|log| notification(*id, &log)));
                     subscription.next = left + 1;
                 }
-                Topic::Pending { .. } | Topic::Syncing { .. } => {}
+                Topic::Pending { .. } | Topic::Syncing { .. } | Topic::Dag => {}
             }
         }
         messages

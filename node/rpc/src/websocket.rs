@@ -13,6 +13,7 @@ use crate::answer::{Reply, answer};
 use crate::backend::{Reverted, SyncProgress};
 use crate::budget::{Budget, Loan};
 use crate::convert;
+use crate::dag;
 use crate::listener::Client;
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
@@ -42,6 +43,10 @@ const TOO_LARGE: u16 = 1009;
 /// Blocks told about before the connection looks at other business again.
 const BLOCKS_PER_TURN: u64 = 16;
 
+/// From one word on the DAG to the next. It grows hundreds of times a second, and who is told asks what came: more often would show people
+/// nothing more, and each question costs a reading of the trace.
+const BETWEEN_GROWTHS: Duration = Duration::from_millis(100);
+
 /// JSON of a header.
 const HEADER_JSON_BYTES: usize = 2 << 10;
 /// How long a client has to read why the connection ends, and to end it too.
@@ -55,6 +60,8 @@ pub(crate) struct News {
     pub reverts: broadcast::Receiver<Arc<Reverted>>,
     pub syncing: watch::Receiver<Option<SyncProgress>>,
     pub pending: broadcast::Receiver<B256>,
+    /// Changes when the DAG has grown.
+    pub dag: watch::Receiver<()>,
     /// Of all bodies and messages that are being answered.
     pub request_bytes: Budget,
     /// Becomes true when the server stops.
@@ -74,7 +81,7 @@ pub(crate) async fn serve(node: Arc<Node>, client: Client, socket: Upgradable, n
 }
 
 async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: Upgradable, news: News) -> io::Result<()> {
-    let News { mut heads, mut reverts, mut syncing, mut pending, request_bytes, stopping } = news;
+    let News { mut heads, mut reverts, mut syncing, mut pending, dag: mut growths, request_bytes, stopping } = news;
     let stopping = until(stopping);
     tokio::pin!(stopping);
     let lender = Lender { budget: request_bytes, origin: client.origin, most: node.config.max_request_bytes };
@@ -84,6 +91,7 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
     let mut ping = tokio::time::interval(node.config.idle_timeout / 3);
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut unanswered = 0;
+    let mut next_growth = Instant::now();
     loop {
         let has_room = working.len() < node.config.max_requests_per_websocket;
         tokio::select! {
@@ -91,7 +99,10 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
             Some(reply) = working.next(), if !working.is_empty() => {
                 let Reply { text, subscribed, reserved } = reply;
                 line.send(text).await?;
-                session.start(&subscribed);
+                if session.start(&subscribed) {
+                    // Who follows the DAG begins with how it stands.
+                    growths.mark_changed();
+                }
                 drop(reserved);
             }
             incoming = line.frames.next(), if has_room => {
@@ -137,6 +148,13 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                 }
                 Err(broadcast::error::RecvError::Closed) => return line.close(GOING_AWAY, "").await,
             },
+            grown = growth(&mut growths, next_growth), if session.follows_dag() => {
+                if grown.is_err() {
+                    return line.close(GOING_AWAY, "").await;
+                }
+                next_growth = Instant::now() + BETWEEN_GROWTHS;
+                line.tell_dag(session).await?;
+            }
             _ = ping.tick() => {
                 // Our own pings are movement too, and a client that is gone without a word answers none of them. While its requests are worked
                 // on, nothing is read.
@@ -176,6 +194,12 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
             heads.mark_changed();
         }
     }
+}
+
+/// Waits until the DAG has grown and may be told of. What comes while nobody waits is one growth.
+async fn growth(growths: &mut watch::Receiver<()>, not_before: Instant) -> Result<(), watch::error::RecvError> {
+    tokio::time::sleep_until(not_before.into()).await;
+    growths.changed().await
 }
 
 /// Why a connection that tells its client something ends.
@@ -229,6 +253,15 @@ impl Line<'_> {
             let Some(waiting) = self.node.backend.pool_transaction(&hash) else { continue };
             let transaction = convert::pending_transaction(waiting.transaction(), waiting.sender());
             self.notify(id, &transaction, txpool::json_bytes(&waiting), &mut told).await?;
+        }
+        Ok(())
+    }
+
+    /// How far the DAG goes. A development chain that begins again may be without one: then there is nothing to say.
+    async fn tell_dag(&mut self, session: &Session) -> io::Result<()> {
+        let Ok(growth) = dag::growth(self.node) else { return Ok(()) };
+        for message in session.tell_dag(growth) {
+            self.send(message).await?;
         }
         Ok(())
     }

@@ -1,15 +1,16 @@
-//! `corniche_getDag`.
+//! `corniche_getDag`, and who is told that it has more to show.
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod common;
 
-use common::Fixture;
 use common::dag::{batch, decided, digest, sample, vertex};
+use common::{Fixture, WebSocket};
 use corniche_api::{Dag, DagVertex, LeaderSlot, SlotStatus};
 use corniche_engine::TraceEvent;
 use corniche_rpc::RpcConfig;
 use corniche_types::{TimestampMs, ValidatorIndex};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const METHOD: &str = "corniche_getDag";
 
@@ -146,4 +147,79 @@ async fn what_cannot_be_shown_is_refused_with_the_reason() {
     assert_eq!(dag(&fixture, json!(["0x1", "0x2"])).await.vertices.len(), 8);
     fixture.chain.trace(again);
     assert_eq!(refused(json!(["0x1", "0x2"])).await.1, "query returned more than 32 events; ask for fewer rounds");
+}
+
+/// A proposal of this round, and nothing else.
+fn reaching(round: u64) -> Vec<(TimestampMs, TraceEvent)> {
+    vec![(TimestampMs(round), TraceEvent::Accepted(vertex(round, 0)))]
+}
+
+fn newest(round: u64) -> Value {
+    json!({"newestRound": format!("{round:#x}")})
+}
+
+/// A client that follows the DAG and was told how it stands: as far as round 4.
+async fn follower(fixture: &Fixture) -> (WebSocket, String) {
+    fixture.chain.trace(reaching(4));
+    let mut socket = fixture.client.websocket().await;
+    let name = socket.subscribe(json!(["corniche_dag"])).await;
+    assert_eq!(socket.notification(&name).await, newest(4));
+    (socket, name)
+}
+
+#[tokio::test]
+async fn who_follows_the_dag_is_told_that_it_grows_ten_times_a_second_at_most() {
+    let fixture = Fixture::start().await;
+    let began = Instant::now();
+    let (mut socket, name) = follower(&fixture).await;
+    for round in 5..=8 {
+        fixture.chain.trace(reaching(round));
+        assert_eq!(socket.notification(&name).await, newest(round));
+    }
+    // A verdict on an older round is more, too.
+    fixture.chain.trace([reaching(8), vec![(TimestampMs(9), decided(5, 0, false, "a quorum without votes"))]].concat());
+    assert_eq!(socket.notification(&name).await, newest(8));
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn who_is_slower_than_the_dag_is_told_what_is_newest_and_nothing_else() {
+    let fixture = Fixture::start().await;
+    let (mut socket, name) = follower(&fixture).await;
+    // The server has no turn between them.
+    (5..=200).for_each(|round| fixture.chain.trace(reaching(round)));
+    assert_eq!(socket.notification(&name).await, newest(200));
+    socket.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"}).to_string()).await;
+    assert_eq!(socket.next().await.unwrap()["id"], 7, "nothing waited for the client");
+}
+
+#[tokio::test]
+async fn who_has_unsubscribed_is_told_no_more_of_the_dag() {
+    let fixture = Fixture::start().await;
+    let (mut socket, name) = follower(&fixture).await;
+    let heads = socket.subscribe(json!(["newHeads"])).await;
+    assert_eq!(socket.call("eth_unsubscribe", json!([name])).await["result"], true);
+    let (mut other, others_name) = follower(&fixture).await;
+    fixture.chain.trace(reaching(5));
+    // By now the first would have been told.
+    assert_eq!(other.notification(&others_name).await, newest(5));
+    fixture.chain.mine(&[]);
+    assert_eq!(socket.notification(&heads).await["number"], "0x1");
+}
+
+#[tokio::test]
+async fn where_no_dag_is_shown_none_can_be_followed() {
+    let fixture = Fixture::start().await;
+    let mut socket = fixture.client.websocket().await;
+    let follow = json!(["corniche_dag"]);
+    let refused = socket.call("eth_subscribe", follow.clone()).await["error"].clone();
+    assert_eq!(refused, json!({"code": -32000, "message": "this node has no DAG to show: a full node"}));
+    assert_eq!(refused, fixture.client.call(METHOD, json!(["latest", "0x1"])).await["error"]);
+
+    let fixture = Fixture::with(RpcConfig { namespaces: "eth".parse().unwrap(), ..RpcConfig::default() }).await;
+    fixture.chain.trace(sample());
+    let mut socket = fixture.client.websocket().await;
+    let refused = socket.call("eth_subscribe", follow).await["error"].clone();
+    assert_eq!(refused["code"], -32601);
+    assert_eq!(refused, fixture.client.call(METHOD, json!(["latest", "0x1"])).await["error"]);
 }

@@ -1,4 +1,4 @@
-//! What the ordering engine did lately: `corniche_getDag`.
+//! What the ordering engine did lately: `corniche_getDag`, and the subscription to `corniche_dag`.
 
 use crate::quantity;
 use alloy_primitives::{B256, U64};
@@ -84,6 +84,15 @@ pub struct Dag {
     /// Events this validator let go since it started, of whatever round.
     #[serde(with = "quantity")]
     pub dropped: u64,
+}
+
+/// What a subscription to `corniche_dag` is told: there is more to show than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DagGrowth {
+    /// As [`Dag::newest_round`]. What came may be about an older one, of which a verdict was found.
+    #[serde(with = "quantity")]
+    pub newest_round: u64,
 }
 
 /// One proposal.
@@ -189,6 +198,7 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(&slot).unwrap(), expected);
         assert_eq!(serde_json::from_value::<LeaderSlot>(expected).unwrap(), slot);
+        assert_eq!(serde_json::to_value(DagGrowth { newest_round: 16 }).unwrap(), json!({"newestRound": "0x10"}));
         let delivered = serde_json::to_value(LeaderSlot { commit: Some(16), ..slot }).unwrap();
         assert_eq!(delivered["commit"], "0x10");
         let vertex = DagVertex {

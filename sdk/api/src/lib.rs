@@ -7,6 +7,7 @@
 //! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
 //! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
 //! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
+//!   [`DagGrowth`]: what a subscription is told;
 //! - [`ProvenAccount`]: what `eth_getProof` answers, once it has been checked.
 
 #![warn(missing_docs)]
@@ -27,7 +28,7 @@ mod status;
 pub use alloy_rpc_types_eth as eth;
 pub use certificate::{Certificate, CertificateError};
 pub use chain::{Execution, HeadBlock, Heads, Statistics, TransactionTimes, Validator, Validators};
-pub use dag::{Dag, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
+pub use dag::{Dag, DagGrowth, DagRange, DagVertex, FirstRound, Latest, LeaderSlot, SlotStatus};
 pub use error::{ErrorCode, Reason, RpcError};
 pub use method::{Method, SUBSCRIPTION};
 pub use namespace::{NamespaceError, Namespaces};

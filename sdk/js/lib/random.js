@@ -53,7 +53,7 @@ export class Requests {
     const { random } = this;
     // What the second is depends on the first; the schema says so only in words.
     if (method === 'eth_subscribe') {
-      return random.of([['newHeads'], ['logs'], ['logs', this.value(params[1].schema.anyOf[0])], ['newPendingTransactions', true], ['syncing']]);
+      return random.of([['newHeads'], ['logs'], ['logs', this.value(params[1].schema.anyOf[0])], ['newPendingTransactions', true], ['syncing'], ['corniche_dag']]);
     }
     const optional = params.filter(({ required }) => !required).length;
     const given = params.slice(0, params.length - random.below(optional + 1));

@@ -5,13 +5,14 @@
 //! what was written before, and an explorer that was away goes on where it stopped, as far back as the node still knows.
 
 mod asking;
+mod pace;
 mod round;
 #[cfg(test)]
 mod tests;
 
 pub use round::Round;
 
-use super::{IndexError, now_ms};
+use super::{IndexError, now_ms, subscription::News};
 use crate::{
     database::{DatabaseError, Read, Rows, int, sql},
     live::{Live, Tick},
@@ -21,16 +22,10 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use asking::Asking;
 use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason};
+use pace::Next;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{AnyConnection, AnyPool, Connection};
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
-
-/// Between two looks; after a refusal (a full node has no DAG) it is longer.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_WITHOUT: Duration = Duration::from_secs(60);
+use std::{collections::BTreeMap, time::Instant};
 
 /// Rows whose last telling is remembered.
 const MOST_REMEMBERED: usize = 8_192;
@@ -52,7 +47,7 @@ pub enum Strand {
 pub struct Lane {
     keep: u64,
     lanes: bool,
-    next_look: Option<Instant>,
+    next_look: Next,
     /// `None`: the node was not asked yet, or may have lost what it knew.
     asking: Option<Asking>,
     /// Hashes of what was told last.
@@ -62,20 +57,25 @@ pub struct Lane {
 impl Lane {
     /// Keeps so many rounds; none: nothing is asked.
     pub fn new(keep: u64) -> Self {
-        Self { keep, lanes: false, next_look: None, asking: None, told: BTreeMap::new() }
+        Self { keep, lanes: false, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
     }
 
     /// The node said which engine orders. It may be another node than before, or one that was away.
     pub fn introduced(&mut self, engine: &str) {
         self.lanes = engine == AUTOBAHN;
         self.asking = None;
-        self.next_look = None;
+        self.next_look = Next::AtOnce;
     }
 
     /// The chain begins again.
     pub fn forget(&mut self) {
         self.asking = None;
         self.told.clear();
+    }
+
+    /// From when on it looks if the node tells of more; `None`: it does not look because of that.
+    pub fn heeds_news_from(&self) -> Option<Instant> {
+        self.next_look.heeds_news_from()
     }
 
     /// Looks, if it is time.
@@ -85,16 +85,19 @@ impl Lane {
         connection: &mut AnyConnection,
         live: &Live,
         standing: &Standing,
+        news: &News,
     ) -> Result<(), IndexError> {
-        if self.next_look.is_some_and(|next| Instant::now() < next) {
+        let now = Instant::now();
+        if !self.next_look.is_due(now, news.dag()) {
             return Ok(());
         }
         if self.keep == 0 {
-            self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
+            self.next_look = Next::refused(now);
             standing.no_dag(crate::words::dag::KEEPS_NONE.to_owned());
             return Ok(());
         }
-        self.next_look = Some(Instant::now() + PAUSE);
+        self.next_look = Next::After(now);
+        news.looks_at_dag();
         match self.look(node, connection, live, standing).await {
             Err(IndexError::Node(error)) if error.is_refusal() || error.says(Reason::TooManyResults) => {
                 self.refused(&error, standing);
@@ -107,13 +110,13 @@ impl Lane {
     fn refused(&mut self, error: &NodeError, standing: &Standing) {
         if error.says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
             // The node has so many validators that it tells of fewer rounds at once.
-            self.next_look = None;
+            self.next_look = Next::AtOnce;
         } else if error.says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
             // Its newest round is older than it was: what it had traced is gone.
-            self.next_look = None;
+            self.next_look = Next::AtOnce;
         } else {
             self.asking = None;
-            self.next_look = Some(Instant::now() + PAUSE_WITHOUT);
+            self.next_look = Next::refused(Instant::now());
             tracing::info!(%error, "the node shows no DAG");
             standing.no_dag(error.to_string());
         }
@@ -148,7 +151,7 @@ impl Lane {
         }
         let Some(asking) = &self.asking else { return Ok(()) };
         if asking.is_catching_up() {
-            self.next_look = None;
+            self.next_look = Next::AtOnce;
         }
         if changed {
             live.send(Tick::Dag { round: asking.end(Strand::Rounds).unwrap_or(0) });

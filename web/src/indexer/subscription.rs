@@ -1,9 +1,15 @@
-//! New heads over a WebSocket: they only say that it is time to look, so one that is missed costs a pause and nothing else.
+//! What the node says by itself, over a WebSocket: that there are new heads, and that its DAG grew. It only says that it is time to look, so what
+//! is missed costs a pause and nothing else.
 
 use futures::{SinkExt, StreamExt};
-use std::{sync::Arc, time::Duration};
-use tokio::sync::Notify;
-use tokio_tungstenite::tungstenite::{Message, protocol::WebSocketConfig};
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::{Notify, watch};
+use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -11,27 +17,211 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A header is less than a kilobyte.
 const MOST_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Notifies at every head until the task is dropped. Without a connection there is nothing to hear, and it tries again.
-pub async fn listen(url: String, news: Arc<Notify>) {
+/// The requests, by their ids.
+const HEADS: u64 = 1;
+const DAG: u64 = 2;
+
+/// What the node said of its DAG.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DagNews {
+    /// It does not tell, because it has none, is of an older version, or is away.
+    #[default]
+    NotTold,
+    /// It tells, and said nothing since somebody looked.
+    Quiet,
+    /// There is more than when somebody looked.
+    Grew,
+}
+
+/// What the node said.
+#[derive(Debug, Default)]
+pub struct News {
+    heads: Notify,
+    dag: watch::Sender<DagNews>,
+}
+
+impl News {
+    /// What it said of its DAG.
+    pub fn dag(&self) -> DagNews {
+        *self.dag.borrow()
+    }
+
+    /// Somebody is about to look at the DAG: what is told from now on may be more than that look shows.
+    pub fn looks_at_dag(&self) {
+        self.dag.send_modify(|news| {
+            if *news == DagNews::Grew {
+                *news = DagNews::Quiet;
+            }
+        });
+    }
+
+    /// It says this of its DAG.
+    pub fn tell_dag(&self, news: DagNews) {
+        self.dag.send_replace(news);
+    }
+
+    /// Waits for a new head, or for more of the DAG: for that from this time on, with `None` not at all.
+    pub async fn come(&self, dag_from: Option<Instant>) {
+        tokio::select! {
+            () = self.heads.notified() => {}
+            () = self.dag_grew(dag_from) => {}
+        }
+    }
+
+    async fn dag_grew(&self, from: Option<Instant>) {
+        let Some(from) = from else { return std::future::pending().await };
+        tokio::time::sleep_until(from.into()).await;
+        let mut news = self.dag.subscribe();
+        // An error would mean that there is nobody to say it any more, which is us.
+        let _ = news.wait_for(|news| *news == DagNews::Grew).await;
+    }
+}
+
+/// Passes on what the node says until the task is dropped. Without a connection there is nothing to hear, and it tries again.
+pub async fn listen(url: String, news: Arc<News>) {
     // The node serves both on one port.
     let url = url.replacen("http", "ws", 1);
     loop {
         if let Err(error) = hear(&url, &news).await {
-            tracing::debug!(%error, "no new heads from the node");
+            tracing::debug!(%error, "the node says nothing by itself");
         }
+        news.tell_dag(DagNews::NotTold);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn hear(url: &str, news: &Notify) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+async fn hear(url: &str, news: &News) -> Result<(), tungstenite::Error> {
     let config = WebSocketConfig::default().max_message_size(Some(MOST_MESSAGE_BYTES)).max_frame_size(Some(MOST_MESSAGE_BYTES));
     let (mut socket, _) = tokio_tungstenite::connect_async_with_config(url, Some(config), true).await?;
-    let subscribe = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
-    socket.send(Message::text(subscribe)).await?;
+    for (id, topic) in [(HEADS, "newHeads"), (DAG, "corniche_dag")] {
+        let subscribe = json!({"jsonrpc": "2.0", "id": id, "method": "eth_subscribe", "params": [topic]});
+        socket.send(Message::text(subscribe.to_string())).await?;
+    }
+    let mut listener = Listener::default();
     while let Some(message) = socket.next().await {
-        if message?.is_text() {
-            news.notify_one();
+        if let Message::Text(text) = message? {
+            listener.hear(text.as_str(), news);
         }
     }
     Ok(())
+}
+
+/// Tells one subscription's notifications from the other's.
+#[derive(Debug, Default)]
+struct Listener {
+    /// What the node calls the subscription to its DAG, unless it refused.
+    dag: Option<String>,
+}
+
+/// As much of a message as is needed for that.
+#[derive(Debug, Default, Deserialize)]
+struct Said {
+    id: Option<u64>,
+    /// Of an answer: a subscription's name. None in a refusal.
+    result: Option<String>,
+    /// Of a notification.
+    params: Option<Told>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Told {
+    subscription: String,
+}
+
+impl Listener {
+    fn hear(&mut self, text: &str, news: &News) {
+        let said: Said = serde_json::from_str(text).unwrap_or_default();
+        let told = said.params.map(|told| told.subscription);
+        if said.id == Some(DAG) {
+            self.dag = said.result;
+            if self.dag.is_some() {
+                // It may have grown before anybody told.
+                news.tell_dag(DagNews::Grew);
+            }
+        } else if told.is_some() && told == self.dag {
+            news.tell_dag(DagNews::Grew);
+        } else {
+            // Whatever else it says: a look at its head shows what there is to it.
+            news.heads.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use serde_json::Value;
+    use tokio::net::TcpListener;
+
+    fn answer(id: u64, name: &str) -> String {
+        json!({"jsonrpc": "2.0", "id": id, "result": name}).to_string()
+    }
+
+    fn told(name: &str, what: Value) -> String {
+        let params = json!({"subscription": name, "result": what});
+        json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params}).to_string()
+    }
+
+    /// Whether there is a new head.
+    fn head(news: &News) -> bool {
+        news.come(None).now_or_never().is_some()
+    }
+
+    #[test]
+    fn each_subscription_is_news_of_its_own() {
+        let (news, mut listener) = (News::default(), Listener::default());
+        listener.hear(&answer(HEADS, "0xa"), &news);
+        assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
+        listener.hear(&answer(DAG, "0xb"), &news);
+        assert_eq!((head(&news), news.dag()), (false, DagNews::Grew), "it may have grown before");
+        news.looks_at_dag();
+        listener.hear(&told("0xa", json!({"number": "0x1"})), &news);
+        assert_eq!((head(&news), news.dag()), (true, DagNews::Quiet));
+        listener.hear(&told("0xb", json!({"newestRound": "0x1"})), &news);
+        assert_eq!((head(&news), news.dag()), (false, DagNews::Grew));
+    }
+
+    #[test]
+    fn a_node_that_does_not_tell_of_its_dag_tells_of_heads() {
+        let (news, mut listener) = (News::default(), Listener::default());
+        for refusal in ["this node has no DAG to show: a full node", "no \"corniche_dag\" subscription in eth namespace"] {
+            let error = json!({"code": -32000, "message": refusal});
+            listener.hear(&json!({"jsonrpc": "2.0", "id": DAG, "error": error}).to_string(), &news);
+            listener.hear(&told("0xa", json!({"number": "0x1"})), &news);
+            assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold), "{refusal}");
+        }
+        listener.hear("what is this?", &news);
+        assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
+    }
+
+    #[tokio::test]
+    async fn growth_ends_a_wait_where_it_counts() {
+        let news = News::default();
+        news.tell_dag(DagNews::Grew);
+        assert!(!head(&news));
+        news.come(Some(Instant::now())).await;
+        news.looks_at_dag();
+        assert!(news.come(Some(Instant::now())).now_or_never().is_none(), "it was looked at");
+    }
+
+    #[tokio::test]
+    async fn what_is_heard_ends_with_the_connection() {
+        let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let news = Arc::new(News::default());
+        let mut dag = news.dag.subscribe();
+        let listening = tokio::spawn(listen(format!("http://{}", place.local_addr().unwrap()), Arc::clone(&news)));
+        let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
+        for topic in ["newHeads", "corniche_dag"] {
+            let asked = node.next().await.unwrap().unwrap();
+            let asked: Value = serde_json::from_str(asked.to_text().unwrap()).unwrap();
+            assert_eq!((&asked["method"], &asked["params"]), (&json!("eth_subscribe"), &json!([topic])));
+            let answer = answer(asked["id"].as_u64().unwrap(), topic);
+            node.send(Message::text(answer)).await.unwrap();
+        }
+        dag.wait_for(|news| *news == DagNews::Grew).await.unwrap();
+        drop(node);
+        dag.wait_for(|news| *news == DagNews::NotTold).await.unwrap();
+        listening.abort();
+    }
 }

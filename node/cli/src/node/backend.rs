@@ -21,7 +21,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// A running node, seen from its RPC server.
 pub struct NodeBackend {
@@ -266,6 +266,10 @@ impl Backend for NodeBackend {
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
         Ok(self.view.now().dag.trace()?.newest_round().unwrap_or(0))
+    }
+
+    fn dag_growth(&self) -> watch::Receiver<()> {
+        self.shared.dag.subscribe()
     }
 
     fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {

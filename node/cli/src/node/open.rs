@@ -168,6 +168,10 @@ pub fn run_chain(
     pool: Vec<Bytes>,
 ) -> Vec<JoinHandle<()>> {
     let trace = chain.trace();
+    if let Some(trace) = &trace {
+        let dag = shared.dag.clone();
+        trace.on_growth(move || dag.send_replace(()));
+    }
     let Chain { store, mut pipeline, runner, sealer, threads, .. } = chain;
     let (journal, kept) = Journal::open(&site.data);
     admit_again(&mut pipeline, [kept, pool].concat(), site.genesis.chain_id);

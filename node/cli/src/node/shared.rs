@@ -62,6 +62,8 @@ pub struct Shared {
     pub counters: Counters,
     pub executions: Executions,
     pub events: broadcast::Sender<ChainEvent>,
+    /// Told when the trace of the ordering has more to read.
+    pub dag: watch::Sender<()>,
     /// How often a development chain began to go back and was done with it: odd while it does, when nobody takes anything.
     turns: watch::Sender<u64>,
     /// Users waiting for admission's answer, by ticket.
@@ -96,6 +98,7 @@ impl Shared {
             counters: Counters::default(),
             executions: Executions::default(),
             events: broadcast::channel(4_096).0,
+            dag: watch::Sender::default(),
             turns: watch::Sender::default(),
             waiting: Mutex::default(),
             next_reply: AtomicU64::new(1),

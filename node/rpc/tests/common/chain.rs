@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 pub const CHAIN_ID: u64 = 7777;
 pub const BASE_FEE: u64 = 1_000_000_000;
@@ -62,6 +62,8 @@ pub struct TestChain {
     pub answers_late: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
     /// `None`: a node without a DAG.
     trace: Mutex<Option<Vec<(TimestampMs, TraceEvent)>>>,
+    /// Told that there is more in it.
+    growth: watch::Sender<()>,
     /// While true, reading the state of block 0 waits; see [`Held`].
     held: Mutex<bool>,
     released: Condvar,
@@ -200,6 +202,7 @@ impl TestChain {
             refusal: Mutex::default(),
             answers_late: Mutex::default(),
             trace: Mutex::default(),
+            growth: watch::Sender::default(),
             held: Mutex::new(false),
             released: Condvar::new(),
             waiting: Mutex::new(0),
@@ -323,6 +326,7 @@ impl TestChain {
     /// The node is a validator, whose engine did this.
     pub fn trace(&self, events: Vec<(TimestampMs, TraceEvent)>) {
         *self.trace.lock().unwrap() = Some(events);
+        self.growth.send_replace(());
     }
 
     fn traced(&self) -> Result<Vec<(TimestampMs, TraceEvent)>, RpcError> {
@@ -598,6 +602,10 @@ impl Backend for TestChain {
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
         Ok(self.traced()?.iter().map(|(_, event)| super::dag::round(event)).max().unwrap_or(0))
+    }
+
+    fn dag_growth(&self) -> watch::Receiver<()> {
+        self.growth.subscribe()
     }
 
     fn dag_events(&self, rounds: RangeInclusive<u64>, max: usize) -> Result<DagEvents, RpcError> {

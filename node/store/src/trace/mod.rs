@@ -7,7 +7,8 @@
 //!
 //! ```text
 //!  record ─▶ queue ─▶ thread ─▶ segment 7 │ 8 │ ... │ 14        the oldest goes when a new one begins
-//!                        └─▶ index: pages and their rounds ─▶ read(rounds)
+//!                        ├─▶ index: pages and their rounds ─▶ read(rounds)
+//!                        └─▶ listener: there is more to read
 //! ```
 
 mod ring;
@@ -17,11 +18,12 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::TraceEvent;
 use corniche_types::TimestampMs;
 use ring::{Index, Ring};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Events that may wait for the thread.
@@ -70,6 +72,7 @@ pub struct Trace {
 struct Inner {
     index: Arc<Mutex<Index>>,
     dropped: Arc<AtomicU64>,
+    listener: Arc<Listener>,
     /// `None` only while being dropped.
     queue: Option<SyncSender<TraceRecord>>,
     thread: Option<JoinHandle<()>>,
@@ -82,10 +85,18 @@ impl Trace {
         let index = ring.index();
         let dropped = Arc::new(AtomicU64::new(0));
         let (queue, receiver) = sync_channel(QUEUE);
-        let lost = dropped.clone();
-        let thread = std::thread::Builder::new().name("store-trace".into()).spawn(move || write(ring, &receiver, &lost));
+        let listener = Arc::new(Listener::default());
+        let (lost, told) = (dropped.clone(), listener.clone());
+        let thread = std::thread::Builder::new().name("store-trace".into());
+        let thread = thread.spawn(move || write(ring, &receiver, &lost, &told));
         let thread = Some(thread.map_err(StoreError::io("start the thread that writes", directory))?);
-        Ok(Self { inner: Arc::new(Inner { index, dropped, queue: Some(queue), thread }) })
+        Ok(Self { inner: Arc::new(Inner { index, dropped, listener, queue: Some(queue), thread }) })
+    }
+
+    /// Calls this whenever [`Self::read`] finds more, on the thread that writes: it must not wait, and must not hold the ring. There is one
+    /// listener; another one takes its place.
+    pub fn on_growth(&self, listener: impl Fn() + Send + 'static) {
+        *self.inner.listener.lock() = Some(Box::new(listener));
     }
 
     /// Keeps an event, unless too many wait to be written. Never waits.
@@ -126,7 +137,30 @@ impl Trace {
     }
 }
 
-fn write(mut ring: Ring, queue: &Receiver<TraceRecord>, dropped: &AtomicU64) {
+/// Who is told that there is more to read.
+#[derive(Default)]
+struct Listener(Mutex<Option<Box<dyn Fn() + Send>>>);
+
+impl Listener {
+    fn tell(&self) {
+        if let Some(tell) = &*self.lock() {
+            tell();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Fn() + Send>>> {
+        // Nothing is left half done: there is a listener or there is none.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
+fn write(mut ring: Ring, queue: &Receiver<TraceRecord>, dropped: &AtomicU64, listener: &Listener) {
     let mut failing = false;
     while let Ok(first) = queue.recv() {
         let group: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(GROUP - 1)).collect();
@@ -138,6 +172,9 @@ fn write(mut ring: Ring, queue: &Receiver<TraceRecord>, dropped: &AtomicU64) {
             }
         }
         failing = result.is_err();
+        if result.err().map_or(0, |failure| failure.lost) < group.len() as u64 {
+            listener.tell();
+        }
     }
 }
 
@@ -158,6 +195,21 @@ mod tests {
 
     fn elected(round: u64) -> TraceEvent {
         TraceEvent::Elected { round, leaders: vec![] }
+    }
+
+    /// Whoever looks when told finds what was recorded before, and a later listener hears what comes later.
+    #[test]
+    fn a_listener_is_told_once_there_is_more_to_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let identity = Identity { chain_id: 1, genesis_hash: B256::ZERO };
+        let trace = Trace::open(directory.path(), identity, 8 << 20).unwrap();
+        for round in 1..=3 {
+            let (told, hears) = std::sync::mpsc::channel();
+            trace.on_growth(move || told.send(()).unwrap_or_default());
+            trace.record(TimestampMs(round), elected(round));
+            hears.recv().unwrap();
+            assert_eq!(trace.newest_round(), Some(round));
+        }
     }
 
     /// The thread is held where it would tell readers of what it wrote; the caller of `record` goes on all the same.

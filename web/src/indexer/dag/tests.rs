@@ -1,7 +1,7 @@
 //! The lane against a node that is played: it numbers as it likes, forgets, restarts, refuses.
 
 use super::*;
-use crate::database::Database;
+use crate::{database::Database, indexer::subscription::DagNews};
 use axum::{Json, Router, extract::State, routing::post};
 use corniche_api::{LeaderSlot, SlotStatus};
 use serde_json::{Value, json};
@@ -84,6 +84,7 @@ struct Stage {
     database: Database,
     connection: sqlx::pool::PoolConnection<sqlx::Any>,
     standing: Standing,
+    news: News,
     lane: Lane,
     engine: &'static str,
     _directory: tempfile::TempDir,
@@ -101,8 +102,8 @@ impl Stage {
         let connection = database.writer().await.unwrap();
         let mut lane = Lane::new(keep);
         lane.introduced(engine);
-        let (node, standing) = (Node::new(&url), Standing::default());
-        Self { told, node, database, connection, standing, lane, engine, _directory: directory }
+        let (node, standing, news) = (Node::new(&url), Standing::default(), News::default());
+        Self { told, node, database, connection, standing, news, lane, engine, _directory: directory }
     }
 
     fn tell(&self, change: impl FnOnce(&mut Told)) {
@@ -112,9 +113,15 @@ impl Stage {
     /// So many looks, without the pauses.
     async fn looks(&mut self, looks: usize) {
         for _ in 0..looks {
-            self.lane.next_look = None;
-            self.lane.follow(&self.node, &mut self.connection, &Live::default(), &self.standing).await.unwrap();
+            self.lane.next_look = Next::AtOnce;
+            self.turn().await;
         }
+    }
+
+    /// A look if it is time.
+    async fn turn(&mut self) {
+        let Self { node, connection, standing, news, lane, .. } = self;
+        lane.follow(node, connection, &Live::default(), standing, news).await.unwrap();
     }
 
     /// The explorer ends and begins again.
@@ -297,10 +304,25 @@ async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
     stage.tell(|told| told.full_node = true);
     stage.looks(1).await;
     let asked = stage.told.lock().unwrap().asked;
-    let pause = stage.lane.next_look.unwrap();
-    assert!(pause > Instant::now() + PAUSE * 2);
+    let in_a_while = Instant::now() + std::time::Duration::from_secs(30);
+    assert!(matches!(stage.lane.next_look, Next::NotBefore(then) if then > in_a_while), "{:?}", stage.lane.next_look);
     assert_eq!(asked, 1);
     assert!(stage.standing.now().no_dag.unwrap().contains("a full node orders nothing"));
+}
+
+/// What came before a look is no reason for the next one; what the lane did not look at is.
+#[tokio::test]
+async fn a_look_is_for_what_was_told_before_it() {
+    let mut stage = Stage::set("mahi-mahi", 20_000).await;
+    stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
+    stage.news.tell_dag(DagNews::Grew);
+    stage.looks(1).await;
+    assert_eq!(stage.news.dag(), DagNews::Quiet);
+    let asked = stage.told.lock().unwrap().asked;
+    stage.news.tell_dag(DagNews::Grew);
+    stage.lane.next_look = Next::refused(Instant::now());
+    stage.turn().await;
+    assert_eq!((stage.news.dag(), stage.told.lock().unwrap().asked), (DagNews::Grew, asked));
 }
 
 /// Lanes are as long as their owners are quick, and slots have numbers of their own.
