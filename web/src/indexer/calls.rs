@@ -119,7 +119,11 @@ impl Lane {
 }
 
 /// Writes what the transactions of a block called, and why some were undone.
-pub async fn write_block(connection: &mut AnyConnection, block: u64, traced: Vec<TracedTransaction>) -> Result<(), DatabaseError> {
+pub async fn write_block(
+    connection: &mut AnyConnection,
+    block: u64,
+    traced: Vec<TracedTransaction>,
+) -> Result<(), DatabaseError> {
     let columns =
         &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
     let mut rows = Rows::or("calls", columns, "DO NOTHING");
