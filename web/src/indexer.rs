@@ -178,9 +178,7 @@ impl Indexer {
         let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&self.news)));
         while let Some(pause) = self.step().await {
             if !pause.is_zero() {
-                // After a failure nobody looks at the DAG until the node answers again: its growth would end every pause.
-                let dag_from = self.dag.heeds_news_from().filter(|_| self.introduced);
-                let _ = tokio::time::timeout(pause, self.news.come(dag_from)).await;
+                let _ = tokio::time::timeout(pause, self.news.new_head()).await;
             }
         }
         listening.abort();

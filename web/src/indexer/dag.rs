@@ -73,11 +73,6 @@ impl Lane {
         self.told.clear();
     }
 
-    /// From when on it looks if the node tells of more; `None`: it does not look because of that.
-    pub fn heeds_news_from(&self) -> Option<Instant> {
-        self.next_look.heeds_news_from()
-    }
-
     /// Looks, if it is time.
     pub async fn follow(
         &mut self,

@@ -1,13 +1,10 @@
-//! What the node says by itself, over a WebSocket: that there are new heads, and that its DAG grew. It only says that it is time to look, so what
-//! is missed costs a pause and nothing else.
+//! What the node says by itself, over a WebSocket: that there are new heads, which ends the indexer's pause, and that its DAG grew, which the
+//! next turn finds. It only says that it is time to look, so what is missed costs a pause and nothing else.
 
 use futures::{SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::json;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
@@ -60,20 +57,9 @@ impl News {
         self.dag.send_replace(news);
     }
 
-    /// Waits for a new head, or for more of the DAG: for that from this time on, with `None` not at all.
-    pub async fn come(&self, dag_from: Option<Instant>) {
-        tokio::select! {
-            () = self.heads.notified() => {}
-            () = self.dag_grew(dag_from) => {}
-        }
-    }
-
-    async fn dag_grew(&self, from: Option<Instant>) {
-        let Some(from) = from else { return std::future::pending().await };
-        tokio::time::sleep_until(from.into()).await;
-        let mut news = self.dag.subscribe();
-        // An error would mean that there is nobody to say it any more, which is us.
-        let _ = news.wait_for(|news| *news == DagNews::Grew).await;
+    /// Waits for a new head.
+    pub async fn new_head(&self) {
+        self.heads.notified().await;
     }
 }
 
@@ -165,7 +151,7 @@ mod tests {
 
     /// Whether there is a new head.
     fn head(news: &News) -> bool {
-        news.come(None).now_or_never().is_some()
+        news.new_head().now_or_never().is_some()
     }
 
     #[test]
@@ -193,16 +179,6 @@ mod tests {
         }
         listener.hear("what is this?", &news);
         assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
-    }
-
-    #[tokio::test]
-    async fn growth_ends_a_wait_where_it_counts() {
-        let news = News::default();
-        news.tell_dag(DagNews::Grew);
-        assert!(!head(&news));
-        news.come(Some(Instant::now())).await;
-        news.looks_at_dag();
-        assert!(news.come(Some(Instant::now())).now_or_never().is_none(), "it was looked at");
     }
 
     #[tokio::test]

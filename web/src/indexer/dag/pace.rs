@@ -47,14 +47,6 @@ impl Next {
             Self::NotBefore(then) => then <= now,
         }
     }
-
-    /// From when on more of the DAG is a reason to look; `None`: it is not.
-    pub fn heeds_news_from(self) -> Option<Instant> {
-        match self {
-            Self::After(look) => Some(look + TOLD),
-            Self::AtOnce | Self::NotBefore(_) => None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -70,8 +62,6 @@ mod tests {
         for (news, pause_ms) in [(DagNews::NotTold, 500), (DagNews::Grew, 200), (DagNews::Quiet, 5_000)] {
             assert!(!is_due(0, news) && !is_due(pause_ms - 1, news) && is_due(pause_ms, news), "{news:?}");
         }
-        let heeds = Next::After(look).heeds_news_from().unwrap();
-        assert!(Next::After(look).is_due(heeds, DagNews::Grew), "who is woken then looks, and is not woken for nothing");
     }
 
     #[test]
@@ -83,6 +73,5 @@ mod tests {
             assert!(!refused.is_due(now + Duration::from_secs(59), news));
             assert!(refused.is_due(now + Duration::from_secs(60), news));
         }
-        assert_eq!((Next::AtOnce.heeds_news_from(), refused.heeds_news_from()), (None, None));
     }
 }
