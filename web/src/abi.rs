@@ -9,6 +9,7 @@ use crate::{
 use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{Error, Event, Function, JsonAbi, Param};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
+use sqlx::any::AnyRow;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::LazyLock,
@@ -146,6 +147,11 @@ impl Known {
         Ok(known)
     }
 
+    /// The same of what rows have as their `selector`.
+    pub async fn methods_of(database: &Database, rows: &[AnyRow]) -> Result<Self, DatabaseError> {
+        Self::methods(database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await
+    }
+
     /// Interfaces and names of contracts.
     pub async fn contracts(database: &Database, addresses: impl IntoIterator<Item = Address>) -> Result<Self, DatabaseError> {
         let mut known = Self::default();
@@ -172,6 +178,11 @@ impl Known {
     /// A method's name.
     pub fn method(&self, selector: [u8; 4]) -> Option<String> {
         self.methods.get(&selector).cloned()
+    }
+
+    /// The same, or the selector where it has none.
+    pub fn method_or_selector(&self, selector: [u8; 4]) -> String {
+        self.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector)))
     }
 
     /// What a contract calls itself.

@@ -128,8 +128,8 @@ impl Traffic {
 
     fn approval(&mut self, block: u64, at: u64) -> (Transaction, Receipt) {
         // Few are trusted.
-        let spender = self.account(Self::zipf(&mut self.random.clone(), 100));
-        let ((owner, token), amount) = (self.anyone(), U256::MAX);
+        let spender = Self::zipf(&mut self.random, 100);
+        let ((owner, token), spender, amount) = (self.anyone(), self.account(spender), U256::MAX);
         let moved = Moved::Approval { token, owner, spender, id: None, amount };
         let call = Call { logs: vec![blocks::log(&[moved])], ..call(APPROVE, owner, token, spender, amount) };
         transaction(hash(&[self.seed, 6, block, at]), call)

@@ -125,7 +125,7 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
 
 /// Transactions of rows with all of its columns but the input.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
+    let known = Known::methods_of(&site.database, rows).await?;
     let certified = site.certified();
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
 }
@@ -183,7 +183,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let transaction = of_rows(&ask.site, &[row]).await?.pop();
     Ok(TransactionInFull {
         hash,
-        status: transaction.as_ref().map(|transaction| transaction.status.clone()).unwrap_or_default(),
+        status: status::of_block(place.block(), ask.site.certified()).to_owned(),
         reason: None,
         transaction,
         call: to.and_then(|to| known.call(to, &input)).map(Decoded::from),

@@ -99,7 +99,6 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
     let execution = executions::of_block(readers, number).await?;
     let certificate = certificates::covering(readers, number).await?;
-    let certified = certificate.as_ref().map(|row| row.number("height")).transpose()?;
     let here = links::block(number);
     let body = html! {
         h1 { (title) }
@@ -108,7 +107,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
                 @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
                 @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
             }
-            section { h2 { (words::OVERVIEW) } (overview(&row, certified)?) }
+            section { h2 { (words::OVERVIEW) } (overview(&row, certificate.is_some())?) }
             section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
                 section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
@@ -124,9 +123,8 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     Ok(layout::page(&site, &title, body))
 }
 
-/// Its certificate, if it has one, covers all blocks up to `certified`.
-fn overview(row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
-    let word = status::of_block(row.number("number")?, certified);
+fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
+    let word = status::of_executed(is_certified);
     let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
     Ok(parts::facts(&[

@@ -76,7 +76,7 @@ pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failur
 }
 
 async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
+    let known = Known::methods_of(&site.database, rows).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let cell = |column: &&str| -> Result<Markup, Failure> {
@@ -114,7 +114,7 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
 fn method(row: &AnyRow, known: &Known) -> String {
     match (row.maybe_address("recipient"), row.selector("selector")) {
         (Ok(None), _) => words::CREATION.into(),
-        (_, Ok(Some(selector))) => known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector))),
+        (_, Ok(Some(selector))) => known.method_or_selector(selector),
         _ => words::TRANSFER.into(),
     }
 }
@@ -142,9 +142,8 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
-                let certificate = certificates::covering(site.database.readers(), block).await?;
-                let certified = certificate.map(|row| row.number("height")).transpose()?;
-                live(executed(&site, &row, report.as_ref(), certified).await?, certified.is_none())
+                let is_certified = certificates::covering(site.database.readers(), block).await?.is_some();
+                live(executed(&site, &row, report.as_ref(), is_certified).await?, !is_certified)
             }
             (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
             (None, None) => live(skipped(&site, hash).await?, false),
@@ -221,7 +220,7 @@ async fn executed(
     site: &Site,
     row: &AnyRow,
     report: Option<&TransactionReport>,
-    certified: Option<u64>,
+    is_certified: bool,
 ) -> Result<Markup, Failure> {
     let place = row.place("place")?;
     let hash = row.hash("hash")?;
@@ -244,7 +243,7 @@ async fn executed(
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
-    let word = status::of_block(place.block(), certified);
+    let word = status::of_executed(is_certified);
     let currency = site.now().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);

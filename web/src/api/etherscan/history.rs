@@ -111,13 +111,12 @@ pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
     let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
     let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(site, text, &places).await?;
-    let selector = |row: &AnyRow| row.bytes("selector").ok()?.try_into().ok();
-    let known = Known::methods(&site.database, rows.iter().filter_map(selector)).await?;
+    let known = Known::methods_of(&site.database, &rows).await?;
     let head = head(site);
     let one = |row: &AnyRow| -> Result<Value, DatabaseError> {
         let (place, input) = (row.place("place")?, row.bytes("input")?);
         let succeeded = row.int("succeeded")? == 1;
-        let method = selector(row).and_then(|selector| known.method(selector)).unwrap_or_default();
+        let method = row.selector("selector")?.and_then(|selector| known.method(selector)).unwrap_or_default();
         Ok(json!({
             "blockNumber": place.block().to_string(),
             "timeStamp": seconds(row)?,

@@ -71,11 +71,10 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
                 WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
     let rows = query.fetch_all(site.database.readers()).await?;
-    let known = Known::methods(&site.database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await?;
+    let known = Known::methods_of(&site.database, &rows).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let name = |selector: [u8; 4]| known.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector)));
-        let method = row.selector("selector")?.map(name);
+        let method = row.selector("selector")?.map(|selector| known.method_or_selector(selector));
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             html! { (row.text("kind")?) @if let Some(error) = row.maybe_text("error")? { " " span .tag.bad { (crate::abi::text(&error)) } } },
