@@ -100,7 +100,7 @@ pub mod block {
     /// What it means.
     pub const CERTIFICATE_NOTE: &str = "A quorum signed this block or a later one: nobody can take it back.";
     /// None yet.
-    pub const NO_CERTIFICATE: &str = "Not certified yet: it is executed, and waits for the signatures of a quorum.";
+    pub const NO_CERTIFICATE: &str = "No certificate is here yet: it is executed, and waits for the signatures of a quorum, or the explorer for them.";
     /// Parts of the page.
     pub const TRANSACTIONS: &str = "Transactions";
     /// Parts of the page.

@@ -38,7 +38,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
     for (let count = 0; count < 3; count += 1) last = await pay();
     await until('the newest transaction to be certified', async () => {
       const page = await fetch(`${network.explorer}/tx/${last.transactionHash}`);
-      return page.ok && (await page.text()).includes('certified');
+      return page.ok && (await page.text()).includes('is-certified');
     });
     known = await settled();
     assert.ok(known.cars.length >= 3, 'one for each payment');

@@ -30,7 +30,7 @@ test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
     const last = there.deep.refused.transactionHash;
     await until('the explorer to have them all', async () => {
       const page = await fetch(`${network.explorer}/tx/${last}`);
-      return page.ok && (await page.text()).includes('certified');
+      return page.ok && (await page.text()).includes('is-certified');
     });
   });
 

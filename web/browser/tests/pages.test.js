@@ -20,7 +20,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   await step('it catches up with the node', async () => {
     await until('the newest transaction to have a page', async () => {
       const page = await fetch(`${network.explorer}/tx/${hash}`);
-      return page.ok && (await page.text()).includes('certified');
+      return page.ok && (await page.text()).includes('is-certified');
     });
     leader = await until('the explorer to know of a committed leader', async () =>
       (await ordering()).rounds.flatMap(({ slots }) => slots).find(({ status }) => status === 'committed'));

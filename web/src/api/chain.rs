@@ -32,7 +32,7 @@ object! {
         engine: Option<String> = "mahi-mahi",
         /// The node's newest block.
         executed: Option<u64> = 1_026,
-        /// The node's newest certified block.
+        /// The node's newest certified block. Blocks and transactions are called certified here when the certificate is here.
         certified: Option<u64> = 1_025,
         /// The newest block that is here.
         indexed: Option<u64> = 1_026,

@@ -183,7 +183,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     let transaction = of_rows(&ask.site, &[row]).await?.pop();
     Ok(TransactionInFull {
         hash,
-        status: status::of_block(place.block(), ask.site.certified()).to_owned(),
+        status: transaction.as_ref().map_or_else(|| status::EXECUTED.to_owned(), |transaction| transaction.status.clone()),
         reason: None,
         transaction,
         call: to.and_then(|to| known.call(to, &input)).map(Decoded::from),
@@ -214,8 +214,8 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
         return Ok(match report.status {
             TransactionStatus::Pending => bare(status::PENDING, None),
             TransactionStatus::Ordered => bare(status::ORDERED, None),
-            TransactionStatus::Executed { .. } => bare(status::EXECUTED, None),
-            TransactionStatus::Certified { .. } => bare(status::CERTIFIED, None),
+            // Certified is what a certificate here covers.
+            TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => bare(status::EXECUTED, None),
             TransactionStatus::Dropped { reason } => bare(status::DROPPED, Some(reason)),
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
         });

@@ -123,13 +123,13 @@ impl Rows {
     }
 }
 
-/// How many rows of so many columns go into each statement. Few different numbers, so that databases keep what they prepared: theirs is
-/// room for a hundred texts.
+/// How many rows of so many columns go into each statement. Few different numbers, so that databases keep most of what they prepared: theirs
+/// is room for a hundred texts.
 pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize> {
     let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
     let mut left = rows;
     std::iter::from_fn(move || {
-        let rows = [1, 4, 16, 64].map(|part| most / part).into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
+        let rows = [1, 8, 64].map(|part| most / part).into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
         left.checked_sub(rows).map(|after| {
             left = after;
             rows
@@ -302,6 +302,7 @@ mod tests {
             let chunks: Vec<_> = chunks(rows, columns).collect();
             assert_eq!(chunks.iter().sum::<usize>(), rows, "{chunks:?}");
             assert!(chunks.iter().all(|rows| rows * columns <= MOST_PARAMETERS && *rows > 0), "{chunks:?}");
+            assert!(columns > 256 || chunks.len() <= rows / MOST_ROWS + 3 * 7, "{chunks:?}");
         }
     }
 }

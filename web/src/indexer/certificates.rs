@@ -13,8 +13,9 @@ use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection, any::AnyRow};
 use std::collections::BTreeMap;
 
-/// Certificates asked for in one turn.
+/// Certificates asked for in one request, and requests of one turn: as many as a turn reads blocks, so that neither leaves the other behind.
 const AT_ONCE: u64 = 64;
+const REQUESTS: u64 = 16;
 
 /// Where it stands in `meta`: the newest block whose certificate is written.
 const KEY: &str = "certified";
@@ -46,6 +47,22 @@ pub async fn reached(connection: &mut AnyConnection) -> Result<Option<u64>, Data
 /// Goes on up to `certified`, a block that is written. Answers the newest block that a certificate covers, if there is a newer one than
 /// before.
 pub async fn follow(
+    node: &Node,
+    connection: &mut AnyConnection,
+    certified: u64,
+    chain: Chain,
+) -> Result<Option<u64>, IndexError> {
+    let mut reached = None;
+    for _ in 0..REQUESTS {
+        match step(node, connection, certified, chain).await? {
+            Some(further) => reached = Some(further),
+            None => break,
+        }
+    }
+    Ok(reached)
+}
+
+async fn step(
     node: &Node,
     connection: &mut AnyConnection,
     certified: u64,

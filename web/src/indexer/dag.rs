@@ -93,7 +93,11 @@ impl Lane {
         }
         self.next_look = Next::After(now);
         news.looks_at_dag();
-        match self.look(node, connection, live, standing).await {
+        let looked = self.look(node, connection, live, standing).await;
+        if let Next::After(began) = self.next_look {
+            self.next_look = Next::looked(began, Instant::now());
+        }
+        match looked {
             Err(IndexError::Node(error)) if error.is_refusal() || error.says(Reason::TooManyResults) => {
                 self.refused(&error, standing);
                 Ok(())

@@ -11,6 +11,9 @@ use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// A node pings every 30 seconds. One that says nothing for so long is gone, though nobody said so.
+const SILENCE: Duration = Duration::from_secs(75);
+
 /// A header is less than a kilobyte.
 const MOST_MESSAGE_BYTES: usize = 64 << 10;
 
@@ -84,7 +87,7 @@ async fn hear(url: &str, news: &News) -> Result<(), tungstenite::Error> {
         socket.send(Message::text(subscribe.to_string())).await?;
     }
     let mut listener = Listener::default();
-    while let Some(message) = socket.next().await {
+    while let Ok(Some(message)) = tokio::time::timeout(SILENCE, socket.next()).await {
         if let Message::Text(text) = message? {
             listener.hear(text.as_str(), news);
         }

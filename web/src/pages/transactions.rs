@@ -166,8 +166,9 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
         TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
         TransactionStatus::Ordered => (status::ORDERED, html! { (words::IS_ORDERED) }),
-        TransactionStatus::Executed { .. } => (status::EXECUTED, html! { (words::IS_EXECUTED) }),
-        TransactionStatus::Certified { .. } => (status::CERTIFIED, html! { (words::IS_EXECUTED) }),
+        TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => {
+            (status::EXECUTED, html! { (words::IS_EXECUTED) })
+        }
         TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (reason) }),
         TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
@@ -271,7 +272,7 @@ async fn executed(
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))
         }
-        (timeline(report, Some(row.number("time_ms")?), [seen("seen_ms"), seen("certified_ms")]))
+        (timeline(report, Some(row.number("time_ms")?), [seen("seen_ms"), seen("certified_ms").filter(|_| is_certified)]))
         @if !input.is_empty() {
             section {
                 h2 { (words::INPUT) }

@@ -17,6 +17,7 @@ fn sources() -> Vec<PathBuf> {
         match path.extension().and_then(|kind| kind.to_str()) {
             Some("rs" | "js") => files.push(path),
             Some(_) => {}
+            None if path.is_file() => {}
             None => left.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path())),
         }
     }
@@ -25,7 +26,7 @@ fn sources() -> Vec<PathBuf> {
 
 /// What is written between quotes; of a script everything that is no comment, for it has several kinds of quotes.
 fn texts(source: &str, is_script: bool) -> Vec<String> {
-    let own = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let own = source.split("#[cfg(test)]\nmod").next().unwrap_or_default();
     let code = own.lines().filter(|line| !["//", "/*"].iter().any(|comment| line.trim_start().starts_with(comment)));
     let code = code.map(|line| line.split(" // ").next().and_then(|line| line.split(" /* ").next()).unwrap_or_default());
     let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "'");

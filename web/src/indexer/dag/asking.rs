@@ -158,7 +158,8 @@ impl Asking {
             self.ends = BTreeMap::from([(Strand::Rounds, self.newest)]);
         }
         let end = self.end(Strand::Rounds).unwrap_or(0);
-        self.open.extend(dag.from_round..=dag.to_round.min(end));
+        // No more than was asked for, whatever the node says.
+        self.open.extend((dag.from_round..=dag.to_round.min(end)).take(AT_ONCE as usize));
         self.tells_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
         for (round, known) in verdicts(dag, self.tells_commits) {
             if known {

@@ -22,13 +22,19 @@ const REFUSED: Duration = Duration::from_secs(60);
 pub enum Next {
     /// There is more to ask for, whatever the node tells.
     AtOnce,
-    /// Some time after the last look, which was then.
+    /// Some time after this.
     After(Instant),
     /// Not before, whatever the node tells.
     NotBefore(Instant),
 }
 
 impl Next {
+    /// There was a look, of which nothing is left to ask for. At most half of the time goes by looking: of many validators the answers
+    /// are large.
+    pub fn looked(began: Instant, ended: Instant) -> Self {
+        Self::After(ended + ended.saturating_duration_since(began))
+    }
+
     /// There is nothing to look at.
     pub fn refused(now: Instant) -> Self {
         Self::NotBefore(now + REFUSED)
@@ -62,6 +68,15 @@ mod tests {
         for (news, pause_ms) in [(DagNews::NotTold, 500), (DagNews::Grew, 200), (DagNews::Quiet, 5_000)] {
             assert!(!is_due(0, news) && !is_due(pause_ms - 1, news) && is_due(pause_ms, news), "{news:?}");
         }
+    }
+
+    #[test]
+    fn a_look_that_takes_long_is_followed_by_a_pause_as_long() {
+        let began = Instant::now();
+        let ended = began + Duration::from_secs(3);
+        let next = Next::looked(began, ended);
+        assert!(!next.is_due(ended + Duration::from_secs(3), DagNews::Grew));
+        assert!(next.is_due(ended + Duration::from_secs(4), DagNews::Grew));
     }
 
     #[test]
