@@ -112,8 +112,8 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                 @for (number, (left, width)) in &places.columns {
                     @let x = left + width - 3;
                     @match window.rounds.get(number).and_then(|round| round.slots.first()) {
-                        Some(slot) => (cut(window, slot, picked, x, height)),
-                        None => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
+                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, picked, x, height)),
+                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
                     }
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
@@ -136,31 +136,27 @@ fn chain(window: &Window, places: &Places) -> String {
     chain
 }
 
-/// An agreed cut. All cars on its left were here when it was decided. Autobahn skips nothing and is silent of what is not decided; of a
-/// node that says otherwise no agreement is drawn.
+/// An agreed cut. All cars on its left were here when it was decided.
 fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
-    let slow = slot.status == SlotStatus::Committed && slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
+    let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
-        a .cut.{ "is-" (verdict(slot)) }.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
             title { (told(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
-            (badge(slot.status, slow, x, TOP + 2))
+            (badge(slow, x, TOP + 2))
             text .round x=(x) y="16" { (slot.round) }
-            @if slot.status != SlotStatus::Skipped { text .leader x=(x) y=(TOP + 6) { (slot.validator) } }
+            text .leader x=(x) y=(TOP + 6) { (slot.validator) }
         }
     }
 }
 
-/// What became of a slot, as a shape around a point.
-pub fn badge(status: SlotStatus, slow: bool, x: u64, y: u64) -> Markup {
-    let diamond = format!("M{x} {}l9 9-9 9-9-9z", y - 9);
-    match status {
-        SlotStatus::Committed if slow => html! { path .badge d=(diamond) {} },
-        SlotStatus::Committed => html! { rect .badge x=(x - 7) y=(y - 7) width="14" height="14" rx="2" {} },
-        SlotStatus::Skipped => html! { path .badge d={ (diamond) "m-4.5 4.5l9 9m0-9l-9 9" } {} },
-        SlotStatus::Undecided => html! { circle .badge cx=(x) cy=(y) r="8" {} },
+/// How a cut was agreed on, as a shape around a point.
+pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
+    match slow {
+        true => html! { path .badge d={ "M" (x) " " (y - 9) "l9 9-9 9-9-9z" } {} },
+        false => html! { rect .badge x=(x - 7) y=(y - 7) width="14" height="14" rx="2" {} },
     }
 }
 

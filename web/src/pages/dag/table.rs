@@ -104,7 +104,7 @@ pub fn legend(lanes: bool) -> Markup {
         html! {
             g .cut.is-slow[slow] {
                 path .wall d="M14 2V26" {}
-                (lanes::badge(SlotStatus::Committed, slow, 14, 14))
+                (lanes::badge(slow, 14, 14))
             }
         }
     };

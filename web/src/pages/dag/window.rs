@@ -8,7 +8,7 @@ use crate::{
     site::Site,
 };
 use alloy_primitives::B256;
-use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use corniche_api::{DagVertex, LeaderSlot};
 use std::collections::BTreeMap;
 
 /// Rounds of a picture.
@@ -209,8 +209,7 @@ impl Window {
 
     /// The number of the commit that a slot led to. Under Autobahn it is the slot's own.
     pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
-        let is_its_own = self.lanes && slot.status == SlotStatus::Committed;
-        slot.commit.or(is_its_own.then_some(slot.round))
+        slot.commit.or(self.lanes.then_some(slot.round))
     }
 
     /// The blocks that hold something of what these slots committed.
@@ -246,6 +245,7 @@ async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
 mod tests {
     use super::*;
     use crate::{database::Rows, pages::testing};
+    use corniche_api::SlotStatus;
 
     fn vertex(author: u64, round: u64) -> DagVertex {
         let digest = B256::with_last_byte(author as u8);
@@ -329,11 +329,10 @@ mod tests {
         assert_eq!(window.until, [(6, 5_000), (7, 6_000)].into());
     }
 
-    /// One that is undecided has a number and led to nothing.
     #[test]
-    fn a_slot_of_lanes_is_its_own_commit_once_it_is_committed() {
-        let window = Window { lanes: true, ..Window::default() };
-        assert_eq!(window.commit_of(&agreed(5, 1).slots[0]), Some(5));
-        assert_eq!(window.commit_of(&slot(0)), None);
+    fn a_slot_of_lanes_is_its_own_commit_and_a_leader_of_a_round_is_not() {
+        for (lanes, commit) in [(true, Some(5)), (false, None)] {
+            assert_eq!(Window { lanes, ..Window::default() }.commit_of(&agreed(5, 1).slots[0]), commit);
+        }
     }
 }
