@@ -4,7 +4,7 @@
 use super::{
     Pick, Picked,
     rounds::{LEFT, TOP, name, radius, row_height, rule, told as bytes_told, verdict},
-    window::{Window, seen_at},
+    window::{Window, contradicted, seen_at},
 };
 use crate::{links, words::dag as words};
 use alloy_primitives::B256;
@@ -30,7 +30,6 @@ struct Places {
     after: (u64, u64),
     width: u64,
     points: BTreeMap<B256, (u64, u64)>,
-    contradicted: BTreeSet<B256>,
 }
 
 impl Places {
@@ -45,8 +44,7 @@ impl Places {
             let most = lanes.map(Vec::len).max().unwrap_or(0);
             COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
         };
-        let (columns, points, contradicted) = (BTreeMap::new(), BTreeMap::new(), contradicted(window));
-        let mut places = Self { row, columns, after: (0, 0), width: LEFT, points, contradicted };
+        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
         for slot in window.first..=window.last {
             let width = most(Some(slot));
             places.columns.insert(slot, (places.width, width));
@@ -88,16 +86,11 @@ pub fn after(window: &Window) -> &'static str {
     if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
 }
 
-/// Cars whose owner signed another one for the same place. Cars of a place are next to each other.
-pub fn contradicted(window: &Window) -> BTreeSet<B256> {
-    let places = window.cars.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
-    places.filter(|cars| cars.len() > 1).flatten().map(|car| car.digest).collect()
-}
-
 /// The picture.
 pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let places = Places::of(window);
     let height = TOP + 14 + window.size * places.row + 8;
+    let contradicted = contradicted(&window.cars);
     html! {
         div #picture .picture role="group" aria-label=(words::PICTURE_LANES) tabindex="0" {
             svg viewBox={ "0 0 " (places.width) " " (height) } width=(places.width) height=(height) role="presentation" {
@@ -117,7 +110,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                     }
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
-                @for car in &window.cars { (draw_car(window, &places, car, picked)) }
+                @for car in &window.cars { (draw_car(window, &places, car, picked, &contradicted)) }
             }
         }
     }
@@ -167,7 +160,7 @@ pub fn told(slot: &LeaderSlot) -> String {
     format!("{} {round}, {} {validator} leads: {}{rule}", words::SLOT, words::VALIDATOR, verdict(slot))
 }
 
-fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {
+fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
     let Some((x, y)) = places.points.get(&car.digest).copied() else { return html! {} };
     let chosen = picked.vertex.is_some_and(|picked| picked.digest == car.digest);
     let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&car.digest));
@@ -177,7 +170,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) @if places.contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
+            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
         }

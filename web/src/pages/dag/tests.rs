@@ -111,6 +111,15 @@ fn the_table_the_legend_and_the_explanation_have_words_for_it() {
     assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
 }
 
+#[test]
+fn of_two_proposals_for_one_place_the_table_marks_both() {
+    let mut window = window();
+    let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
+    vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
+    assert_eq!(window::contradicted(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
+    assert_eq!(table::rounds(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+}
+
 /// A node of another version may leave out when it decided.
 #[test]
 fn a_verdict_without_a_time_is_not_called_open() {

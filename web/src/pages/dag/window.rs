@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds of a picture.
 pub const COLUMNS: u64 = 24;
@@ -230,6 +230,12 @@ fn believable(mut round: Round, number: u64, validators: u64) -> Round {
 /// When the node had a proposal, as well as it knows.
 pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
     vertex.accepted_ms.or(vertex.proposed_ms)
+}
+
+/// Proposals whose author signed another one for the same place. Those of a place are next to each other.
+pub fn contradicted(vertices: &[DagVertex]) -> BTreeSet<B256> {
+    let places = vertices.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
+    places.filter(|place| place.len() > 1).flatten().map(|vertex| vertex.digest).collect()
 }
 
 /// The oldest and the newest round that are written.

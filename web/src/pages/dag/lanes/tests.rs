@@ -193,7 +193,7 @@ fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
     let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
     let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
     let both = [digest(2, 1), keccak256("another")];
-    assert_eq!(contradicted(&window), both.into());
+    assert_eq!(contradicted(&window.cars), both.into());
     let points = &Places::of(&window).points;
     let [one, another] = both.map(|digest| points[&digest]);
     assert!(one.0 < another.0 && one.1 == another.1, "side by side: {one:?}, {another:?}");
