@@ -3,7 +3,7 @@
 
 use super::{
     Pick, Picked,
-    rounds::{LEFT, TOP, name, radius, row_height, rule, told as bytes_told, verdict},
+    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, verdict},
     window::{Window, contradicted, seen_at},
 };
 use crate::{links, words::dag as words};
@@ -155,9 +155,8 @@ pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
 
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
-    let LeaderSlot { round, validator, .. } = slot;
     let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
-    format!("{} {round}, {} {validator} leads: {}{rule}", words::SLOT, words::VALIDATOR, verdict(slot))
+    words::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
 fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
@@ -179,7 +178,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
 
 /// A car in one sentence.
 pub fn car_told(car: &DagVertex) -> String {
-    bytes_told(car).replacen(words::ROUND, "Car", 1)
+    proposal_told(words::CAR, car)
 }
 
 #[cfg(test)]

@@ -44,11 +44,10 @@ fn contradiction() -> Markup {
 }
 
 fn proposal(vertex: &DagVertex) -> Markup {
-    let parents = vertex.parents.len();
     html! {
         "v" (vertex.author) ": "
         @if vertex.batch_bytes > 0 { (format::bytes(vertex.batch_bytes)) ", " }
-        "builds on " (parents)
+        (words::builds_on(vertex.parents.len()))
         @if vertex.accepted_ms.is_none() { ", " (words::UNKNOWN) }
     }
 }
@@ -59,7 +58,7 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     html! {
         "v" (slot.validator) ", " (verdict(slot))
         @if let Some(rule) = rule(slot) { ": " (rule) }
-        @if let Some(took) = took { ", " (format::duration(took)) " after its proposal came" }
+        @if let Some(took) = took { ", " (words::after_came(&format::duration(took))) }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     indexer::dag::{AUTOBAHN, Round, content},
     pages::Failure,
     site::Site,
+    words::dag as words,
 };
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
@@ -66,7 +67,7 @@ impl Window {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")));
+            return Err(Failure::NotFound(words::not_kept(&round, &oldest, &newest)));
         }
         let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
         let first = (last + 1).saturating_sub(COLUMNS).max(oldest);
@@ -82,7 +83,7 @@ impl Window {
         let (first, last) = (first.max(oldest), last.min(newest));
         if first > last {
             let (oldest, newest) = (format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(format!("None of these rounds is kept. Those from {oldest} to {newest} are.")));
+            return Err(Failure::NotFound(words::none_kept(&oldest, &newest)));
         }
         Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
     }
