@@ -83,6 +83,33 @@ export async function isSound(page) {
   assert.deepEqual(told, [], where);
 }
 
+/** Pages at these paths are sound: at a desk, on a phone, in the dark. */
+export async function areSound(explorer, paths) {
+  for (const path of paths) {
+    const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
+    await Promise.all(looks.map(async (look) => {
+      const page = await explorer.visit(path, look);
+      assert.equal(page.answer.status(), 200, path);
+      await isSound(page);
+      await close(page);
+    }));
+  }
+}
+
+/** Pages at these paths say what they have to say without a script. */
+export async function areWhole(explorer, paths) {
+  for (const path of paths) {
+    const page = await explorer.visit(path, { script: false });
+    assert.equal(page.answer.status(), 200, path);
+    assert.ok(await page.locator('main h1').innerText(), path);
+    const text = await page.locator('main').innerText();
+    assert.ok(text.length > 80, `${path} says no more than ${text}`);
+    assert.doesNotMatch(text, /\b(undefined|NaN)\b|\[object/, path);
+    assert.equal(await page.locator('[hidden]').filter({ visible: true }).count(), 0);
+    await close(page);
+  }
+}
+
 /** Closes a page, and the context it had to itself. */
 export const close = (page) => page.context().close();
 

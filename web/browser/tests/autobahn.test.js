@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
-import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
+import { Explorer, areSound, areWhole, close } from '../lib/explorer.js';
 
 /** What stands beside a name in the lists of facts. */
 const fact = (part, name) => {
@@ -50,17 +50,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
   const picks = [`${number}.0`, car.digest].map((pick) => `/dag?round=${number}&pick=${pick}`);
   const paths = ['/', '/dag', ...picks, '/blocks', '/block/1', '/validator/0'];
 
-  await step('every page that tells of it is sound: at a desk, on a phone, in the dark', async () => {
-    for (const path of paths) {
-      const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
-      await Promise.all(looks.map(async (look) => {
-        const page = await explorer.visit(path, look);
-        assert.equal(page.answer.status(), 200, path);
-        await isSound(page);
-        await close(page);
-      }));
-    }
-  });
+  await step('every page that tells of it is sound: at a desk, on a phone, in the dark', () => areSound(explorer, paths));
 
   await step('four lanes, every car in its own, and every slot as a cut that names its leader', async () => {
     const { slots, cars } = await settled();
@@ -170,15 +160,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
   });
 
   await step('without a script it is whole: a table, and links to what each thing is', async () => {
-    for (const path of paths) {
-      const page = await explorer.visit(path, { script: false });
-      assert.equal(page.answer.status(), 200, path);
-      const text = await page.locator('main').innerText();
-      assert.ok(text.length > 80, `${path} says no more than ${text}`);
-      assert.doesNotMatch(text, /\b(undefined|NaN)\b|\[object/, path);
-      assert.equal(await page.locator('[hidden]').filter({ visible: true }).count(), 0);
-      await close(page);
-    }
+    await areWhole(explorer, paths);
     const { slots, cars } = await settled();
     const page = await explorer.visit('/dag', { script: false });
     await page.locator('#rounds summary').click();

@@ -25,6 +25,7 @@ function open() {
   const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false };
   const dag = thing({ dataset: { first: '1', last: '2', oldest: '1', newest: '2', follows: 'yes' } });
   const document = thing({
+    documentElement: { lang: 'en' },
     getElementById: (id) => (id === 'dag' ? dag : thing()),
     addEventListener: (name, hear) => { page.heard[name] = hear; },
   });

@@ -5,7 +5,7 @@ import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill } from '../lib/chain.js';
-import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
+import { Explorer, areSound, areWhole, close, isSound } from '../lib/explorer.js';
 
 test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
@@ -57,30 +57,9 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     '/api',
   ];
 
-  await step('every page is sound: at a desk, on a phone, in the dark', async () => {
-    for (const path of paths) {
-      const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
-      await Promise.all(looks.map(async (look) => {
-        const page = await explorer.visit(path, look);
-        assert.equal(page.answer.status(), 200, path);
-        await isSound(page);
-        await close(page);
-      }));
-    }
-  });
+  await step('every page is sound: at a desk, on a phone, in the dark', () => areSound(explorer, paths));
 
-  await step('every page is whole without a script', async () => {
-    for (const path of paths) {
-      const page = await explorer.visit(path, { script: false });
-      assert.equal(page.answer.status(), 200, path);
-      assert.ok(await page.locator('main h1').innerText(), path);
-      const text = await page.locator('main').innerText();
-      assert.ok(text.length > 80, `${path} says no more than ${text}`);
-      assert.doesNotMatch(text, /\b(undefined|NaN)\b|\[object/, path);
-      assert.equal(await page.locator('[hidden]').filter({ visible: true }).count(), 0);
-      await close(page);
-    }
-  });
+  await step('every page is whole without a script', () => areWhole(explorer, paths));
 
   await step('a block tells who led it, whose batch carried what, and who signed', async () => {
     const page = await explorer.visit(`/block/${chain.moved.receipt.blockNumber}`);

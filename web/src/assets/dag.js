@@ -82,7 +82,7 @@
       input.max = newest;
       if (document.activeElement !== input) input.value = follows() ? newest : middle();
     }
-    byId('newest').textContent = newest.toLocaleString('en');
+    byId('newest').textContent = newest.toLocaleString(document.documentElement.lang);
     byId('follows').hidden = !follows();
   }
 

@@ -58,11 +58,7 @@ impl FromStr for Pick {
         let batch =
             || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
         let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
-        pick.ok_or_else(|| {
-            let tried = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, by an author and the digest of its batch, as in \
-                         2-0x…, or for a leader by round and rank, as in 17.0.";
-            Failure::BadRequest(tried.into())
-        })
+        pick.ok_or_else(|| Failure::BadRequest(words::BAD_PICK.into()))
     }
 }
 
@@ -197,7 +193,7 @@ fn away(site: &Site) -> Markup {
 /// No round is known.
 fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
-        return Err(Failure::NotFound(format!("There is no round {} here: none is known yet.", format::number(round))));
+        return Err(Failure::NotFound(words::no_round_yet(&format::number(round))));
     }
     let why = site.now().no_dag;
     Ok(html! {

@@ -29,6 +29,8 @@ pub const ROUND: &str = "Round";
 pub const SLOT: &str = "Slot";
 /// A row.
 pub const VALIDATOR: &str = "Validator";
+/// A proposal's place in a lane.
+pub const CAR: &str = "Car";
 /// The last column of lanes.
 pub const NOT_CUT: &str = "not ordered yet";
 /// The same where there are newer slots: cars of a place that another car of it had taken.
@@ -82,6 +84,12 @@ pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
 pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
 /// The legend of lanes.
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
+/// Of a round, in the wave of the leader that is selected.
+pub const PROPOSES: &str = "proposes";
+/// The same.
+pub const CASTS_VOTES: &str = "votes";
+/// The same.
+pub const CERTIFIES: &str = "certifies";
 /// Too many lines.
 pub const FEW_EDGES: &str = "With so many validators only the lines of leaders and of what is selected are drawn.";
 /// Heading of the explanation.
@@ -132,6 +140,8 @@ pub const NO_BLOCK: &str = "none: it brought no transactions, or is not executed
 pub const NO_VERTEX: &str = "not known here";
 /// No bytes.
 pub const NO_BYTES: &str = "none";
+/// The same in a sentence.
+pub const NO_TRANSACTIONS: &str = "no transactions";
 /// Columns of the table.
 pub const PROPOSALS: &str = "Proposals";
 /// Columns of the table.
@@ -150,6 +160,9 @@ pub const UNKNOWN: &str = "not known here";
 pub const NO_LEADERS: &str = "leaders not drawn yet";
 /// A validator proposed twice.
 pub const CONTRADICTION: &str = "signed two proposals for one place";
+/// What cannot be read.
+pub const BAD_PICK: &str = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, by an author and the digest of its batch, as in \
+                            2-0x…, or for a leader by round and rank, as in 17.0.";
 
 /// What the words mean, under Mahi-Mahi.
 pub const WORDS: [(&str, &str); 6] = [
@@ -217,6 +230,109 @@ pub const WORDS_LANES: [(&str, &str); 6] = [
          the view in the rule tells how often.",
     ),
 ];
+
+/// What the engine's rules mean, by how they begin: of several that fit the first.
+pub const RULES: [(&str, &str); 10] = [
+    (
+        "direct:",
+        "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that.",
+    ),
+    ("skipped: no block", "the leader proposed nothing in this round that anybody built on, so nobody can vote for it."),
+    ("skipped: no votes", "nobody votes for it, so it can never have a certificate."),
+    (
+        "skipped: anchor",
+        "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history.",
+    ),
+    ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
+    (
+        "anchor",
+        "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history.",
+    ),
+    ("fast in view 0", "all validators voted for the first leader's cut at once, which is enough without a second step."),
+    ("slow in view 0", "not all voted in time: a quorum voted for the first leader's cut, and confirmed in a second step."),
+    ("fast", "earlier leaders of the slot were not answered in time. Then all voted for this one's cut at once."),
+    (
+        "slow",
+        "earlier leaders of the slot were not answered in time. Then a quorum voted for this one's cut, and confirmed in a second step.",
+    ),
+];
+/// A rule that is none of these.
+pub const OTHER_RULE: &str = "in the engine's words.";
+
+/// A round before there are any.
+pub fn no_round_yet(round: &str) -> String {
+    format!("There is no round {round} here: none is known yet.")
+}
+
+/// A round that is not among those that are kept.
+pub fn not_kept(round: &str, oldest: &str, newest: &str) -> String {
+    format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")
+}
+
+/// Several such rounds.
+pub fn none_kept(oldest: &str, newest: &str) -> String {
+    format!("None of these rounds is kept. Those from {oldest} to {newest} are.")
+}
+
+/// A proposal in one sentence: where it stands, who signed it, and what is in it.
+pub fn proposal(place: &str, author: u64, bytes: &str, parents: usize) -> String {
+    format!("{place}, {VALIDATOR} {author}: {bytes}, {}", builds_on(parents))
+}
+
+/// How many proposals a proposal builds on.
+pub fn builds_on(parents: usize) -> String {
+    format!("builds on {parents}")
+}
+
+/// A leader of Mahi-Mahi in one sentence.
+pub fn leader(round: u64, rank: u64, validator: u64, verdict: &str) -> String {
+    format!("{LEADER} {rank} of round {round}: validator {validator}, {verdict}")
+}
+
+/// A cut in one sentence.
+pub fn cut(slot: u64, leader: u64, verdict: &str) -> String {
+    format!("{SLOT} {slot}, {VALIDATOR} {leader} leads: {verdict}")
+}
+
+/// A leader among those of a round that is named already.
+pub fn rank(rank: u64) -> String {
+    format!("rank {rank}")
+}
+
+/// The same beside its validator.
+pub fn rank_in_round(rank: u64) -> String {
+    format!("rank {rank} of its round")
+}
+
+/// Who votes for a leader.
+pub fn votes(voters: usize, proposals: usize, round: u64, quorum: usize) -> String {
+    format!("{voters} of {proposals} proposals of round {round}, a quorum is {quorum}")
+}
+
+/// Who certifies it.
+pub fn certificates(count: usize, round: u64) -> String {
+    format!("{count} in round {round}")
+}
+
+/// When a proposal was taken in.
+pub fn after_signed(took: &str) -> String {
+    format!("{took} after it was signed")
+}
+
+/// When a verdict came.
+pub fn after_leader_signed(took: &str) -> String {
+    format!("{took} after the leader's proposal was signed")
+}
+
+/// The same of a proposal of another validator.
+pub fn after_leader_came(took: &str) -> String {
+    format!("{took} after the leader's proposal came here")
+}
+
+/// The same in the table.
+pub fn after_came(took: &str) -> String {
+    format!("{took} after its proposal came")
+}
 
 /// Why there is no picture: the operator's choice.
 pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";

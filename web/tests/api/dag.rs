@@ -1,4 +1,4 @@
-//! The ordering for programs: rounds as the node told them, and why there are none. And what is skipped, for people as well.
+//! The ordering for programs: rounds as the node told them, and why there are none.
 
 use crate::{
     chain::{BEGIN_MS, ROUNDS, round},
@@ -6,23 +6,8 @@ use crate::{
 };
 use alloy_primitives::keccak256;
 use corniche_api::SlotStatus;
-use corniche_web::{database::Rows, indexer::dag::Round, limits::Rate};
+use corniche_web::{database::Rows, limits::Rate};
 use serde_json::json;
-
-/// An explorer that knows these rounds and nothing else.
-fn knowing(rounds: impl IntoIterator<Item = Round>) -> Explorer {
-    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
-    let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
-    for round in rounds {
-        let content = serde_json::to_string(&round).unwrap();
-        rows.push([round.slots[0].round.into(), BEGIN_MS.into(), round.last_commit().into(), content.into()]);
-    }
-    explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
-        rows.write(&mut writer).await.unwrap();
-    });
-    explorer
-}
 
 /// The first round of an answer, the last, and how many there are.
 fn range(question: &str) -> (u64, u64, usize) {
@@ -100,35 +85,20 @@ fn what_is_wrong_with_a_range_is_said() {
     assert_eq!((empty.status, &empty.json()["error"]["code"]), (404, &json!("not_found")));
 }
 
-/// Validator 0 led round 12, and nobody voted for its proposal. All of this is read without a script.
+/// Validator 0 led round 12, and nobody voted for its proposal.
 #[test]
-fn a_skipped_leader_is_named_to_people_and_to_programs() {
+fn a_skipped_leader_is_told_to_programs() {
     let mut skipped = round(12);
     let slot = &mut skipped.slots[0];
     (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));
-    let explorer = knowing([round(11), skipped, round(13)]);
-    let read = |path: &str, expected: &[&str]| {
-        let page = explorer.get(path);
-        assert_eq!(page.status, 200, "{path}: {}", page.text);
-        for words in expected {
-            assert!(page.text.contains(words), "{path}: {words} is not in {}", page.text);
-        }
-    };
-    let link = "/dag?round=11&amp;pick=12.0#facts";
-    let sign = "<title>Leader 1 of round 12: validator 0, skipped (no votes)</title>";
-    read(
-        "/dag",
-        &[
-            "class=\"slot is-skipped\"",
-            sign,
-            link,
-            "v0, skipped: no votes<",
-            "crossed diamond: leader, skipped",
-            "<dt>Skip</dt>",
-        ],
-    );
-    let verdict = "<dd><span class=\"tag bad\">skipped</span></dd>";
-    read("/dag?round=11&pick=12.0", &["slot is-skipped chosen", verdict, "it can never have a certificate"]);
+    let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
+    let content = serde_json::to_string(&skipped).unwrap();
+    rows.push([12_u64.into(), BEGIN_MS.into(), skipped.last_commit().into(), content.into()]);
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        rows.write(&mut writer).await.unwrap();
+    });
     let told = explorer.ask("/api/v1/dag?from=12&to=12")["rounds"][0]["slots"][0].clone();
     let expected = json!({
         "round": "0xc", "rank": "0x0", "validator": "0x0", "status": "skipped", "why": "skipped: no votes",

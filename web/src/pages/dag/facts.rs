@@ -33,7 +33,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     let never = || html! { (words::UNKNOWN) };
     let accepted = vertex.accepted_ms.map_or_else(never, |at| {
         let took = vertex.proposed_ms.map(|from| at.saturating_sub(from));
-        html! { (moment(at)) @if let Some(took) = took { ", " (format::duration(took)) " after it was signed" } }
+        html! { (moment(at)) @if let Some(took) = took { ", " (words::after_signed(&format::duration(took))) } }
     });
     let mut rows = vec![
         (words::AUTHOR, parts::validator(vertex.author)),
@@ -52,7 +52,8 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     }
     rows.push((words::ACCEPTED, accepted));
     for slot in led {
-        rows.push((words::LEADER, html! { a href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank))) { "rank " (slot.rank + 1) } ", " (verdict(slot)) }));
+        let link = links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank));
+        rows.push((words::LEADER, html! { a href=(link) { (words::rank(slot.rank + 1)) } ", " (verdict(slot)) }));
     }
     parts::facts(&rows)
 }
@@ -62,7 +63,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     let mut rows = vec![
         (
             words::LEADER,
-            html! { (parts::validator(slot.validator)) @if !window.lanes { ", rank " (slot.rank + 1) " of its round" } },
+            html! { (parts::validator(slot.validator)) @if !window.lanes { ", " (words::rank_in_round(slot.rank + 1)) } },
         ),
         (place, html! { (format::number(slot.round)) }),
         (words::VERDICT, html! { (sign(slot)) }),
@@ -75,16 +76,10 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
         rows.push((words::PROPOSAL, leader.unwrap_or(html! { (words::NO_VERTEX) })));
         let (yes, no) = (votes.voters.len(), votes.others.len());
-        rows.push((
-            words::VOTES,
-            html! {
-                (yes) " of " (yes + no) " proposals of round " (votes.vote_round) ", a quorum is " (window.quorum) ": "
-                (links_to(window, votes.voters.iter().copied()))
-            },
-        ));
-        rows.push((words::CERTIFICATES, html! {
-            (votes.certificates.len()) " in round " (votes.certify_round) ": " (links_to(window, votes.certificates.iter().copied()))
-        }));
+        let count = words::votes(yes, yes + no, votes.vote_round, window.quorum);
+        rows.push((words::VOTES, html! { (count) ": " (links_to(window, votes.voters.iter().copied())) }));
+        let count = words::certificates(votes.certificates.len(), votes.certify_round);
+        rows.push((words::CERTIFICATES, html! { (count) ": " (links_to(window, votes.certificates.iter().copied())) }));
     }
     if let Some(digest) = slot.digest {
         rows.push((words::DIGEST, parts::hash(digest)));
@@ -110,8 +105,8 @@ fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
     let signed = vertex.and_then(|vertex| vertex.proposed_ms).map(|from| at.saturating_sub(from));
     html! {
         (moment(at))
-        @if let Some(signed) = signed { ", " (format::duration(signed)) " after the leader's proposal was signed" }
-        @else if let Some(took) = took { ", " (format::duration(took)) " after the leader's proposal came here" }
+        @if let Some(signed) = signed { ", " (words::after_leader_signed(&format::duration(signed))) }
+        @else if let Some(took) = took { ", " (words::after_leader_came(&format::duration(took))) }
     }
 }
 
@@ -145,33 +140,8 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
 }
 
 /// The engine's rule in more words. What is not known here is left as it is.
-pub fn in_words(why: &str) -> &'static str {
-    const RULES: [(&str, &str); 9] = [
-        (
-            "direct:",
-            "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that.",
-        ),
-        ("skipped: no block", "the leader proposed nothing in this round that anybody built on, so nobody can vote for it."),
-        ("skipped: no votes", "nobody votes for it, so it can never have a certificate."),
-        (
-            "skipped: anchor",
-            "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history.",
-        ),
-        ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
-        (
-            "anchor",
-            "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history.",
-        ),
-        ("fast in view 0", "all validators voted for the first leader's cut at once, which is enough without a second step."),
-        ("slow in view 0", "not all voted in time: a quorum voted for the first leader's cut, and confirmed in a second step."),
-        ("fast", "earlier leaders of the slot were not answered in time. Then all voted for this one's cut at once."),
-    ];
-    let known = RULES.iter().find(|(start, _)| why.starts_with(start)).map(|(_, words)| *words);
-    known.unwrap_or(if why.starts_with("slow") {
-        "earlier leaders of the slot were not answered in time. Then a quorum voted for this one's cut, and confirmed in a second step."
-    } else {
-        "in the engine's words."
-    })
+fn in_words(why: &str) -> &'static str {
+    words::RULES.iter().find(|(start, _)| why.starts_with(start)).map_or(words::OTHER_RULE, |(_, said)| *said)
 }
 
 /// What the rounds of the picture led to.

@@ -3,8 +3,8 @@
 
 use super::{
     Pick, Picked,
-    rounds::{LEFT, TOP, name, radius, row_height, rule, told as bytes_told, verdict},
-    window::{Window, seen_at},
+    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, verdict},
+    window::{Window, contradicted, seen_at},
 };
 use crate::{links, words::dag as words};
 use alloy_primitives::B256;
@@ -30,7 +30,6 @@ struct Places {
     after: (u64, u64),
     width: u64,
     points: BTreeMap<B256, (u64, u64)>,
-    contradicted: BTreeSet<B256>,
 }
 
 impl Places {
@@ -45,8 +44,7 @@ impl Places {
             let most = lanes.map(Vec::len).max().unwrap_or(0);
             COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
         };
-        let (columns, points, contradicted) = (BTreeMap::new(), BTreeMap::new(), contradicted(window));
-        let mut places = Self { row, columns, after: (0, 0), width: LEFT, points, contradicted };
+        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
         for slot in window.first..=window.last {
             let width = most(Some(slot));
             places.columns.insert(slot, (places.width, width));
@@ -88,16 +86,11 @@ pub fn after(window: &Window) -> &'static str {
     if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
 }
 
-/// Cars whose owner signed another one for the same place. Cars of a place are next to each other.
-pub fn contradicted(window: &Window) -> BTreeSet<B256> {
-    let places = window.cars.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
-    places.filter(|cars| cars.len() > 1).flatten().map(|car| car.digest).collect()
-}
-
 /// The picture.
 pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let places = Places::of(window);
     let height = TOP + 14 + window.size * places.row + 8;
+    let contradicted = contradicted(&window.cars);
     html! {
         div #picture .picture role="group" aria-label=(words::PICTURE_LANES) tabindex="0" {
             svg viewBox={ "0 0 " (places.width) " " (height) } width=(places.width) height=(height) role="presentation" {
@@ -112,12 +105,12 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                 @for (number, (left, width)) in &places.columns {
                     @let x = left + width - 3;
                     @match window.rounds.get(number).and_then(|round| round.slots.first()) {
-                        Some(slot) => (cut(window, slot, picked, x, height)),
-                        None => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
+                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, picked, x, height)),
+                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
                     }
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
-                @for car in &window.cars { (draw_car(window, &places, car, picked)) }
+                @for car in &window.cars { (draw_car(window, &places, car, picked, &contradicted)) }
             }
         }
     }
@@ -136,42 +129,37 @@ fn chain(window: &Window, places: &Places) -> String {
     chain
 }
 
-/// An agreed cut. All cars on its left were here when it was decided. Autobahn skips nothing and is silent of what is not decided; of a
-/// node that says otherwise no agreement is drawn.
+/// An agreed cut. All cars on its left were here when it was decided.
 fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
-    let slow = slot.status == SlotStatus::Committed && slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
+    let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
-        a .cut.{ "is-" (verdict(slot)) }.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
             title { (told(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
-            (badge(slot.status, slow, x, TOP + 2))
+            (badge(slow, x, TOP + 2))
             text .round x=(x) y="16" { (slot.round) }
-            @if slot.status != SlotStatus::Skipped { text .leader x=(x) y=(TOP + 6) { (slot.validator) } }
+            text .leader x=(x) y=(TOP + 6) { (slot.validator) }
         }
     }
 }
 
-/// What became of a slot, as a shape around a point.
-pub fn badge(status: SlotStatus, slow: bool, x: u64, y: u64) -> Markup {
-    let diamond = format!("M{x} {}l9 9-9 9-9-9z", y - 9);
-    match status {
-        SlotStatus::Committed if slow => html! { path .badge d=(diamond) {} },
-        SlotStatus::Committed => html! { rect .badge x=(x - 7) y=(y - 7) width="14" height="14" rx="2" {} },
-        SlotStatus::Skipped => html! { path .badge d={ (diamond) "m-4.5 4.5l9 9m0-9l-9 9" } {} },
-        SlotStatus::Undecided => html! { circle .badge cx=(x) cy=(y) r="8" {} },
+/// How a cut was agreed on, as a shape around a point.
+pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
+    match slow {
+        true => html! { path .badge d={ "M" (x) " " (y - 9) "l9 9-9 9-9-9z" } {} },
+        false => html! { rect .badge x=(x - 7) y=(y - 7) width="14" height="14" rx="2" {} },
     }
 }
 
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
-    let LeaderSlot { round, validator, .. } = slot;
     let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
-    format!("{} {round}, {} {validator} leads: {}{rule}", words::SLOT, words::VALIDATOR, verdict(slot))
+    words::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
-fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>) -> Markup {
+fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
     let Some((x, y)) = places.points.get(&car.digest).copied() else { return html! {} };
     let chosen = picked.vertex.is_some_and(|picked| picked.digest == car.digest);
     let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&car.digest));
@@ -181,7 +169,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) @if places.contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
+            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
         }
@@ -190,7 +178,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
 
 /// A car in one sentence.
 pub fn car_told(car: &DagVertex) -> String {
-    bytes_told(car).replacen(words::ROUND, "Car", 1)
+    proposal_told(words::CAR, car)
 }
 
 #[cfg(test)]

@@ -88,13 +88,14 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
 
 /// What the rounds of a selected leader's wave are for.
 fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup {
-    let bands = [(votes.proposed, "proposes"), (votes.vote_round, "votes"), (votes.certify_round, "certifies")];
+    let bands =
+        [(votes.proposed, words::PROPOSES), (votes.vote_round, words::CASTS_VOTES), (votes.certify_round, words::CERTIFIES)];
     html! {
-        @for (round, kind) in bands {
+        @for (round, does) in bands {
             @if (window.first..=window.last).contains(&round) {
                 @let x = places.place(round, 0).0 - COLUMN / 2;
-                rect .band.(kind) x=(x) y="0" width=(COLUMN) height=(height) {}
-                text .band x=(x + COLUMN / 2) y=(height - 5) { (kind) }
+                rect .band x=(x) y="0" width=(COLUMN) height=(height) {}
+                text .band x=(x + COLUMN / 2) y=(height - 5) { (does) }
             }
         }
     }
@@ -162,7 +163,7 @@ fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<
         a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
             id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
-            title { (told(vertex)) }
+            title { (proposal_told(words::ROUND, vertex)) }
             circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
             @if certifies {
@@ -174,11 +175,10 @@ fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<
     }
 }
 
-/// A proposal in one sentence.
-pub fn told(vertex: &DagVertex) -> String {
-    let bytes = if vertex.batch_bytes == 0 { "no transactions".into() } else { format::bytes(vertex.batch_bytes) };
-    let parents = vertex.parents.len();
-    format!("{} {}, {} {}: {bytes}, builds on {parents}", words::ROUND, vertex.round, words::VALIDATOR, vertex.author)
+/// A proposal in one sentence, which calls its place so.
+pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
+    let bytes = if vertex.batch_bytes == 0 { words::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
+    words::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
 }
 
 fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'_>) -> Markup {
@@ -241,9 +241,8 @@ pub fn rule(slot: &LeaderSlot) -> Option<String> {
 
 /// A leader in one sentence.
 pub fn leader_told(slot: &LeaderSlot) -> String {
-    let LeaderSlot { round, rank, validator, .. } = slot;
     let rule = rule(slot).map(|rule| format!(" ({rule})")).unwrap_or_default();
-    format!("{} {} of round {round}: validator {validator}, {}{rule}", words::LEADER, rank + 1, verdict(slot))
+    words::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
 /// What committed leaders lead to: it has its place. A leader that commits after one that is undecided waits for it.

@@ -3,7 +3,7 @@
 use super::{
     lanes,
     rounds::{mark, rule, verdict},
-    window::{Window, seen_at},
+    window::{Window, contradicted, seen_at},
 };
 use crate::{format, links, pages::parts, words::dag as words};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
@@ -15,11 +15,18 @@ pub fn rounds(window: &Window) -> Markup {
         let round = window.rounds.get(&number);
         let vertices = round.map_or(&[][..], |round| &round.vertices);
         let slots = round.map_or(&[][..], |round| &round.slots);
+        let contradicted = contradicted(vertices);
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
             html! {
                 @if vertices.is_empty() { (words::UNKNOWN) }
-                @else { ul .plain { @for (nth, vertex) in vertices.iter().enumerate() { li { (proposal(vertex)) (twice(vertices, nth)) } } } }
+                @else {
+                    ul .plain {
+                        @for vertex in vertices {
+                            li { (proposal(vertex)) @if contradicted.contains(&vertex.digest) { " " (contradiction()) } }
+                        }
+                    }
+                }
             },
             html! {
                 @if slots.is_empty() { (words::NO_LEADERS) }
@@ -32,21 +39,15 @@ pub fn rounds(window: &Window) -> Markup {
     parts::table(words::TABLE, &[words::ROUND, words::PROPOSALS, words::LEADERS, words::BLOCKS], rows)
 }
 
-fn twice(vertices: &[DagVertex], nth: usize) -> Markup {
-    let again = nth > 0 && vertices[nth - 1].author == vertices[nth].author;
-    html! { @if again { " " (contradiction()) } }
-}
-
 fn contradiction() -> Markup {
     html! { span .tag.bad { (words::CONTRADICTION) } }
 }
 
 fn proposal(vertex: &DagVertex) -> Markup {
-    let parents = vertex.parents.len();
     html! {
         "v" (vertex.author) ": "
         @if vertex.batch_bytes > 0 { (format::bytes(vertex.batch_bytes)) ", " }
-        "builds on " (parents)
+        (words::builds_on(vertex.parents.len()))
         @if vertex.accepted_ms.is_none() { ", " (words::UNKNOWN) }
     }
 }
@@ -57,13 +58,13 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     html! {
         "v" (slot.validator) ", " (verdict(slot))
         @if let Some(rule) = rule(slot) { ": " (rule) }
-        @if let Some(took) = took { ", " (format::duration(took)) " after its proposal came" }
+        @if let Some(took) = took { ", " (words::after_came(&format::duration(took))) }
     }
 }
 
 /// Slots, with what came before them; above them what came after all of them.
 pub fn lanes(window: &Window) -> Markup {
-    let contradicted = lanes::contradicted(window);
+    let contradicted = contradicted(&window.cars);
     let cars = |slot: Option<u64>| {
         let cars = lanes::cars_of(window, slot);
         html! {
@@ -104,7 +105,7 @@ pub fn legend(lanes: bool) -> Markup {
         html! {
             g .cut.is-slow[slow] {
                 path .wall d="M14 2V26" {}
-                (lanes::badge(SlotStatus::Committed, slow, 14, 14))
+                (lanes::badge(slow, 14, 14))
             }
         }
     };

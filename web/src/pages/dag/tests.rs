@@ -3,7 +3,7 @@
 use super::*;
 use crate::{indexer::dag::Round, pages::testing::drawn};
 use alloy_primitives::keccak256;
-use corniche_api::SlotStatus::{self, Committed, Skipped};
+use corniche_api::SlotStatus::{self, Committed, Skipped, Undecided};
 
 fn digest(author: u64, round: u64) -> B256 {
     keccak256(format!("{author} {round}"))
@@ -111,11 +111,23 @@ fn the_table_the_legend_and_the_explanation_have_words_for_it() {
     assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
 }
 
+#[test]
+fn of_two_proposals_for_one_place_the_table_marks_both() {
+    let mut window = window();
+    let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
+    vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
+    assert_eq!(window::contradicted(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
+    assert_eq!(table::rounds(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+}
+
 /// A node of another version may leave out when it decided.
 #[test]
 fn a_verdict_without_a_time_is_not_called_open() {
-    let mut window = window();
-    window.rounds.get_mut(&2).unwrap().slots[0].decided_ms = None;
-    let page = facts::of(&window, &Picked::find(&window, Pick::Slot(2, 0))).into_string();
-    assert!(page.contains("<dt>Decided</dt><dd>not known here</dd>"), "{page}");
+    for (status, says) in [(Skipped, "not known here"), (Undecided, "undecided")] {
+        let mut window = window();
+        let slot = &mut window.rounds.get_mut(&2).unwrap().slots[0];
+        (slot.status, slot.decided_ms) = (status, None);
+        let page = facts::of(&window, &Picked::find(&window, Pick::Slot(2, 0))).into_string();
+        assert!(page.contains(&format!("<dt>Decided</dt><dd>{says}</dd>")), "{page}");
+    }
 }

@@ -6,10 +6,11 @@ use crate::{
     indexer::dag::{AUTOBAHN, Round, content},
     pages::Failure,
     site::Site,
+    words::dag as words,
 };
 use alloy_primitives::B256;
-use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
-use std::collections::BTreeMap;
+use corniche_api::{DagVertex, LeaderSlot};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds of a picture.
 pub const COLUMNS: u64 = 24;
@@ -66,7 +67,7 @@ impl Window {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")));
+            return Err(Failure::NotFound(words::not_kept(&round, &oldest, &newest)));
         }
         let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
         let first = (last + 1).saturating_sub(COLUMNS).max(oldest);
@@ -82,7 +83,7 @@ impl Window {
         let (first, last) = (first.max(oldest), last.min(newest));
         if first > last {
             let (oldest, newest) = (format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(format!("None of these rounds is kept. Those from {oldest} to {newest} are.")));
+            return Err(Failure::NotFound(words::none_kept(&oldest, &newest)));
         }
         Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
     }
@@ -209,8 +210,7 @@ impl Window {
 
     /// The number of the commit that a slot led to. Under Autobahn it is the slot's own.
     pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
-        let is_its_own = self.lanes && slot.status == SlotStatus::Committed;
-        slot.commit.or(is_its_own.then_some(slot.round))
+        slot.commit.or(self.lanes.then_some(slot.round))
     }
 
     /// The blocks that hold something of what these slots committed.
@@ -233,6 +233,12 @@ pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
     vertex.accepted_ms.or(vertex.proposed_ms)
 }
 
+/// Proposals whose author signed another one for the same place. Those of a place are next to each other.
+pub fn contradicted(vertices: &[DagVertex]) -> BTreeSet<B256> {
+    let places = vertices.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
+    places.filter(|place| place.len() > 1).flatten().map(|vertex| vertex.digest).collect()
+}
+
 /// The oldest and the newest round that are written.
 async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
     let end = |text| sql(text).fetch_optional(site.database.readers());
@@ -246,6 +252,7 @@ async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
 mod tests {
     use super::*;
     use crate::{database::Rows, pages::testing};
+    use corniche_api::SlotStatus;
 
     fn vertex(author: u64, round: u64) -> DagVertex {
         let digest = B256::with_last_byte(author as u8);
@@ -329,11 +336,10 @@ mod tests {
         assert_eq!(window.until, [(6, 5_000), (7, 6_000)].into());
     }
 
-    /// One that is undecided has a number and led to nothing.
     #[test]
-    fn a_slot_of_lanes_is_its_own_commit_once_it_is_committed() {
-        let window = Window { lanes: true, ..Window::default() };
-        assert_eq!(window.commit_of(&agreed(5, 1).slots[0]), Some(5));
-        assert_eq!(window.commit_of(&slot(0)), None);
+    fn a_slot_of_lanes_is_its_own_commit_and_a_leader_of_a_round_is_not() {
+        for (lanes, commit) in [(true, Some(5)), (false, None)] {
+            assert_eq!(Window { lanes, ..Window::default() }.commit_of(&agreed(5, 1).slots[0]), commit);
+        }
     }
 }

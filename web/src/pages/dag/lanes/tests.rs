@@ -126,31 +126,38 @@ fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
     assert_eq!(classes(car, &named(digest(0, 2))), "vertex ordered chosen");
     assert_eq!(classes(car, &named(digest(0, 1))), "vertex ordered parent");
     assert_eq!(classes(car, &named(digest(1, 1))), "vertex ordered");
-    assert_eq!(classes(Pick::Slot(2, 0), "s2-0"), "cut is-committed chosen");
-    assert_eq!(classes(Pick::Slot(2, 0), "s1-0"), "cut is-committed");
+    assert_eq!(classes(Pick::Slot(2, 0), "s2-0"), "cut chosen");
+    assert_eq!(classes(Pick::Slot(2, 0), "s1-0"), "cut");
 }
 
 #[test]
-fn a_slot_is_drawn_as_what_became_of_it() {
-    use SlotStatus::{Committed, Skipped, Undecided};
-    for (status, why, class, shape, says) in [
-        (Committed, "fast in view 0", "cut is-committed", "<rect class=\"badge\"", "committed, fast in view 0"),
-        (Committed, "slow in view 0", "cut is-committed is-slow", "l9 9-9 9-9-9z\"", "committed, slow in view 0"),
+fn a_cut_is_drawn_as_it_was_agreed_on() {
+    for (why, class, shape) in [
+        ("fast in view 0", "cut", "<rect class=\"badge\""),
+        ("slow in view 0", "cut is-slow", "l9 9-9 9-9-9z\""),
         // Two leaders were not answered in time.
-        (Committed, "fast in view 2", "cut is-committed", "<rect class=\"badge\"", "committed, fast in view 2"),
-        (Committed, "slow in view 2", "cut is-committed is-slow", "l9 9-9 9-9-9z\"", "committed, slow in view 2"),
-        // This engine says neither; a node may all the same, and what is not agreed on is not drawn as if it were.
-        (Undecided, "slow", "cut is-undecided", "<circle class=\"badge\"", "undecided, slow"),
-        (Skipped, "skipped: so", "cut is-skipped", "-9-9zm-4.5 4.5l9 9m0-9l-9 9\"", "skipped, so"),
+        ("fast in view 2", "cut", "<rect class=\"badge\""),
+        ("slow in view 2", "cut is-slow", "l9 9-9 9-9-9z\""),
     ] {
-        let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, why) }], vec![]);
+        let window = window(vec![agreed(1, "fast in view 0"), agreed(2, why)], vec![]);
         let page = picture(&window);
         let sign = drawn(&page, "s2-0");
         assert!(sign.contains(&format!("class=\"{class}\"")), "{class}: {sign}");
-        assert!(sign.contains(&format!("<title>Slot 2, Validator 2 leads: {says}</title>")), "{says}: {sign}");
+        assert!(sign.contains(&format!("<title>Slot 2, Validator 2 leads: committed, {why}</title>")), "{why}: {sign}");
         assert!(sign.contains(shape), "{shape}: {sign}");
         let table = table::lanes(&window).into_string();
-        assert!(table.contains(&format!("v2, {}<", says.replacen(", ", ": ", 1))), "{says}: {table}");
+        assert!(table.contains(&format!("v2, committed: {why}<")), "{why}: {table}");
+    }
+}
+
+/// This engine says neither; a node may all the same.
+#[test]
+fn what_was_not_agreed_on_is_a_gap() {
+    for status in [SlotStatus::Undecided, SlotStatus::Skipped] {
+        let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, "slow") }], vec![]);
+        let page = picture(&window);
+        assert!(page.contains("<title>Slot 2: not known here</title>"), "{status:?}: {page}");
+        assert!(page.contains("id=\"s1-0\"") && !page.contains("id=\"s2-0\""), "{status:?}: {page}");
     }
 }
 
@@ -166,10 +173,6 @@ fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
         assert!(panel.contains(&format!("<q>{why}</q> – {says}")), "{panel}");
         assert!(panel.contains("<dt>Slot</dt><dd>1</dd>") && panel.contains("<dt>Commit</dt><dd>1</dd>"), "{panel}");
     }
-    let (status, commit, decided_ms) = (SlotStatus::Undecided, None, None);
-    let open = LeaderSlot { status, commit, decided_ms, why: None, ..agreed(1, "") };
-    let panel = panel(&window(vec![open], vec![]), Pick::Slot(1, 0));
-    assert!(panel.contains("<dt>Decided</dt><dd>undecided</dd>") && !panel.contains("<dt>Commit</dt>"), "{panel}");
 }
 
 /// Slot 2 was decided, before slot 1 and before anything was heard of slot 3.
@@ -190,7 +193,7 @@ fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
     let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
     let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
     let both = [digest(2, 1), keccak256("another")];
-    assert_eq!(contradicted(&window), both.into());
+    assert_eq!(contradicted(&window.cars), both.into());
     let points = &Places::of(&window).points;
     let [one, another] = both.map(|digest| points[&digest]);
     assert!(one.0 < another.0 && one.1 == another.1, "side by side: {one:?}, {another:?}");
