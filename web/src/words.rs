@@ -1,6 +1,5 @@
 //! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched. What is left out is what
-//! programs are told, which stands where they are answered ([`crate::api`]), and some of what the ordering's page says of what is selected
-//! (`pages/dag`). Scripts get their words from their pages.
+//! programs are told, which stands where they are answered ([`crate::api`]). Scripts get their words from their pages.
 
 pub mod account;
 pub mod api;
@@ -100,7 +99,8 @@ pub mod block {
     /// What it means.
     pub const CERTIFICATE_NOTE: &str = "A quorum signed this block or a later one: nobody can take it back.";
     /// None yet.
-    pub const NO_CERTIFICATE: &str = "No certificate is here yet: it is executed, and waits for the signatures of a quorum, or the explorer for them.";
+    pub const NO_CERTIFICATE: &str =
+        "No certificate is here yet: it is executed, and waits for the signatures of a quorum, or the explorer for them.";
     /// Parts of the page.
     pub const TRANSACTIONS: &str = "Transactions";
     /// Parts of the page.
@@ -286,83 +286,3 @@ pub mod failure {
 
 #[cfg(test)]
 mod tests;
-mod tests {
-    use super::{dag, wallet};
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-    };
-
-    /// What may say things of its own: pages, scripts, and what answers in their place.
-    fn sources() -> Vec<PathBuf> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let mut left = ["pages", "assets", "search.rs", "server.rs", "state.rs"].map(|name| source.join(name)).to_vec();
-        let mut files = Vec::new();
-        while let Some(path) = left.pop() {
-            if ["tests.rs", "testing.rs"].iter().any(|name| path.ends_with(name)) {
-                continue;
-            }
-            match path.extension().and_then(|kind| kind.to_str()) {
-                Some("rs" | "js") => files.push(path),
-                Some(_) => {}
-                None => left.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path())),
-            }
-        }
-        files
-    }
-
-    /// What is written between quotes; of a script everything that is no comment, for it has several kinds of quotes.
-    fn texts(source: &str, is_script: bool) -> Vec<String> {
-        let own = source.split("#[cfg(test)]").next().unwrap_or_default();
-        let code = own.lines().filter(|line| !["//", "/*"].iter().any(|comment| line.trim_start().starts_with(comment)));
-        let code = code.map(|line| line.split(" // ").next().and_then(|line| line.split(" /* ").next()).unwrap_or_default());
-        let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "'");
-        match is_script {
-            true => vec![code],
-            false => code.split('"').skip(1).step_by(2).map(str::to_owned).collect(),
-        }
-    }
-
-    /// Whether there are four words in a row, which no query, picture or line of code has.
-    fn is_sentence(text: &str) -> bool {
-        let fits = |(at, letter): (usize, char)| match at {
-            0 => letter.is_ascii_alphabetic(),
-            _ => letter.is_ascii_lowercase() || letter == '\'',
-        };
-        let is_word = |word: &&str| word.chars().enumerate().all(fits);
-        let words: Vec<_> = text.split_whitespace().collect();
-        words.windows(4).any(|four| four.iter().all(is_word))
-    }
-
-    #[test]
-    fn sentences_are_told_from_queries_and_code() {
-        assert!(is_sentence("A block is named by its number."));
-        assert!(!is_sentence("SELECT place, hash FROM transactions t WHERE t.place < $1 ORDER BY place DESC LIMIT $2"));
-        assert!(!is_sentence("for (const part of parts) part.hidden = false;"));
-        assert_eq!(texts("// a \"b\"\nlet c = \"d \\\"e\\\"\"; // \"f\"", false), ["d 'e'"]);
-    }
-
-    #[test]
-    fn nothing_else_says_sentences() {
-        let mut found = Vec::new();
-        for file in sources() {
-            let texts = texts(&fs::read_to_string(&file).unwrap(), file.extension().is_some_and(|kind| kind == "js"));
-            found.extend(texts.into_iter().filter(|text| is_sentence(text)).map(|text| format!("{}: {text}", file.display())));
-        }
-        assert!(found.is_empty(), "these belong here: {}", found.join("\n"));
-    }
-
-    #[test]
-    fn scripts_are_given_what_they_say() {
-        for (script, before, given) in [
-            (include_str!("assets/wallet.js"), "WORDS.", &wallet::SCRIPT[..]),
-            (include_str!("assets/dag.js"), "say('", &dag::SCRIPT[..]),
-        ] {
-            let given: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
-            let end = |rest: &str| rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
-            let asked: Vec<&str> = script.split(before).skip(1).map(|rest| &rest[..end(rest)]).collect();
-            assert!(!asked.is_empty() && asked.iter().all(|name| given.contains(name)), "{asked:?} of {given:?}");
-            assert!(given.iter().all(|name| script.contains(name)), "{given:?}");
-        }
-    }
-}

@@ -161,9 +161,9 @@ methods! {
     EthGetFilterLogs = "eth_getFilterLogs" "(filter: Quantity) -> Log[]",
     /// Drops a filter; false when there was none.
     EthUninstallFilter = "eth_uninstallFilter" "(filter: Quantity) -> Boolean",
-    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full; `syncing`
-    /// begins with how it stands, and so does `corniche_dag`, which tells the newest round of a validator's DAG when `corniche_getDag` has more to
-    /// show, ten times a second at most.
+    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full. `syncing`
+    /// and `corniche_dag` begin with how it stands. `corniche_dag` tells a validator's newest round whenever `corniche_getDag` has more to show, ten
+    /// times a second at most.
     EthSubscribe = "eth_subscribe" "(topic: Topic, how?: LogFilter | Boolean) -> Quantity",
     /// Ends a subscription.
     EthUnsubscribe = "eth_unsubscribe" "(subscription: Quantity) -> Boolean",

@@ -62,12 +62,7 @@ pub async fn follow(
     Ok(reached)
 }
 
-async fn step(
-    node: &Node,
-    connection: &mut AnyConnection,
-    certified: u64,
-    chain: Chain,
-) -> Result<Option<u64>, IndexError> {
+async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain: Chain) -> Result<Option<u64>, IndexError> {
     let known = reached(connection).await?.unwrap_or(0);
     if certified <= known {
         return Ok(None);
