@@ -34,6 +34,20 @@ async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_writte
 }
 
 #[tokio::test]
+async fn certificates_come_as_fast_as_blocks() {
+    let chain = Chain::new(24, 300);
+    let covered = chain.certificates.keys().next_back().copied();
+    let node = Scripted::start(chain).await;
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    for _ in 0..2 {
+        assert!(indexer.step().await.is_some());
+    }
+    let now = standing.now();
+    assert_eq!((now.indexed.map(|(number, _)| number), now.certified), (Some(299), covered));
+}
+
+#[tokio::test]
 async fn how_far_calls_are_is_told_where_they_are_asked_for() {
     let node = Scripted::start(Chain::new(23, 60)).await;
     let (database, _directory) = sqlite().await;
