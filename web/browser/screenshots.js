@@ -1,4 +1,4 @@
-// Pictures of the explorer for the README, over a network of four validators that has something to do: `npm run screenshots`.
+// Pictures of the explorer for the README and docs/explorer.md, over networks of four validators that have something to do: `npm run screenshots`.
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,33 +8,40 @@ import { fill } from './lib/chain.js';
 import { Explorer, PHONE, close } from './lib/explorer.js';
 
 const images = fileURLToPath(new URL('../../docs/images', import.meta.url));
-const network = await Network.up({ validators: 4, explorer: true });
-const ends = [];
-try {
-  const chain = await fill(network);
-  const wallet = network.nodes[0].wallet(chain.owner);
-  for (let value = 1n; value <= 40n; value++) {
-    await network.nodes[0].receipt(await wallet.sendTransaction({ to: chain.friend.address, value }));
+const TALL = { viewport: { width: 1280, height: 1500 } };
+
+/** Takes the pictures that `choose` names, by address and look, of what was made on a network of this engine. */
+async function take(engine, choose) {
+  const network = await Network.up({ validators: 4, explorer: true, engine });
+  const ends = [];
+  try {
+    const chain = await fill(network);
+    const wallet = network.nodes[0].wallet(chain.owner);
+    for (let value = 1n; value <= 40n; value++) {
+      await network.nodes[0].receipt(await wallet.sendTransaction({ to: chain.friend.address, value }));
+    }
+    const moved = `/tx/${chain.moved.hash}`;
+    await until('the explorer to know certificates and calls', async () => {
+      const text = await (await fetch(network.explorer + moved)).text();
+      return text.includes('is-certified') && text.includes('Calls');
+    });
+    const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
+    for (const [name, [path, look]] of Object.entries(choose(chain, moved))) {
+      const page = await explorer.visit(path, look);
+      await page.screenshot({ path: join(images, `explorer-${name}.png`) });
+      await close(page);
+    }
+  } finally {
+    for (const end of ends) await end();
+    await network.down();
   }
-  const moved = `/tx/${chain.moved.hash}`;
-  await until('the explorer to know certificates and calls', async () => {
-    const text = await (await fetch(network.explorer + moved)).text();
-    return text.includes('certified') && text.includes('Calls');
-  });
-  const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
-  const pictures = {
-    'explorer-home': ['/', {}],
-    'explorer-dag': ['/dag', { colorScheme: 'dark' }],
-    'explorer-block': [`/block/${chain.moved.receipt.blockNumber}`, {}],
-    'explorer-transaction': [moved, {}],
-    'explorer-phone': ['/', { viewport: PHONE, colorScheme: 'dark' }],
-  };
-  for (const [name, [path, look]] of Object.entries(pictures)) {
-    const page = await explorer.visit(path, look);
-    await page.screenshot({ path: join(images, `${name}.png`) });
-    await close(page);
-  }
-} finally {
-  for (const end of ends) await end();
-  await network.down();
 }
+
+await take('mahi-mahi', (chain, moved) => ({
+  home: ['/', {}],
+  dag: ['/dag', { colorScheme: 'dark' }],
+  block: [`/block/${chain.moved.receipt.blockNumber}`, TALL],
+  transaction: [moved, TALL],
+  phone: ['/', { viewport: PHONE, colorScheme: 'dark' }],
+}));
+await take('autobahn', () => ({ lanes: ['/dag', {}] }));
