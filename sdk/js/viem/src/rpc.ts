@@ -1012,7 +1012,7 @@ export interface Methods {
   eth_getFilterLogs: { parameters: [filter: Quantity]; result: Log[] };
   /** Drops a filter; false when there was none. */
   eth_uninstallFilter: { parameters: [filter: Quantity]; result: Boolean };
-  /** WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full; `syncing` begins with how it stands, and so does `corniche_dag`, which tells the newest round of a validator's DAG when `corniche_getDag` has more to show, ten times a second at most. */
+  /** WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full. `syncing` and `corniche_dag` begin with how it stands. `corniche_dag` tells a validator's newest round whenever `corniche_getDag` has more to show, ten times a second at most. */
   eth_subscribe: { parameters: [topic: Topic, how?: LogFilter | Boolean]; result: Quantity };
   /** Ends a subscription. */
   eth_unsubscribe: { parameters: [subscription: Quantity]; result: Boolean };
