@@ -251,7 +251,7 @@ impl Indexer {
             self.begin_again().await?;
             return Ok(true);
         }
-        let behind = (heads.executed.number + 1).saturating_sub(next);
+        let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
         let too_large = behind > 0 && self.fetch(next, behind).await?;
         // A node may be behind what it said; then there is nothing to do at once.
