@@ -234,7 +234,7 @@ impl Indexer {
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
-        self.dag.introduced(&committee.engine);
+        self.dag.introduced(&committee.engine, self.committee);
         self.executions.introduced();
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
@@ -251,7 +251,7 @@ impl Indexer {
             self.begin_again().await?;
             return Ok(true);
         }
-        let behind = (heads.executed.number + 1).saturating_sub(next);
+        let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
         let too_large = behind > 0 && self.fetch(next, behind).await?;
         // A node may be behind what it said; then there is nothing to do at once.
@@ -260,6 +260,9 @@ impl Indexer {
         let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
+        // Certificates may be many to catch up with, or not to be had, and rounds do not wait for them at the node. What is wrong with one lane
+        // is said when the others had their turn.
+        let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
         // Before the certificate, with which a block's page is final.
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
@@ -267,9 +270,9 @@ impl Indexer {
             self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
-        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await?;
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        dag?;
         Ok(grew || too_large || traced || told || certified.is_some())
     }
 

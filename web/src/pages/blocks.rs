@@ -127,9 +127,11 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
     let word = status::of_executed(is_certified);
     let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
+    let parent = row.hash("parent")?;
     Ok(parts::facts(&[
         (words::HASH, parts::block_hash(row.hash("hash")?)),
-        (words::PARENT, parts::block_hash(row.hash("parent")?)),
+        // Before the first block there is none to lead to.
+        (words::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
             words::STATUS,

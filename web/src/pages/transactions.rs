@@ -342,7 +342,7 @@ pub fn value_of(value: &abi::Value) -> Markup {
 /// One log.
 pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
     let (address, topics) = (log.address("address")?, log.bytes("topics")?);
-    let (data, bytes) = (log.bytes("data")?, log.number("bytes")?);
+    let (data, bytes) = (log.beginning("data")?, log.number("bytes")?);
     let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
     Ok(html! {
         article .log {

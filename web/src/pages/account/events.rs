@@ -80,7 +80,7 @@ impl Logged {
             hash: row.hash("hash")?,
             time_ms: row.number("time_ms")?,
             topics,
-            data: row.bytes("data")?,
+            data: row.beginning("data")?,
             bytes: row.number("bytes")?,
         })
     }
