@@ -61,6 +61,8 @@ pub const FIRST_CALLS: &str = "These are the first ones.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Tokens moved";
 /// Parts of the page.
+pub const SIGNED: &str = "Signed transaction";
+/// Before how many bytes are folded away.
 pub const RAW: &str = "Raw";
 /// None.
 pub const NO_TRANSACTIONS: &str = "No transactions.";
