@@ -329,6 +329,7 @@ fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed,
                         }
                     }
                 }
+                @if received.is_some() { p .note { (words::RECEIVED_THERE) } }
                 @if executed.or(certified).is_some() { p .note { (words::SEEN_HERE) } }
             }
         }

@@ -141,6 +141,14 @@ fn a_page_shows_the_bytes_that_have_its_hash() {
     assert!(!page(2, 1).contains(&bytes) && !page(2, 1).contains("id=\"raw\""), "{}", page(2, 1));
 }
 
+#[test]
+fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
+    let page = |position| EXPLORER.get(&format!("/tx/{}", transaction_hash(2, position))).text;
+    let (told, forgotten) = (page(0), page(1));
+    assert!(told.contains(&format!("data-ms=\"{}\"", chain::BEGIN_MS + 700)), "{told}");
+    assert!(told.contains("by that node's clock") && !forgotten.contains("by that node's clock"), "{forgotten}");
+}
+
 /// Scripts draw anew what is marked, and nothing that is final.
 #[test]
 fn pages_are_live_until_what_they_show_is_final() {

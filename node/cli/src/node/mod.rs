@@ -15,6 +15,7 @@ mod metrics;
 mod mirror;
 mod open;
 mod peers;
+mod remembered;
 mod shared;
 #[cfg(test)]
 mod testing;
