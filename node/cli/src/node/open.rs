@@ -24,6 +24,7 @@ use corniche_pipeline::{FollowedBlock, Input, Pipeline, Request, answer_blocks};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height, wire};
+use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
     net::SocketAddr,
@@ -59,6 +60,7 @@ pub struct ExplorerJob {
     pub port: Option<u16>,
     /// Its directory.
     pub data: PathBuf,
+    pub keep: Keep,
 }
 
 /// Where a node is found.
@@ -192,8 +194,9 @@ fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
 
 /// Begins to answer at once, and ends with the process: all that it knows it can read again.
 async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
-    let explorer = match explorer::beside(rpc, job.port.unwrap_or(explorer::PORT), &job.data, currency).await {
-        Err(_) if job.port.is_none() => explorer::beside(rpc, 0, &job.data, currency).await?,
+    let ExplorerJob { port, data, keep } = job;
+    let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
+        Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, currency).await?,
         explorer => explorer?,
     };
     let address = explorer.address()?;
