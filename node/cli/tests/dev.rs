@@ -457,6 +457,22 @@ fn a_reset_begins_again_at_the_genesis() {
     assert_eq!((node.height(), quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"])), (1, 2));
 }
 
+/// One that outlives its chain holds files that are gone, and its losses would be told as those of the chain that there is.
+#[test]
+fn a_reset_ends_the_thread_that_traced_the_ordering_before() {
+    let node = Node::start(&[]);
+    let tracing = || node.threads().iter().filter(|name| *name == "store-trace").count();
+    // A thread names itself a moment after it began, and is listed until a moment after it ended. Each look is a request, so this waits
+    // without a clock.
+    let is_traced_once = || (0..20_000).any(|_| quantity(&node.call("eth_chainId", json!([]))) > 0 && tracing() == 1);
+    assert!(is_traced_once());
+    for _ in 0..3 {
+        node.call("anvil_reset", json!([]));
+        node.pay(&node.accounts()[0], NOBODY);
+    }
+    assert!(is_traced_once(), "{:?}", node.threads());
+}
+
 #[test]
 fn anybody_can_be_impersonated_and_the_node_signs_for_its_accounts() {
     let node = Node::start(&[]);

@@ -109,7 +109,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), chain.store.reader()));
     }
-    let (vm, trace) = (chain.vm.clone(), chain.trace());
+    let vm = chain.vm.clone();
     let view = Arc::new(Views::new(chain.view(site.is_validator())));
     let runtime = tokio::runtime::Handle::current();
     let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
@@ -120,7 +120,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let backend = NodeBackend {
         genesis_header: genesis_header(&view.now().reader),
         genesis: genesis.clone(),
-        view,
+        view: view.clone(),
         shared: shared.clone(),
         network: handle.clone(),
         identity: handle.as_ref().map(NetworkHandle::key).or(keys),
@@ -132,7 +132,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), trace.as_ref())),
+        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &view)),
         config: rpc,
         listener,
         backend: Arc::new(backend),
