@@ -175,7 +175,8 @@ impl Indexer {
 
     /// Follows the node until the task is dropped, or the node turns out to be of another chain.
     pub async fn run(mut self) {
-        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), Arc::clone(&self.news)));
+        let topics = self.dag.topics();
+        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.news)));
         while let Some(pause) = self.step().await {
             if !pause.is_zero() {
                 let _ = tokio::time::timeout(pause, self.news.new_head()).await;

@@ -1,6 +1,6 @@
 //! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
 
-use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, Statistics, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -393,6 +393,12 @@ impl Node {
     /// Where a transaction stands.
     pub async fn status(&self, hash: B256) -> Result<Option<TransactionReport>, NodeError> {
         self.with(move |client| client.transaction_status(hash)).await
+    }
+
+    /// A transaction as it was signed, of a block or of the pool. `None` where there is none, and where the bytes are another one's.
+    pub async fn signed(&self, hash: B256) -> Result<Option<Bytes>, NodeError> {
+        let signed: Option<Bytes> = self.ask("eth_getRawTransactionByHash", json!([hash])).await?;
+        Ok(signed.filter(|signed| keccak256(signed) == hash))
     }
 
     /// What an account owns, its next nonce and its code, now.

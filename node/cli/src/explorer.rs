@@ -37,7 +37,7 @@ pub struct Args {
     /// Ticker of the chain's currency
     #[arg(long, value_name = "TEXT", default_value = "CRN")]
     currency: String,
-    /// Rounds of the DAG that are kept; 0: none
+    /// Rounds of the DAG that are kept; 0: the node is not asked for any
     #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
     dag_rounds: u64,
     /// Do not ask for calls inside transactions, for which the node runs blocks again
@@ -85,14 +85,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// The explorer of a node in this process.
-pub async fn beside(node: SocketAddr, port: u16, data: &Path, currency: &str) -> anyhow::Result<Explorer> {
+pub async fn beside(node: SocketAddr, port: u16, data: &Path, keep: Keep, currency: &str) -> anyhow::Result<Explorer> {
     let config = Config {
         node: format!("http://{node}"),
         also_ask: Vec::new(),
         database: in_directory(data)?,
         listen: (Ipv4Addr::LOCALHOST, port).into(),
         currency: currency.to_owned(),
-        keep: Keep::default(),
+        keep,
         rate: Rate { burst: f64::INFINITY, per_second: f64::INFINITY },
         proxies: Vec::new(),
     };

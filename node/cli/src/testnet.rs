@@ -16,6 +16,7 @@ use corniche_api::Namespaces;
 use corniche_client::Client;
 use corniche_network::PeerKey;
 use corniche_types::{B256, EngineConfig};
+use corniche_web::indexer::Keep;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
@@ -88,8 +89,11 @@ struct Up {
     /// Port of the explorer on 127.0.0.1; without it 4000, or a free one where that is taken
     #[arg(long, value_name = "PORT")]
     explorer_port: Option<u16>,
+    /// Rounds of the DAG that the explorer keeps, from this start on; 0: it does not ask for any
+    #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
+    dag_rounds: u64,
     /// No explorer for a new network
-    #[arg(long, conflicts_with = "explorer_port")]
+    #[arg(long, conflicts_with_all = ["explorer_port", "dag_rounds"])]
     no_explorer: bool,
     /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
     #[arg(long, default_value_t = 8545)]
@@ -145,7 +149,7 @@ fn start(up: &Up) -> anyhow::Result<()> {
         member.pid = Some(member.spawn(&member.as_node())?);
     }
     if let Some(explorer) = testnet.explorer.as_mut().filter(|member| !member.is_running()) {
-        explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&testnet.nodes, &genesis.currency))?);
+        explorer.pid = Some(explorer.spawn(&explorer.as_explorer(&testnet.nodes, &genesis.currency, up.dag_rounds))?);
     }
     testnet.save(&dir)?;
     for member in &testnet.nodes {
@@ -414,10 +418,11 @@ impl Member {
     }
 
     /// It follows the first node, and asks the others for their peers.
-    fn as_explorer(&self, nodes: &[Member], currency: &str) -> Vec<OsString> {
+    fn as_explorer(&self, nodes: &[Member], currency: &str, dag_rounds: u64) -> Vec<OsString> {
+        let dag_rounds = dag_rounds.to_string();
         let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
         let asked = options.zip(nodes).flat_map(|(option, node)| [option, node.rpc.as_str()]);
-        let own = ["--currency", currency, "--listen", self.address(), "--data"];
+        let own = ["--currency", currency, "--dag-rounds", &dag_rounds, "--listen", self.address(), "--data"];
         let arguments = std::iter::once("explorer").chain(asked).chain(own);
         arguments.map(Into::into).chain([self.config.clone().into()]).collect()
     }
@@ -483,5 +488,39 @@ impl Member {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, port: u16) -> Member {
+        Member {
+            name: name.into(),
+            role: name.into(),
+            rpc: format!("http://127.0.0.1:{port}"),
+            config: "there".into(),
+            data_dir: "there".into(),
+            log: "log".into(),
+            pid: None,
+        }
+    }
+
+    #[test]
+    fn the_explorer_is_told_what_up_was_told() {
+        let nodes = [member("validator", 1), member("validator", 2)];
+        let arguments = member("explorer", 3).as_explorer(&nodes, "CRN", 0);
+        let said = |option: &str, value: &str| arguments.windows(2).any(|pair| *pair == [option, value]);
+        for (option, value) in [
+            ("--node", "http://127.0.0.1:1"),
+            ("--also-ask", "http://127.0.0.1:2"),
+            ("--currency", "CRN"),
+            ("--dag-rounds", "0"),
+            ("--listen", "127.0.0.1:3"),
+            ("--data", "there"),
+        ] {
+            assert!(said(option, value), "{option} {value} in {arguments:?}");
+        }
     }
 }

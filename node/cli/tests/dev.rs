@@ -232,6 +232,22 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
 
 /// What `evm_revert` restores beside the blocks, as hardhat does: the clock, what was said of it, and the pool.
 #[test]
+fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
+    let node = Node::start(&[]);
+    let accounts = node.accounts();
+    let receipt = node.pay(&accounts[0], NOBODY);
+    let status = || node.call("corniche_getTransactionStatus", json!([receipt["transactionHash"]]));
+    let told = status();
+    assert_eq!(told["blockHash"], receipt["blockHash"]);
+    assert!(told["receivedMs"].is_string() && told["leftMs"].is_null(), "{told}");
+    let snapshot = node.call("evm_snapshot", json!([]));
+    let later = node.pay(&accounts[0], NOBODY);
+    assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
+    assert_eq!(status()["receivedMs"], told["receivedMs"]);
+    assert!(node.call("corniche_getTransactionStatus", json!([later["transactionHash"]])).is_null());
+}
+
+#[test]
 fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
     let node = Node::start(&[]);
     let accounts = node.accounts();
@@ -439,6 +455,22 @@ fn a_reset_begins_again_at_the_genesis() {
     let node = Node::on(directory.path());
     assert!(!old.exists());
     assert_eq!((node.height(), quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"])), (1, 2));
+}
+
+/// One that outlives its chain holds files that are gone, and its losses would be told as those of the chain that there is.
+#[test]
+fn a_reset_ends_the_thread_that_traced_the_ordering_before() {
+    let node = Node::start(&[]);
+    let tracing = || node.threads().iter().filter(|name| *name == "store-trace").count();
+    // A thread names itself a moment after it began, and is listed until a moment after it ended. Each look is a request, so this waits
+    // without a clock.
+    let is_traced_once = || (0..20_000).any(|_| quantity(&node.call("eth_chainId", json!([]))) > 0 && tracing() == 1);
+    assert!(is_traced_once());
+    for _ in 0..3 {
+        node.call("anvil_reset", json!([]));
+        node.pay(&node.accounts()[0], NOBODY);
+    }
+    assert!(is_traced_once(), "{:?}", node.threads());
 }
 
 #[test]

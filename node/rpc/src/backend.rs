@@ -121,7 +121,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Where a transaction stands; `None` when nothing is known of it.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;
 
-    /// When a transaction entered this node's pool, and when it left it unexecuted; what is known of it.
+    /// When a transaction entered this node's pool, and when it left it unexecuted; what is known of it. An executed one is asked for
+    /// too, and may be remembered for a while.
     fn pool_times(&self, _hash: &B256) -> TransactionTimes {
         TransactionTimes::default()
     }

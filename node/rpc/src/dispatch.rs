@@ -174,6 +174,18 @@ impl Caller<'_> {
                 let (block, index) = (block_by_number(params)?, params.at_most(2)?.required(1)?);
                 node.read(origin, move |node| reads::transaction_in_block(node, block, index)).await
             }
+            Method::EthGetRawTransactionByHash | Method::DebugGetRawTransaction => {
+                let hash: B256 = params.at_most(1)?.required(0)?;
+                node.read(origin, move |node| json(&raw::transaction(node, &hash))).await
+            }
+            Method::EthGetRawTransactionByBlockHashAndIndex => {
+                let (block, index) = (block_by_hash(params)?, params.at_most(2)?.required(1)?);
+                node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index))).await
+            }
+            Method::EthGetRawTransactionByBlockNumberAndIndex => {
+                let (block, index) = (block_by_number(params)?, params.at_most(2)?.required(1)?);
+                node.read(origin, move |node| json(&raw::transaction_in_block(node, block, index))).await
+            }
             Method::EthGetTransactionReceipt => {
                 let hash: B256 = params.at_most(1)?.required(0)?;
                 node.read(origin, move |node| reads::receipt(node, &hash)).await
@@ -278,10 +290,6 @@ impl Caller<'_> {
             Method::DebugGetRawReceipts => {
                 let block = params.at_most(1)?.required(0)?;
                 node.read(origin, move |node| json(&raw::receipts(node, block)?)).await
-            }
-            Method::DebugGetRawTransaction => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                node.read(origin, move |node| json(&raw::transaction(node, &hash))).await
             }
 
             Method::CornicheGetOrdering => {

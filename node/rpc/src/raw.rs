@@ -1,10 +1,12 @@
-//! `debug_getRaw*`: blocks and what is in them as bytes, from which anyone computes the hashes and roots in the header.
+//! `debug_getRaw*` and `eth_getRawTransaction*`: blocks and what is in them as bytes, from which anyone computes the hashes and roots
+//! in the header.
 
 use crate::backend::ChainBlock;
 use crate::node::Node;
 use alloy_eips::BlockId;
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{Encodable, Header as ListHeader};
+use alloy_rpc_types_eth::Index;
 use corniche_api::{Reason, RpcError};
 use std::sync::Arc;
 
@@ -57,4 +59,9 @@ pub(crate) fn transaction(node: &Node, hash: &B256) -> Bytes {
     let waiting = || Some(node.backend.pool_transaction(hash)?.transaction().raw().clone());
     // It may have gone from the pool into a block between two looks.
     executed().or_else(waiting).or_else(executed).unwrap_or_default()
+}
+
+/// Nothing where the block is unknown or shorter, as geth answers.
+pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Bytes {
+    node.block(block).and_then(|block| block.transactions.get(index.0).cloned()).unwrap_or_default()
 }

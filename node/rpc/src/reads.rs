@@ -73,7 +73,8 @@ pub(crate) fn transaction_report(node: &Node, hash: &B256) -> Option<Transaction
     let times = match status {
         TransactionStatus::Executed { block_number, .. } | TransactionStatus::Certified { block_number, .. } => {
             let ordered = node.backend.block(Height(block_number)).map(|block| block.time().0);
-            TransactionTimes { ordered_ms: ordered, ..TransactionTimes::default() }
+            // It may have left this node's pool and come into the block through another's.
+            TransactionTimes { ordered_ms: ordered, left_ms: None, ..node.backend.pool_times(hash) }
         }
         _ => node.backend.pool_times(hash),
     };

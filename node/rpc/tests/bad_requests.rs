@@ -114,6 +114,14 @@ async fn forty_bad_requests_are_answered_in_known_words() {
         bad("eth_getStorageAt", json!([one, format!("0x{}", "1".repeat(65))]), -32602, "invalid argument 1: …"),
         bad("eth_getBlockByNumber", json!(["latest", "yes"]), -32602, "invalid argument 1: …"),
         bad("eth_getTransactionReceipt", json!(["0x1234"]), -32602, "invalid argument 0: …"),
+        bad("eth_getRawTransactionByHash", json!(["0x1234"]), -32602, "invalid argument 0: …"),
+        bad(
+            "eth_getRawTransactionByBlockHashAndIndex",
+            json!([unknown, "0x0", 1]),
+            -32602,
+            "too many arguments, want at most 2",
+        ),
+        bad("eth_getRawTransactionByBlockNumberAndIndex", json!(["latest"]), -32602, "missing value for required argument 1"),
         // blocks and states
         bad("eth_getBalance", json!([one, "0x99"]), -32000, "header not found"),
         bad("eth_getCode", json!([one, {"blockHash": unknown}]), -32000, "header not found"),

@@ -138,6 +138,28 @@ async fn a_waiting_transaction_is_seen_with_a_null_block_and_counted_as_pending(
 }
 
 #[tokio::test]
+async fn a_signed_transaction_is_given_back_as_it_came_and_an_unknown_one_is_empty() {
+    let fixture = Fixture::start().await;
+    let client = fixture.client;
+    let hash = client.result("eth_sendRawTransaction", json!([transfer(0)])).await;
+    assert_eq!(client.result("eth_getRawTransactionByHash", json!([hash])).await, json!(transfer(0)), "it waits in the pool");
+    let block = fixture.chain.mine(&[(transfer(0), vec![]), (transfer(1), vec![])]);
+    let unknown = json!(alloy_primitives::B256::repeat_byte(0xab));
+    for (method, params, expected) in [
+        ("eth_getRawTransactionByHash", json!([hash]), json!(transfer(0))),
+        ("eth_getRawTransactionByBlockHashAndIndex", json!([block.hash, "0x1"]), json!(transfer(1))),
+        ("eth_getRawTransactionByBlockNumberAndIndex", json!(["latest", "0x1"]), json!(transfer(1))),
+        ("eth_getRawTransactionByHash", json!([unknown]), json!("0x")),
+        ("eth_getRawTransactionByBlockHashAndIndex", json!([block.hash, "0x2"]), json!("0x")),
+        ("eth_getRawTransactionByBlockHashAndIndex", json!([unknown, "0x0"]), json!("0x")),
+        ("eth_getRawTransactionByBlockNumberAndIndex", json!(["0x1", "0x2"]), json!("0x")),
+        ("eth_getRawTransactionByBlockNumberAndIndex", json!(["0x99", "0x0"]), json!("0x")),
+    ] {
+        assert_eq!(client.result(method, params.clone()).await, expected, "{method}({params})");
+    }
+}
+
+#[tokio::test]
 async fn quantities_have_no_leading_zeros_and_data_keeps_its_width() {
     let fixture = Fixture::start().await;
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[0])])]);

@@ -152,7 +152,7 @@ pub struct Execution {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TransactionTimes {
-    /// It entered this node's pool: Unix milliseconds by this node's clock.
+    /// It entered this node's pool: Unix milliseconds by this node's clock. Of executed transactions it is remembered for a while.
     #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub received_ms: Option<u64>,
     /// It left the pool without having been executed, by the same clock.

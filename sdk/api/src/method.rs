@@ -127,6 +127,12 @@ methods! {
     EthGetTransactionByBlockHashAndIndex = "eth_getTransactionByBlockHashAndIndex" "(block: Hash, index: Count) -> Transaction | null",
     /// A transaction by its place in a block.
     EthGetTransactionByBlockNumberAndIndex = "eth_getTransactionByBlockNumberAndIndex" "(block: BlockName, index: Count) -> Transaction | null",
+    /// A transaction of a block or of the pool as it was signed (EIP-2718); empty when there is none, as geth answers.
+    EthGetRawTransactionByHash = "eth_getRawTransactionByHash" "(hash: Hash) -> Bytes",
+    /// A transaction by its place in a block as it was signed; empty when there is none.
+    EthGetRawTransactionByBlockHashAndIndex = "eth_getRawTransactionByBlockHashAndIndex" "(block: Hash, index: Count) -> Bytes",
+    /// A transaction by its place in a block as it was signed; empty when there is none.
+    EthGetRawTransactionByBlockNumberAndIndex = "eth_getRawTransactionByBlockNumberAndIndex" "(block: BlockName, index: Count) -> Bytes",
     /// What became of an executed transaction.
     EthGetTransactionReceipt = "eth_getTransactionReceipt" "(hash: Hash) -> Receipt | null",
     /// A block with its transactions' hashes, or the transactions themselves.

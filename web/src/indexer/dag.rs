@@ -13,7 +13,10 @@ mod tests;
 
 pub use round::Round;
 
-use super::{IndexError, now_ms, subscription::News};
+use super::{
+    IndexError, now_ms,
+    subscription::{News, Topics},
+};
 use crate::{
     database::{DatabaseError, Read, Rows, int, sql},
     live::{Live, Tick},
@@ -62,6 +65,11 @@ impl Lane {
     /// Keeps so many rounds; none: nothing is asked.
     pub fn new(keep: u64) -> Self {
         Self { keep, lanes: false, validators: 0, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
+    }
+
+    /// What the node should tell by itself.
+    pub fn topics(&self) -> Topics {
+        if self.keep == 0 { Topics::Heads } else { Topics::HeadsAndDag }
     }
 
     /// The node said which engine orders for how many validators. It may be another node than before, or one that was away.

@@ -21,6 +21,25 @@ const MOST_MESSAGE_BYTES: usize = 64 << 10;
 const HEADS: u64 = 1;
 const DAG: u64 = 2;
 
+/// What the node is asked to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topics {
+    /// For who keeps nothing of the DAG.
+    Heads,
+    /// Both.
+    HeadsAndDag,
+}
+
+impl Topics {
+    /// Each with its request's id.
+    fn requests(self) -> &'static [(u64, &'static str)] {
+        match self {
+            Self::Heads => &[(HEADS, "newHeads")],
+            Self::HeadsAndDag => &[(HEADS, "newHeads"), (DAG, "corniche_dag")],
+        }
+    }
+}
+
 /// What the node said of its DAG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DagNews {
@@ -67,11 +86,11 @@ impl News {
 }
 
 /// Passes on what the node says until the task is dropped. Without a connection there is nothing to hear, and it tries again.
-pub async fn listen(url: String, news: Arc<News>) {
+pub async fn listen(url: String, topics: Topics, news: Arc<News>) {
     // The node serves both on one port.
     let url = url.replacen("http", "ws", 1);
     loop {
-        if let Err(error) = hear(&url, &news).await {
+        if let Err(error) = hear(&url, topics, &news).await {
             tracing::debug!(%error, "the node says nothing by itself");
         }
         news.tell_dag(DagNews::NotTold);
@@ -79,10 +98,10 @@ pub async fn listen(url: String, news: Arc<News>) {
     }
 }
 
-async fn hear(url: &str, news: &News) -> Result<(), tungstenite::Error> {
+async fn hear(url: &str, topics: Topics, news: &News) -> Result<(), tungstenite::Error> {
     let config = WebSocketConfig::default().max_message_size(Some(MOST_MESSAGE_BYTES)).max_frame_size(Some(MOST_MESSAGE_BYTES));
     let (mut socket, _) = tokio_tungstenite::connect_async_with_config(url, Some(config), true).await?;
-    for (id, topic) in [(HEADS, "newHeads"), (DAG, "corniche_dag")] {
+    for (id, topic) in topics.requests() {
         let subscribe = json!({"jsonrpc": "2.0", "id": id, "method": "eth_subscribe", "params": [topic]});
         socket.send(Message::text(subscribe.to_string())).await?;
     }
@@ -184,12 +203,31 @@ mod tests {
         assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
     }
 
+    fn url(place: &TcpListener) -> String {
+        format!("http://{}", place.local_addr().unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_keeps_nothing_of_the_dag_does_not_ask_to_be_told_of_it() {
+        let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listening = tokio::spawn(listen(url(&place), Topics::Heads, Arc::default()));
+        let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
+        let asked: Value = serde_json::from_str(node.next().await.unwrap().unwrap().to_text().unwrap()).unwrap();
+        assert_eq!(asked["params"], json!(["newHeads"]));
+        // It says no more until it hears that this is the end.
+        node.close(None).await.unwrap();
+        while let Some(Ok(message)) = node.next().await {
+            assert!(!message.is_text(), "{message}");
+        }
+        listening.abort();
+    }
+
     #[tokio::test]
     async fn what_is_heard_ends_with_the_connection() {
         let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let news = Arc::new(News::default());
         let mut dag = news.dag.subscribe();
-        let listening = tokio::spawn(listen(format!("http://{}", place.local_addr().unwrap()), Arc::clone(&news)));
+        let listening = tokio::spawn(listen(url(&place), Topics::HeadsAndDag, Arc::clone(&news)));
         let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
         for topic in ["newHeads", "corniche_dag"] {
             let asked = node.next().await.unwrap().unwrap();

@@ -16,7 +16,7 @@ use crate::{
     site::Site,
     words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
 use calls::Calls;
 use corniche_api::{Execution, TransactionReport, TransactionStatus};
@@ -138,14 +138,16 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         changed(&site, hash).await
     } else {
         // The node may be away; then the page says what was written down.
-        let report = site.node.status(hash).await.ok().flatten();
+        let (report, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
+        let (report, signed) = (report.ok().flatten(), raw(signed.ok().flatten()));
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
                 let is_certified = certificates::covering(site.database.readers(), block).await?.is_some();
-                live(executed(&site, &row, report.as_ref(), is_certified).await?, !is_certified)
+                let executed = executed(&site, &row, report.as_ref(), is_certified).await?;
+                live(html! { (executed) (signed) }, !is_certified)
             }
-            (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
+            (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
             (None, None) => live(skipped(&site, hash).await?, false),
         }
     };
@@ -288,6 +290,18 @@ async fn executed(
     })
 }
 
+/// What was signed, if the node told it.
+fn raw(signed: Option<Bytes>) -> Markup {
+    html! {
+        @if let Some(signed) = signed {
+            section #raw {
+                h2 { (words::SIGNED) }
+                details { summary { (words::RAW) ", " (format::bytes(signed.len() as u64)) } (parts::bytes(&signed)) }
+            }
+        }
+    }
+}
+
 /// Times on the way, as far as they are known; the last two as the explorer saw it.
 fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed, certified]: [Option<u64>; 2]) -> Markup {
     let received = report.and_then(|report| report.times.received_ms);
@@ -315,6 +329,7 @@ fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed,
                         }
                     }
                 }
+                @if received.is_some() { p .note { (words::RECEIVED_THERE) } }
                 @if executed.or(certified).is_some() { p .note { (words::SEEN_HERE) } }
             }
         }

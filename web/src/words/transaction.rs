@@ -61,6 +61,8 @@ pub const FIRST_CALLS: &str = "These are the first ones.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Tokens moved";
 /// Parts of the page.
+pub const SIGNED: &str = "Signed transaction";
+/// Before how many bytes are folded away.
 pub const RAW: &str = "Raw";
 /// None.
 pub const NO_TRANSACTIONS: &str = "No transactions.";
@@ -69,6 +71,9 @@ pub const TIMELINE: &str = "On its way";
 /// Below the timeline.
 pub const SEEN_HERE: &str =
     "Executed and certified are when this explorer read it of its node, which is later than it happened.";
+/// Below the timeline.
+pub const RECEIVED_THERE: &str =
+    "Received is when it came to the node that this explorer asks, by that node's clock, for as long as the node remembers it.";
 /// Of the timeline.
 pub const RECEIVED: &str = "received";
 /// Of one that is pending.

@@ -48,8 +48,13 @@ pub fn hash(block: u64) -> B256 {
     keccak256(format!("block {block}"))
 }
 
+/// What stands for a transaction's bytes.
+pub fn signed(block: u64, position: u64) -> Bytes {
+    format!("transaction {block} {position}").into_bytes().into()
+}
+
 pub fn transaction_hash(block: u64, position: u64) -> B256 {
-    keccak256(format!("transaction {block} {position}"))
+    keccak256(signed(block, position))
 }
 
 /// A transaction and its receipt before they have a place.

@@ -1,7 +1,7 @@
 //! Every endpoint of the table: it answers, it answers what its documentation says and nothing else, and its cursor walks the whole list.
 
 use crate::{
-    chain::{self, ALICE, BOB, EVIL, GOLD, ITEMS, PLAIN, SKIPPED, transaction_hash},
+    chain::{self, ALICE, BOB, EVIL, GOLD, ITEMS, PLAIN, SKIPPED, signed, transaction_hash},
     explorer::{EXPLORER, Explorer, PENDING},
 };
 use corniche_web::{
@@ -130,6 +130,23 @@ fn a_page_tells_what_was_written_down_of_calls() {
     let undone = page(2, 3);
     assert!(undone.contains("not &lt;enough&gt;"), "{undone}");
     assert!(inner.contains("As it was written down") && page(2, 1).contains("the node did not tell"));
+}
+
+/// The node of these tests answers with the bytes of the first, whatever it is asked for.
+#[test]
+fn a_page_shows_the_bytes_that_have_its_hash() {
+    let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
+    let bytes = hex::encode(signed(2, 0));
+    assert!(page(2, 0).contains(&bytes) && page(2, 0).contains("id=\"raw\""), "{}", page(2, 0));
+    assert!(!page(2, 1).contains(&bytes) && !page(2, 1).contains("id=\"raw\""), "{}", page(2, 1));
+}
+
+#[test]
+fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
+    let page = |position| EXPLORER.get(&format!("/tx/{}", transaction_hash(2, position))).text;
+    let (told, forgotten) = (page(0), page(1));
+    assert!(told.contains(&format!("data-ms=\"{}\"", chain::BEGIN_MS + 700)), "{told}");
+    assert!(told.contains("by that node's clock") && !forgotten.contains("by that node's clock"), "{forgotten}");
 }
 
 /// Scripts draw anew what is marked, and nothing that is final.

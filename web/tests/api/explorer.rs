@@ -207,6 +207,11 @@ async fn node(Json(question): Json<Value>) -> Json<Value> {
             "eth_getTransactionCount" => json!("0x2a"),
             "eth_getCode" => json!("0x"),
             "corniche_getTransactionStatus" if question["params"][0] == json!(PENDING) => json!({"status": "pending"}),
+            "corniche_getTransactionStatus" if question["params"][0] == json!(chain::transaction_hash(2, 0)) => {
+                let (hash, received) = (chain::hash(2), format!("{:#x}", BEGIN_MS + 700));
+                json!({"status": "certified", "blockHash": hash, "blockNumber": "0x2", "receivedMs": received})
+            }
+            "eth_getRawTransactionByHash" => json!(chain::signed(2, 0)),
             "corniche_getPeers" => json!(peers()),
             _ => Value::Null,
         };

@@ -67,7 +67,11 @@ impl Views {
     }
 
     pub fn replace(&self, view: View) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *now, Arc::new(view));
+        // Readers need not wait while the thread of its trace ends.
+        drop(now);
+        drop(before);
     }
 }
 
@@ -80,6 +84,11 @@ pub enum Dag {
 }
 
 impl Dag {
+    /// `None`: nothing is traced.
+    pub fn traced(&self) -> Option<&Trace> {
+        self.trace().ok()
+    }
+
     fn trace(&self) -> Result<&Trace, RpcError> {
         match self {
             Self::FullNode => Err(Reason::DagNotAvailable.with("a full node orders nothing; ask a validator")),

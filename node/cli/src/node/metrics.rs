@@ -1,8 +1,7 @@
 //! What `/metrics` says of the node besides its RPC server.
 
-use super::shared::Shared;
+use super::{backend::Views, shared::Shared};
 use corniche_network::NetworkHandle;
-use corniche_store::Trace;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -20,7 +19,8 @@ pub struct NodeMetrics {
     engine: String,
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
-    trace: Option<Trace>,
+    /// Where the trace is that there is now: a development chain that begins again has another one, and the one before ends.
+    view: Arc<Views>,
 }
 
 impl NodeMetrics {
@@ -29,10 +29,10 @@ impl NodeMetrics {
         engine: &str,
         shared: &Arc<Shared>,
         network: Option<&NetworkHandle>,
-        trace: Option<&Trace>,
+        view: &Arc<Views>,
     ) -> Registry {
         let engine = engine.to_owned();
-        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), trace: trace.cloned() };
+        let metrics = Self { engine, shared: shared.clone(), network: network.cloned(), view: view.clone() };
         registry.register_collector(Box::new(metrics));
         registry
     }
@@ -108,7 +108,7 @@ impl Collector for NodeMetrics {
             read(&counters.inbox_dropped),
         )?;
         counter(&mut encoder, "corniche_peer_faults", "Messages of peers that are never valid", read(&counters.peer_faults))?;
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = self.view.now().dag.traced() {
             let help = "Events of the engine that were not traced because the disk was behind";
             counter(&mut encoder, "corniche_trace_dropped", help, trace.dropped())?;
         }

@@ -1,17 +1,22 @@
 //! What RPC answers about transactions that are not in a block yet: a copy of the pool's contents, kept by the pipeline
-//! thread's outputs, so that readers never wait for that thread.
+//! thread's outputs, so that readers never wait for that thread. Of those that were in the pool it is remembered for a while when they
+//! came, which no block says.
 
+use super::remembered::Remembered;
 use corniche_api::{TransactionStatus, TransactionTimes};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Bytes, TimestampMs};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Mutex, MutexGuard},
 };
 
 /// Transactions that left the pool unexecuted are remembered, this many.
-const REMEMBERED: usize = 10_000;
+const MOST_GONE: usize = 10_000;
+
+/// Of executed ones it is remembered when they came, of this many.
+const MOST_EXECUTED: usize = 65_536;
 
 /// Transactions read before the mirror is left to others for a moment.
 const READ_TOGETHER: usize = 256;
@@ -29,9 +34,10 @@ struct Inner {
     entered: u64,
     /// By sender and nonce: which transaction holds the place.
     nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
-    /// How transactions left, newest last.
-    gone: BTreeMap<B256, Gone>,
-    gone_order: VecDeque<B256>,
+    /// How transactions left.
+    gone: Remembered<Gone, MOST_GONE>,
+    /// When transactions came that were executed since.
+    executed: Remembered<TimestampMs, MOST_EXECUTED>,
 }
 
 struct Entry {
@@ -54,9 +60,11 @@ impl Mirror {
         self.inner.lock().expect("invariant: nobody panics while holding the mirror")
     }
 
-    /// Forgets everything.
+    /// Forgets the pool. When executed transactions came is remembered: the blocks that a chain goes back to have some of them.
     pub fn clear(&self) {
-        *self.lock() = Inner::default();
+        let mut inner = self.lock();
+        let executed = std::mem::take(&mut inner.executed);
+        *inner = Inner { executed, ..Inner::default() };
     }
 
     /// A transaction entered the pool.
@@ -64,7 +72,7 @@ impl Mirror {
         let mut inner = self.lock();
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
         inner.nonces.entry(sender).or_default().insert(nonce, transaction.hash());
-        inner.gone.remove(&transaction.hash());
+        inner.gone.forget(&transaction.hash());
         let place = inner.entered;
         inner.entered += 1;
         inner.transactions.insert(transaction.hash(), Entry { transaction, place, received, ordered: false });
@@ -84,7 +92,9 @@ impl Mirror {
     pub fn executed(&self, hashes: impl IntoIterator<Item = B256>) {
         let mut inner = self.lock();
         for hash in hashes {
-            inner.remove(&hash);
+            if let Some(received) = inner.remove(&hash) {
+                inner.executed.put(hash, received);
+            }
         }
     }
 
@@ -92,14 +102,7 @@ impl Mirror {
     pub fn gone(&self, hash: B256, status: TransactionStatus, left: TimestampMs) {
         let mut inner = self.lock();
         let received = inner.remove(&hash);
-        if inner.gone.insert(hash, Gone { status, received, left }).is_none() {
-            inner.gone_order.push_back(hash);
-        }
-        while inner.gone_order.len() > REMEMBERED {
-            if let Some(oldest) = inner.gone_order.pop_front() {
-                inner.gone.remove(&oldest);
-            }
-        }
+        inner.gone.put(hash, Gone { status, received, left });
     }
 
     pub fn transaction(&self, hash: &B256) -> Option<VerifiedTransaction> {
@@ -117,12 +120,15 @@ impl Mirror {
     /// When a transaction came, and when it left unexecuted.
     pub fn times(&self, hash: &B256) -> TransactionTimes {
         let inner = self.lock();
-        if let Some(entry) = inner.transactions.get(hash) {
-            return TransactionTimes { received_ms: Some(entry.received.0), ..TransactionTimes::default() };
+        let waiting = inner.transactions.get(hash).map(|entry| entry.received);
+        if waiting.is_none()
+            && let Some(gone) = inner.gone.get(hash)
+        {
+            let received_ms = gone.received.map(|received| received.0);
+            return TransactionTimes { received_ms, left_ms: Some(gone.left.0), ordered_ms: None };
         }
-        let Some(gone) = inner.gone.get(hash) else { return TransactionTimes::default() };
-        let received_ms = gone.received.map(|received| received.0);
-        TransactionTimes { received_ms, left_ms: Some(gone.left.0), ordered_ms: None }
+        let received = waiting.or_else(|| inner.executed.get(hash).copied());
+        TransactionTimes { received_ms: received.map(|received| received.0), ..TransactionTimes::default() }
     }
 
     /// The nonce after the sender's last pooled transaction that follows its account's without a gap.
@@ -224,6 +230,27 @@ mod tests {
         mirror.executed([first.hash(), second.hash()]);
         assert_eq!(mirror.len(), 0);
         assert_eq!(mirror.pending_nonce(&sender, &EmptyState), 0, "the nonces it held are free");
+    }
+
+    #[test]
+    fn when_an_executed_transaction_came_is_remembered_also_by_a_chain_that_goes_back() {
+        let mirror = Mirror::default();
+        let [executed, waiting, gone] = [transfer(0, 1), transfer(1, 1), transfer(2, 1)];
+        let came = |ms| TransactionTimes { received_ms: Some(ms), ..TransactionTimes::default() };
+        for (transaction, ms) in [(&executed, 1), (&waiting, 2), (&gone, 3)] {
+            mirror.pending(transaction.clone(), TimestampMs(ms));
+        }
+        mirror.executed([executed.hash(), B256::ZERO]);
+        mirror.gone(gone.hash(), TransactionStatus::Dropped { reason: "nonce too low".into() }, TimestampMs(4));
+        assert_eq!((mirror.times(&executed.hash()), mirror.times(&waiting.hash())), (came(1), came(2)));
+        mirror.clear();
+        assert_eq!((mirror.times(&executed.hash()), mirror.times(&B256::ZERO)), (came(1), TransactionTimes::default()));
+        assert!([&waiting, &gone].iter().all(|left| mirror.times(&left.hash()) == TransactionTimes::default()));
+        // It comes again, to the block in place of the one that was taken back.
+        mirror.pending(executed.clone(), TimestampMs(9));
+        assert_eq!(mirror.times(&executed.hash()), came(9));
+        mirror.executed([executed.hash()]);
+        assert_eq!(mirror.times(&executed.hash()), came(9));
     }
 
     #[test]

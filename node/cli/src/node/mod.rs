@@ -15,6 +15,7 @@ mod metrics;
 mod mirror;
 mod open;
 mod peers;
+mod remembered;
 mod shared;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ use crate::{
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_store::History;
+use corniche_web::indexer::Keep;
 use std::path::PathBuf;
 
 /// Run a validator or a full node
@@ -105,8 +107,11 @@ pub struct DevArgs {
     /// Port of the explorer on 127.0.0.1; 0 takes a free one. Without it 4000, or a free one where that is taken
     #[arg(long, value_name = "PORT")]
     explorer_port: Option<u16>,
+    /// Rounds of the DAG that the explorer keeps; 0: it does not ask for any
+    #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
+    dag_rounds: u64,
     /// No explorer
-    #[arg(long, conflicts_with = "explorer_port")]
+    #[arg(long, conflicts_with_all = ["explorer_port", "dag_rounds"])]
     no_explorer: bool,
     /// First line as JSON
     #[arg(long)]
@@ -146,7 +151,8 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     let ready = Box::new(move |served: open::Served| announce(json, chain_id, &engine, served));
     // Whoever wants a free port for one wants it for both.
     let port = args.explorer_port.or((args.port == 0).then_some(0));
-    let explorer = (!args.no_explorer).then(|| open::ExplorerJob { port, data: place.join("explorer") });
+    let keep = Keep { dag_rounds: args.dag_rounds, ..Keep::default() };
+    let explorer = (!args.no_explorer).then(|| open::ExplorerJob { port, data: place.join("explorer"), keep });
     open::run(open::Job {
         config,
         genesis,

@@ -24,6 +24,7 @@ use corniche_pipeline::{FollowedBlock, Input, Pipeline, Request, answer_blocks};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
 use corniche_types::{B256, Bytes, Genesis, Header, Height, wire};
+use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
     net::SocketAddr,
@@ -59,6 +60,7 @@ pub struct ExplorerJob {
     pub port: Option<u16>,
     /// Its directory.
     pub data: PathBuf,
+    pub keep: Keep,
 }
 
 /// Where a node is found.
@@ -107,7 +109,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), chain.store.reader()));
     }
-    let (vm, trace) = (chain.vm.clone(), chain.trace());
+    let vm = chain.vm.clone();
     let view = Arc::new(Views::new(chain.view(site.is_validator())));
     let runtime = tokio::runtime::Handle::current();
     let threads = run_chain(&site, chain, &shared, handle.clone().map(|handle| (handle, runtime)), Vec::new());
@@ -118,7 +120,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let backend = NodeBackend {
         genesis_header: genesis_header(&view.now().reader),
         genesis: genesis.clone(),
-        view,
+        view: view.clone(),
         shared: shared.clone(),
         network: handle.clone(),
         identity: handle.as_ref().map(NetworkHandle::key).or(keys),
@@ -130,7 +132,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let parts = ServerParts {
         metrics: Metrics::register(&mut registry),
-        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), trace.as_ref())),
+        registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &view)),
         config: rpc,
         listener,
         backend: Arc::new(backend),
@@ -192,8 +194,9 @@ fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
 
 /// Begins to answer at once, and ends with the process: all that it knows it can read again.
 async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
-    let explorer = match explorer::beside(rpc, job.port.unwrap_or(explorer::PORT), &job.data, currency).await {
-        Err(_) if job.port.is_none() => explorer::beside(rpc, 0, &job.data, currency).await?,
+    let ExplorerJob { port, data, keep } = job;
+    let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
+        Err(_) if port.is_none() => explorer::beside(rpc, 0, &data, keep, currency).await?,
         explorer => explorer?,
     };
     let address = explorer.address()?;

@@ -4,7 +4,8 @@
 
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     path::Path,
     process::{Child, Command, Output, Stdio},
@@ -47,6 +48,14 @@ impl Node {
 
     pub fn on(data: &Path) -> Self {
         Self::start(&["--data", data.to_str().unwrap()])
+    }
+
+    /// Names of its threads, of those that gave themselves one so far.
+    pub fn threads(&self) -> Vec<String> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        let name = |thread: io::Result<fs::DirEntry>| fs::read_to_string(thread.ok()?.path().join("comm")).ok();
+        // One that ends meanwhile has none.
+        threads.filter_map(name).map(|name| name.trim_end().to_owned()).collect()
     }
 
     /// A connection on which the answer will come.

@@ -568,8 +568,13 @@ impl Backend for TestChain {
     }
 
     fn pool_times(&self, hash: &B256) -> TransactionTimes {
+        let executed = self.transaction(hash).map(|_| TransactionTimes {
+            received_ms: Some(1_700_000_000_456),
+            left_ms: Some(1_700_000_000_789),
+            ..TransactionTimes::default()
+        });
         let received = self.pool_transaction(hash).map(|_| 1_700_000_000_123);
-        TransactionTimes { received_ms: received, ..TransactionTimes::default() }
+        executed.unwrap_or(TransactionTimes { received_ms: received, ..TransactionTimes::default() })
     }
 
     fn validators(&self) -> Validators {

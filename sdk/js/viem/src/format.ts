@@ -83,7 +83,7 @@ export interface Peers {
 
 /** When a transaction came to where it is, in Unix milliseconds; what is not known is left out. */
 export interface TransactionTimes {
-  /** It entered the node's pool, by the node's clock. */
+  /** It entered the node's pool, by the node's clock. Of executed transactions it is remembered for a while. */
   receivedMs?: bigint;
   /** It left the pool without having been executed, by the same clock. */
   leftMs?: bigint;
