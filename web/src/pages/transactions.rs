@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     abi::{self, Known},
-    database::{Place, Read, sql},
+    database::{DatabaseError, Place, Read, sql},
     format,
     indexer::certificates,
     links,
@@ -138,7 +138,8 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         changed(&site, hash).await
     } else {
         // The node may be away; then the page says what was written down.
-        let report = site.node.status(hash).await.ok().flatten();
+        let answer = site.node.status(hash).await;
+        let (is_asked, report) = (answer.is_ok(), answer.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
@@ -146,7 +147,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
                 live(executed(&site, &row, report.as_ref(), is_certified).await?, !is_certified)
             }
             (None, Some(report)) => live(waiting(hash, report), !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash).await?, false),
+            (None, None) => live(skipped(&site, hash, is_asked).await?, false),
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
@@ -181,14 +182,24 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     }
 }
 
-/// Ordered once and never executed; or nothing at all.
-async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
+/// Where a transaction was ordered and not executed, the last time, if it was.
+pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseError> {
     let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
-    let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
-    let Some(row) = row else {
-        let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        return Err(Failure::NotFound(words::missing(hash, &format::number(indexed))));
-    };
+    Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
+}
+
+/// Of a transaction that is nowhere in the database: unless the node said that it has none, it may have one.
+pub fn unknown(site: &Site, hash: B256, is_asked: bool) -> Failure {
+    let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
+    match is_asked {
+        true => Failure::NotFound(words::missing(hash, &newest)),
+        false => Failure::Away(words::not_asked(hash, &newest)),
+    }
+}
+
+/// Ordered once and never executed; or nothing at all.
+async fn skipped(site: &Site, hash: B256, is_asked: bool) -> Result<Markup, Failure> {
+    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, is_asked))?;
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
         (words::STATUS, html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (row.text("reason")?) }),

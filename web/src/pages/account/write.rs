@@ -2,12 +2,14 @@
 //! a script the page answers with the bytes of the call, for whatever else can send them.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, parts, transactions},
     forms::{self, Asked, Form, Wrong},
     subject::{self, Contract, Subject},
 };
 use crate::{
     abi::{self, Known},
+    database::{Read, sql},
+    indexer::certificates,
     links,
     node::Call,
     site::Site,
@@ -88,13 +90,41 @@ pub async fn encode(
 /// `/tx/{hash}/status`: where a transaction stands, for a page that waits for it.
 pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
     let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
-    let Some(report) = site.node.status(hash).await? else { return Ok(Json(json!({ "status": "unknown" })).into_response()) };
+    if let Some(told) = executed(&site, hash).await? {
+        return Ok(Json(told).into_response());
+    }
+    let answer = site.node.status(hash).await;
+    let is_asked = answer.is_ok();
+    let Some(report) = answer.ok().flatten() else { return Ok(Json(unexecuted(&site, hash, is_asked).await?).into_response()) };
     let mut told = json!(report.status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
         let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
         told["succeeded"] = json!(receipt.get("status").and_then(Value::as_str) == Some("0x1"));
     }
     Ok(Json(told).into_response())
+}
+
+/// What is written of an executed transaction.
+async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
+    let text = "SELECT t.place, t.succeeded, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.hash = $1";
+    let readers = site.database.readers();
+    let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? else { return Ok(None) };
+    let (block_hash, block_number) = (row.hash("block_hash")?, row.place("place")?.block());
+    let mut told = json!(match certificates::covering(readers, block_number).await? {
+        Some(_) => TransactionStatus::Certified { block_hash, block_number },
+        None => TransactionStatus::Executed { block_hash, block_number },
+    });
+    told["succeeded"] = json!(row.int("succeeded")? == 1);
+    Ok(Some(told))
+}
+
+/// What is known of a transaction that is in no block here, and of which the node says nothing.
+async fn unexecuted(site: &Site, hash: B256, is_asked: bool) -> Result<Value, Failure> {
+    match transactions::skip(site, hash).await? {
+        Some(row) => Ok(json!(TransactionStatus::Dropped { reason: row.text("reason")? })),
+        None if is_asked => Ok(json!({ "status": "unknown" })),
+        None => Err(transactions::unknown(site, hash, is_asked)),
+    }
 }
 
 /// The function that is asked for: as the contract's interface has it, or else as the standards of tokens do.
