@@ -5,7 +5,7 @@ mod calls;
 use super::{
     Failure, Page, ROWS,
     blocks::{Before, of_transaction},
-    changes, layout, parts,
+    changes, cursor, layout, parts,
 };
 use crate::{
     abi::{self, Known},
@@ -32,29 +32,31 @@ const MOST: i64 = 200;
 pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
-    let rows = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let last = last(&mut rows)?;
     let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
         div #transactions data-live=[newest.then_some("transactions")] {
             (table(&site, &rows).await?)
-            (parts::older(links::TRANSACTIONS, last(&rows)?, newest))
+            (parts::older(links::TRANSACTIONS, last, newest))
         }
     };
     Ok(layout::page(&site, nav::TRANSACTIONS, body))
 }
 
-/// Where a full list ended.
-pub fn last(rows: &[AnyRow]) -> Result<Option<Place>, Failure> {
-    Ok((rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?)
+/// Where a list goes on. Of one row more than a page has, those of the page are left.
+pub fn last(rows: &mut Vec<AnyRow>) -> Result<Option<Place>, Failure> {
+    Ok(cursor::cut(rows, ROWS).map(|row| row.place("place")).transpose()?)
 }
 
-/// Transactions of a block from a place on.
+/// Transactions of a block from a place on, one more than a page has.
 pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
-    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS).fetch_all(site.database.readers()).await?)
+    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(site.database.readers()).await?)
 }
 
 /// A table of transactions.

@@ -1,10 +1,15 @@
 //! What people are shown, where it takes more than one page to see that it is right.
 
 use crate::{
-    chain::{self, ALICE, ART, BOB, SKIPPED, transaction_hash},
+    chain::{self, ALICE, ART, BOB, GOLD, SKIPPED, Step, moved, transaction_hash},
     explorer::{EXPLORER, Explorer, PENDING},
 };
+use alloy_primitives::{Address, U256};
 use axum::{Router, http::StatusCode, routing::post};
+use corniche_web::{
+    indexer::{digest::digest, write},
+    limits::Rate,
+};
 use serde_json::json;
 
 /// Where the links of a page lead, as a browser reads them, without what is after a #.
@@ -66,4 +71,83 @@ fn what_the_node_says_it_does_not_know_is_not_there() {
     assert_eq!(EXPLORER.get(&format!("/tx/{nowhere}")).status, 404);
     assert_eq!(EXPLORER.ask(&format!("/tx/{nowhere}/status")), json!({"status": "unknown"}));
     assert_eq!(EXPLORER.ask(&format!("/tx/{PENDING}/status"))["status"], "pending");
+}
+
+/// So many blocks, each with one transaction, one log and one transfer of gold from Alice.
+fn alike(blocks: u64) -> Explorer {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let step = |number| match number {
+        0 => Step::make(ALICE, GOLD, vec![moved(GOLD, Address::ZERO, ALICE, U256::from(1_000))]),
+        _ => Step::call(ALICE, GOLD, vec![moved(GOLD, ALICE, BOB, U256::ONE)]),
+    };
+    let digests = (0..blocks).map(|number| digest(&chain::block(number, vec![step(number)], None), None).unwrap()).collect();
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+    });
+    explorer
+}
+
+/// Lists by time of the chain above, by the part that is drawn anew.
+fn lists() -> [(String, &'static str); 7] {
+    [
+        ("/blocks".into(), "blocks"),
+        ("/txs".into(), "transactions"),
+        (format!("/address/{ALICE}/transactions"), "transactions"),
+        (format!("/address/{ALICE}/transfers"), "transfers"),
+        (format!("/address/{GOLD}/transactions"), "transactions"),
+        (format!("/address/{GOLD}/events"), "events"),
+        (format!("/token/{GOLD}"), "part"),
+    ]
+}
+
+#[test]
+fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
+    let (full, longer) = (alike(25), alike(26));
+    let older = |page: &str| links(page).into_iter().find(|link| link.contains("before="));
+    for (list, part) in lists() {
+        let page = full.get(&list).text;
+        assert_eq!(
+            page.matches(&format!("href=\"/tx/{}\"", transaction_hash(0, 0))).count(),
+            usize::from(list != "/blocks"),
+            "{list}"
+        );
+        assert_eq!(older(&page), None, "{list}");
+        let page = longer.get(&list).text;
+        assert!(page.contains(&format!("data-live=\"{part}\"")), "{list}: what is newest is drawn anew");
+        let next = older(&page).unwrap_or_else(|| panic!("{list} goes on: {page}"));
+        let page = longer.get(&next);
+        assert_eq!((page.status, older(&page.text)), (200, None), "{next}");
+        assert!(!page.text.contains("Nothing here."), "{next}: {}", page.text);
+        assert!(!page.text.contains(&format!("data-live=\"{part}\"")), "{next}: what is old stays as it is");
+    }
+}
+
+#[test]
+fn lists_that_are_files_as_well_lead_to_them() {
+    for part in ["transactions", "transfers"] {
+        let page = EXPLORER.get(&format!("/address/{ALICE}/{part}")).text;
+        let files: Vec<_> = links(&page).into_iter().filter(|link| link.ends_with(".csv")).collect();
+        assert_eq!(files, [format!("/api/v1/accounts/{ALICE}/{part}.csv")]);
+        assert!(EXPLORER.get(&files[0]).header("content-type").starts_with("text/csv"));
+    }
+    assert!(!EXPLORER.get(&format!("/address/{ALICE}/calls")).text.contains(".csv"));
+}
+
+#[test]
+fn what_grows_is_drawn_anew() {
+    for (page, part) in [
+        ("/tokens".into(), "tokens"),
+        (format!("/token/{GOLD}/holders"), "part"),
+        (format!("/token/{GOLD}/days"), "part"),
+        ("/statistics".into(), "statistics"),
+        (format!("/address/{ALICE}/tokens"), "holdings"),
+        (format!("/address/{ALICE}/approvals"), "approvals"),
+    ] {
+        let shown = EXPLORER.get(&page).text;
+        let id = format!("id=\"{part}\"");
+        assert!(shown.contains(&format!("data-live=\"{part}\"")) && shown.contains(&id), "{page}: {shown}");
+    }
+    let earlier = EXPLORER.get("/statistics?until=2023-11-13").text;
+    assert!(!earlier.contains("data-live=\"statistics\""), "{earlier}");
 }

@@ -157,6 +157,11 @@ impl Subject {
         self.contract.as_ref().ok_or_else(missing)
     }
 
+    /// Each turn would fetch the code of a contract that the indexer has not met, and read it.
+    pub fn may_be_live(&self) -> bool {
+        !self.unmet
+    }
+
     /// What it is called: account or contract.
     pub fn title(&self) -> &'static str {
         if self.contract.is_some() { words::CONTRACT } else { words::TITLE }

@@ -1,7 +1,7 @@
 //! What an account holds of tokens, and who else may take it.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, cursor, parts},
     history::{token, token_id},
     subject::{self, Subject},
 };
@@ -37,6 +37,11 @@ pub struct After {
 }
 
 impl After {
+    /// Whether the list begins at its beginning.
+    fn is_first(&self) -> bool {
+        self.after.is_none()
+    }
+
     /// The key, cut into its parts; nothing is before the first row.
     fn parts<const N: usize>(&self, sizes: [usize; N]) -> Result<[Vec<u8>; N], Failure> {
         let Some(text) = &self.after else { return Ok([const { Vec::new() }; N]) };
@@ -56,8 +61,9 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
     let text = "SELECT b.token, b.token_id, b.amount, t.standard, t.name, t.symbol, t.decimals, t.consistent \
                 FROM balances b JOIN tokens t ON t.address = b.token WHERE b.holder = $1 AND (b.token, b.token_id) > ($2, $3) \
                 ORDER BY b.token, b.token_id LIMIT $4";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let next = next(&mut rows, &["token", "token_id"])?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.bytes("token_id")?;
         let (standard, amount) = (row.number("standard")?, row.amount("amount")?);
@@ -78,10 +84,10 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
     };
     let columns = [words::TOKEN, words::STANDARD, words::ID, words::AMOUNT];
     let table = parts::table(words::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    let next = full(&rows).map(|row| Ok::<_, Failure>([row.bytes("token")?, row.bytes("token_id")?].concat())).transpose()?;
     let here = links::account_part(subject.address, subject::HOLDINGS);
+    let live = after.is_first() && subject.may_be_live();
     let body = html! {
-        section {
+        section #holdings data-live=[live.then_some("holdings")] {
             h2 { (words::HOLDINGS) }
             p .note { (words::HOLDINGS_NOTE) }
             (table)
@@ -98,8 +104,9 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     let text = "SELECT a.token, a.spender, a.token_id, a.amount, a.place, t.standard, t.symbol, t.decimals, x.hash, x.time_ms FROM approvals a \
                 LEFT JOIN tokens t ON t.address = a.token LEFT JOIN transactions x ON x.place = a.place \
                 WHERE a.owner = $1 AND (a.token, a.spender, a.token_id) > ($2, $3, $4) ORDER BY a.token, a.spender, a.token_id LIMIT $5";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let next = next(&mut rows, &["token", "spender", "token_id"])?;
     let cells = |row: &AnyRow, allowance: Allowance| -> Result<Vec<Markup>, Failure> {
         let made = row.place("place")?;
         Ok(vec![
@@ -116,11 +123,10 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     }
     let columns = [words::TOKEN, words::SPENDER, words::MAY, words::SINCE, words::REVOKE];
     let table = parts::table(words::APPROVALS, &columns, shown);
-    let key = |row: &AnyRow| Ok::<_, Failure>([row.bytes("token")?, row.bytes("spender")?, row.bytes("token_id")?].concat());
-    let next = full(&rows).map(key).transpose()?;
     let here = links::account_part(subject.address, subject::APPROVALS);
+    let live = after.is_first() && subject.may_be_live();
     let body = html! {
-        section {
+        section #approvals data-live=[live.then_some("approvals")] {
             h2 { (words::APPROVALS) }
             p .note { (words::APPROVALS_NOTE) }
             (table)
@@ -196,15 +202,18 @@ async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, 
     Ok(query.fetch_optional(site.database.readers()).await?.is_some())
 }
 
-/// The last row, if there may be more.
-fn full(rows: &[AnyRow]) -> Option<&AnyRow> {
-    rows.last().filter(|_| rows.len() == ROWS as usize)
+/// Where a list goes on that is ordered by the bytes of some columns: their bytes in the last row. Of one row more than a page has, those of
+/// the page are left.
+fn next(rows: &mut Vec<AnyRow>, columns: &[&'static str]) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(last) = cursor::cut(rows, ROWS) else { return Ok(None) };
+    let key: Vec<Vec<u8>> = columns.iter().map(|column| last.bytes(column)).collect::<Result<_, _>>()?;
+    Ok(Some(key.concat()))
 }
 
 fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if after.after.is_some() { a href=(list) { (words::FIRST) } }
+            @if !after.is_first() { a href=(list) { (words::FIRST) } }
             @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (words::MORE) } }
         }
     }
