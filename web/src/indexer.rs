@@ -45,6 +45,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use group::Group;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
 use progress::Progress;
+use serde_json::json;
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
@@ -66,6 +67,9 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Contracts whose code is asked for in one request.
 const CODES_AT_ONCE: usize = 16;
+
+/// Where it stands in `meta` what the node said of its chain and its validators, for pages while it is away.
+const INTRODUCTION: &str = "introduction";
 
 /// What the indexer keeps.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +143,11 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         // What was written before counts before the node says anything new.
+        if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
+            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
+        {
+            standing.introduced(chain_id, genesis, development, committee);
+        }
         if let Some(tip) = tip {
             standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
@@ -237,6 +246,8 @@ impl Indexer {
         self.committee = committee.validators.len() as u64;
         self.dag.introduced(&committee.engine, self.committee);
         self.executions.introduced();
+        let said = json!((chain_id, genesis, self.development, &committee));
+        write::remember(&mut self.connection, INTRODUCTION, said.to_string()).await?;
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
         Ok(())
