@@ -213,6 +213,9 @@ impl Place {
     /// Above every place there is.
     pub const END: Self = Self(i64::MAX);
 
+    /// Things of one kind that a block has places for.
+    pub const ROOM: usize = 1 << PLACES;
+
     /// The place of the n-th thing of a block, counted from 0.
     pub fn new(block: u64, position: u64) -> Self {
         debug_assert!(position < 1 << PLACES);
@@ -232,11 +235,6 @@ impl Place {
     /// Counted from 0 within the block.
     pub fn position(self) -> u64 {
         self.0 as u64 & ((1 << PLACES) - 1)
-    }
-
-    /// Whether a block holds so many things that places run out.
-    pub fn too_many(things: usize) -> bool {
-        things >= 1 << PLACES
     }
 }
 

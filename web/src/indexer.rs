@@ -204,6 +204,10 @@ impl Indexer {
             false => self.introduce().await.map(|()| true),
             true => self.turn().await,
         };
+        let turn = match turn {
+            Err(IndexError::Halt(halt @ Halt::Contradiction { .. })) => Err(self.why_contradicted(halt).await),
+            turn => turn,
+        };
         match turn {
             Ok(busy) => {
                 self.standing.works();
@@ -251,6 +255,15 @@ impl Indexer {
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
         Ok(())
+    }
+
+    /// Blocks that contradict what is written may be those of another chain: of a node that was wiped and begun anew meanwhile. That is known
+    /// once the node said again who it is.
+    async fn why_contradicted(&mut self, halt: Halt) -> IndexError {
+        match self.introduce().await {
+            Ok(()) => IndexError::Halt(halt),
+            Err(error) => error,
+        }
     }
 
     /// One round through all lanes. Answers whether there is more to do at once.
@@ -363,6 +376,12 @@ impl Indexer {
         let seen_ms = self.at_head.then(now_ms);
         for whole in &blocks {
             let one = digest(whole, seen_ms)?;
+            if one.left_out > 0 {
+                let Digest { number, left_out, .. } = &one;
+                tracing::warn!(
+                    "block {number} is too large for its places: {left_out} transactions, logs and transfers are left out"
+                );
+            }
             let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);
             match tip {
                 // The node had fewer blocks when it was asked for those before: it is catching up, or went back. The next turn sees it.

@@ -14,6 +14,9 @@ pub(crate) const MOST_AT_ONCE: usize = 16;
 /// What a name costs many times over; a batch of loops ends long before the node's time is up.
 const GAS_OF_A_CALL: &str = "0x1e8480";
 
+/// The method that is asked for blocks.
+const BLOCK: &str = "eth_getBlockByNumber";
+
 /// A page does not wait for a node longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -322,13 +325,9 @@ impl Node {
 
     /// The chain's id and the hash of its first block: which chain this is.
     pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
-        #[derive(Deserialize)]
-        struct Named {
-            hash: B256,
-        }
         let chain_id = self.with(Client::chain_id).await?;
-        let genesis: Named = self.ask("eth_getBlockByNumber", json!(["0x0", false])).await?;
-        Ok((chain_id, genesis.hash))
+        let genesis = self.block_hash(0).await?;
+        Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "there is no block 0"))?))
     }
 
     /// Whether it is a chain for development, which may go back.
@@ -349,11 +348,12 @@ impl Node {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
             let answers: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
             let mut answers = answers.into_iter();
-            let mut blocks = Vec::new();
+            let (mut blocks, mut asked) = (Vec::new(), first..);
             while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
                 let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
                 let ordering: Option<Ordering> = ordering;
+                is_asked(block.number, asked.next())?;
                 if ordering.is_none() && block.number > U64::ZERO {
                     // How it was ordered is not there yet: the block is read when it is.
                     break;
@@ -369,10 +369,13 @@ impl Node {
     pub async fn block_hash(&self, number: u64) -> Result<Option<B256>, NodeError> {
         #[derive(Deserialize)]
         struct Named {
+            number: U64,
             hash: B256,
         }
-        let block: Option<Named> = self.ask("eth_getBlockByNumber", json!([quantity(number), false])).await?;
-        Ok(block.map(|block| block.hash))
+        let block: Option<Named> = self.ask(BLOCK, json!([quantity(number), false])).await?;
+        let Some(block) = block else { return Ok(None) };
+        is_asked(block.number, Some(number))?;
+        Ok(Some(block.hash))
     }
 
     /// The certificate of a block, which may be a later one's.
@@ -458,10 +461,18 @@ impl Node {
 fn requests(number: u64) -> [Request; 3] {
     let number = quantity(number);
     [
-        Request { method: "eth_getBlockByNumber", params: json!([number, true]) },
+        Request { method: BLOCK, params: json!([number, true]) },
         Request { method: "eth_getBlockReceipts", params: json!([number]) },
         Request { method: "corniche_getOrdering", params: json!([number]) },
     ]
+}
+
+/// The node answered with the block that it was asked for.
+fn is_asked(answered: U64, asked: Option<u64>) -> Result<(), ClientError> {
+    match asked {
+        Some(asked) if answered == U64::from(asked) => Ok(()),
+        _ => Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for"))),
+    }
 }
 
 /// A number as RPC takes it.

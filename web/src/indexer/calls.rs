@@ -171,7 +171,9 @@ pub async fn write_block(
     let mut undone = Rows::or("undone", &["place", "error", "reason", "output"], "DO NOTHING");
     let mut sides = Rows::or("call_sides", &["address", "place"], "DO NOTHING");
     let mut called: BTreeSet<(Address, Place)> = BTreeSet::new();
-    for (position, outermost) in traced.into_iter().enumerate().filter_map(|(at, traced)| Some((at, traced.result?))) {
+    for (position, outermost) in
+        traced.into_iter().take(Place::ROOM).enumerate().filter_map(|(at, traced)| Some((at, traced.result?)))
+    {
         let transaction = Place::new(block, position as u64);
         if let Some(error) = cut(outermost.error.as_deref()) {
             let output = outermost.output[..outermost.output.len().min(MOST_OUTPUT)].to_vec();

@@ -77,8 +77,8 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
         let Some(certificate) = answer.map_err(NodeError::from)? else { break };
         by_height.insert(certificate.block_number, certificate);
     }
-    // A certificate for a block that is not written here yet waits until it is.
-    by_height.retain(|height, _| *height <= certified);
+    // A certificate for a block that is not written here yet waits until it is. One that covers less than was asked for says nothing.
+    by_height.retain(|height, _| (known + 1..=certified).contains(height));
     let Some(reached) = by_height.keys().next_back().copied() else { return Ok(None) };
     let seen_ms = now_ms();
     let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;

@@ -72,6 +72,8 @@ pub struct Digest {
     pub by_author: BTreeMap<u64, (u64, u64)>,
     /// Whether a contract ran, so that there are calls to trace.
     pub has_calls: bool,
+    /// Transactions, logs and transfers that no row is written of because the block has no more places. Balances know of these transfers.
+    pub left_out: u64,
 }
 
 const BLOCKS: &[&str] = &[
@@ -121,15 +123,16 @@ const TRANSACTIONS: &[&str] = &[
 
 /// Digests a block. `seen_ms`: when it came, if it is new.
 pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsense> {
+    digest_within(whole, seen_ms, Place::ROOM)
+}
+
+/// The same where a block has places for `room` things of one kind, [`Place::ROOM`] at most. What has none is left out.
+pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> Result<Digest, Nonsense> {
     let number: u64 = whole.block.number.to();
     let nonsense = |problem: String| Nonsense { number, problem };
     let (block, receipts) = (&whole.block, &whole.receipts);
     if block.transactions.len() != receipts.len() {
         return Err(nonsense(format!("{} transactions and {} receipts", block.transactions.len(), receipts.len())));
-    }
-    let logs: usize = receipts.iter().map(|receipt| receipt.logs.len()).sum();
-    if Place::too_many(block.transactions.len()) || Place::too_many(logs) {
-        return Err(nonsense("it holds more than this database has places for".into()));
     }
     let time_ms =
         whole.ordering.as_ref().map_or(block.timestamp.to::<u64>().saturating_mul(1_000), |ordering| ordering.timestamp_ms);
@@ -150,6 +153,7 @@ pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsen
         gas_used: block.gas_used.to(),
         by_author: BTreeMap::new(),
         has_calls: false,
+        left_out: block.transactions.len().saturating_sub(room) as u64,
     };
     let authors = authors(whole);
     if !authors.is_empty() && authors.len() != block.transactions.len() {
@@ -157,9 +161,9 @@ pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsen
     }
     digest.block(whole, seen_ms);
     digest.ordering(whole);
-    let mut rows = TransactionRows::new();
+    let mut rows = TransactionRows::new(room);
     let mut activity = BTreeMap::new();
-    for (position, (transaction, receipt)) in block.transactions.iter().zip(receipts).enumerate() {
+    for (position, (transaction, receipt)) in block.transactions.iter().zip(receipts).take(room).enumerate() {
         if transaction.hash != receipt.transaction_hash {
             return Err(nonsense(format!("the receipt of {} stands beside {}", receipt.transaction_hash, transaction.hash)));
         }
@@ -167,10 +171,7 @@ pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsen
         let author = authors.get(position).copied();
         digest.transaction(place, transaction, receipt, author, &mut rows, &mut activity)?;
     }
-    if Place::too_many(digest.moved.len()) {
-        return Err(nonsense("it moves more tokens than this database has places for".into()));
-    }
-    digest.tokens(&mut activity);
+    digest.tokens(&mut activity, room);
     let mut active = Rows::new("activity", &["address", "place", "roles"]);
     for ((address, place), roles) in activity {
         active.push([address.into(), Place(place).into(), roles.into()]);
@@ -184,12 +185,14 @@ struct TransactionRows {
     logs: Rows,
     /// Used by the transactions so far.
     gas: u64,
+    /// For logs.
+    room: usize,
 }
 
 impl TransactionRows {
-    fn new() -> Self {
+    fn new(room: usize) -> Self {
         let logs = &["place", "transaction_place", "address", "topics", "event", "data"];
-        Self { transactions: Rows::new("transactions", TRANSACTIONS), logs: Rows::new("logs", logs), gas: 0 }
+        Self { transactions: Rows::new("transactions", TRANSACTIONS), logs: Rows::new("logs", logs), gas: 0, room }
     }
 }
 
@@ -311,6 +314,11 @@ impl Digest {
             }
             had_part(log.address, role::LOGGED);
             self.loggers.insert(log.address);
+            self.moved.extend(events::read(log).into_iter().map(|moved| (place, moved)));
+            if rows.logs.len() == rows.room {
+                self.left_out += 1;
+                continue;
+            }
             rows.logs.push([
                 Place::new(self.number, rows.logs.len() as u64).into(),
                 place.into(),
@@ -319,18 +327,26 @@ impl Digest {
                 log.topics.first().copied().into(),
                 log.data.clone().into(),
             ]);
-            self.moved.extend(events::read(log).into_iter().map(|moved| (place, moved)));
         }
         Ok(())
     }
 
     /// Rows of token movements, which a place within the block names.
-    fn tokens(&mut self, activity: &mut Activity) {
+    fn tokens(&mut self, activity: &mut Activity, room: usize) {
         let columns = &["place", "transaction_place", "token", "sender", "recipient", "token_id", "amount", "time_ms"];
         let mut transfers = Rows::new("transfers", columns);
         let mut sides = Rows::new("transfer_sides", &["address", "place"]);
         for (transaction, moved) in &self.moved {
             let Moved::Transfer { token, from, to, id, amount, .. } = moved else { continue };
+            let parties: BTreeSet<Address> = [*from, *to].into_iter().filter(|party| !party.is_zero()).collect();
+            for party in &parties {
+                *activity.entry((*party, transaction.0)).or_default() |= role::MOVED;
+                self.accounts.entry(*party).or_default();
+            }
+            if transfers.len() == room {
+                self.left_out += 1;
+                continue;
+            }
             let place = Place::new(self.number, transfers.len() as u64);
             transfers.push([
                 place.into(),
@@ -342,11 +358,7 @@ impl Digest {
                 (*amount).into(),
                 self.time_ms.into(),
             ]);
-            for side in BTreeSet::from([*from, *to]).into_iter().filter(|side| !side.is_zero()) {
-                sides.push([side.into(), place.into()]);
-                *activity.entry((side, transaction.0)).or_default() |= role::MOVED;
-                self.accounts.entry(side).or_default();
-            }
+            parties.into_iter().for_each(|party| sides.push([party.into(), place.into()]));
         }
         self.rows.extend([transfers, sides]);
     }

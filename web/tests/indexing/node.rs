@@ -56,6 +56,8 @@ struct Script {
     away: u64,
     /// Blocks that one answer has room for.
     room: usize,
+    /// Whether it answers with the block after the one that it is asked for.
+    mistaken: bool,
     /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
     certificates_ms: u64,
     traces: Arc<watch::Sender<Traces>>,
@@ -74,7 +76,7 @@ impl Scripted {
         let (development, executions, asked, moods, away, room, alarm) = (false, Some(0), 0, None, 0, usize::MAX, None);
         let chain = Arc::new(chain);
         let traces = Arc::new(watch::Sender::new(Traces::default()));
-        let (certificates_ms, untraced, asked_traces) = (0, None, Arc::clone(&traces));
+        let (mistaken, certificates_ms, untraced, asked_traces) = (false, 0, None, Arc::clone(&traces));
         let script = Script {
             chain,
             head,
@@ -84,6 +86,7 @@ impl Scripted {
             moods,
             away,
             room,
+            mistaken,
             alarm,
             certificates_ms,
             traces: asked_traces,
@@ -140,6 +143,11 @@ impl Scripted {
     /// Refuses to answer more blocks than these at once.
     pub fn has_room_for(&self, blocks: usize) {
         self.change(|script| script.room = blocks);
+    }
+
+    /// Takes every block but the first one for the one after it.
+    pub fn be_mistaken(&self, mistaken: bool) {
+        self.change(|script| script.mistaken = mistaken);
     }
 
     /// Answers no trace for now.
@@ -267,9 +275,10 @@ impl Script {
 
     fn result(&mut self, method: &str, params: &Value) -> Result<Value, (i64, &'static str)> {
         let number = || params[0].as_str().and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-        let made = |script: &Self| {
-            number().filter(|number| *number <= script.head).map(|number| script.chain.blocks[number as usize].clone())
+        let at = |script: &Self, number: Option<u64>| {
+            number.filter(|number| *number <= script.head).map(|number| script.chain.blocks[number as usize].clone())
         };
+        let made = |script: &Self| at(script, number());
         Ok(match method {
             "eth_chainId" => json!("0x2a"),
             "rpc_modules" if self.development => json!({"eth": "1.0", "debug": "1.0", "evm": "1.0"}),
@@ -281,6 +290,9 @@ impl Script {
                 }
                 let certified = self.certified();
                 json!(Heads { executed: self.named(self.head), certified: self.named(certified) })
+            }
+            "eth_getBlockByNumber" if self.mistaken && number() != Some(0) => {
+                at(self, number().map(|number| number + 1)).map_or(Value::Null, |made| block(&made))
             }
             "eth_getBlockByNumber" => made(self).map_or(Value::Null, |made| block(&made)),
             "eth_getBlockReceipts" => made(self).map_or(Value::Null, |made| made.whole.receipts.iter().map(receipt).collect()),

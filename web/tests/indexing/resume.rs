@@ -430,6 +430,40 @@ async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
     assert_eq!(write::tip(&mut connection).await.unwrap().map(|tip| tip.number), Some(29));
 }
 
+#[tokio::test]
+async fn a_node_that_was_wiped_while_it_is_followed_has_another_chain_and_contradicts_nothing() {
+    for length in [1, 20, 30, 50] {
+        let node = Scripted::start(Chain::new(17, 30)).await;
+        let (database, _directory) = sqlite().await;
+        let (mut indexer, standing) = indexer(&node, &database).await;
+        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        let before = all(&database).await;
+        node.take(Chain::new(18, length));
+        let halt = go_on(&mut indexer, &standing).await;
+        assert!(matches!(halt, Some(Halt::AnotherChain { .. })), "{length} blocks: {halt:?}");
+        assert_same(&before, &all(&database).await, "before and after another genesis");
+    }
+}
+
+#[tokio::test]
+async fn a_block_that_was_not_asked_for_is_not_taken() {
+    let chain = Chain::new(26, 60);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    node.be_mistaken(true);
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    for _ in 0..2 {
+        assert!(indexer.step().await.is_some());
+    }
+    let waits = standing.now().waits.unwrap_or_default();
+    assert!(waits.contains("block 2, which is not the one"), "{waits:?}");
+    assert_eq!(standing.now().indexed, None);
+    node.be_mistaken(false);
+    assert_eq!(go_on(&mut indexer, &standing).await, None);
+    assert_same(&expected, &all(&database).await, "undisturbed, and of a node that was mistaken");
+}
+
 /// Status and text of the first page.
 async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> (u16, String) {
     let (uploads, _) = uploads::channel();

@@ -1,13 +1,20 @@
 //! The same tables on both databases, whatever the groups in which blocks are written; and the right ones.
 
 use super::{
-    chain::Chain,
+    blocks::{self, Call, Head, block, hash, transaction},
+    chain::{Chain, person, token},
     dump::{all, assert_same, rows},
     model::Model,
     postgres, sqlite, write_all,
 };
-use alloy_primitives::U64;
-use corniche_web::database::Database;
+use alloy_primitives::{Bytes, U64, U256};
+use corniche_web::{
+    database::Database,
+    indexer::{
+        digest::digest_within,
+        events::{Moved, Standard},
+    },
+};
 
 const BLOCKS: u64 = 120;
 
@@ -62,6 +69,49 @@ async fn gas_beyond_all_numbers_is_the_largest_one() {
             assert!(days.iter().all(|day| day.ends_with(&format!("gas_used={}", i64::MAX))), "{days:?}");
         }
         assert_same(&all(&lite).await, &all(&large).await, "SQLite and PostgreSQL");
+    }
+}
+
+/// Two transactions of three logs each, and each log moves two ids.
+#[test]
+fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
+    let moved = [1_u64, 2].map(|id| Moved::Transfer {
+        token: token(2),
+        standard: Standard::Erc1155,
+        from: person(1),
+        to: person(2),
+        id: Some(U256::from(id)),
+        amount: U256::ONE,
+    });
+    let call = || Call {
+        from: person(1),
+        to: Some(token(2)),
+        nonce: 0,
+        input: Bytes::new(),
+        gas_used: 60_000,
+        succeeded: true,
+        created: None,
+        logs: vec![blocks::log(&moved); 3],
+    };
+    let head = Head {
+        number: 7,
+        hash: hash(&[7]),
+        parent: hash(&[6]),
+        time_ms: 1_700_000_000_000,
+        leader: 0,
+        batches: vec![(0, 2)],
+        skipped: vec![],
+    };
+    let whole = block(&head, vec![transaction(hash(&[8]), call()), transaction(hash(&[9]), call())]);
+    // Transactions, logs and transfers that have rows; all that was moved; and what has no row.
+    for (room, rows, moves, left_out) in
+        [(12, [2, 6, 12], 12, 0), (5, [2, 5, 5], 12, 1 + 7), (2, [2, 2, 2], 12, 4 + 10), (1, [1, 1, 1], 6, 1 + 2 + 5)]
+    {
+        let digest = digest_within(&whole, None, room).unwrap();
+        let count = |table| digest.rows.iter().filter(|rows| rows.table() == table).map(|rows| rows.len()).sum::<usize>();
+        assert_eq!(["transactions", "logs", "transfers"].map(count), rows, "{room} places");
+        assert_eq!((digest.moved.len(), digest.left_out), (moves, left_out), "{room} places");
+        assert_eq!((count("transfer_sides"), digest.transactions), (2 * rows[2], 2), "{room} places");
     }
 }
 
