@@ -265,6 +265,11 @@ pub trait Read {
         Ok(self.maybe_int(column)?.map(|number| number.max(0) as u64))
     }
 
+    /// Bytes that `SUBSTR` cut out of others. SQLite says null where these are empty, PostgreSQL says that they are empty.
+    fn beginning(&self, column: &'static str) -> Result<Vec<u8>, DatabaseError> {
+        Ok(self.maybe_bytes(column)?.unwrap_or_default())
+    }
+
     /// A place.
     fn place(&self, column: &'static str) -> Result<Place, DatabaseError> {
         self.int(column).map(Place)

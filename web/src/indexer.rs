@@ -45,6 +45,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use group::Group;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
 use progress::Progress;
+use serde_json::json;
 use sqlx::{Any, pool::PoolConnection};
 use std::{
     sync::Arc,
@@ -66,6 +67,9 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Contracts whose code is asked for in one request.
 const CODES_AT_ONCE: usize = 16;
+
+/// Where it stands in `meta` what the node said of its chain and its validators, for pages while it is away.
+const INTRODUCTION: &str = "introduction";
 
 /// What the indexer keeps.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +143,11 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         // What was written before counts before the node says anything new.
+        if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
+            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
+        {
+            standing.introduced(chain_id, genesis, development, committee);
+        }
         if let Some(tip) = tip {
             standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
@@ -235,8 +244,10 @@ impl Indexer {
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
-        self.dag.introduced(&committee.engine);
+        self.dag.introduced(&committee.engine, self.committee);
         self.executions.introduced();
+        let said = json!((chain_id, genesis, self.development, &committee));
+        write::remember(&mut self.connection, INTRODUCTION, said.to_string()).await?;
         self.standing.introduced(chain_id, genesis, self.development, committee);
         self.introduced = true;
         Ok(())
@@ -252,7 +263,7 @@ impl Indexer {
             self.begin_again().await?;
             return Ok(true);
         }
-        let behind = (heads.executed.number + 1).saturating_sub(next);
+        let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
         let too_large = behind > 0 && self.fetch(next, behind).await?;
         // A node may be behind what it said; then there is nothing to do at once.
@@ -261,6 +272,9 @@ impl Indexer {
         let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
+        // Certificates may be many to catch up with, or not to be had, and rounds do not wait for them at the node. What is wrong with one lane
+        // is said when the others had their turn.
+        let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
         // Before the certificate, with which a block's page is final.
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
@@ -268,9 +282,9 @@ impl Indexer {
             self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
-        self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await?;
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        dag?;
         Ok(grew || too_large || traced || told || certified.is_some())
     }
 

@@ -248,6 +248,12 @@ pub mod failure {
     /// What to do.
     pub const BROKEN_HINT: &str = "It is this explorer's fault, and its log says more. Load the page again in a moment.";
     /// Heading.
+    pub const AWAY: &str = "The node cannot be asked";
+    /// What is the matter.
+    pub const NO_ANSWER: &str = "This takes an answer of the node that this explorer follows, and there is none.";
+    /// What to do.
+    pub const AWAY_HINT: &str = "What this explorer has read before is on its other pages. Load this one again in a moment.";
+    /// Heading.
     pub const HALTED: &str = "This explorer stopped";
     /// What it cannot read.
     pub const BAD_REQUEST: &str = "That address is not right";

@@ -230,7 +230,6 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
     assert!((0..20_000).any(|_| finalized() == height + 1), "blocks are certified again");
 }
 
-/// What `evm_revert` restores beside the blocks, as hardhat does: the clock, what was said of it, and the pool.
 #[test]
 fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
     let node = Node::start(&[]);
@@ -247,6 +246,7 @@ fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
     assert!(node.call("corniche_getTransactionStatus", json!([later["transactionHash"]])).is_null());
 }
 
+/// What `evm_revert` restores beside the blocks, as hardhat does: the clock, what was said of it, and the pool.
 #[test]
 fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
     let node = Node::start(&[]);

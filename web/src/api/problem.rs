@@ -12,7 +12,8 @@ object! {
     /// What every question is answered that has no other answer, under `error`.
     Problem {
         /// `bad_request` (400), `not_found` (404), `method_not_allowed` (405), `too_many_requests` (429), `broken` (500: the explorer's own
-        /// fault) or `halted` (503: the explorer and its node are of different chains).
+        /// fault), `halted` (503: the explorer and its node are of different chains) or `away` (503: only the node knows, and it does not
+        /// answer now).
         code: String = "bad_request",
         /// What was wrong, for people.
         message: String = "address: an address is 0x and 40 digits",
@@ -20,13 +21,14 @@ object! {
 }
 
 /// Codes with their status.
-const CODES: [(&str, StatusCode); 6] = [
+const CODES: [(&str, StatusCode); 7] = [
     ("bad_request", StatusCode::BAD_REQUEST),
     ("not_found", StatusCode::NOT_FOUND),
     ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
     ("too_many_requests", StatusCode::TOO_MANY_REQUESTS),
     ("broken", StatusCode::INTERNAL_SERVER_ERROR),
     ("halted", StatusCode::SERVICE_UNAVAILABLE),
+    ("away", StatusCode::SERVICE_UNAVAILABLE),
 ];
 
 impl Problem {
@@ -66,7 +68,7 @@ impl From<sqlx::Error> for Problem {
 
 impl From<NodeError> for Problem {
     fn from(error: NodeError) -> Self {
-        Self::broken(error)
+        Failure::from(error).into()
     }
 }
 
@@ -75,6 +77,7 @@ impl From<Failure> for Problem {
         match failure {
             Failure::NotFound(text) => Self::missing(text),
             Failure::BadRequest(text) => Self::bad(text),
+            Failure::Away(text) => Self::new("away", text),
             Failure::Broken(error) => Self::broken(error),
         }
     }

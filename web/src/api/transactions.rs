@@ -10,6 +10,7 @@ use super::{
 use crate::{
     abi::{self, Known},
     database::{DatabaseError, Place, Read, sql},
+    pages,
     site::Site,
     words::{status, transaction as words},
 };
@@ -210,7 +211,9 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
         complete: true,
     };
     // The node may be away; then the answer is what was written down.
-    if let Some(report) = site.node.status(hash).await.ok().flatten() {
+    let answer = site.node.status(hash).await;
+    let is_asked = answer.is_ok();
+    if let Some(report) = answer.ok().flatten() {
         return Ok(match report.status {
             TransactionStatus::Pending => bare(status::PENDING, None),
             TransactionStatus::Ordered => bare(status::ORDERED, None),
@@ -220,11 +223,15 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
         });
     }
-    let text = "SELECT reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
-    let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
-    let Some(row) = row else {
+    let Some(row) = pages::transactions::skip(site, hash).await? else {
         let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        return Err(Problem::missing(format!("no transaction {hash} in blocks up to {indexed}, nor in the pool of the node")));
+        return Err(match is_asked {
+            true => Problem::missing(format!("no transaction {hash} in blocks up to {indexed}, nor in the pool of the node")),
+            false => Problem::new(
+                "away",
+                format!("no transaction {hash} in blocks up to {indexed}, and the node cannot be asked: it may be pending"),
+            ),
+        });
     };
     Ok(bare(status::DROPPED, Some(row.text("reason")?)))
 }

@@ -1,20 +1,26 @@
-//! Calls inside transactions. The node runs a block again for them, so this lane follows at its own pace, one block in a turn, and only
-//! blocks in which a contract ran. A block whose state the node holds no more is passed over.
+//! Calls inside transactions. The node runs blocks again for them, so this lane follows at its own pace, a few blocks side by side in a turn,
+//! and only blocks in which a contract ran. A block whose state the node holds no more is passed over.
 
 use super::{IndexError, digest::role, progress::Progress, write};
 use crate::{
     database::{DatabaseError, Place, Read, Rows, sql},
-    node::{Node, TracedTransaction},
+    node::{Node, NodeError, TracedTransaction},
 };
 use alloy_primitives::Address;
+use futures::{StreamExt, stream};
 use sqlx::{AnyConnection, Connection};
 use std::{collections::BTreeSet, time::Instant};
 
 /// Where it stands in `meta`: the newest block that was looked at.
 const KEY: &str = "traced";
 
-/// Blocks that one turn looks through for calls, and how often a block's calls are asked for.
+/// Blocks that one turn looks through for calls.
 const BLOCKS_AT_ONCE: u64 = 1_000;
+
+/// Blocks of one turn whose calls are asked for, all at the same time: a block's calls may be as large as an answer of the node.
+const TRACES_AT_ONCE: usize = 4;
+
+/// How often a block's calls are asked for.
 const MOST_ATTEMPTS: u32 = 40;
 
 /// Nobody is told how far this lane is while it is no farther behind the blocks.
@@ -48,7 +54,7 @@ impl Lane {
 
     /// The chain begins again.
     pub fn forget(&mut self) {
-        self.traced = None;
+        (self.traced, self.failed) = (None, (0, 0));
     }
 
     /// The newest block that was looked at; none where calls are not asked for.
@@ -63,24 +69,50 @@ impl Lane {
         Ok(self.traced)
     }
 
-    /// Looks at the next block with calls, up to `tip`. Answers whether there may be another one.
+    /// Looks at the next blocks with calls, up to `tip`. Answers whether there may be more.
     pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
         let Some(traced) = self.reached(connection).await? else { return Ok(false) };
         let until = tip.min(traced + BLOCKS_AT_ONCE);
-        let text =
-            "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
-        let query = sql(text).bind(Place::first(traced + 1).0).bind(Place::first(until + 1).0);
-        let next = query.fetch_optional(&mut *connection).await.map_err(DatabaseError::from)?;
-        let Some(next) = next else {
-            if until > traced {
+        // Nobody asks again and again for what comes after a block that cannot be had.
+        let most = if self.failed.0 > traced { 1 } else { TRACES_AT_ONCE };
+        let blocks = with_calls(connection, traced, until, most).await?;
+        let are_all = blocks.len() < most;
+        let ask = |number| {
+            let node = node.clone();
+            async move { (number, node.trace_block(number).await) }
+        };
+        let requests: Vec<_> = blocks.into_iter().map(ask).collect();
+        // In the order of the blocks, whichever is answered first: nothing before the block where this lane stands is missing.
+        let mut answers = stream::iter(requests).buffered(TRACES_AT_ONCE);
+        let mut reached = traced;
+        while let Some((number, answer)) = answers.next().await {
+            if !self.take(node, connection, number, answer).await? {
+                return Ok(false);
+            }
+            write::remember(connection, KEY, number.to_string()).await?;
+            self.reach(number, tip);
+            reached = number;
+        }
+        if are_all {
+            if until > reached {
                 write::remember(connection, KEY, until.to_string()).await?;
             }
             // A node that catches up may have fewer blocks than were looked at.
-            self.reach(until.max(traced), tip);
-            return Ok(until < tip);
-        };
-        let number = next.place("place")?.block();
-        match node.trace_block(number).await {
+            reached = until.max(reached);
+            self.reach(reached, tip);
+        }
+        Ok(reached < tip)
+    }
+
+    /// Writes a block's calls, or passes it over where they cannot be had. Answers whether the lane is done with it.
+    async fn take(
+        &mut self,
+        node: &Node,
+        connection: &mut AnyConnection,
+        number: u64,
+        answer: Result<Vec<TracedTransaction>, NodeError>,
+    ) -> Result<bool, IndexError> {
+        match answer {
             Ok(traced) => write_block(connection, number, traced).await?,
             // A node that began anew meanwhile has the block later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
@@ -93,13 +125,9 @@ impl Lane {
             }
             Err(error) => tracing::warn!(number, %error, "the calls of this block are left out"),
         }
-        write::remember(connection, KEY, number.to_string()).await?;
-        self.reach(number, tip);
-        Ok(number < tip)
+        Ok(true)
     }
-}
 
-impl Lane {
     /// It has come to this block. A line now and then while there is far to go.
     fn reach(&mut self, number: u64, tip: u64) {
         self.traced = Some(number);
@@ -116,6 +144,19 @@ impl Lane {
         self.failed = (number, before + 1);
         self.failed.1 >= MOST_ATTEMPTS
     }
+}
+
+/// The first blocks after `traced`, up to `until`, in which a contract ran, so many at most.
+async fn with_calls(connection: &mut AnyConnection, traced: u64, until: u64, most: usize) -> Result<Vec<u64>, DatabaseError> {
+    let text = "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
+    let (mut blocks, mut last) = (Vec::new(), traced);
+    while blocks.len() < most {
+        let query = sql(text).bind(Place::first(last + 1).0).bind(Place::first(until + 1).0);
+        let Some(next) = query.fetch_optional(&mut *connection).await? else { break };
+        last = next.place("place")?.block();
+        blocks.push(last);
+    }
+    Ok(blocks)
 }
 
 /// Writes what the transactions of a block called, and why some were undone.

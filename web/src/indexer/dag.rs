@@ -5,6 +5,7 @@
 //! what was written before, and an explorer that was away goes on where it stopped, as far back as the node still knows.
 
 mod asking;
+mod believed;
 mod pace;
 mod round;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::{
 };
 use alloy_primitives::{B256, keccak256};
 use asking::Asking;
+use believed::believable;
 use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason};
 use pace::Next;
 use serde::{Serialize, de::DeserializeOwned};
@@ -50,6 +52,8 @@ pub enum Strand {
 pub struct Lane {
     keep: u64,
     lanes: bool,
+    /// Of the committee.
+    validators: u64,
     next_look: Next,
     /// `None`: the node was not asked yet, or may have lost what it knew.
     asking: Option<Asking>,
@@ -60,7 +64,7 @@ pub struct Lane {
 impl Lane {
     /// Keeps so many rounds; none: nothing is asked.
     pub fn new(keep: u64) -> Self {
-        Self { keep, lanes: false, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
+        Self { keep, lanes: false, validators: 0, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
     }
 
     /// What the node should tell by itself.
@@ -68,9 +72,9 @@ impl Lane {
         if self.keep == 0 { Topics::Heads } else { Topics::HeadsAndDag }
     }
 
-    /// The node said which engine orders. It may be another node than before, or one that was away.
-    pub fn introduced(&mut self, engine: &str) {
-        self.lanes = engine == AUTOBAHN;
+    /// The node said which engine orders for how many validators. It may be another node than before, or one that was away.
+    pub fn introduced(&mut self, engine: &str, validators: u64) {
+        (self.lanes, self.validators) = (engine == AUTOBAHN, validators);
         self.asking = None;
         self.next_look = Next::AtOnce;
     }
@@ -146,6 +150,7 @@ impl Lane {
         for (from, to) in stretches {
             let answer = match node.dag(DagRange::Rounds { from, to }).await {
                 Ok(dag) => {
+                    let dag = believable(dag, (from, to), self.validators);
                     standing.dag(dag.dropped);
                     self.take(connection, &dag).await.map_err(IndexError::from)
                 }
@@ -216,6 +221,7 @@ impl Lane {
         let conflict = "(round) DO UPDATE SET content = excluded.content, last_commit = excluded.last_commit";
         let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "last_commit", "content"], conflict);
         let seen_ms = now_ms();
+        let kept = (!rounds.is_empty()).then_some((asking.first_kept(Strand::Rounds), asking.last_kept(Strand::Rounds)));
         for (number, told) in rounds {
             let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
             let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
@@ -233,14 +239,20 @@ impl Lane {
             here.absorb(Round { vertices: told, slots: Vec::new() });
             let at_ms = here.vertices.iter().filter_map(|car| car.accepted_ms.or(car.proposed_ms)).min().unwrap_or(seen_ms);
             rows.push([lane.into(), position.into(), at_ms.into(), json(&here.vertices).into()]);
-            touched.insert(lane, asking.first_kept(Strand::Lane(lane)));
+            touched.insert(lane, (asking.first_kept(Strand::Lane(lane)), asking.last_kept(Strand::Lane(lane))));
         }
         rows.write(&mut transaction).await?;
-        let old = sql("DELETE FROM dag_rounds WHERE round < $1").bind(int(asking.first_kept(Strand::Rounds)));
-        old.execute(&mut *transaction).await?;
-        for (lane, first) in touched {
+        if let Some((first, last)) = kept {
+            let old = sql("DELETE FROM dag_rounds WHERE round < $1").bind(int(first));
+            old.execute(&mut *transaction).await?;
+            let beyond = sql("DELETE FROM dag_rounds WHERE round > $1").bind(int(last));
+            beyond.execute(&mut *transaction).await?;
+        }
+        for (lane, (first, last)) in touched {
             let old = sql("DELETE FROM dag_cars WHERE lane = $1 AND position < $2").bind(int(lane)).bind(int(first));
             old.execute(&mut *transaction).await?;
+            let beyond = sql("DELETE FROM dag_cars WHERE lane = $1 AND position > $2").bind(int(lane)).bind(int(last));
+            beyond.execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
         Ok(())

@@ -131,7 +131,8 @@ pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsen
     if Place::too_many(block.transactions.len()) || Place::too_many(logs) {
         return Err(nonsense("it holds more than this database has places for".into()));
     }
-    let time_ms = whole.ordering.as_ref().map_or(block.timestamp.to::<u64>() * 1_000, |ordering| ordering.timestamp_ms);
+    let time_ms =
+        whole.ordering.as_ref().map_or(block.timestamp.to::<u64>().saturating_mul(1_000), |ordering| ordering.timestamp_ms);
     let mut digest = Digest {
         number,
         hash: block.hash,
@@ -243,7 +244,7 @@ impl Digest {
                 batch.first.into(),
                 batch.count.into(),
             ]);
-            position += batch.count;
+            position = position.saturating_add(batch.count);
             self.by_author.entry(batch.author).or_default().0 += 1;
         }
         let mut skipped = Rows::new("skipped", &["block", "position", "hash", "reason"]);
@@ -281,7 +282,7 @@ impl Digest {
             *self.accounts.entry(created).or_default() += 1;
             self.created.push((created, transaction.from, place));
         }
-        rows.gas += receipt.gas_used.to::<u64>();
+        rows.gas = rows.gas.saturating_add(receipt.gas_used.to());
         rows.transactions.push([
             place.into(),
             transaction.hash.into(),

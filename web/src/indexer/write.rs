@@ -258,9 +258,11 @@ async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> R
 }
 
 async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_accounts: &[u64]) -> Result<(), DatabaseError> {
+    // A header may name any amount of gas: past the largest number SQLite goes on with fractions, and PostgreSQL not at all.
     let conflict = "(day) DO UPDATE SET blocks = days.blocks + excluded.blocks, transactions = days.transactions + excluded.transactions, \
-                    failed = days.failed + excluded.failed, skipped = days.skipped + excluded.skipped, gas_used = days.gas_used + \
-                    excluded.gas_used, transfers = days.transfers + excluded.transfers, contracts = days.contracts + excluded.contracts, \
+                    failed = days.failed + excluded.failed, skipped = days.skipped + excluded.skipped, gas_used = CASE WHEN \
+                    days.gas_used > 9223372036854775807 - excluded.gas_used THEN 9223372036854775807 ELSE days.gas_used + \
+                    excluded.gas_used END, transfers = days.transfers + excluded.transfers, contracts = days.contracts + excluded.contracts, \
                     new_accounts = days.new_accounts + excluded.new_accounts";
     let columns = &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];
     let mut days: BTreeMap<u64, [u64; 8]> = BTreeMap::new();
@@ -278,7 +280,7 @@ async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_acco
             digest.created.len() as u64,
             *new_accounts,
         ];
-        days.entry(day).or_default().iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        days.entry(day).or_default().iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
         if let Some(leader) = digest.leader {
             validators.entry((leader, day)).or_default()[0] += 1;
         }

@@ -11,7 +11,7 @@ mod subject;
 mod tokens;
 mod write;
 
-use super::{Failure, Page, parts, transactions};
+use super::{Failure, Page, cursor, parts, transactions};
 use crate::{
     database::{Read, sql},
     format, links,
@@ -56,10 +56,10 @@ pub fn routes() -> Router<Arc<Site>> {
 async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
     let subject = Subject::load_with_balance(&site, &address).await?;
     let facts = facts(&site, &subject).await?;
-    let rows = history::newest(&site, subject.address, i64::MAX, NEWEST).await?;
+    let mut rows = history::newest(&site, subject.address, i64::MAX, NEWEST + 1).await?;
+    let has_more = cursor::cut(&mut rows, NEWEST).is_some();
     let all = links::account_part(subject.address, subject::TRANSACTIONS);
-    // Each turn would fetch the code of a contract that the indexer has not met, and read it.
-    let live = !subject.unmet;
+    let live = subject.may_be_live();
     let body = html! {
         section #overview .card data-live=[live.then_some("overview")] {
             div { (parts::facts(&facts)) }
@@ -68,7 +68,7 @@ async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Pag
         section #transactions data-live=[live.then_some("transactions")] {
             h2 { (words::NEWEST_TRANSACTIONS) }
             (transactions::table(&site, &rows).await?)
-            @if rows.len() == NEWEST as usize { p { a href=(all) { (words::ALL_TRANSACTIONS) } } }
+            @if has_more { p { a href=(all) { (words::ALL_TRANSACTIONS) } } }
         }
     };
     Ok(subject.page(&site, "", body))

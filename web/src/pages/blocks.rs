@@ -4,7 +4,7 @@ mod execution;
 
 pub use execution::of_transaction;
 
-use super::{Failure, Page, ROWS, dag::Pick, layout, parts, transactions};
+use super::{Failure, Page, ROWS, cursor, dag::Pick, layout, parts, transactions};
 use crate::{
     database::{Place, Read, sql},
     format,
@@ -32,9 +32,8 @@ pub struct Before {
 /// `/blocks`
 pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
     let before = from.before.map(Place).unwrap_or(Place::END);
-    let rows = newest(&site, before.block(), ROWS).await?;
-    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten();
-    let last = last.map(|row| row.number("number")).transpose()?.map(Place::first);
+    let mut rows = newest(&site, before.block(), ROWS + 1).await?;
+    let last = cursor::cut(&mut rows, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let newest = from.before.is_none();
     let body = html! {
         h1 { (crate::words::nav::BLOCKS) }
@@ -95,8 +94,8 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let number = row.number("number")?;
     let title = format!("{} {}", words::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
-    let rows = transactions::of_block(&site, number, after).await?;
-    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
+    let mut rows = transactions::of_block(&site, number, after).await?;
+    let last = transactions::last(&mut rows)?;
     let execution = executions::of_block(readers, number).await?;
     let certificate = certificates::covering(readers, number).await?;
     let here = links::block(number);
@@ -127,9 +126,11 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
     let word = status::of_executed(is_certified);
     let latency = row.maybe_number("certified_ms")?.map(|at| at.saturating_sub(row.number("time_ms").unwrap_or(at)));
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
+    let parent = row.hash("parent")?;
     Ok(parts::facts(&[
         (words::HASH, parts::block_hash(row.hash("hash")?)),
-        (words::PARENT, parts::block_hash(row.hash("parent")?)),
+        // Before the first block there is none to lead to.
+        (words::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
             words::STATUS,

@@ -1,4 +1,5 @@
-//! Where a list goes on that is ordered by an amount: the last row's numbers and address, as addresses of pages have them.
+//! Where a list goes on: whether it does, and of one that is ordered by an amount the last row's numbers and address, as addresses of pages
+//! have them.
 
 use super::Failure;
 use crate::words::list as words;
@@ -29,6 +30,13 @@ impl Below {
     }
 }
 
+/// Of one row more than a page has, those of the page; and the last of them, if the list goes on.
+pub fn cut<T>(rows: &mut Vec<T>, most: i64) -> Option<&T> {
+    let goes_on = rows.len() > most as usize;
+    rows.truncate(most as usize);
+    rows.last().filter(|_| goes_on)
+}
+
 /// A row as the next page's address names it.
 pub fn below<const N: usize>(numbers: [U256; N], address: Address) -> String {
     let numbers = numbers.map(|number| format!("{number}-"));
@@ -54,6 +62,15 @@ pub fn decimal(text: &str) -> Option<U256> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_goes_on_where_there_is_one_row_more() {
+        for (rows, last) in [(0, None), (2, None), (3, None), (4, Some(2))] {
+            let mut list: Vec<i64> = (0..rows).collect();
+            assert_eq!(cut(&mut list, 3).copied(), last, "{rows}");
+            assert_eq!(list.len() as i64, rows.min(3));
+        }
+    }
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {

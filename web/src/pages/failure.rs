@@ -15,6 +15,8 @@ pub enum Failure {
     NotFound(String),
     /// The address of the page cannot be read; the text says why.
     BadRequest(String),
+    /// Only the node knows, and it does not answer; the text says what is known without it.
+    Away(String),
     /// Our own fault, which only the log is told in full.
     Broken(String),
 }
@@ -33,7 +35,11 @@ impl From<sqlx::Error> for Failure {
 
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Self {
-        Self::Broken(error.to_string())
+        if error.is_refusal() {
+            return Self::Broken(error.to_string());
+        }
+        tracing::warn!(%error, "a page needs the node");
+        Self::Away(words::NO_ANSWER.into())
     }
 }
 
@@ -42,6 +48,7 @@ impl IntoResponse for Failure {
         let (status, title, text, hint) = match self {
             Self::NotFound(text) => (StatusCode::NOT_FOUND, words::NOT_FOUND, text, words::NOT_FOUND_HINT),
             Self::BadRequest(text) => (StatusCode::BAD_REQUEST, words::BAD_REQUEST, text, words::NOT_FOUND_HINT),
+            Self::Away(text) => (StatusCode::SERVICE_UNAVAILABLE, words::AWAY, text, words::AWAY_HINT),
             Self::Broken(error) => {
                 tracing::error!(%error, "a page failed");
                 (StatusCode::INTERNAL_SERVER_ERROR, words::BROKEN, String::new(), words::BROKEN_HINT)

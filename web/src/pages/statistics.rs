@@ -41,11 +41,13 @@ pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> 
     let body = html! {
         h1 { (nav::STATISTICS) }
         p .note { (words::NOTE) }
-        (days::pages(links::STATISTICS, &until, &window, oldest))
-        div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (drawn(caption, at, &found, &window)) } }
-        section {
-            h2 { (words::TABLE) }
-            (table(&found, &window))
+        div #statistics data-live=[until.is_newest().then_some("statistics")] {
+            (days::pages(links::STATISTICS, &until, &window, oldest))
+            div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (drawn(caption, at, &found, &window)) } }
+            section {
+                h2 { (words::TABLE) }
+                (table(&found, &window))
+            }
         }
     };
     Ok(layout::page(&site, nav::STATISTICS, body))

@@ -8,6 +8,7 @@ use super::{
     days::{self, Until},
     layout, parts,
     tokens::{self, Token},
+    transactions,
 };
 use crate::{
     database::{Read, amount, int, sql},
@@ -50,9 +51,9 @@ const PART_DAYS: &str = "days";
 pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
     let token = find(&site, &address).await?;
     let before = from.before.unwrap_or(i64::MAX);
-    let query = sql(TRANSFERS).bind(token.address.to_vec()).bind(before).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
-    let last = (rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?;
+    let query = sql(TRANSFERS).bind(token.address.to_vec()).bind(before).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let last = transactions::last(&mut rows)?;
     let cells = rows.iter().map(|row| transfer(&token, row)).collect::<Result<_, _>>()?;
     let mut columns = vec![words::TRANSACTION, words::WHEN, words::FROM, words::TO, words::AMOUNT];
     columns.extend(token.has_ids().then_some(words::ID));
@@ -61,7 +62,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Qu
         (parts::table(words::TRANSFERS, &columns, cells))
         (parts::older(&here, last, from.before.is_none()))
     };
-    Ok(page(&site, &token, words::TRANSFERS, part))
+    Ok(page(&site, &token, words::TRANSFERS, part, from.before.is_none()))
 }
 
 fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
@@ -91,13 +92,14 @@ pub async fn part(
     Query(until): Query<Until>,
 ) -> Page {
     let token = find(&site, &address).await?;
+    let is_newest = from.is_first() && until.is_newest();
     let (name, body) = match part.as_str() {
         PART_HOLDERS => (words::HOLDERS, holders(&site, &token, &from).await?),
         PART_IDS if token.has_ids() => (words::IDS, ids(&site, &token, &from).await?),
         PART_DAYS => (words::DAYS, over_time(&site, &token, &until).await?),
         _ => return Err(Failure::NotFound(words::no_part(&part))),
     };
-    Ok(page(&site, &token, name, body))
+    Ok(page(&site, &token, name, body, is_newest))
 }
 
 async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
@@ -106,7 +108,8 @@ async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
     Token::read(&row.ok_or_else(|| Failure::NotFound(words::no_token(address)))?)
 }
 
-fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {
+/// A whole page. Its facts are those of now, so it is live as a whole where its list begins at the beginning.
+fn page(site: &Site, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
     let here = token.address;
     let mut tabs = vec![(links::token(here), words::TRANSFERS), (links::token_part(here, PART_HOLDERS), words::HOLDERS)];
     tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), words::IDS)));
@@ -115,7 +118,7 @@ fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {
     let body = html! {
         h1 { (words::TOKEN) " " (tokens::name(token)) }
         @if !token.consistent { p .warning role="note" { strong { (words::INCONSISTENT) "." } " " (words::INCONSISTENT_NOTE) } }
-        section {
+        section #facts data-live=[is_newest.then_some("facts")] {
             (parts::facts(&[
                 (words::ADDRESS, parts::account_in_full(here)),
                 (words::STANDARD, html! { (tokens::standard(token.standard)) }),
@@ -128,7 +131,7 @@ fn page(site: &Site, token: &Token, part: &str, body: Markup) -> super::Html {
             p .note { (words::NAME_NOTE) }
         }
         (parts::tabs(&tabs, part))
-        section { h2 { (part) } (body) }
+        section #part data-live=[is_newest.then_some("part")] { h2 { (part) } (body) }
     };
     layout::page(site, &title, body)
 }
@@ -143,12 +146,11 @@ async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Fai
     let bad_id = || Failure::BadRequest(words::BAD_ID.into());
     let id = from.id.as_ref().map(|id| cursor::decimal(id).ok_or_else(bad_id)).transpose()?;
     let query = sql(HOLDERS).bind(token.address.to_vec()).bind(id.map(amount).unwrap_or_default());
-    let query = query.bind(amount(least)).bind(holder.to_vec()).bind(ROWS);
+    let query = query.bind(amount(least)).bind(holder.to_vec()).bind(ROWS + 1);
     let rows = query.fetch_all(site.database.readers()).await?;
     let found = rows.iter().map(|row| Ok((row.address("holder")?, row.amount("amount")?)));
-    let found: Vec<(Address, U256)> = found.collect::<Result<_, Failure>>()?;
-    let last = found.last().filter(|_| found.len() == ROWS as usize);
-    let last = last.map(|(holder, amount)| cursor::below([*amount], *holder));
+    let mut found: Vec<(Address, U256)> = found.collect::<Result<_, Failure>>()?;
+    let last = cursor::cut(&mut found, ROWS).map(|(holder, amount)| cursor::below([*amount], *holder));
     let cells = |(holder, amount): &(Address, U256)| {
         let mut cells = vec![parts::account(*holder), parts::tokens(*amount, token.decimals)];
         // Nobody knows how much there is of one id.
@@ -174,12 +176,11 @@ fn share(amount: U256, token: &Token) -> String {
 async fn ids(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
     let ([id, least], holder) = from.row()?;
     let query = sql(IDS).bind(token.address.to_vec()).bind(Vec::new());
-    let query = query.bind(amount(id)).bind(amount(least)).bind(holder.to_vec()).bind(ROWS);
+    let query = query.bind(amount(id)).bind(amount(least)).bind(holder.to_vec()).bind(ROWS + 1);
     let rows = query.fetch_all(site.database.readers()).await?;
     let found = rows.iter().map(|row| Ok((row.amount("token_id")?, row.address("holder")?, row.amount("amount")?)));
-    let found: Vec<(U256, Address, U256)> = found.collect::<Result<_, Failure>>()?;
-    let last = found.last().filter(|_| found.len() == ROWS as usize);
-    let last = last.map(|(id, holder, amount)| cursor::below([*id, *amount], *holder));
+    let mut found: Vec<(U256, Address, U256)> = found.collect::<Result<_, Failure>>()?;
+    let last = cursor::cut(&mut found, ROWS).map(|(id, holder, amount)| cursor::below([*id, *amount], *holder));
     let cells = |(id, holder, amount): &(U256, Address, U256)| {
         vec![of_id(token.address, *id), parts::account(*holder), parts::tokens(*amount, token.decimals)]
     };

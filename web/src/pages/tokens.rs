@@ -101,17 +101,18 @@ pub fn doubt(consistent: bool) -> Markup {
 pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> Page {
     let ([holders], address) = from.row()?;
     let holders: u64 = holders.saturating_to();
-    let query = sql(LIST).bind(int(holders)).bind(address.to_vec()).bind(ROWS);
+    let query = sql(LIST).bind(int(holders)).bind(address.to_vec()).bind(ROWS + 1);
     let rows = query.fetch_all(site.database.readers()).await?;
-    let tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
-    let last = tokens.last().filter(|_| tokens.len() == ROWS as usize);
-    let last = last.map(|token| cursor::below([U256::from(token.holders)], token.address));
+    let mut tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
+    let last = cursor::cut(&mut tokens, ROWS).map(|token| cursor::below([U256::from(token.holders)], token.address));
     let columns = [words::TOKEN, words::ADDRESS, words::STANDARD, words::HOLDERS, words::TRANSFERS, words::SUPPLY];
     let body = html! {
         h1 { (nav::TOKENS) }
         p .note { (words::LIST_NOTE) }
-        (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
-        (parts::further(links::TOKENS, last, from.is_first()))
+        div #tokens data-live=[from.is_first().then_some("tokens")] {
+            (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
+            (parts::further(links::TOKENS, last, from.is_first()))
+        }
     };
     Ok(layout::page(&site, nav::TOKENS, body))
 }

@@ -5,11 +5,11 @@ mod calls;
 use super::{
     Failure, Page, ROWS,
     blocks::{Before, of_transaction},
-    changes, layout, parts,
+    changes, cursor, layout, parts,
 };
 use crate::{
     abi::{self, Known},
-    database::{Place, Read, sql},
+    database::{DatabaseError, Place, Read, sql},
     format,
     indexer::certificates,
     links,
@@ -32,29 +32,31 @@ const MOST: i64 = 200;
 pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
-    let rows = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS).fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let last = last(&mut rows)?;
     let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
         div #transactions data-live=[newest.then_some("transactions")] {
             (table(&site, &rows).await?)
-            (parts::older(links::TRANSACTIONS, last(&rows)?, newest))
+            (parts::older(links::TRANSACTIONS, last, newest))
         }
     };
     Ok(layout::page(&site, nav::TRANSACTIONS, body))
 }
 
-/// Where a full list ended.
-pub fn last(rows: &[AnyRow]) -> Result<Option<Place>, Failure> {
-    Ok((rows.len() == ROWS as usize).then(|| rows.last()).flatten().map(|row| row.place("place")).transpose()?)
+/// Where a list goes on. Of one row more than a page has, those of the page are left.
+pub fn last(rows: &mut Vec<AnyRow>) -> Result<Option<Place>, Failure> {
+    Ok(cursor::cut(rows, ROWS).map(|row| row.place("place")).transpose()?)
 }
 
-/// Transactions of a block from a place on.
+/// Transactions of a block from a place on, one more than a page has.
 pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
-    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS).fetch_all(site.database.readers()).await?)
+    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(site.database.readers()).await?)
 }
 
 /// A table of transactions.
@@ -138,8 +140,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
         changed(&site, hash).await
     } else {
         // The node may be away; then the page says what was written down.
-        let (report, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
-        let (report, signed) = (report.ok().flatten(), raw(signed.ok().flatten()));
+        let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
+        let (is_asked, report) = (answer.is_ok(), answer.ok().flatten());
+        let signed = raw(signed.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
@@ -148,7 +151,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
                 live(html! { (executed) (signed) }, !is_certified)
             }
             (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash).await?, false),
+            (None, None) => live(skipped(&site, hash, is_asked).await?, false),
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
@@ -183,14 +186,24 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     }
 }
 
-/// Ordered once and never executed; or nothing at all.
-async fn skipped(site: &Site, hash: B256) -> Result<Markup, Failure> {
+/// Where a transaction was ordered and not executed, the last time, if it was.
+pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseError> {
     let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
-    let row = sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?;
-    let Some(row) = row else {
-        let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        return Err(Failure::NotFound(words::missing(hash, &format::number(indexed))));
-    };
+    Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
+}
+
+/// Of a transaction that is nowhere in the database: unless the node said that it has none, it may have one.
+pub fn unknown(site: &Site, hash: B256, is_asked: bool) -> Failure {
+    let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
+    match is_asked {
+        true => Failure::NotFound(words::missing(hash, &newest)),
+        false => Failure::Away(words::not_asked(hash, &newest)),
+    }
+}
+
+/// Ordered once and never executed; or nothing at all.
+async fn skipped(site: &Site, hash: B256, is_asked: bool) -> Result<Markup, Failure> {
+    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, is_asked))?;
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
         (words::STATUS, html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (row.text("reason")?) }),
@@ -357,7 +370,7 @@ pub fn value_of(value: &abi::Value) -> Markup {
 /// One log.
 pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
     let (address, topics) = (log.address("address")?, log.bytes("topics")?);
-    let (data, bytes) = (log.bytes("data")?, log.number("bytes")?);
+    let (data, bytes) = (log.beginning("data")?, log.number("bytes")?);
     let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
     Ok(html! {
         article .log {

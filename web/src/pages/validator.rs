@@ -3,7 +3,7 @@
 use super::{
     Failure, Page, ROWS,
     blocks::{self, Before},
-    chart, days,
+    chart, cursor, days,
     health::{self, Health},
     layout, parts,
     validators::{self, DAYS},
@@ -40,9 +40,9 @@ pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Quer
         return Err(Failure::NotFound(words::missing(index, committee.validators.len())));
     }
     let before = from.before.map(Place).unwrap_or(Place::END);
-    let led = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS).fetch_all(site.database.readers()).await?;
-    let last = (led.len() == ROWS as usize).then(|| led.last()).flatten();
-    let last = last.map(|row| row.number("number")).transpose()?.map(Place::first);
+    let query = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS + 1);
+    let mut led = query.fetch_all(site.database.readers()).await?;
+    let last = cursor::cut(&mut led, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let here = links::validator(index);
     let title = format!("{} {index}", words::VALIDATOR);
     let body = html! {

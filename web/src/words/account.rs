@@ -93,6 +93,8 @@ pub const CALLS: &str = "Inner calls";
 /// What the list holds.
 pub const CALLS_NOTE: &str =
     "Calls between contracts inside of transactions, from and to this address. They are known where the node serves traces.";
+/// Of a list that is a file as well.
+pub const AS_FILE: &str = "As a file for spreadsheets (CSV)";
 /// Back to the beginning of a list.
 pub const FIRST: &str = "First";
 /// Further on in a list.

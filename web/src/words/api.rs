@@ -28,7 +28,7 @@ pub const ETHERSCAN: &str = "For tools made for Etherscan";
 /// What it is.
 pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or POST of a form. \
                                   A key (apikey) and a chain id (chainid) may be given and are not looked at. Lists take startblock, \
-                                  endblock, page, offset (rows of a page, at most 1,000), sort (asc, the usual, or desc); page times offset \
+                                  endblock, page, offset (rows of a page: 1,000 where none is given, and more is refused), sort (asc, the usual, or desc); page times offset \
                                   is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
                                   code carries, or that was uploaded.";
 /// Columns.

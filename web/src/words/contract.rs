@@ -119,6 +119,9 @@ pub const READ_NOTE: &str = "Asks the contract, as it is after the newest block.
 pub const NOTHING_TO_READ: &str = "It has no functions that only read.";
 /// What the page does.
 pub const WRITE_NOTE: &str = "Calls the contract by a transaction, which costs a fee and stays.";
+/// Above the form of a function of the token standards.
+pub const BY_STANDARD: &str =
+    "This contract's interface does not tell of the function that was asked for: its form here is that of the token standards.";
 /// No forms.
 pub const NOTHING_TO_WRITE: &str = "It has no functions that change anything.";
 /// The button.

@@ -93,6 +93,14 @@ pub const OF_GAS: &str = "gas";
 /// What cannot be read.
 pub const BAD_HASH: &str = "A transaction is named by its hash of 32 bytes: 0x and 64 digits.";
 
+/// Nobody here knows it, and the node does not answer.
+pub fn not_asked(hash: impl Display, newest: &str) -> String {
+    format!(
+        "Transaction {hash} is not in blocks up to {newest}. It may be pending, or in a block that is not read yet: only the node knows, and it \
+         cannot be asked."
+    )
+}
+
 /// Nobody knows it.
 pub fn missing(hash: impl Display, newest: &str) -> String {
     format!("There is no transaction {hash}: not in blocks up to {newest}, and not in the pool of the node that was asked.")

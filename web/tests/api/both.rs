@@ -1,11 +1,18 @@
 //! Whoever asks does not notice which database there is.
 
 use crate::{
-    chain::{ALICE, BOB, GOLD, ITEMS, SKIPPED, transaction_hash},
+    chain::{ALICE, ART, BOB, GOLD, ITEMS, SKIPPED, transaction_hash},
     endpoints::somewhere,
     explorer::{EXPLORER, Explorer},
 };
 use corniche_web::{api::ENDPOINTS, limits::Rate};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Pages of one kind that are looked at: more than there are transactions, and fewer than pictures of the ordering with something picked.
+const MOST_OF_A_KIND: usize = 150;
+
+/// How far nodes are from each other is measured anew.
+const MEASURED: &str = "/network";
 
 #[test]
 fn pages_and_answers_are_the_same_over_both_databases() {
@@ -51,4 +58,58 @@ fn pages_and_answers_are_the_same_over_both_databases() {
         let (lite, large) = (EXPLORER.get(&path), large.get(&path));
         assert_eq!((large.status, large.text), (lite.status, lite.text), "{path}");
     }
+}
+
+#[test]
+fn every_page_answers_and_the_same_over_both_databases() {
+    let large = Explorer::on_postgres(Rate { burst: 1e9, per_second: 1e9 });
+    let mut left = VecDeque::from([("/".to_owned(), "the beginning".to_owned())]);
+    let (mut seen, mut kinds) = (BTreeSet::from(["/".to_owned()]), BTreeMap::<String, usize>::new());
+    let mut wrong = Vec::new();
+    while let Some((page, from)) = left.pop_front() {
+        let [lite, other] = [&*EXPLORER, &large].map(|explorer| {
+            let answer = explorer.get(&page);
+            // Each has a node of its own.
+            (answer.status, answer.text.replace(explorer.site.node.url(), "NODE"))
+        });
+        if lite.0 >= 400 {
+            wrong.push(format!("{page}: {}, linked from {from}", lite.0));
+        }
+        if lite != other && page != MEASURED {
+            wrong.push(format!("{page}: {} on SQLite and {} on PostgreSQL, or another text", lite.0, other.0));
+        }
+        for link in links(&lite.1) {
+            let of_its_kind = kinds.entry(kind(&link)).or_default();
+            if *of_its_kind < MOST_OF_A_KIND && seen.insert(link.clone()) {
+                *of_its_kind += 1;
+                left.push_back((link, page.clone()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} pages:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
+    // A log without data, an input without bytes, and what has no parent.
+    for page in [
+        format!("/tx/{}", transaction_hash(1, 1)),
+        format!("/address/{ART}/events"),
+        format!("/tx/{}", transaction_hash(3, 0)),
+        "/block/0".to_owned(),
+    ] {
+        assert!(seen.contains(&page), "nothing leads to {page}");
+    }
+}
+
+/// Where a page leads to on this explorer, without the place within that page.
+fn links(page: &str) -> Vec<String> {
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let here = links.filter(|link| link.starts_with('/') && !link.starts_with("//"));
+    here.map(|link| link.split('#').next().unwrap_or_default().replace("&amp;", "&")).collect()
+}
+
+/// A link without numbers, hashes and cursors.
+fn kind(link: &str) -> String {
+    let parts = link.split(['/', '?', '&', '=']);
+    parts
+        .map(|part| if part.contains(|letter: char| letter.is_ascii_digit()) { "…" } else { part })
+        .collect::<Vec<_>>()
+        .join("/")
 }

@@ -80,7 +80,7 @@ impl Step {
         Self { input, logs, ..Self::pay(from, to, 0) }
     }
 
-    fn make(from: Address, created: Address, logs: Vec<Log>) -> Self {
+    pub fn make(from: Address, created: Address, logs: Vec<Log>) -> Self {
         Self { to: None, created: Some(created), input: vec![1, 2, 3, 4, 5], logs, ..Self::pay(from, from, 0) }
     }
 

@@ -2,7 +2,12 @@
 
 use crate::{
     chain::{self, ALICE, ART, BEGIN_MS, BOB, GOLD, ITEMS, PLAIN, transaction_hash},
-    explorer::{EXPLORER, LONG},
+    explorer::{EXPLORER, Explorer, LONG},
+};
+use alloy_primitives::U256;
+use corniche_web::{
+    database::{Place, Rows},
+    limits::Rate,
 };
 use serde_json::{Value, json};
 
@@ -92,6 +97,8 @@ fn pages_follow_each_other() {
     assert_eq!(zero.as_array().unwrap().len() as u64, 5 + 3 * PLAIN, "0 is as usual");
     let far = refusal(&format!("module=account&action=txlist&address={ALICE}&page=11&offset=1000"));
     assert_eq!(far, "Result window is too large, PageNo x Offset size must be less than or equal to 10000");
+    let wide = refusal(&format!("module=account&action=txlist&address={ALICE}&page=1&offset=1001"));
+    assert_eq!(wide, "Result window is too large, Offset size must be less than or equal to 1000");
     let blocks = result(&format!("module=account&action=txlist&address={ALICE}&startblock=10&endblock=11"));
     assert_eq!(blocks.as_array().unwrap().len(), 6, "both ends are in it");
     for odd in ["page=18446744073709551615&offset=1000", "startblock=18446744073709551615", "endblock=18446744073709551615"] {
@@ -141,6 +148,70 @@ fn inner_calls_are_those_that_may_carry_value() {
     assert_eq!(kinds, ["call", "create", "call"]);
     assert_eq!((&by_account[1]["to"], &by_account[1]["contractAddress"]), (&json!(""), &json!(format!("{BOB:#x}"))));
     assert_eq!((&by_account[2]["isError"], &by_account[2]["errCode"]), (&json!("1"), &json!("out of gas")));
+}
+
+#[test]
+fn inner_calls_of_a_transaction_have_pages_and_two_directions() {
+    let query = format!("module=account&action=txlistinternal&txhash={}", transaction_hash(2, 0));
+    let kinds = |query: &str| -> Vec<Value> {
+        result(query).as_array().unwrap().iter().map(|call| json!([call["type"], call["traceId"]])).collect()
+    };
+    let all = kinds(&query);
+    assert_eq!(all, [json!(["call", "0"]), json!(["create", "2"]), json!(["call", "4"])]);
+    assert_eq!(kinds(&format!("{query}&sort=desc")), [all[2].clone(), all[1].clone(), all[0].clone()]);
+    assert_eq!(kinds(&format!("{query}&offset=1&page=2")), [all[1].clone()]);
+    assert_eq!(kinds(&format!("{query}&offset=2&page=2")), [all[2].clone()]);
+    assert_eq!(envelope(&format!("{query}&offset=3&page=2"))["message"], "No transactions found");
+}
+
+#[test]
+fn many_calls_that_carry_nothing_hide_none_that_may() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
+    let columns =
+        &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
+    let mut calls = Rows::new("calls", columns);
+    for position in 0..=10_000_u64 {
+        let kind = if position == 10_000 { "CALL" } else { "STATICCALL" };
+        calls.push([
+            Place::new(2, 100 + position).into(),
+            Place::new(2, 1).into(),
+            1_u64.into(),
+            kind.to_owned().into(),
+            GOLD.into(),
+            BOB.into(),
+            U256::ZERO.into(),
+            None::<Vec<u8>>.into(),
+            700_u64.into(),
+            None::<String>.into(),
+        ]);
+    }
+    write(&explorer, calls);
+    let found = explorer.ask(&format!("/api?module=account&action=txlistinternal&txhash={}", transaction_hash(2, 1)));
+    assert_eq!(found["result"].as_array().unwrap().len(), 1, "{found}");
+}
+
+fn write(explorer: &Explorer, rows: Rows) {
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        rows.write(&mut writer).await.unwrap();
+    });
+}
+
+/// Logs of an account that has no transaction of its own: all are looked at, and none is wanted.
+#[test]
+fn a_history_as_long_as_one_question_walks_is_answered() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let logged = |places: std::ops::Range<u64>| {
+        let mut activity = Rows::new("activity", &["address", "place", "roles"]);
+        places.for_each(|at| activity.push([GOLD.into(), Place::new(at / 1_000, at % 1_000).into(), 8_u64.into()]));
+        activity
+    };
+    let query = format!("/api?module=account&action=txlist&address={GOLD}");
+    write(&explorer, logged(0..50_000));
+    assert_eq!(explorer.ask(&query)["message"], "No transactions found");
+    write(&explorer, logged(50_000..50_001));
+    let refused = explorer.ask(&query);
+    assert_eq!(refused["result"], "Query Timeout occured. Please select a smaller result dataset", "{refused}");
 }
 
 #[test]

@@ -86,16 +86,21 @@ impl Explorer {
 
     /// The same behind proxies.
     pub fn behind(proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
-        Self::over(None, proxies, rate, filled)
+        Self::over(None, proxies, rate, filled, usual())
+    }
+
+    /// A filled one, whose node says nothing but this.
+    pub fn with_node(node: Router) -> Self {
+        Self::over(None, Vec::new(), Rate { burst: 1e9, per_second: 1e9 }, true, node)
     }
 
     /// A filled one over PostgreSQL.
     pub fn on_postgres(rate: Rate) -> Self {
         let postgres = Runtime::new().unwrap().block_on(Postgres::start_in(&std::env::temp_dir()));
-        Self::over(Some(postgres), Vec::new(), rate, true)
+        Self::over(Some(postgres), Vec::new(), rate, true, usual())
     }
 
-    fn over(postgres: Option<Postgres>, proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
+    fn over(postgres: Option<Postgres>, proxies: Vec<Proxy>, rate: Rate, filled: bool, node: Router) -> Self {
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let (site, address) = runtime.block_on(async {
@@ -106,7 +111,7 @@ impl Explorer {
             if filled {
                 chain::fill(&database).await;
             }
-            let node = format!("http://{}", serve(Router::new().route("/", post(node)), Vec::new()).await);
+            let node = format!("http://{}", serve(node, Vec::new()).await);
             let standing = Arc::new(standing());
             // Nobody listens at the second one.
             let mesh = Mesh::new([node.as_str(), "http://127.0.0.1:1"]);
@@ -198,6 +203,11 @@ fn peers() -> Peers {
     };
     let own = Peer { version: Some("corniche/0.1.0".into()), connected_ms: None, ..peer(1, 1, None) };
     Peers { own: Some(own), peers: vec![peer(3, 3, Some(12_345)), peer(9, 2, None), peer(8, 1 << 40, Some(u64::MAX))] }
+}
+
+/// The node that most tests ask.
+fn usual() -> Router {
+    Router::new().route("/", post(node))
 }
 
 async fn node(Json(question): Json<Value>) -> Json<Value> {

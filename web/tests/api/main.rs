@@ -9,6 +9,7 @@ mod endpoints;
 mod etherscan;
 mod explorer;
 mod files;
+mod pages;
 mod peers;
 #[path = "../indexing/postgres.rs"]
 mod postgres;

@@ -19,14 +19,26 @@ use corniche_web::{
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
 
 /// A node that is served until it is dropped.
 pub struct Scripted {
     /// Of its RPC.
     pub url: String,
     script: Arc<Mutex<Script>>,
+    traces: Arc<watch::Sender<Traces>>,
     served: JoinHandle<()>,
+}
+
+/// Traces that are asked for at this moment, and whether none of them is answered.
+#[derive(Default)]
+struct Traces {
+    asked: usize,
+    held: bool,
 }
 
 struct Script {
@@ -46,6 +58,9 @@ struct Script {
     room: usize,
     /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
     certificates_ms: u64,
+    traces: Arc<watch::Sender<Traces>>,
+    /// A block that it fails to trace.
+    untraced: Option<u64>,
     /// Told when it was asked so many times.
     alarm: Option<(u64, Arc<Notify>)>,
 }
@@ -58,11 +73,26 @@ impl Scripted {
         let head = chain.blocks.len() as u64 - 1;
         let (development, executions, asked, moods, away, room, alarm) = (false, Some(0), 0, None, 0, usize::MAX, None);
         let chain = Arc::new(chain);
-        let script = Script { chain, head, development, executions, asked, moods, away, room, alarm, certificates_ms: 0 };
+        let traces = Arc::new(watch::Sender::new(Traces::default()));
+        let (certificates_ms, untraced, asked_traces) = (0, None, Arc::clone(&traces));
+        let script = Script {
+            chain,
+            head,
+            development,
+            executions,
+            asked,
+            moods,
+            away,
+            room,
+            alarm,
+            certificates_ms,
+            traces: asked_traces,
+            untraced,
+        };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
         let served = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
-        Self { url, script, served }
+        Self { url, script, traces, served }
     }
 
     /// A chain of a developer, which may go back.
@@ -112,6 +142,26 @@ impl Scripted {
         self.change(|script| script.room = blocks);
     }
 
+    /// Answers no trace for now.
+    pub fn hold_traces(&self) {
+        self.traces.send_modify(|traces| traces.held = true);
+    }
+
+    /// Answers traces again, those that wait as well.
+    pub fn answer_traces(&self) {
+        self.traces.send_modify(|traces| traces.held = false);
+    }
+
+    /// Waits until so many traces are asked for at the same time.
+    pub async fn traces_asked(&self, count: usize) {
+        let _ = self.traces.subscribe().wait_for(|traces| traces.asked >= count).await;
+    }
+
+    /// Fails to trace this block from now on, and no other one.
+    pub fn fail_to_trace(&self, block: Option<u64>) {
+        self.change(|script| script.untraced = block);
+    }
+
     /// When it was asked for certificates the first time.
     pub fn certificates_asked_ms(&self) -> u64 {
         self.script.lock().expect("the script").certificates_ms
@@ -133,6 +183,10 @@ impl Drop for Scripted {
 
 async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Bytes) -> Response {
     let asked: Value = serde_json::from_slice(&body).expect("JSON");
+    let _until_answered = match asked["method"] == "debug_traceBlockByNumber" {
+        true => Some(held(&script).await),
+        false => None,
+    };
     let mut script = script.lock().expect("the script");
     script.asked += 1;
     if script.alarm.as_ref().is_some_and(|(at, _)| *at <= script.asked) {
@@ -155,6 +209,25 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Byte
         text.truncate(text.len() / 2);
     }
     text.into_response()
+}
+
+/// A trace that is asked for, until it is answered or nobody waits for it.
+struct AskedTrace(Arc<watch::Sender<Traces>>);
+
+impl Drop for AskedTrace {
+    fn drop(&mut self) {
+        self.0.send_modify(|traces| traces.asked -= 1);
+    }
+}
+
+/// Waits until a trace may be answered.
+async fn held(script: &Mutex<Script>) -> AskedTrace {
+    let traces = Arc::clone(&script.lock().expect("the script").traces);
+    traces.send_modify(|traces| traces.asked += 1);
+    let mut changes = traces.subscribe();
+    let asked = AskedTrace(traces);
+    let _ = changes.wait_for(|traces| !traces.held).await;
+    asked
 }
 
 impl Script {
@@ -212,6 +285,7 @@ impl Script {
             "eth_getBlockByNumber" => made(self).map_or(Value::Null, |made| block(&made)),
             "eth_getBlockReceipts" => made(self).map_or(Value::Null, |made| made.whole.receipts.iter().map(receipt).collect()),
             "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
+            "debug_traceBlockByNumber" if number().is_some() && number() == self.untraced => return Err((-32603, "not now")),
             "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
             "corniche_getCertificate" => {
                 if self.certificates_ms == 0 {

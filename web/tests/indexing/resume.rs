@@ -1,7 +1,7 @@
 //! Never a block missed or doubled: the indexer against a node of many moods, ended at any instant and begun again.
 
 use super::{
-    chain::Chain,
+    chain::{Chain, Made},
     dump::{all, assert_same},
     model::Model,
     node::Scripted,
@@ -10,7 +10,7 @@ use super::{
     sqlite,
 };
 use corniche_web::{
-    database::Database,
+    database::{Database, Place},
     indexer::{Indexer, Keep, executions, uploads, write},
     limits::{Limits, Rate},
     live::Live,
@@ -297,6 +297,76 @@ async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
         let (database, _directory) = sqlite().await;
         assert_eq!(follow(&node, &database).await, None);
         assert_same(&expected, &all(&database).await, &format!("undisturbed, and {room} blocks at once"));
+    }
+}
+
+/// Not for ever: what is waited for may never come.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("what is waited for")
+}
+
+#[tokio::test]
+async fn calls_of_several_blocks_are_asked_for_at_the_same_time() {
+    let chain = Chain::new(19, 60);
+    let expected = undisturbed(&chain).await;
+    let node = Scripted::start(chain).await;
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    node.hold_traces();
+    let answer = async {
+        node.traces_asked(4).await;
+        node.answer_traces();
+    };
+    let followed = async { tokio::join!(go_on(&mut indexer, &standing), answer).0 };
+    assert_eq!(in_time(followed).await, None);
+    assert_same(&expected, &all(&database).await, "undisturbed, and with traces that are asked for at the same time");
+}
+
+#[tokio::test]
+async fn calls_of_a_block_that_fails_are_waited_for_before_any_after_it() {
+    let chain = Chain::new(19, 60);
+    let expected = undisturbed(&chain).await;
+    let has_calls = |made: &&Made| made.whole.receipts.iter().any(|receipt| receipt.gas_used.to::<u64>() > 21_000);
+    let with_calls: Vec<u64> = chain.blocks.iter().filter(has_calls).map(|made| made.whole.block.number.to()).collect();
+    let node = Scripted::start(chain).await;
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    // The first, one in the middle and the last of those that are asked for together.
+    for at in [0, 2, 6] {
+        let (before, failing) = (with_calls[..at].last().copied(), with_calls[at]);
+        node.fail_to_trace(Some(failing));
+        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        assert_eq!(standing.now().traced, Some(before.unwrap_or(0)));
+        let later = format!("SELECT place FROM calls WHERE place >= {}", Place::first(failing).0);
+        assert_eq!(super::dump::rows(&database, &later).await, Vec::<String>::new(), "block {failing} fails");
+    }
+    node.fail_to_trace(None);
+    assert_eq!(go_on(&mut indexer, &standing).await, None);
+    assert_same(&expected, &all(&database).await, "undisturbed, and with traces that failed");
+}
+
+#[tokio::test]
+async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
+    let first = Chain::new(19, 60);
+    for length in [3, 60, 90] {
+        let last = first.fork(2, 26, length);
+        let node = Scripted::for_development(first.clone()).await;
+        let (database, _directory) = sqlite().await;
+        let (mut indexer, standing) = indexer(&node, &database).await;
+        node.hold_traces();
+        let go_back = async {
+            node.traces_asked(4).await;
+            node.take(last.clone());
+            node.answer_traces();
+        };
+        let followed = async { tokio::join!(go_on(&mut indexer, &standing), go_back).0 };
+        assert_eq!(in_time(followed).await, None);
+        // Blocks that are gone cannot be traced; the next turn sees why.
+        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        let fresh = Scripted::for_development(last.clone()).await;
+        let (other, _directory) = sqlite().await;
+        assert_eq!(follow(&fresh, &other).await, None);
+        assert_same(&all(&other).await, &all(&database).await, &format!("{length} blocks, fresh and after others"));
     }
 }
 

@@ -34,6 +34,24 @@ async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_writte
 }
 
 #[tokio::test]
+async fn who_the_validators_are_is_known_while_the_node_is_away() {
+    let node = Scripted::start(Chain::new(25, 5)).await;
+    let (database, _directory) = sqlite().await;
+    let (mut first, standing) = indexer(&node, &database).await;
+    assert_eq!(go_on(&mut first, &standing).await, None);
+    let told = standing.now();
+    assert!(told.committee.is_some());
+    drop(first);
+    let standing = Arc::new(Standing::new("CRN".into()));
+    let nobody = Node::new("http://127.0.0.1:9");
+    let second = Indexer::new(nobody, &database, Arc::clone(&standing), Live::default(), KEEP).await;
+    let now = standing.now();
+    assert_eq!((now.chain_id, now.genesis, now.development), (told.chain_id, told.genesis, told.development));
+    assert_eq!((now.committee, now.indexed), (told.committee, told.indexed));
+    drop(second);
+}
+
+#[tokio::test]
 async fn certificates_come_as_fast_as_blocks() {
     let chain = Chain::new(24, 300);
     let covered = chain.certificates.keys().next_back().copied();

@@ -6,6 +6,7 @@ use super::{
     model::Model,
     postgres, sqlite, write_all,
 };
+use alloy_primitives::U64;
 use corniche_web::database::Database;
 
 const BLOCKS: u64 = 120;
@@ -40,6 +41,27 @@ async fn groups_make_no_difference() {
             write_all(&other, &chain.blocks, groups).await;
             assert_same(&one, &all(&other).await, &format!("seed {seed}, one at a time and {groups:?}"));
         }
+    }
+}
+
+#[tokio::test]
+async fn gas_beyond_all_numbers_is_the_largest_one() {
+    let mut blocks = Chain::new(25, 12).blocks;
+    for whole in blocks.iter_mut().map(|made| &mut made.whole) {
+        whole.block.gas_used = U64::MAX;
+        whole.receipts.iter_mut().for_each(|receipt| receipt.gas_used = U64::MAX);
+    }
+    let postgres = postgres().await;
+    for (groups, name) in [(&[1][..], "gas_apart"), (&[12], "gas_at_once"), (&[2, 5], "gas_in_groups")] {
+        let (lite, _directory) = sqlite().await;
+        let large = Database::open(&postgres.database(name).await).await.unwrap();
+        for database in [&lite, &large] {
+            write_all(database, &blocks, groups).await;
+            let days = rows(database, "SELECT day, gas_used FROM days").await;
+            assert!(days.len() < blocks.len(), "no day has two blocks: {days:?}");
+            assert!(days.iter().all(|day| day.ends_with(&format!("gas_used={}", i64::MAX))), "{days:?}");
+        }
+        assert_same(&all(&lite).await, &all(&large).await, "SQLite and PostgreSQL");
     }
 }
 

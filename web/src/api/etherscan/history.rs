@@ -41,7 +41,13 @@ impl Window {
         let (start, end) = (parameters.number("startblock", 0)?, parameters.number("endblock", u64::MAX)?);
         // Tools number pages from 0 or from 1, and say 0 for "as usual".
         let page = parameters.number("page", 1)?.max(1);
-        let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS).min(MOST_ROWS);
+        let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS);
+        if rows > MOST_ROWS {
+            // A page that is shorter than was asked for means to tools that it is the last one.
+            return Err(Refusal::no(format!(
+                "Result window is too large, Offset size must be less than or equal to {MOST_ROWS}"
+            )));
+        }
         let skip = (page - 1).saturating_mul(rows);
         if skip.saturating_add(rows) > MOST_REACH {
             let text = format!("Result window is too large, PageNo x Offset size must be less than or equal to {MOST_REACH}");
@@ -73,7 +79,8 @@ async fn walk(
     let mut step = (window.skip + window.rows).clamp(LEAST_STEP, STEP);
     let mut places = Vec::new();
     let text = if window.newest_first { way.down } else { way.up };
-    while walked < MOST_WALKED {
+    // One row more would say that there are more.
+    while walked <= MOST_WALKED {
         let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(step as i64);
         let rows = query.fetch_all(site.database.readers()).await?;
         for row in &rows {
@@ -93,7 +100,7 @@ async fn walk(
             from = last.0 + 1;
         }
         walked += step;
-        step = (2 * step).min(STEP).min(MOST_WALKED - walked);
+        step = (2 * step).min(STEP).min((MOST_WALKED + 1).saturating_sub(walked));
     }
     // Etherscan's word, spelt as it is there.
     Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
@@ -148,17 +155,13 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
     let window = Window::of(parameters)?;
     let carries = |row: &AnyRow| Ok(["CALL", "CREATE", "CREATE2"].contains(&row.text("kind")?.as_str()));
     let places = if parameters.get("txhash").is_some() {
-        let hash = parameters.hash("txhash")?;
-        let text = "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 \
-                    ORDER BY c.place LIMIT $2";
-        let rows = sql(text).bind(hash.to_vec()).bind(MOST_REACH as i64).fetch_all(site.database.readers()).await?;
-        let mut places = Vec::new();
-        for row in rows {
-            if carries(&row)? {
-                places.push(row.place("place")?);
-            }
-        }
-        places.into_iter().skip(window.skip as usize).take(window.rows as usize).collect()
+        let way = Way {
+            up: "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 AND c.place \
+                 >= $2 AND c.place < $3 ORDER BY c.place LIMIT $4",
+            down: "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 AND c.place \
+                 >= $2 AND c.place < $3 ORDER BY c.place DESC LIMIT $4",
+        };
+        walk(site, &way, parameters.hash("txhash")?.as_slice(), &window, carries).await?
     } else {
         let way = Way {
             up: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \

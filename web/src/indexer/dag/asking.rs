@@ -4,7 +4,7 @@
 //! nothing to do with each other: slots, and cars of each lane, whose owner may be slower than the others or stand still. Each of these is a
 //! strand with an end of its own. A node answers for one stretch of numbers at a time, so what lies close together is asked for together.
 
-use super::Strand;
+use super::{Strand, believed::HIGHEST};
 use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,10 @@ pub const AT_ONCE: u64 = 64;
 
 /// Requests of one look while there is more to catch up with.
 const PASS_AT_ONCE: usize = 16;
+
+/// Stretches of one look that are asked for because something unknown may be there. A lane may be so far behind all others that nothing else
+/// comes by it.
+const BEHIND_AT_ONCE: usize = 4;
 
 /// What is so far behind the end still changes: a slow validator's vertex comes late.
 const LATE_ROUNDS: u64 = 31;
@@ -48,7 +52,10 @@ pub struct Asking {
 impl Asking {
     /// `newest` is the node's newest number, `ends` is what was kept before. No more than `keep` numbers are asked for.
     pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Strand, u64>) -> Self {
-        let first = ends.values().min().map_or(0, |end| end.saturating_sub(GIVEN_UP));
+        let newest = newest.min(HIGHEST);
+        // What was kept of numbers that the node does not have says nothing of where it is.
+        let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(GIVEN_UP) });
+        let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
         let ends = if lanes { ends } else { BTreeMap::from([(Strand::Rounds, newest)]) };
         Self {
@@ -73,6 +80,11 @@ impl Asking {
     /// The first number of a strand that is kept.
     pub fn first_kept(&self, strand: Strand) -> u64 {
         self.end(strand).map_or(0, |end| (end + 1).saturating_sub(self.keep))
+    }
+
+    /// The last one. Above it is what a node said that has other numbers now.
+    pub fn last_kept(&self, strand: Strand) -> u64 {
+        self.end(strand).map_or(u64::MAX, |end| end.saturating_add(self.keep))
     }
 
     /// Whether there is more at once.
@@ -112,9 +124,9 @@ impl Asking {
             if self.looks.is_multiple_of(OPEN_EVERY) {
                 wanted.extend(self.open.iter().map(|number| (*number, *number)));
             }
-            if self.lanes {
-                let lowest = self.ends.values().min().copied().unwrap_or(0);
-                self.walk = if self.walk > self.newest { lowest } else { self.walk.max(lowest) };
+            let unknown = if self.lanes { BEHIND_AT_ONCE } else { 0 };
+            for _ in 0..unknown {
+                self.walk = if self.walk > self.newest { 0 } else { self.walk };
                 wanted.push((self.walk, self.walk));
                 self.walk += self.width;
             }
@@ -143,13 +155,15 @@ impl Asking {
         stretches
     }
 
-    /// What the node answered for a stretch.
+    /// What the node answered for a stretch, as far as it is believed.
     pub fn told(&mut self, dag: &Dag) {
         let before = self.newest;
         self.newest = dag.newest_round;
+        let newest = self.newest;
         let mut raise = |strand, number: u64| {
             let end = self.ends.entry(strand).or_insert(number);
-            *end = number.max(*end);
+            // An end that the node does not have any more is none.
+            *end = if *end > newest { number } else { number.max(*end) };
         };
         if self.lanes {
             dag.vertices.iter().for_each(|car| raise(Strand::Lane(car.author), car.round));
@@ -167,9 +181,14 @@ impl Asking {
             }
         }
         self.open = self.open.split_off(&end.saturating_sub(GIVEN_UP));
+        self.open.retain(|number| *number <= end);
         // More came at once than a look reaches: nothing between is left out.
         if !self.lanes && !self.catching_up && self.newest > before + AHEAD {
             (self.walk, self.catching_up) = (before, true);
+        }
+        if self.catching_up {
+            // However far the node says that it is.
+            self.walk = self.walk.max((self.newest + 1).saturating_sub(self.keep));
         }
     }
 }

@@ -3,6 +3,9 @@
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use serde::{Deserialize, Serialize};
 
+/// Proposals of one validator that are kept: two show that it contradicts itself, and a node may make up any number.
+const MOST_OF_AN_AUTHOR: usize = 4;
+
 /// A round; under Autobahn only the slot of that number, for cars have numbers of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
@@ -17,9 +20,11 @@ impl Round {
     /// known goes away; a verdict is final, and what was heard first is when it happened.
     pub fn absorb(&mut self, other: Self) {
         for vertex in other.vertices {
+            let of_author = self.vertices.iter().filter(|known| known.author == vertex.author).count();
             match self.vertices.iter_mut().find(|known| known.digest == vertex.digest) {
                 Some(known) => merge(known, vertex),
-                None => self.vertices.push(vertex),
+                None if of_author < MOST_OF_AN_AUTHOR => self.vertices.push(vertex),
+                None => {}
             }
         }
         self.vertices.sort_by_key(|vertex| (vertex.author, vertex.digest));

@@ -15,6 +15,8 @@ struct Told {
     full_node: bool,
     /// Vertices of one answer at most.
     most: usize,
+    /// What it says instead.
+    twist: Option<fn(&mut Dag)>,
     asked: usize,
 }
 
@@ -38,7 +40,7 @@ impl Told {
         if to - from >= 200 {
             return Err((-32_602, "exceed maximum round range: at most 200 rounds".into()));
         }
-        if from > newest {
+        if from > newest && self.twist.is_none() {
             return Err((-32_602, format!("invalid round range: the newest round is {newest}")));
         }
         let to = to.min(newest);
@@ -47,7 +49,8 @@ impl Told {
             return Err((-32_005, format!("query returned more than {} vertices; ask for fewer rounds", self.most)));
         }
         let slots = self.slots.iter().filter(|slot| (from..=to).contains(&slot.round)).cloned().collect();
-        let dag = Dag { from_round: from, to_round: to, newest_round: newest, vertices, slots, order: vec![], dropped: 0 };
+        let mut dag = Dag { from_round: from, to_round: to, newest_round: newest, vertices, slots, order: vec![], dropped: 0 };
+        self.twist.into_iter().for_each(|twist| twist(&mut dag));
         Ok(serde_json::to_value(dag).unwrap())
     }
 }
@@ -101,7 +104,7 @@ impl Stage {
         let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
         let connection = database.writer().await.unwrap();
         let mut lane = Lane::new(keep);
-        lane.introduced(engine);
+        lane.introduced(engine, 4);
         let (node, standing, news) = (Node::new(&url), Standing::default(), News::default());
         Self { told, node, database, connection, standing, news, lane, engine, _directory: directory }
     }
@@ -127,7 +130,7 @@ impl Stage {
     /// The explorer ends and begins again.
     fn restart(&mut self) {
         self.lane = Lane::new(self.lane.keep);
-        self.lane.introduced(self.engine);
+        self.lane.introduced(self.engine, 4);
     }
 
     async fn rounds(&self) -> BTreeMap<u64, Round> {
@@ -365,4 +368,85 @@ async fn a_gap_in_a_lane_is_stepped_over() {
     stage.tell(|told| told.vertices.extend((400..=420).map(|position| vertex(0, position))));
     stage.looks(10).await;
     assert_eq!(stage.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
+}
+
+/// Nothing of it is left out, and much is added that cannot be.
+fn lie(dag: &mut Dag) {
+    (dag.from_round, dag.to_round, dag.newest_round) = (0, u64::MAX, u64::MAX);
+    dag.slots.iter_mut().for_each(|slot| slot.commit = Some(u64::MAX));
+    for far in [u64::MAX, 1 << 63, i64::MAX as u64] {
+        dag.vertices.extend([DagVertex { author: far, ..vertex(0, 100) }, DagVertex { round: far, ..vertex(0, 1) }]);
+        let slot = slot(100, SlotStatus::Committed);
+        dag.slots.extend([
+            LeaderSlot { round: far, ..slot.clone() },
+            LeaderSlot { rank: far, ..slot.clone() },
+            LeaderSlot { validator: far, ..slot },
+        ]);
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_no_engine_has_do_no_harm() {
+    for engine in ["mahi-mahi", AUTOBAHN] {
+        let mut stage = Stage::set(engine, 100).await;
+        stage.tell(|told| {
+            grow(told, 1..=300, SlotStatus::Committed);
+            told.twist = Some(lie as fn(&mut Dag));
+        });
+        stage.looks(20).await;
+        let asked = stage.told.lock().unwrap().asked;
+        assert!(asked < 200, "{engine}: asked {asked} times");
+        stage.tell(|told| told.twist = None);
+        stage.looks(10).await;
+        let rounds = stage.rounds().await;
+        let whole: Vec<u64> = (201..=300).collect();
+        assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), whole, "{engine}");
+        assert!(rounds.values().all(|round| round.slots.len() == 1 && round.last_commit().is_none()), "{engine}");
+        let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
+        assert_eq!(stage.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_somewhere_else_each_time_does_not_fill_the_database() {
+    for engine in ["mahi-mahi", AUTOBAHN] {
+        let mut stage = Stage::set(engine, 10).await;
+        for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
+            stage.tell(|told| {
+                *told = Told { most: 2_000, ..Told::default() };
+                grow(told, far - 5..=far, SlotStatus::Committed);
+            });
+            stage.looks(4).await;
+        }
+        let whole: Vec<u64> = (999_995..=1_000_000).collect();
+        assert_eq!(stage.rounds().await.into_keys().collect::<Vec<_>>(), whole, "{engine}");
+        let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
+        assert_eq!(stage.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
+    }
+}
+
+#[test]
+fn a_proposer_that_says_something_else_each_time_takes_no_more_room() {
+    let mut round = Round::default();
+    let told = |vertex| Round { vertices: vec![vertex], slots: Vec::new() };
+    for other in 0..100 {
+        round.absorb(told(DagVertex { digest: digest(9, other), ..vertex(1, 5) }));
+    }
+    round.absorb(told(vertex(2, 5)));
+    assert_eq!(round.vertices.iter().map(|vertex| vertex.author).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
+}
+
+/// Its owner is slow, or was away from the beginning on.
+#[tokio::test]
+async fn a_lane_far_below_the_rest_is_found() {
+    let mut stage = Stage::set(AUTOBAHN, 100).await;
+    stage.tell(|told| {
+        told.slots = (4_900..=5_000).map(|number| slot(number, SlotStatus::Committed)).collect();
+        told.vertices = (1..=5).map(|position| vertex(3, position)).collect();
+    });
+    stage.looks(10).await;
+    assert_eq!(stage.cars().await, BTreeMap::from([(3, (1..=5).collect::<Vec<u64>>())]));
+    stage.tell(|told| told.vertices.extend((6..=7).map(|position| vertex(3, position))));
+    stage.looks(1).await;
+    assert_eq!(stage.cars().await, BTreeMap::from([(3, (1..=7).collect::<Vec<u64>>())]));
 }

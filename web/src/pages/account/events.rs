@@ -44,10 +44,11 @@ pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Qu
     let subject = Subject::load(&site, &address).await?;
     let contract = subject.contract()?;
     let event = wanted.event.as_deref().filter(|event| !event.is_empty()).map(topic).transpose()?;
-    let rows = rows(&site, subject.address, event, wanted.before.unwrap_or(i64::MAX)).await?;
-    let last = transactions::last(&rows)?;
+    let mut rows = rows(&site, subject.address, event, wanted.before.unwrap_or(i64::MAX)).await?;
+    let last = transactions::last(&mut rows)?;
     let logs = rows.iter().map(Logged::read).collect::<Result<Vec<_>, _>>()?;
-    let body = markup(subject.address, contract, event, &logs, (last, wanted.before.is_none()));
+    let list = List { logs: &logs, last, is_first: wanted.before.is_none(), may_be_live: subject.may_be_live() };
+    let body = markup(subject.address, contract, event, &list);
     Ok(subject.page(&site, words::EVENTS, body))
 }
 
@@ -55,6 +56,7 @@ fn topic(text: &str) -> Result<B256, Failure> {
     text.parse().map_err(|_| Failure::BadRequest(words::BAD_EVENT.into()))
 }
 
+/// One more than a page has.
 async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {
     let readers = site.database.readers();
     let address = address.to_vec();
@@ -62,12 +64,12 @@ async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -
         None => {
             let text = "SELECT l.place, l.topics, SUBSTR(l.data, 1, 16384) AS data, CAST(LENGTH(l.data) AS BIGINT) AS bytes, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
                         WHERE l.address = $1 AND l.place < $2 ORDER BY l.place DESC LIMIT $3";
-            sql(text).bind(address).bind(before).bind(ROWS).fetch_all(readers).await?
+            sql(text).bind(address).bind(before).bind(ROWS + 1).fetch_all(readers).await?
         }
         Some(event) => {
             let text = "SELECT l.place, l.topics, SUBSTR(l.data, 1, 16384) AS data, CAST(LENGTH(l.data) AS BIGINT) AS bytes, x.hash, x.time_ms FROM logs l JOIN transactions x ON x.place = l.transaction_place \
                         WHERE l.address = $1 AND l.event = $2 AND l.place < $3 ORDER BY l.place DESC LIMIT $4";
-            sql(text).bind(address).bind(event.to_vec()).bind(before).bind(ROWS).fetch_all(readers).await?
+            sql(text).bind(address).bind(event.to_vec()).bind(before).bind(ROWS + 1).fetch_all(readers).await?
         }
     };
     Ok(rows)
@@ -80,19 +82,22 @@ impl Logged {
             hash: row.hash("hash")?,
             time_ms: row.number("time_ms")?,
             topics,
-            data: row.bytes("data")?,
+            data: row.beginning("data")?,
             bytes: row.number("bytes")?,
         })
     }
 }
 
-fn markup(
-    address: Address,
-    contract: &Contract,
-    event: Option<B256>,
-    logs: &[Logged],
-    (last, is_first): (Option<Place>, bool),
-) -> Markup {
+/// Events of a page.
+struct List<'a> {
+    logs: &'a [Logged],
+    /// Where there are more.
+    last: Option<Place>,
+    is_first: bool,
+    may_be_live: bool,
+}
+
+fn markup(address: Address, contract: &Contract, event: Option<B256>, list: &List<'_>) -> Markup {
     let known = contract.known(address);
     let page = links::account_part(address, subject::EVENTS);
     let here = event.map_or_else(|| page.clone(), |event| format!("{page}?event={event}"));
@@ -100,10 +105,12 @@ fn markup(
         section {
             h2 { (words::EVENTS) }
             (choice(&page, contract, event))
-            @if logs.is_empty() { p .note { (list::EMPTY) } }
         }
-        @for log in logs { (show_log(address, log, &known)) }
-        (parts::older(&here, last, is_first))
+        div #events data-live=[(list.is_first && list.may_be_live).then_some("events")] {
+            @if list.logs.is_empty() { p .note { (list::EMPTY) } }
+            @for log in list.logs { (show_log(address, log, &known)) }
+            (parts::older(&here, list.last, list.is_first))
+        }
     }
 }
 
@@ -155,7 +162,8 @@ mod tests {
         let contract = Contract { interface: parse_abi(ABI), ..Contract::default() };
         let bytes = data.len() as u64;
         let log = Logged { hash: B256::ZERO, time_ms: 0, topics, data, bytes };
-        markup(Address::ZERO, &contract, None, &[log], (None, true)).into_string()
+        let list = List { logs: &[log], last: None, is_first: true, may_be_live: true };
+        markup(Address::ZERO, &contract, None, &list).into_string()
     }
 
     fn said() -> Vec<B256> {

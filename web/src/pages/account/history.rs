@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// `/address/{address}/transactions`
 pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
     let subject = Subject::load(&site, &address).await?;
-    let rows = newest(&site, subject.address, from.before.unwrap_or(i64::MAX), ROWS).await?;
+    let mut rows = newest(&site, subject.address, from.before.unwrap_or(i64::MAX), ROWS + 1).await?;
+    let last = transactions::last(&mut rows)?;
     let table = transactions::table(&site, &rows).await?;
-    let last = transactions::last(&rows)?;
     Ok(list(&site, &subject, (subject::TRANSACTIONS, words::TRANSACTIONS, words::TRANSACTIONS_NOTE), table, last, &from))
 }
 
@@ -39,8 +39,9 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
     let text = "SELECT s.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, t.symbol, t.decimals, x.hash \
                 FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens t ON t.address = m.token \
                 JOIN transactions x ON x.place = m.transaction_place WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let last = transactions::last(&mut rows)?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (sender, recipient) = (row.address("sender")?, row.address("recipient")?);
         let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
@@ -59,7 +60,6 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
     let columns =
         [transaction::HASH, words::DIRECTION, transaction::FROM, transaction::TO, transaction::VALUE, transaction::AGE];
     let table = parts::table(words::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    let last = transactions::last(&rows)?;
     Ok(list(&site, &subject, (subject::TRANSFERS, words::TRANSFERS, words::TRANSFERS_NOTE), table, last, &from))
 }
 
@@ -69,8 +69,9 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
     let text = "SELECT s.place, c.kind, c.sender, c.recipient, c.value, c.selector, c.error, x.hash, x.time_ms FROM call_sides s \
                 JOIN calls c ON c.place = s.place JOIN transactions x ON x.place = c.transaction_place \
                 WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let last = transactions::last(&mut rows)?;
     let known = Known::methods_of(&site.database, &rows).await?;
     let currency = site.now().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -95,7 +96,6 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
         transaction::AGE,
     ];
     let table = parts::table(words::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    let last = transactions::last(&rows)?;
     Ok(list(&site, &subject, (subject::CALLS, words::CALLS, words::CALLS_NOTE), table, last, &from))
 }
 
@@ -109,12 +109,14 @@ fn list(
     from: &Before,
 ) -> super::super::Html {
     let here = links::account_part(subject.address, end);
+    let is_newest = from.before.is_none();
+    let file = [subject::TRANSACTIONS, subject::TRANSFERS].contains(&end).then(|| links::account_file(subject.address, end));
     let body = html! {
-        section {
+        section id=(end) data-live=[(is_newest && subject.may_be_live()).then_some(end)] {
             h2 { (name) }
-            p .note { (note) }
+            p .note { (note) @if let Some(file) = file { " " a href=(file) download { (words::AS_FILE) } } }
             (table)
-            (parts::older(&here, last, from.before.is_none()))
+            (parts::older(&here, last, is_newest))
         }
     };
     subject.page(site, name, body)

@@ -150,8 +150,16 @@ impl Subject {
 
     /// The contract; without code there is no such page.
     pub fn contract(&self) -> Result<&Contract, Failure> {
-        let reason = if self.unclear { words::UNKNOWN } else { contract::NONE };
-        self.contract.as_ref().ok_or_else(|| Failure::NotFound(format!("{}: {reason}.", self.address)))
+        let missing = || match self.unclear {
+            true => Failure::Away(format!("{}: {}.", self.address, words::UNKNOWN)),
+            false => Failure::NotFound(format!("{}: {}.", self.address, contract::NONE)),
+        };
+        self.contract.as_ref().ok_or_else(missing)
+    }
+
+    /// Each turn would fetch the code of a contract that the indexer has not met, and read it.
+    pub fn may_be_live(&self) -> bool {
+        !self.unmet
     }
 
     /// What it is called: account or contract.

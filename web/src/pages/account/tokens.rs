@@ -1,12 +1,13 @@
 //! What an account holds of tokens, and who else may take it.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, cursor, parts},
     history::{token, token_id},
     subject::{self, Subject},
 };
 use crate::{
-    database::{Read, sql},
+    database::{Place, Read, sql},
+    indexer::events::APPROVAL_FOR_ALL,
     links,
     site::Site,
     words::{account as words, list},
@@ -36,6 +37,11 @@ pub struct After {
 }
 
 impl After {
+    /// Whether the list begins at its beginning.
+    fn is_first(&self) -> bool {
+        self.after.is_none()
+    }
+
     /// The key, cut into its parts; nothing is before the first row.
     fn parts<const N: usize>(&self, sizes: [usize; N]) -> Result<[Vec<u8>; N], Failure> {
         let Some(text) = &self.after else { return Ok([const { Vec::new() }; N]) };
@@ -55,8 +61,9 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
     let text = "SELECT b.token, b.token_id, b.amount, t.standard, t.name, t.symbol, t.decimals, t.consistent \
                 FROM balances b JOIN tokens t ON t.address = b.token WHERE b.holder = $1 AND (b.token, b.token_id) > ($2, $3) \
                 ORDER BY b.token, b.token_id LIMIT $4";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let next = next(&mut rows, &["token", "token_id"])?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.bytes("token_id")?;
         let (standard, amount) = (row.number("standard")?, row.amount("amount")?);
@@ -77,10 +84,10 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
     };
     let columns = [words::TOKEN, words::STANDARD, words::ID, words::AMOUNT];
     let table = parts::table(words::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    let next = full(&rows).map(|row| Ok::<_, Failure>([row.bytes("token")?, row.bytes("token_id")?].concat())).transpose()?;
     let here = links::account_part(subject.address, subject::HOLDINGS);
+    let live = after.is_first() && subject.may_be_live();
     let body = html! {
-        section {
+        section #holdings data-live=[live.then_some("holdings")] {
             h2 { (words::HOLDINGS) }
             p .note { (words::HOLDINGS_NOTE) }
             (table)
@@ -97,10 +104,10 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     let text = "SELECT a.token, a.spender, a.token_id, a.amount, a.place, t.standard, t.symbol, t.decimals, x.hash, x.time_ms FROM approvals a \
                 LEFT JOIN tokens t ON t.address = a.token LEFT JOIN transactions x ON x.place = a.place \
                 WHERE a.owner = $1 AND (a.token, a.spender, a.token_id) > ($2, $3, $4) ORDER BY a.token, a.spender, a.token_id LIMIT $5";
-    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS);
-    let rows = query.fetch_all(site.database.readers()).await?;
-    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let allowance = Allowance::read(row)?;
+    let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS + 1);
+    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let next = next(&mut rows, &["token", "spender", "token_id"])?;
+    let cells = |row: &AnyRow, allowance: Allowance| -> Result<Vec<Markup>, Failure> {
         let made = row.place("place")?;
         Ok(vec![
             token(row)?,
@@ -110,13 +117,16 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
             allowance.revoke(row.address("token")?, row.address("spender")?),
         ])
     };
+    let mut shown = Vec::with_capacity(rows.len());
+    for row in &rows {
+        shown.push(cells(row, Allowance::read(&site, subject.address, row).await?)?);
+    }
     let columns = [words::TOKEN, words::SPENDER, words::MAY, words::SINCE, words::REVOKE];
-    let table = parts::table(words::APPROVALS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    let key = |row: &AnyRow| Ok::<_, Failure>([row.bytes("token")?, row.bytes("spender")?, row.bytes("token_id")?].concat());
-    let next = full(&rows).map(key).transpose()?;
+    let table = parts::table(words::APPROVALS, &columns, shown);
     let here = links::account_part(subject.address, subject::APPROVALS);
+    let live = after.is_first() && subject.may_be_live();
     let body = html! {
-        section {
+        section #approvals data-live=[live.then_some("approvals")] {
             h2 { (words::APPROVALS) }
             p .note { (words::APPROVALS_NOTE) }
             (table)
@@ -137,18 +147,22 @@ enum Allowance {
 }
 
 impl Allowance {
-    fn read(row: &AnyRow) -> Result<Self, Failure> {
-        let id = row.bytes("token_id")?;
-        let standard = row.maybe_number("standard")?.unwrap_or(0);
+    async fn read(site: &Site, owner: Address, row: &AnyRow) -> Result<Self, Failure> {
+        let (id, amount) = (row.bytes("token_id")?, row.amount("amount")?);
+        let has_ids = match row.maybe_number("standard")? {
+            Some(standard) => standard != 20,
+            // None of it ever moved: a yes to all ids looks like an amount of 1, and only its event tells.
+            None => id.is_empty() && amount == U256::ONE && was_for_all(site, owner, row).await?,
+        };
         let id = (!id.is_empty()).then(|| U256::from_be_slice(&id));
-        Ok(Self::of(id, row.amount("amount")?, standard, row.maybe_number("decimals")?.unwrap_or(0)))
+        Ok(Self::of(id, amount, has_ids, row.maybe_number("decimals")?.unwrap_or(0)))
     }
 
-    fn of(id: Option<U256>, amount: U256, standard: u64, decimals: u64) -> Self {
+    fn of(id: Option<U256>, amount: U256, has_ids: bool, decimals: u64) -> Self {
         match id {
             _ if amount.is_zero() => Self::Nothing,
             Some(id) => Self::Id(id),
-            None if standard == 721 || standard == 1155 => Self::AllIds,
+            None if has_ids => Self::AllIds,
             None if amount >= UNLIMITED => Self::Unlimited,
             None => Self::Amount(amount, decimals),
         }
@@ -177,15 +191,29 @@ impl Allowance {
     }
 }
 
-/// The last row, if there may be more.
-fn full(rows: &[AnyRow]) -> Option<&AnyRow> {
-    rows.last().filter(|_| rows.len() == ROWS as usize)
+/// Whether an approval was one of ERC-721 and ERC-1155: an `ApprovalForAll` of the same parties stands in its block.
+async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
+    let (token, spender, block) = (row.address("token")?, row.address("spender")?, row.place("place")?.block());
+    let topics = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
+    let text =
+        "SELECT place FROM logs WHERE address = $1 AND event = $2 AND place >= $3 AND place < $4 AND topics = $5 LIMIT 1";
+    let query = sql(text).bind(token.to_vec()).bind(APPROVAL_FOR_ALL.to_vec());
+    let query = query.bind(Place::first(block).0).bind(Place::first(block + 1).0).bind(topics);
+    Ok(query.fetch_optional(site.database.readers()).await?.is_some())
+}
+
+/// Where a list goes on that is ordered by the bytes of some columns: their bytes in the last row. Of one row more than a page has, those of
+/// the page are left.
+fn next(rows: &mut Vec<AnyRow>, columns: &[&'static str]) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(last) = cursor::cut(rows, ROWS) else { return Ok(None) };
+    let key: Vec<Vec<u8>> = columns.iter().map(|column| last.bytes(column)).collect::<Result<_, _>>()?;
+    Ok(Some(key.concat()))
 }
 
 fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if after.after.is_some() { a href=(list) { (words::FIRST) } }
+            @if !after.is_first() { a href=(list) { (words::FIRST) } }
             @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (words::MORE) } }
         }
     }
@@ -193,17 +221,44 @@ fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::super::testing, *};
+    use crate::{database::Rows, indexer::events::APPROVAL};
+
+    /// The page of an owner of two tokens of which nothing ever moved: of each somebody may take 1, by either event.
+    #[tokio::test]
+    async fn of_a_token_that_never_moved_the_event_tells_one_coin_from_all_ids() {
+        let filled = testing::filled().await;
+        let (owner, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let (coins, pictures) = (Address::repeat_byte(3), Address::repeat_byte(4));
+        let mut approvals = Rows::new("approvals", &["owner", "token", "spender", "token_id", "amount", "place"]);
+        let mut logs = Rows::new("logs", &["place", "transaction_place", "address", "topics", "event", "data"]);
+        for (at, (token, event)) in [(coins, APPROVAL), (pictures, APPROVAL_FOR_ALL)].into_iter().enumerate() {
+            let place = Place::new(5, at as u64);
+            let topics = [event, owner.into_word(), spender.into_word()].concat();
+            approvals.push([owner.into(), token.into(), spender.into(), Vec::new().into(), U256::ONE.into(), place.into()]);
+            logs.push([place.into(), place.into(), token.into(), topics.into(), event.into(), Vec::new().into()]);
+        }
+        filled.write(approvals).await;
+        filled.write(logs).await;
+        let after = Query(After { after: None });
+        let page = super::approvals(State(Arc::clone(&filled.site)), Path(owner.to_string()), after).await.unwrap();
+        let page = page.0.into_string();
+        let (of_coins, of_pictures) =
+            (links::account_part(coins, subject::WRITE), links::account_part(pictures, subject::WRITE));
+        assert!(page.contains(&format!("{of_coins}?f={APPROVE}&amp;a0={spender}&amp;a1=0#")), "{page}");
+        assert!(page.contains(&format!("{of_pictures}?f={APPROVE_ALL}&amp;a0={spender}&amp;a1=false#")), "{page}");
+        assert_eq!(page.matches(words::MAY_ALL_IDS).count(), 1, "{page}");
+    }
 
     #[test]
     fn allowances_are_said_in_words() {
-        let of = |id: Option<u64>, amount: U256, standard| Allowance::of(id.map(U256::from), amount, standard, 18);
-        assert_eq!(of(None, U256::MAX, 20), Allowance::Unlimited);
-        assert_eq!(of(None, U256::MAX - U256::from(1_000_000), 0), Allowance::Unlimited);
-        assert_eq!(of(None, UNLIMITED - U256::ONE, 20), Allowance::Amount(UNLIMITED - U256::ONE, 18));
-        assert_eq!(of(None, U256::ONE, 721), Allowance::AllIds);
-        assert_eq!(of(None, U256::ZERO, 1155), Allowance::Nothing);
-        assert_eq!(of(Some(7), U256::ONE, 721), Allowance::Id(U256::from(7)));
+        let of = |id: Option<u64>, amount: U256, has_ids| Allowance::of(id.map(U256::from), amount, has_ids, 18);
+        assert_eq!(of(None, U256::MAX, false), Allowance::Unlimited);
+        assert_eq!(of(None, U256::MAX - U256::from(1_000_000), false), Allowance::Unlimited);
+        assert_eq!(of(None, UNLIMITED - U256::ONE, false), Allowance::Amount(UNLIMITED - U256::ONE, 18));
+        assert_eq!(of(None, U256::ONE, true), Allowance::AllIds);
+        assert_eq!(of(None, U256::ZERO, true), Allowance::Nothing);
+        assert_eq!(of(Some(7), U256::ONE, true), Allowance::Id(U256::from(7)));
         assert!(Allowance::Unlimited.markup().into_string().contains(words::MAY_EVERYTHING));
     }
 

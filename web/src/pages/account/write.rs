@@ -2,12 +2,14 @@
 //! a script the page answers with the bytes of the call, for whatever else can send them.
 
 use super::{
-    super::{Failure, Page, parts},
+    super::{Failure, Page, parts, transactions},
     forms::{self, Asked, Form, Wrong},
     subject::{self, Contract, Subject},
 };
 use crate::{
     abi::{self, Known},
+    database::{Read, sql},
+    indexer::certificates,
     links,
     node::Call,
     site::Site,
@@ -26,7 +28,13 @@ use corniche_api::TransactionStatus;
 use corniche_client::ClientError;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// What takes an approval back, by ERC-20, ERC-721 and ERC-1155. A token has these whether or not its interface tells of them.
+static STANDARD: LazyLock<[Function; 2]> = LazyLock::new(|| {
+    let signatures = ["approve(address spender,uint256 amountOrId)", "setApprovalForAll(address operator,bool approved)"];
+    signatures.map(|signature| Function::parse(signature).expect("a signature"))
+});
 
 /// A call that only has to be signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +52,14 @@ pub async fn show(
     let subject = Subject::load(&site, &address).await?;
     let contract = subject.contract()?;
     let asked = Asked::read(&query)?;
-    let body = match &contract.interface {
-        None => forms::no_interface(subject.address),
-        Some(interface) => {
-            let function = asked.function.map(|selector| writable(interface, selector)).transpose()?;
+    let function = asked.function.map(|selector| writable(contract, selector)).transpose();
+    let body = match (&contract.interface, function) {
+        (None, Ok(None) | Err(_)) => forms::no_interface(subject.address),
+        (_, function) => {
+            let function = function?;
             let call = function.map(|function| encoded(function, &asked));
             let wallet = wallet(&site.now(), site.node.url());
-            let shown = Shown { address: subject.address, contract, interface, currency: &site.now().currency };
+            let shown = Shown { address: subject.address, contract, function, currency: &site.now().currency };
             markup(&shown, &asked, call.as_ref(), wallet)
         }
     };
@@ -66,9 +75,8 @@ pub async fn encode(
     let subject = Subject::load(&site, &address).await?;
     let contract = subject.contract()?;
     let asked = Asked::read(&query)?;
-    let interface = contract.interface.as_ref().ok_or_else(|| Failure::NotFound(words::NO_INTERFACE.into()))?;
     let selector = asked.function.ok_or_else(|| Failure::BadRequest(words::NO_SELECTOR.into()))?;
-    let call = match encoded(writable(interface, selector)?, &asked) {
+    let call = match encoded(writable(contract, selector)?, &asked) {
         Ok(call) => call,
         Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
     };
@@ -82,7 +90,12 @@ pub async fn encode(
 /// `/tx/{hash}/status`: where a transaction stands, for a page that waits for it.
 pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
     let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
-    let Some(report) = site.node.status(hash).await? else { return Ok(Json(json!({ "status": "unknown" })).into_response()) };
+    if let Some(told) = executed(&site, hash).await? {
+        return Ok(Json(told).into_response());
+    }
+    let answer = site.node.status(hash).await;
+    let is_asked = answer.is_ok();
+    let Some(report) = answer.ok().flatten() else { return Ok(Json(unexecuted(&site, hash, is_asked).await?).into_response()) };
     let mut told = json!(report.status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
         let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
@@ -91,11 +104,38 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
     Ok(Json(told).into_response())
 }
 
-fn writable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
-    let function = forms::find(interface, selector)?;
-    match forms::reads(function) {
-        false => Ok(function),
-        true => Err(Failure::BadRequest(words::only_reads(&abi::text(&function.name)))),
+/// What is written of an executed transaction.
+async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
+    let text = "SELECT t.place, t.succeeded, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.hash = $1";
+    let readers = site.database.readers();
+    let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? else { return Ok(None) };
+    let (block_hash, block_number) = (row.hash("block_hash")?, row.place("place")?.block());
+    let mut told = json!(match certificates::covering(readers, block_number).await? {
+        Some(_) => TransactionStatus::Certified { block_hash, block_number },
+        None => TransactionStatus::Executed { block_hash, block_number },
+    });
+    told["succeeded"] = json!(row.int("succeeded")? == 1);
+    Ok(Some(told))
+}
+
+/// What is known of a transaction that is in no block here, and of which the node says nothing.
+async fn unexecuted(site: &Site, hash: B256, is_asked: bool) -> Result<Value, Failure> {
+    match transactions::skip(site, hash).await? {
+        Some(row) => Ok(json!(TransactionStatus::Dropped { reason: row.text("reason")? })),
+        None if is_asked => Ok(json!({ "status": "unknown" })),
+        None => Err(transactions::unknown(site, hash, is_asked)),
+    }
+}
+
+/// The function that is asked for: as the contract's interface has it, or else as the standards of tokens do.
+fn writable(contract: &Contract, selector: [u8; 4]) -> Result<&Function, Failure> {
+    let found = contract.interface.as_ref().map(|interface| forms::find(interface, selector));
+    match (found, STANDARD.iter().find(|function| function.selector().0 == selector)) {
+        (Some(Ok(function)), _) if !forms::reads(function) => Ok(function),
+        (_, Some(standard)) => Ok(standard),
+        (Some(Ok(function)), None) => Err(Failure::BadRequest(words::only_reads(&abi::text(&function.name)))),
+        (Some(Err(missing)), None) => Err(missing),
+        (None, None) => Err(Failure::NotFound(words::NO_INTERFACE.into())),
     }
 }
 
@@ -148,21 +188,26 @@ fn wallet(standing: &Snapshot, node: &str) -> Markup {
 struct Shown<'a> {
     address: Address,
     contract: &'a Contract,
-    interface: &'a JsonAbi,
+    /// The one that is asked for.
+    function: Option<&'a Function>,
     currency: &'a str,
 }
 
 fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>>, wallet: Markup) -> Markup {
-    let Shown { address, contract, interface, currency } = *shown;
+    let Shown { address, contract, function, currency } = *shown;
     let page = links::account_part(address, subject::WRITE);
+    let nothing = JsonAbi::new();
+    let interface = contract.interface.as_ref().unwrap_or(&nothing);
     let (functions, all) = forms::of_page(interface, false, asked.first);
-    let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
-    let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
+    let elsewhere = function.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
+    let by_standard =
+        function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|told| told == function));
     html! {
         section {
             h2 { (words::WRITE) }
             p .note { (words::WRITE_NOTE) " " (super::interface::whose(contract)) }
-            @if all == 0 { p { (words::NOTHING_TO_WRITE) } }
+            @if by_standard { p { (words::BY_STANDARD) } }
+            @if all == 0 && !by_standard { p { (words::NOTHING_TO_WRITE) } }
         }
         (wallet)
         @for function in elsewhere.into_iter().chain(functions) {
@@ -206,13 +251,17 @@ mod tests {
                           {"type":"function","name":"deposit","inputs":[],"outputs":[],"stateMutability":"payable"}]"#;
 
     fn page(query: &str) -> String {
+        page_of(parse_abi(ABI), query)
+    }
+
+    fn page_of(interface: Option<JsonAbi>, query: &str) -> String {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let asked = Asked::read(&query).unwrap();
-        let interface = parse_abi(ABI).unwrap();
-        let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
-        let call = asked.function.map(|selector| encoded(writable(&interface, selector).unwrap(), &asked));
-        let shown = Shown { address: CONTRACT, contract: &contract, interface: &interface, currency: "CRN" };
+        let contract = Contract { interface, ..Contract::default() };
+        let function = asked.function.map(|selector| writable(&contract, selector).unwrap());
+        let call = function.map(|function| encoded(function, &asked));
+        let shown = Shown { address: CONTRACT, contract: &contract, function, currency: "CRN" };
         markup(&shown, &asked, call.as_ref(), html! {}).into_string()
     }
 
@@ -222,6 +271,26 @@ mod tests {
         assert!(shown.contains(&format!("0xa9059cbb{:0>64}{:0>64}", "07".repeat(20), "5")), "{shown}");
         assert!(shown.contains("'transfer(address,uint256)' '0x0707070707070707070707070707070707070707' '5'"), "{shown}");
         assert_eq!(page("").matches("by-hand").count(), 0);
+    }
+
+    #[test]
+    fn approvals_are_taken_back_whatever_the_interface_tells() {
+        const VIEW: &str = r#"[{"type":"function","name":"approve","inputs":[{"name":"a","type":"address"},{"name":"b","type":"uint256"}],"outputs":[],"stateMutability":"view"}]"#;
+        let spender = "0x0707070707070707070707070707070707070707";
+        let word = "07".repeat(20);
+        for (query, call) in [
+            (format!("f=095ea7b3&a0={spender}&a1=0"), format!("0x095ea7b3{word:0>64}{:0>64}", "")),
+            (format!("f=095ea7b3&a0={}&a1=7", Address::ZERO), format!("0x095ea7b3{:0>64}{:0>64}", "", "7")),
+            (format!("f=a22cb465&a0={spender}&a1=false"), format!("0xa22cb465{word:0>64}{:0>64}", "")),
+        ] {
+            for interface in [None, parse_abi(ABI), parse_abi(VIEW)] {
+                let shown = page_of(interface, &query);
+                assert!(shown.contains(&call) && shown.contains(words::BY_STANDARD), "{query}: {shown}");
+            }
+        }
+        let unknown = Contract { interface: parse_abi(ABI), ..Contract::default() };
+        assert!(matches!(writable(&unknown, [1, 2, 3, 4]), Err(Failure::NotFound(_))));
+        assert!(!page("f=a9059cbb").contains(words::BY_STANDARD));
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! What people are shown, where it takes more than one page to see that it is right.
+
+use crate::{
+    chain::{self, ALICE, ART, BOB, GOLD, SKIPPED, Step, moved, transaction_hash},
+    explorer::{EXPLORER, Explorer, PENDING},
+};
+use alloy_primitives::{Address, U256};
+use axum::{Router, http::StatusCode, routing::post};
+use corniche_web::{
+    indexer::{digest::digest, write},
+    limits::Rate,
+};
+use serde_json::json;
+
+/// Where the links of a page lead, as a browser reads them, without what is after a #.
+fn links(page: &str) -> Vec<String> {
+    let link = |rest: &str| rest.split(['"', '#']).next().unwrap().replace("&amp;", "&");
+    page.split("href=\"").skip(1).map(link).collect()
+}
+
+#[test]
+fn every_approval_can_be_taken_back_where_its_link_leads() {
+    let page = EXPLORER.get(&format!("/address/{ALICE}/approvals")).text;
+    let ways: Vec<_> = links(&page).into_iter().filter(|link| link.contains("/write?f=")).collect();
+    assert_eq!(ways.len(), 3, "{page}");
+    for way in ways {
+        let form = EXPLORER.get(&way);
+        assert_eq!(form.status, 200, "{way}: {}", form.text);
+        assert!(form.text.contains("by-hand"), "{way}: {}", form.text);
+    }
+    let sent = EXPLORER.ask(&format!("/address/{ART}/encode?f=a22cb465&a0={BOB}&a1=false"));
+    let spender = BOB.to_string().to_lowercase();
+    assert_eq!(sent["data"], format!("0xa22cb465{:0>64}{:0>64}", &spender[2..], ""));
+}
+
+/// What stands before a node that is gone.
+async fn bad_gateway() -> (StatusCode, &'static str) {
+    (StatusCode::BAD_GATEWAY, "<html><h1>502 Bad Gateway</h1></html>")
+}
+
+#[test]
+fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() {
+    let explorer = Explorer::with_node(Router::new().route("/", post(bad_gateway)));
+    let (written, newest) = (transaction_hash(2, 3), transaction_hash(42, 0));
+    for hash in [written, newest, SKIPPED] {
+        for page in [format!("/tx/{hash}"), format!("/tx/{hash}/status"), format!("/api/v1/transactions/{hash}")] {
+            assert_eq!(explorer.get(&page).status, 200, "{page}");
+        }
+    }
+    let told = explorer.ask(&format!("/tx/{written}/status"));
+    let expected = json!({"status": "certified", "blockHash": chain::hash(2), "blockNumber": "0x2", "succeeded": false});
+    assert_eq!(told, expected);
+    assert_eq!(explorer.ask(&format!("/tx/{newest}/status"))["status"], "executed");
+    assert_eq!(explorer.ask(&format!("/tx/{SKIPPED}/status")), json!({"status": "dropped", "reason": "nonce too low"}));
+
+    for page in [format!("/tx/{PENDING}"), format!("/tx/{PENDING}/status")] {
+        let answer = explorer.get(&page);
+        assert_eq!(answer.status, 503, "{page}: {}", answer.text);
+        assert!(answer.text.contains("The node cannot be asked") && answer.text.contains("may be pending"), "{}", answer.text);
+        assert!(!answer.text.contains("127.0.0.1"), "where the node is is not told: {}", answer.text);
+    }
+    let answer = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("away")));
+    // Whether there is code at an address that no block names, only the node knows.
+    assert_eq!(explorer.get(&format!("/address/{}/code", chain::ALICE)).status, 503);
+}
+
+#[test]
+fn what_the_node_says_it_does_not_know_is_not_there() {
+    let nowhere = chain::hash(999);
+    assert_eq!(EXPLORER.get(&format!("/tx/{nowhere}")).status, 404);
+    assert_eq!(EXPLORER.ask(&format!("/tx/{nowhere}/status")), json!({"status": "unknown"}));
+    assert_eq!(EXPLORER.ask(&format!("/tx/{PENDING}/status"))["status"], "pending");
+}
+
+/// So many blocks, each with one transaction, one log and one transfer of gold from Alice.
+fn alike(blocks: u64) -> Explorer {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let step = |number| match number {
+        0 => Step::make(ALICE, GOLD, vec![moved(GOLD, Address::ZERO, ALICE, U256::from(1_000))]),
+        _ => Step::call(ALICE, GOLD, vec![moved(GOLD, ALICE, BOB, U256::ONE)]),
+    };
+    let digests = (0..blocks).map(|number| digest(&chain::block(number, vec![step(number)], None), None).unwrap()).collect();
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+    });
+    explorer
+}
+
+/// Lists by time of the chain above, by the part that is drawn anew.
+fn lists() -> [(String, &'static str); 7] {
+    [
+        ("/blocks".into(), "blocks"),
+        ("/txs".into(), "transactions"),
+        (format!("/address/{ALICE}/transactions"), "transactions"),
+        (format!("/address/{ALICE}/transfers"), "transfers"),
+        (format!("/address/{GOLD}/transactions"), "transactions"),
+        (format!("/address/{GOLD}/events"), "events"),
+        (format!("/token/{GOLD}"), "part"),
+    ]
+}
+
+#[test]
+fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
+    let (full, longer) = (alike(25), alike(26));
+    let older = |page: &str| links(page).into_iter().find(|link| link.contains("before="));
+    for (list, part) in lists() {
+        let page = full.get(&list).text;
+        assert_eq!(
+            page.matches(&format!("href=\"/tx/{}\"", transaction_hash(0, 0))).count(),
+            usize::from(list != "/blocks"),
+            "{list}"
+        );
+        assert_eq!(older(&page), None, "{list}");
+        let page = longer.get(&list).text;
+        assert!(page.contains(&format!("data-live=\"{part}\"")), "{list}: what is newest is drawn anew");
+        let next = older(&page).unwrap_or_else(|| panic!("{list} goes on: {page}"));
+        let page = longer.get(&next);
+        assert_eq!((page.status, older(&page.text)), (200, None), "{next}");
+        assert!(!page.text.contains("Nothing here."), "{next}: {}", page.text);
+        assert!(!page.text.contains(&format!("data-live=\"{part}\"")), "{next}: what is old stays as it is");
+    }
+}
+
+#[test]
+fn lists_that_are_files_as_well_lead_to_them() {
+    for part in ["transactions", "transfers"] {
+        let page = EXPLORER.get(&format!("/address/{ALICE}/{part}")).text;
+        let files: Vec<_> = links(&page).into_iter().filter(|link| link.ends_with(".csv")).collect();
+        assert_eq!(files, [format!("/api/v1/accounts/{ALICE}/{part}.csv")]);
+        assert!(EXPLORER.get(&files[0]).header("content-type").starts_with("text/csv"));
+    }
+    assert!(!EXPLORER.get(&format!("/address/{ALICE}/calls")).text.contains(".csv"));
+}
+
+#[test]
+fn what_grows_is_drawn_anew() {
+    for (page, part) in [
+        ("/tokens".into(), "tokens"),
+        (format!("/token/{GOLD}/holders"), "part"),
+        (format!("/token/{GOLD}/days"), "part"),
+        ("/statistics".into(), "statistics"),
+        (format!("/address/{ALICE}/tokens"), "holdings"),
+        (format!("/address/{ALICE}/approvals"), "approvals"),
+    ] {
+        let shown = EXPLORER.get(&page).text;
+        let id = format!("id=\"{part}\"");
+        assert!(shown.contains(&format!("data-live=\"{part}\"")) && shown.contains(&id), "{page}: {shown}");
+    }
+    let earlier = EXPLORER.get("/statistics?until=2023-11-13").text;
+    assert!(!earlier.contains("data-live=\"statistics\""), "{earlier}");
+}
