@@ -96,7 +96,7 @@ engines-wasm: tools ## The ordering engines build for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn --no-default-features
 
 .PHONY: e2e
-e2e: build contracts node-tools ## Real processes, driven with a wallet library and with the Rust client's examples
+e2e: build contracts node-tools postgres ## Real processes, driven with a wallet library and with the Rust client's examples
 	# As the tests of the whole workspace build them, so that they are there already.
 	$(CARGO) build --locked --workspace --example transfer --example deploy --example verify
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test

@@ -32,6 +32,20 @@ export function underEveryEngine(name, options, run) {
 /** The runner counts RPC ports up from the base port, and peers' ports from this far above it. */
 const PEERS_ABOVE = 1000;
 
+/** A process of ours that says in its first line, as JSON, where it is found. What it says besides goes to `log`. */
+export async function started(command, log) {
+  const errors = openSync(log, 'a');
+  const child = spawn(corniche, command, { stdio: ['ignore', 'pipe', errors] });
+  closeSync(errors);
+  const lines = createInterface({ input: child.stdout });
+  const { done, value: line } = await lines[Symbol.asyncIterator]().next();
+  if (done) throw new Error(`${corniche} ${command[0]} ended without a word, see ${log}`);
+  lines.close();
+  // Nobody reads what follows, and a full pipe would stop the process.
+  child.stdout.resume();
+  return { child, description: JSON.parse(line) };
+}
+
 export class Network {
   /** Starts a network and waits until every node answers. With `links`, what nodes say to each other can be cut; with `explorer` there is one. */
   static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false, explorer = false }) {
@@ -54,16 +68,8 @@ export class Network {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-dev-'));
     const log = join(directory, 'dev.log');
-    const errors = openSync(log, 'a');
-    const child = spawn(corniche, ['dev', '--port', '0', '--engine', engine, '--json', ...(explorer ? [] : ['--no-explorer']), ...flags], { stdio: ['ignore', 'pipe', errors] });
-    closeSync(errors);
-    const lines = createInterface({ input: child.stdout });
-    const { done, value: line } = await lines[Symbol.asyncIterator]().next();
-    if (done) throw new Error(`${corniche} dev ended without a word, see ${log}`);
-    lines.close();
-    // Nobody reads what follows, and a full pipe would stop the process.
-    child.stdout.resume();
-    const description = JSON.parse(line);
+    const command = ['dev', '--port', '0', '--engine', engine, '--json', ...(explorer ? [] : ['--no-explorer']), ...flags];
+    const { child, description } = await started(command, log);
     const node = { name: 'dev', role: 'validator', rpc: description.rpc, pid: child.pid, log };
     const network = new Network(directory, { ...description, nodes: [node] });
     network.nodes[0].child = child;

@@ -53,6 +53,8 @@ struct Segment {
     /// Where the next record goes.
     length: u64,
     pages: Vec<PageRounds>,
+    /// The newest round of any of its records: asked for far more often than the pages are.
+    newest: Option<u64>,
 }
 
 /// Consecutive records and the rounds among them.
@@ -198,8 +200,9 @@ impl Draft {
 }
 
 impl Index {
+    /// Looks at segments, which are few, and not at their pages.
     pub(super) fn newest_round(&self) -> Option<u64> {
-        self.segments.iter().flat_map(|segment| &segment.pages).map(|page| page.last).max()
+        self.segments.iter().filter_map(|segment| segment.newest).max()
     }
 
     /// The pages that may hold events of these rounds, oldest first.
@@ -222,7 +225,8 @@ impl Segment {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.map_err(StoreError::io("create", &path))?;
         file.write_all_at(&bytes, 0).map_err(StoreError::io("write", &path))?;
-        Ok(Self { path, sequence, file: Arc::new(file), key, length: bytes.len() as u64, pages: Vec::new() })
+        let length = bytes.len() as u64;
+        Ok(Self { path, sequence, file: Arc::new(file), key, length, pages: Vec::new(), newest: None })
     }
 
     /// What an earlier run left; what follows the last whole record is cut, so that writing can go on there.
@@ -234,7 +238,8 @@ impl Segment {
             return Err("it is no piece of this chain's trace".into());
         }
         let file = Arc::new(File::options().read(true).write(true).open(path).map_err(text)?);
-        let mut segment = Self { path: path.into(), sequence, file, key, length: HEADER_BYTES as u64, pages: Vec::new() };
+        let length = HEADER_BYTES as u64;
+        let mut segment = Self { path: path.into(), sequence, file, key, length, pages: Vec::new(), newest: None };
         let mut records = Records::new(&key, &bytes[HEADER_BYTES..], HEADER_BYTES as u64);
         for payload in records.by_ref() {
             let Some(round) = bytes[HEADER_BYTES..][payload.clone()].first_chunk() else { continue };
@@ -251,6 +256,7 @@ impl Segment {
     /// Takes a record at the end of what is known into the index.
     fn note(&mut self, round: u64, offset: u64, bytes: u64) {
         self.length = offset + bytes;
+        self.newest = self.newest.max(Some(round));
         match self.pages.last_mut().filter(|page| page.length < PAGE_BYTES) {
             Some(page) => {
                 // What is damaged in between belongs to the page, and is skipped again by whoever reads it.

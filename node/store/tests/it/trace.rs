@@ -98,6 +98,26 @@ fn at_most_so_many_events_are_read_and_the_rest_is_told() {
     assert!(!trace.read(1..=3, 12).more);
 }
 
+/// An engine that lost its disk numbers again from the beginning, so rounds need not grow.
+#[test]
+fn the_newest_round_goes_with_the_segment_that_had_it() {
+    let directory = scratch();
+    let trace = ring(directory.path(), RING);
+    assert_eq!(trace.newest_round(), None);
+    fill(&trace, 5_000..=5_000);
+    drop(trace);
+    let trace = ring(directory.path(), RING);
+    fill(&trace, 1..=1);
+    drop(trace);
+    let trace = ring(directory.path(), RING);
+    assert_eq!(trace.newest_round(), Some(5_000), "not the round of the last event");
+    fill(&trace, 2..=900);
+    drop(trace);
+    let trace = ring(directory.path(), RING);
+    assert_eq!(trace.newest_round(), rounds(&trace, 0..=u64::MAX).into_iter().max());
+    assert_eq!(trace.newest_round(), Some(900));
+}
+
 /// On disk the ring never exceeds its size, whatever was written and however often it was opened; the newest stays.
 #[test]
 fn the_oldest_goes_and_the_size_is_kept() {
