@@ -122,7 +122,7 @@ object! {
 object! {
     /// Something that may have been meant.
     Hit {
-        /// `block`, `transaction`, `account`, `validator`, `token`, `method` or `event`.
+        /// `block`, `transaction`, `account`, `validator`, `peer`, `token`, `method` or `event`.
         kind: String = "token",
         /// What it is named by: number, hash, address, or signature.
         id: String = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
