@@ -2,14 +2,16 @@
 //! and so many for one address.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
-/// Addresses remembered at once; above that those with a full bucket are forgotten.
+/// Addresses remembered at once. For one more, one with a full bucket is forgotten: of so many that were looked at longest ago, because
+/// everybody else waits for the table meanwhile.
 const MOST_ADDRESSES: usize = 50_000;
+const LOOKS: usize = 8;
 
 /// How fast somebody may ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +32,14 @@ impl Default for Rate {
 #[derive(Debug)]
 pub struct Limits {
     rate: Rate,
-    buckets: Mutex<HashMap<IpAddr, Bucket>>,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    by_address: HashMap<IpAddr, Bucket>,
+    /// The same addresses, the one that was looked at longest ago first.
+    order: VecDeque<IpAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +58,30 @@ impl Limits {
     pub fn take(&self, address: IpAddr, now: Instant) -> bool {
         let address = group(address);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MOST_ADDRESSES && !buckets.contains_key(&address) {
-            buckets.retain(|_, bucket| self.filled(bucket, now) < self.rate.burst);
-            if buckets.len() >= MOST_ADDRESSES {
+        if !buckets.by_address.contains_key(&address) {
+            if buckets.by_address.len() >= MOST_ADDRESSES && !self.forget_one(&mut buckets, now) {
                 return false;
             }
+            buckets.order.push_back(address);
         }
-        let bucket = buckets.entry(address).or_insert(Bucket { tokens: self.rate.burst, at: now });
+        let bucket = buckets.by_address.entry(address).or_insert(Bucket { tokens: self.rate.burst, at: now });
         *bucket = Bucket { tokens: self.filled(bucket, now), at: now };
         let may = bucket.tokens >= 1.0;
         bucket.tokens -= f64::from(u8::from(may));
         may
+    }
+
+    /// Whether there was one to forget.
+    fn forget_one(&self, buckets: &mut Buckets, now: Instant) -> bool {
+        for _ in 0..LOOKS {
+            let Some(address) = buckets.order.pop_front() else { return false };
+            if buckets.by_address.get(&address).is_none_or(|bucket| self.filled(bucket, now) >= self.rate.burst) {
+                buckets.by_address.remove(&address);
+                return true;
+            }
+            buckets.order.push_back(address);
+        }
+        false
     }
 
     fn filled(&self, bucket: &Bucket, now: Instant) -> f64 {
@@ -161,6 +183,26 @@ mod tests {
         assert!(limits.take(IpAddr::from([10, 0, 0, 2]), now), "somebody else's bucket is their own");
         assert!(limits.take(me, now + Duration::from_secs(1)));
         assert!(!limits.take(me, now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_full_table_forgets_who_asks_no_more_and_is_not_searched_for_them_from_end_to_end() {
+        let limits = Limits::new(Rate { burst: 1.0, per_second: 0.001 });
+        let address = |at: usize| IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + at as u32));
+        let (begin, later) = (Instant::now(), Instant::now() + Duration::from_secs(2_000));
+        // All but the last one ask again and again; its bucket is full by then.
+        for at in 0..MOST_ADDRESSES {
+            let now = if at + 1 == MOST_ADDRESSES { begin } else { later };
+            assert!(limits.take(address(at), now), "{at}");
+        }
+        let another = address(MOST_ADDRESSES);
+        let tries = MOST_ADDRESSES / LOOKS;
+        let admitted = (1..=tries).find(|_| limits.take(another, later));
+        assert_eq!(admitted, Some(tries), "each looks at {LOOKS}, and the last one was the one to forget");
+        assert!(!limits.take(another, later), "its bucket is empty");
+        let buckets = limits.buckets.lock().unwrap();
+        assert_eq!((buckets.by_address.len(), buckets.order.len()), (MOST_ADDRESSES, MOST_ADDRESSES));
+        assert!(!buckets.by_address.contains_key(&address(MOST_ADDRESSES - 1)));
     }
 
     #[test]

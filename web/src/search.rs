@@ -4,13 +4,13 @@
 use crate::{
     abi,
     database::{DatabaseError, Read, int, sql},
-    format, links,
+    format, links, mesh,
     site::Site,
     words::{search as words, validators},
 };
 use alloy_primitives::{Address, B256};
 use sqlx::any::AnyRow;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Longest question, in characters.
 pub const MOST_QUESTION: usize = 200;
@@ -20,6 +20,9 @@ const MOST: i64 = 20;
 
 /// Digits of a validator's BLS key.
 const BLS_DIGITS: usize = 192;
+
+/// Letters of a peer's id, and some room for what ids of other kinds of keys have.
+const PEER_LETTERS: RangeInclusive<usize> = 20..=64;
 
 /// What a hit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +35,8 @@ pub enum Kind {
     Account,
     /// A validator.
     Validator,
+    /// A node that has links with those that are asked.
+    Peer,
     /// A token.
     Token,
     /// A function or an error of somebody's interface.
@@ -42,8 +47,8 @@ pub enum Kind {
 
 impl Kind {
     /// In the order in which they are listed.
-    pub const ALL: [Self; 7] =
-        [Self::Block, Self::Transaction, Self::Account, Self::Validator, Self::Token, Self::Method, Self::Event];
+    pub const ALL: [Self; 8] =
+        [Self::Block, Self::Transaction, Self::Account, Self::Validator, Self::Peer, Self::Token, Self::Method, Self::Event];
 
     /// As the API says it.
     pub fn word(self) -> &'static str {
@@ -52,6 +57,7 @@ impl Kind {
             Self::Transaction => "transaction",
             Self::Account => "account",
             Self::Validator => "validator",
+            Self::Peer => "peer",
             Self::Token => "token",
             Self::Method => "method",
             Self::Event => "event",
@@ -174,7 +180,11 @@ pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
             by_number(site, number, &mut found).await?;
             by_name(site, &question, &mut found).await?;
         }
-        Shape::Text => by_name(site, &question, &mut found).await?,
+        Shape::Text => {
+            by_position(site, &question, &mut found);
+            by_peer(site, &question, &mut found).await;
+            by_name(site, &question, &mut found).await?;
+        }
     }
     found.hits.sort_by_key(|hit| (hit.kind, !hit.exact));
     Ok(found)
@@ -208,6 +218,12 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
         let title = words::block_with_batch(&format::number(number), author);
         found.hit(Kind::Block, number, title, true, Some(links::block(number)));
     }
+    found.tried(words::TRIED_CODE);
+    let text = "SELECT address FROM contracts WHERE code_hash = $1 ORDER BY address LIMIT $2";
+    for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
+        let address = row.address("address")?;
+        found.hit(Kind::Account, address, words::WITH_CODE, true, Some(links::account(address)));
+    }
     by_key(site, hash.as_slice(), found);
     by_selector(site, hash.as_slice(), found).await?;
     if found.hits.is_empty() {
@@ -240,6 +256,32 @@ fn by_key(site: &Site, key: &[u8], found: &mut Found) {
     });
     for (index, name) in named.take(MOST as usize) {
         found.hit(Kind::Validator, index, words::validator(index, name), true, Some(links::validator(index)));
+    }
+}
+
+/// `validator 2`
+fn by_position(site: &Site, question: &str, found: &mut Found) {
+    let question = question.to_lowercase();
+    let position = question.strip_prefix(words::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
+    let Some(index) = position.and_then(|position| position.parse::<u64>().ok()) else { return };
+    found.tried(format!("{} {index}", words::TRIED_POSITION));
+    if site.now().committee.is_some_and(|committee| index < committee.validators.len() as u64) {
+        found.hit(Kind::Validator, index, words::at_position(index), true, Some(links::validator(index)));
+    }
+}
+
+/// A node's name among its peers, which is that of a key in another spelling.
+async fn by_peer(site: &Site, question: &str, found: &mut Found) {
+    if !PEER_LETTERS.contains(&question.len()) || !question.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+        return;
+    }
+    found.tried(words::TRIED_PEER);
+    let (round, committee) = (site.mesh.now().await, site.now().committee);
+    let mut peers = round.rows.iter().flat_map(|row| row.own.iter().chain(row.peers.iter().flatten()));
+    let Some(peer) = peers.find(|peer| peer.peer_id == question) else { return };
+    match committee.and_then(|committee| mesh::seat(&committee, peer)) {
+        Some(index) => found.hit(Kind::Peer, question, words::at_position(index), true, Some(links::validator(index))),
+        None => found.hit(Kind::Peer, question, words::A_PEER, true, Some(links::NETWORK.to_owned())),
     }
 }
 

@@ -6,16 +6,13 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    database::{DatabaseError, Read, int, sql},
+    database::{DatabaseError, Read, sql},
     format,
-    indexer::{digest::DAY_MS, now_ms},
+    pages::{days, validators::records},
     search,
 };
 use alloy_primitives::{B256, Bytes};
 use sqlx::any::AnyRow;
-
-/// Days of a validator's record.
-const RECORD_DAYS: u64 = 30;
 
 object! {
     /// How the explorer and its node stand.
@@ -63,7 +60,7 @@ object! {
 }
 
 object! {
-    /// A validator with its record of the last 30 days.
+    /// A validator with its record of the last 30 days of the chain's time.
     Validator {
         /// Its position in the committee.
         index: u64 = 2,
@@ -125,7 +122,7 @@ object! {
 object! {
     /// Something that may have been meant.
     Hit {
-        /// `block`, `transaction`, `account`, `validator`, `token`, `method` or `event`.
+        /// `block`, `transaction`, `account`, `validator`, `peer`, `token`, `method` or `event`.
         kind: String = "token",
         /// What it is named by: number, hash, address, or signature.
         id: String = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
@@ -175,26 +172,24 @@ pub async fn search(ask: Ask) -> Result<Found, Problem> {
 pub async fn validators(ask: Ask) -> Result<Committee, Problem> {
     let committee = ask.site.now().committee;
     let committee = committee.ok_or_else(|| Problem::missing("the node has not said yet who its validators are"))?;
-    let since = int((now_ms() / DAY_MS).saturating_sub(RECORD_DAYS));
-    let mut validators = Vec::with_capacity(committee.validators.len());
-    for validator in committee.validators {
-        let text = "SELECT CAST(COALESCE(SUM(led), 0) AS BIGINT) AS led, CAST(COALESCE(SUM(batches), 0) AS BIGINT) AS batches, \
-                    CAST(COALESCE(SUM(transactions), 0) AS BIGINT) AS transactions, CAST(COALESCE(SUM(signed), 0) AS BIGINT) AS signed, \
-                    CAST(COALESCE(SUM(missed), 0) AS BIGINT) AS missed FROM validator_days WHERE validator = $1 AND day > $2";
-        let record = sql(text).bind(int(validator.index)).bind(since).fetch_one(ask.site.database.readers()).await?;
-        validators.push(Validator {
+    let records = records(&ask.site.database, days::today(&ask.site)).await?;
+    let validator = |validator: corniche_api::Validator| {
+        let record = records.get(&validator.index).copied().unwrap_or_default();
+        let [_, _, (signed, missed)] = record.signatures;
+        Validator {
             index: validator.index,
             fee_address: Checked(validator.fee_address),
             consensus_key: validator.consensus_key,
             bls_key: validator.bls_key,
             network_key: validator.network_key,
-            led: record.number("led")?,
-            batches: record.number("batches")?,
-            transactions: record.number("transactions")?,
-            signed: record.number("signed")?,
-            missed: record.number("missed")?,
-        });
-    }
+            led: record.led,
+            batches: record.batches,
+            transactions: record.transactions,
+            signed,
+            missed,
+        }
+    };
+    let validators = committee.validators.into_iter().map(validator).collect();
     let (engine, quorum, committee_hash) = (committee.engine, committee.quorum, committee.committee_hash);
     Ok(Committee { engine, quorum, committee_hash, validators })
 }

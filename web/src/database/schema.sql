@@ -227,6 +227,7 @@ CREATE TABLE contracts (
     facts TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX contracts_by_transaction ON contracts (transaction_place);
+CREATE INDEX contracts_by_code ON contracts (code_hash, address);
 
 -- What ABIs of contracts here call their functions and events.
 CREATE TABLE selectors (

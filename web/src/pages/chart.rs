@@ -21,6 +21,12 @@ pub fn bars(caption: &str, values: &[u64], label: impl Fn(usize) -> String) -> M
     draw(caption, &values, label, |top| format::amount(top, 0))
 }
 
+/// The same of what has a unit, which the axis says.
+pub fn measured(caption: &str, unit: &str, values: &[u64], label: impl Fn(usize) -> String) -> Markup {
+    let values: Vec<U256> = values.iter().copied().map(U256::from).collect();
+    draw(caption, &values, label, |top| format!("{} {unit}", format::amount(top, 0)))
+}
+
 /// The same of amounts of a token.
 pub fn amounts(caption: &str, values: &[U256], decimals: u64, label: impl Fn(usize) -> String) -> Markup {
     draw(caption, values, label, |top| format::amount(top, decimals))

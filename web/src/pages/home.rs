@@ -1,6 +1,6 @@
 //! What the network is doing, at one look.
 
-use super::{Failure, Page, blocks, health::Health, layout, parts, transactions};
+use super::{Failure, Page, blocks, chart, health::Health, layout, transactions};
 use crate::{
     database::{Place, Read, int, sql},
     format,
@@ -21,12 +21,15 @@ const CHARTED: i64 = 100;
 /// Validators whose health is shown.
 const VALIDATORS: usize = 24;
 
-/// Throughput is that of so many milliseconds.
+/// Throughput is that of so many seconds, and of so many blocks at most: a hundred a second.
+const SECONDS: usize = 60;
 const WINDOW_MS: u64 = 60_000;
+const MOST_BLOCKS: u64 = 6_000;
 
 /// `/`
 pub async fn show(State(site): State<Arc<Site>>) -> Page {
     let newest = blocks::newest(&site, u64::MAX, CHARTED).await?;
+    let throughput = Throughput::read(&site, &newest).await?;
     let listed = &newest[..newest.len().min(LISTED as usize)];
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
@@ -35,8 +38,8 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
         h1 { (words::TITLE) }
         @if newest.is_empty() { p .note { (words::EMPTY) } }
         div #home data-live="home" {
-            (numbers(&site, &newest).await?)
-            (charts(&newest)?)
+            (numbers(&site, &newest, throughput.average).await?)
+            (charts(&newest, &throughput.seconds))
             section #health {
                 h2 { a href=(links::VALIDATORS) { (words::HEALTH) } }
                 (Health::read(&site).await?.overview(VALIDATORS))
@@ -57,7 +60,7 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
     Ok(layout::page(&site, words::TITLE, body))
 }
 
-async fn numbers(site: &Site, newest: &[AnyRow]) -> Result<Markup, Failure> {
+async fn numbers(site: &Site, newest: &[AnyRow], throughput: Option<f64>) -> Result<Markup, Failure> {
     let now = site.now();
     let totals = "SELECT CAST(COALESCE(SUM(transactions), 0) AS BIGINT) AS transactions, CAST(COALESCE(SUM(new_accounts), 0) AS BIGINT) AS \
                   accounts FROM days";
@@ -65,7 +68,7 @@ async fn numbers(site: &Site, newest: &[AnyRow]) -> Result<Markup, Failure> {
     let tiles = [
         (words::NEWEST, now.indexed.map_or("–".into(), |(number, _)| format::number(number)), String::new()),
         (words::CERTIFIED, now.certified.map_or("–".into(), format::number), String::new()),
-        (words::THROUGHPUT, throughput(site, newest).await?, words::THROUGHPUT_NOTE.to_owned()),
+        (words::THROUGHPUT, throughput.map_or("–".into(), |rate| format!("{rate:.1}")), words::THROUGHPUT_NOTE.to_owned()),
         (words::LATENCY, latency(newest).map_or("–".into(), format::duration), words::LATENCY_NOTE.to_owned()),
         (words::TOTAL, format::number(totals.number("transactions")?), String::new()),
         (words::ACCOUNTS, format::number(totals.number("accounts")?), String::new()),
@@ -75,13 +78,40 @@ async fn numbers(site: &Site, newest: &[AnyRow]) -> Result<Markup, Failure> {
     })
 }
 
-/// Transactions a second in the last minute of blocks.
-async fn throughput(site: &Site, newest: &[AnyRow]) -> Result<String, Failure> {
-    let Some(head) = newest.first() else { return Ok("–".into()) };
-    let from = window_begins(head.number("time_ms")?, now_ms());
-    let text = "SELECT CAST(COALESCE(SUM(transactions), 0) AS BIGINT) AS transactions FROM blocks WHERE time_ms > $1";
-    let row = sql(text).bind(int(from)).fetch_one(site.database.readers()).await?;
-    Ok(format!("{:.1}", row.number("transactions")? as f64 * 1_000.0 / WINDOW_MS as f64))
+/// Transactions of each second of the last minute of blocks, and on average; of a chain without blocks none.
+#[derive(Debug, Default, PartialEq)]
+struct Throughput {
+    seconds: Vec<u64>,
+    average: Option<f64>,
+}
+
+impl Throughput {
+    async fn read(site: &Site, newest: &[AnyRow]) -> Result<Self, Failure> {
+        let Some(head) = newest.first() else { return Ok(Self::default()) };
+        Self::after(site, window_begins(head.number("time_ms")?, now_ms()), MOST_BLOCKS).await
+    }
+
+    /// Of the minute after a moment. Of more blocks than are read these are the newest, and the average is that of their seconds.
+    async fn after(site: &Site, from_ms: u64, most: u64) -> Result<Self, Failure> {
+        let text = "SELECT CAST((time_ms - $1 - 1) / 1000 AS BIGINT) AS bar, CAST(SUM(transactions) AS BIGINT) AS transactions, \
+                    CAST(COUNT(*) AS BIGINT) AS blocks FROM (SELECT time_ms, transactions FROM blocks WHERE time_ms > $1 \
+                    ORDER BY time_ms DESC LIMIT $2) AS newest GROUP BY bar ORDER BY bar";
+        let rows = sql(text).bind(int(from_ms)).bind(int(most)).fetch_all(site.database.readers()).await?;
+        let mut seconds = vec![0; SECONDS];
+        let (mut blocks, mut first) = (0, SECONDS);
+        for row in &rows {
+            let bar = usize::try_from(row.number("bar")?).unwrap_or(SECONDS);
+            blocks += row.number("blocks")?;
+            first = first.min(bar);
+            // A block that came since the newest one was read is after the minute.
+            if let Some(second) = seconds.get_mut(bar) {
+                *second = row.number("transactions")?;
+            }
+        }
+        let covered = if blocks < most { SECONDS } else { SECONDS.saturating_sub(first).max(1) };
+        let average = seconds.iter().sum::<u64>() as f64 / covered as f64;
+        Ok(Self { seconds, average: Some(average) })
+    }
 }
 
 /// Where the minute begins that throughput is measured over. It ends with the newest block; of a chain that stopped, a minute ago, so that its
@@ -107,24 +137,22 @@ fn certified_after(row: &AnyRow) -> Option<u64> {
     Some(row.maybe_number("certified_ms").ok()??.saturating_sub(row.number("time_ms").ok()?))
 }
 
-fn charts(newest: &[AnyRow]) -> Result<Markup, Failure> {
-    let oldest_first = || newest.iter().rev();
-    let number: Vec<u64> = oldest_first().map(|row| row.number("number")).collect::<Result<_, _>>()?;
-    let transactions: Vec<u64> = oldest_first().map(|row| row.number("transactions")).collect::<Result<_, _>>()?;
+fn charts(newest: &[AnyRow], seconds: &[u64]) -> Markup {
     // A block without a certificate yet has no such time, which is not 0.
-    let certified = oldest_first().filter_map(|row| Some((row.number("number").ok()?, certified_after(row)?)));
+    let certified = newest.iter().rev().filter_map(|row| Some((row.number("number").ok()?, certified_after(row)?)));
     let (certified, latencies): (Vec<u64>, Vec<u64>) = certified.unzip();
-    let label = |number: u64, value: u64, unit: &str| {
-        format!("{} {}: {}{unit}", block::TITLE, format::number(number), format::number(value))
+    let rate = |at: usize| words::second_before(seconds.len() - 1 - at, &format::number(seconds[at]));
+    let latency = |at: usize| {
+        format!("{} {}: {} {}", block::TITLE, format::number(certified[at]), format::number(latencies[at]), words::MS)
     };
-    Ok(html! {
+    html! {
         @if !newest.is_empty() {
             div .columns {
-                (parts::bars(words::CHART_TRANSACTIONS, &transactions, |at| label(number[at], transactions[at], "")))
-                (parts::bars(words::CHART_LATENCY, &latencies, |at| label(certified[at], latencies[at], " ms")))
+                (chart::measured(words::CHART_THROUGHPUT, words::PER_SECOND, seconds, rate))
+                (chart::measured(words::CHART_LATENCY, words::MS, &latencies, latency))
             }
         }
-    })
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +171,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn throughput_is_charted_by_the_second() {
+        let filled = testing::filled().await;
+        for (number, time_ms) in [(1, 5_000), (2, 5_001), (3, 6_000), (4, 6_001), (5, 65_000), (6, 65_001)] {
+            filled.write_block(number, time_ms).await;
+        }
+        let mut writer = filled.site.database.writer().await.unwrap();
+        sql("UPDATE blocks SET transactions = 10 * number WHERE number > 0").execute(&mut *writer).await.unwrap();
+        drop(writer);
+        let mut seconds = vec![0; SECONDS];
+        (seconds[0], seconds[1], seconds[59]) = (50, 40, 50);
+        let found = Throughput::after(&filled.site, 5_000, 100).await.unwrap();
+        assert_eq!(found, Throughput { seconds: seconds.clone(), average: Some(140.0 / 60.0) });
+        // Three blocks are read of six, and they are of 59 seconds; one is after the minute.
+        (seconds[0], seconds[1]) = (0, 40);
+        let found = Throughput::after(&filled.site, 5_000, 3).await.unwrap();
+        assert_eq!(found, Throughput { seconds: seconds.clone(), average: Some(90.0 / 59.0) });
+        let drawn = charts(&blocks::newest(&filled.site, u64::MAX, CHARTED).await.unwrap(), &seconds).into_string();
+        assert!(drawn.contains("<title>50 tx/s, 0 s before the newest block</title>"), "{drawn}");
+        assert!(drawn.contains("<p class=\"top\" aria-hidden=\"true\">50 tx/s</p>"), "the axis says what it counts: {drawn}");
+    }
+
+    #[tokio::test]
     async fn blocks_without_a_certificate_are_not_charted_as_certified_at_once() {
         let filled = testing::filled().await;
         for number in 1..=3 {
@@ -153,6 +203,6 @@ mod tests {
         drop(writer);
         let page = show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
         assert!(page.contains("Block 2: 70 ms") && !page.contains(": 0 ms"), "{page}");
-        assert!(!page.contains("Block 3: 70") && page.contains("Block 3: 0"), "transactions are charted of all: {page}");
+        assert!(!page.contains("Block 3: "), "{page}");
     }
 }

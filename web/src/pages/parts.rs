@@ -9,8 +9,6 @@ use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
 use serde_json::Value;
 
-pub use super::chart::bars;
-
 /// A value that lights up wherever else it stands on the page, and can be copied.
 fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
     html! {

@@ -23,10 +23,19 @@ pub const LATEST_BLOCKS: &str = "Latest blocks";
 /// The list.
 pub const LATEST_TRANSACTIONS: &str = "Latest transactions";
 /// The charts.
-pub const CHART_TRANSACTIONS: &str = "Transactions in each of the last blocks";
+pub const CHART_THROUGHPUT: &str = "Transactions per second in the last minute";
 /// The charts.
-pub const CHART_LATENCY: &str = "Milliseconds from order until this explorer saw the certificate";
+pub const CHART_LATENCY: &str = "From order until this explorer saw the certificate";
+/// Of an axis.
+pub const PER_SECOND: &str = "tx/s";
+/// Of an axis.
+pub const MS: &str = "ms";
 /// Who signs.
 pub const HEALTH: &str = "Validators";
 /// Nothing yet.
 pub const EMPTY: &str = "No blocks yet. The first transaction makes one.";
+
+/// Of a bar.
+pub fn second_before(seconds: usize, transactions: &str) -> String {
+    format!("{transactions} {PER_SECOND}, {seconds} s before the newest block")
+}

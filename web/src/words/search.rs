@@ -13,11 +13,12 @@ pub const TRIED: &str = "What was tried";
 /// Heading of the advice.
 pub const NEXT: &str = "What to try next";
 /// Advice.
-pub const ADVICE: [&str; 5] = [
+pub const ADVICE: [&str; 6] = [
     "A hash is 0x and 64 digits: of a block, a transaction or a batch, a validator's key, or the first topic of an event. Was it copied \
      whole?",
     "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
     "An address is 0x and 40 digits; its page opens even if no block names it yet.",
+    "Validators are found by their position, as validator 2, and nodes by their peer ids.",
     "Blocks are found by number, with commas or without.",
     "Tokens, methods and events are found by how their names begin, in any capitals.",
 ];
@@ -26,7 +27,8 @@ pub const WHAT: &str = "What";
 /// Columns.
 pub const NAME: &str = "Name";
 /// Headings by kind, in the order of `Kind::ALL`.
-pub const KINDS: [&str; 7] = ["Blocks", "Transactions", "Accounts", "Validators", "Tokens", "Methods and errors", "Events"];
+pub const KINDS: [&str; 8] =
+    ["Blocks", "Transactions", "Accounts", "Validators", "Peers", "Tokens", "Methods and errors", "Events"];
 /// Looks.
 pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
 /// Looks.
@@ -35,6 +37,18 @@ pub const TRIED_BLOCK: &str = "a block of this hash";
 pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
 /// Looks.
 pub const TRIED_BATCH: &str = "a block with a batch of this digest";
+/// Looks.
+pub const TRIED_CODE: &str = "a contract whose code has this hash";
+/// Of a contract.
+pub const WITH_CODE: &str = "a contract with this code";
+/// Before a validator's position, in small letters.
+pub const VALIDATOR: &str = "validator";
+/// Looks; the position follows.
+pub const TRIED_POSITION: &str = "a validator at position";
+/// Looks.
+pub const TRIED_PEER: &str = "a node with this peer id, among those that are asked and their peers";
+/// Of a node that is no validator.
+pub const A_PEER: &str = "a node of the network";
 /// Looks.
 pub const TRIED_KEY: &str = "a validator with this key";
 /// The node was not asked yet.
@@ -85,6 +99,11 @@ pub fn skipped_in(number: &str) -> String {
 /// Of a validator, by one of its keys.
 pub fn validator(index: u64, key: &str) -> String {
     format!("Validator {index}: {key}")
+}
+
+/// Of a validator, by where it sits.
+pub fn at_position(index: u64) -> String {
+    format!("Validator {index}")
 }
 
 /// Of an account.

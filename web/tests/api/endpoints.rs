@@ -224,6 +224,14 @@ fn an_account_says_what_it_has() {
 }
 
 #[test]
+fn the_record_of_validators_is_that_of_the_chains_last_days() {
+    let found = EXPLORER.ask("/api/v1/validators");
+    let led: Vec<u64> = found["validators"].as_array().unwrap().iter().map(|one| one["led"].as_u64().unwrap()).collect();
+    assert_eq!(led.iter().sum::<u64>(), 2 + PLAIN, "every block after the first: {led:?}");
+    assert!(led.iter().all(|led| *led >= PLAIN / 4), "they take turns: {led:?}");
+}
+
+#[test]
 fn an_empty_database_has_empty_lists() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let found = explorer.ask("/api/v1/blocks");

@@ -79,6 +79,38 @@ fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
 }
 
 #[test]
+fn validators_are_found_by_position_and_nodes_by_their_peer_ids() {
+    for (question, page) in [
+        ("validator 2", "/validator/2"),
+        ("Validator #0", "/validator/0"),
+        ("validator3", "/validator/3"),
+        ("b12D3KooWabcdefghijklmnop3", "/validator/3"),
+        ("b12D3KooWabcdefghijklmnop8", "/network"),
+    ] {
+        assert_eq!(leads(question).as_deref(), Some(page), "{question}");
+    }
+    assert_eq!(hits("validator 2"), [("validator".into(), "Validator 2".into(), true)]);
+    assert_eq!(hits("b12D3KooWabcdefghijklmnop3"), [("peer".into(), "Validator 3".into(), true)]);
+    let text = page("validator 4");
+    assert!(text.contains("a validator at position 4"), "there is none, and it was looked for: {text}");
+    let text = page(&"7Q".repeat(26));
+    assert!(text.contains("a node with this peer id"), "{text}");
+    assert!(!page(&"7Q".repeat(40)).contains("peer id, among"), "too long for one");
+}
+
+#[test]
+fn contracts_are_found_by_the_hash_of_their_code() {
+    let code = B256::repeat_byte(9).to_string();
+    let found = hits(&code);
+    assert_eq!(found.len(), 4, "{found:?}");
+    let is_one =
+        |(kind, title, exact): &(String, String, bool)| kind == "account" && title == "a contract with this code" && *exact;
+    assert!(found.iter().all(is_one), "{found:?}");
+    assert_eq!(leads(&code), None, "any of them may be meant");
+    assert!(page(&chain::hash(999).to_string()).contains("a contract whose code has this hash"));
+}
+
+#[test]
 fn several_are_listed_by_kind() {
     assert_eq!(leads("gol"), None);
     let found = hits("gol");
