@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
 import { chromium } from 'playwright-core';
 
-const executablePath = process.env.CHROMIUM || find('chromium', 'chromium-browser', 'google-chrome');
+export const executablePath = process.env.CHROMIUM || find('chromium', 'chromium-browser', 'google-chrome');
 
 // Tests that were left out would look like tests that passed.
 if (!executablePath || !existsSync(executablePath)) {

@@ -87,33 +87,85 @@ const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) 
 let fetching = false;
 let due = false;
 
+// A server that is busy, or away, is asked less and less often, for pages as for the stream of events.
+const SOONEST = 1_000;
+const LATEST = 30_000;
+const later = (wait) => (wait ? Math.min(wait * 2, LATEST) : SOONEST);
+/** Not all pages at the same moment after a restart. */
+const spread = (wait) => wait * (0.5 + Math.random() / 2);
+let backoff = 0;
+
+/** Names of parts that are not as the news would have them. */
+const stale = new Set();
+
+/** Whether somebody is at something in there: the focus, a pressed button or text that is selected. Nobody is disturbed. */
+function isHeld(part) {
+  const selection = getSelection();
+  const isSelected = selection && !selection.isCollapsed && selection.containsNode(part, true);
+  return isSelected || part.contains(document.activeElement) || part.matches(':active');
+}
+
+/** Draws parts that were left and have news. What is left is known only after the event. */
+function left() {
+  if (stale.size === 0) return;
+  setTimeout(() => {
+    if (parts().some((part) => stale.has(part.id) && !isHeld(part))) refresh();
+  });
+}
+
 async function refresh() {
+  if (document.hidden) return;
   if (fetching) { due = true; return; }
-  // Whoever is at something in there is not disturbed.
-  if (parts().every((part) => part.contains(document.activeElement))) return;
+  if (parts().every(isHeld)) return;
   fetching = true;
-  try {
-    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
-    if (answer.ok) {
-      const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
-      for (const part of parts()) {
-        const next = fresh.getElementById(part.id);
-        if (!next || part.contains(document.activeElement)) continue;
-        part.replaceChildren(...next.childNodes);
-        // What is final is not asked for again.
-        if (!('live' in next.dataset)) delete part.dataset.live;
-      }
-      dress();
-    }
-    // What was forgotten is not asked for again either.
-    if (answer.status === 404) for (const part of parts()) delete part.dataset.live;
-  } catch { /* the next tick tries again */ }
-  await new Promise((resolve) => setTimeout(resolve, pause));
+  const drawn = await redraw().catch(() => false);
+  backoff = drawn ? 0 : later(backoff);
+  await new Promise((resolve) => setTimeout(resolve, Math.max(pause, spread(backoff))));
   if (COSTS) pause = Math.min(2 * pause, 60_000);
   fetching = false;
-  // A page that is hidden by now is refreshed when it is shown.
-  if (due && !document.hidden) refresh();
+  const again = due || !drawn;
   due = false;
+  if (again) refresh();
+}
+
+/** Fetches the page and puts its parts in the place of those that are here; whether the server had an answer. */
+async function redraw() {
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LATEST) });
+  // What was forgotten is not asked for again.
+  if (answer.status === 404) for (const part of parts()) delete part.dataset.live;
+  if (!answer.ok) return answer.status === 404;
+  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  for (const part of parts()) {
+    const next = fresh.getElementById(part.id);
+    if (next && isHeld(part)) continue;
+    stale.delete(part.id);
+    if (!next) continue;
+    announce(part, next);
+    part.replaceChildren(...next.childNodes);
+    // What is final is not asked for again either.
+    if (!('live' in next.dataset)) delete part.dataset.live;
+  }
+  dress();
+  return true;
+}
+
+/** Parts whose state is read out when it becomes another one. Other parts change all the time, and are read by whoever goes there. */
+const TOLD = '[data-live="transaction"], [data-live="block-page"]';
+let teller = null;
+
+function prepareToTell() {
+  if (!document.querySelector(TOLD)) return;
+  teller = document.createElement('p');
+  teller.className = 'hidden';
+  teller.setAttribute('role', 'status');
+  document.querySelector('main').append(teller);
+}
+
+function announce(part, next) {
+  if (!teller || !part.matches(TOLD)) return;
+  const row = (of) => [...(of.querySelector('dl .tag')?.closest('div').children ?? [])];
+  const text = (of) => row(of).map((cell) => cell.textContent).join(': ');
+  if (text(next) !== text(part)) teller.textContent = text(next);
 }
 
 function take(tick) {
@@ -121,16 +173,16 @@ function take(tick) {
   if (tick.kind === 'block') {
     for (const place of document.querySelectorAll('[data-live="block"]')) place.textContent = group(String(tick.number));
   }
-  if (tick.kind !== 'dag' && parts().length > 0 && !document.hidden) refresh();
+  if (tick.kind === 'dag' || parts().length === 0) return;
+  for (const part of parts()) stale.add(part.id);
+  refresh();
 }
 
 // A browser opens few connections to a server that speaks HTTP/1.1, and one that listens takes one of them: hidden pages do not listen.
 // A browser gives up for good when it is refused, so coming back is done here.
-const SOONEST = 1_000;
-const LATEST = 60_000;
 let events = null;
 let retry = null;
-let wait = SOONEST;
+let wait = 0;
 
 function listen() {
   clearTimeout(retry);
@@ -138,15 +190,14 @@ function listen() {
   events = new EventSource('/live');
   events.onopen = () => {
     // What came between the error and this was missed.
-    if (wait > SOONEST) take({ kind: 'missed' });
-    wait = SOONEST;
+    if (wait > 0) take({ kind: 'missed' });
+    wait = 0;
   };
   events.onmessage = ({ data }) => take(JSON.parse(data));
   events.onerror = () => {
     stopListening();
-    // Not all pages at the same moment after a restart.
-    retry = setTimeout(listen, wait * (0.5 + Math.random() / 2));
-    wait = Math.min(wait * 2, LATEST);
+    wait = later(wait);
+    retry = setTimeout(listen, spread(wait));
   };
 }
 
@@ -158,13 +209,15 @@ function stopListening() {
 
 function live() {
   if (parts().length === 0 && !document.querySelector('[data-live="block"]')) return;
-  const hide = () => { stopListening(); wait = SOONEST; };
+  const hide = () => { stopListening(); wait = 0; };
   const show = () => {
     if (events || document.hidden) return;
     listen();
     take({ kind: 'missed' });
   };
   document.addEventListener('visibilitychange', () => { document.hidden ? hide() : show(); });
+  for (const leaving of ['focusout', 'selectionchange', 'pointerup', 'pointercancel']) document.addEventListener(leaving, left);
+  prepareToTell();
   // A page that the browser keeps to go back to.
   window.addEventListener('pagehide', hide);
   window.addEventListener('pageshow', ({ persisted }) => { if (persisted) show(); });

@@ -8,7 +8,22 @@ const chainId = BigInt(panel?.dataset.chainId ?? 0);
 const WORDS = JSON.parse(panel?.dataset.words ?? '{}');
 const filled = (text, value) => text.replace('{}', () => value);
 
-const refused = (error) => filled(WORDS.refused, String(error?.message ?? error));
+/** What went wrong, in words that are said as they are. */
+const Problem = class extends Error {};
+
+/** The code of a wallet's error (EIP-1193). Some wallets hide it one level down. */
+const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
+const DECLINED = 4001;
+const UNKNOWN_CHAIN = 4902;
+const ASKING_ALREADY = -32002;
+
+/** Why nothing came of it; `text` is for what only the wallet knows. */
+function reason(error, text) {
+  if (error instanceof Problem) return error.message;
+  if (codeOf(error) === DECLINED) return WORDS.declined;
+  if (codeOf(error) === ASKING_ALREADY) return WORDS.busy;
+  return filled(text, String(error?.message ?? error).slice(0, 300));
+}
 
 let account = null;
 
@@ -18,12 +33,11 @@ function say(text) {
 
 // ---- the wallet
 
-const ask = (method, params = []) => window.ethereum.request({ method, params });
+const ask = async (method, params = []) => window.ethereum.request({ method, params });
 
 async function connect() {
-  const accounts = await ask('eth_requestAccounts');
-  setAccounts(accounts);
-  return account;
+  setAccounts(await ask('eth_requestAccounts'));
+  if (!account) throw new Problem(WORDS.noAccount);
 }
 
 function setAccounts(accounts) {
@@ -32,26 +46,35 @@ function setAccounts(accounts) {
   document.getElementById('connect').hidden = Boolean(account);
 }
 
+const CHAIN = { chainId: `0x${chainId.toString(16)}` };
+const isHere = async () => BigInt(await ask('eth_chainId')) === chainId;
+const elsewhere = () => new Problem(filled(WORDS.wrongChain, chainId));
+
 /** The wallet on this page's chain; it asks its owner. */
 async function switchChain() {
-  if (BigInt(await ask('eth_chainId')) === chainId) return;
-  const wanted = { chainId: `0x${chainId.toString(16)}` };
-  try {
-    await ask('wallet_switchEthereumChain', [wanted]);
-  } catch (error) {
-    // 4902: it has never heard of the chain. Some wallets hide the code one level down.
-    if (![error?.code, error?.data?.originalError?.code].includes(4902)) throw error;
-    if (!panel.dataset.rpc) throw new Error(filled(WORDS.noChain, chainId));
-    const symbol = panel.dataset.currency;
-    await ask('wallet_addEthereumChain', [{
-      ...wanted,
-      chainName: `${panel.dataset.name} ${chainId}`,
-      nativeCurrency: { name: symbol, symbol, decimals: 18 },
-      rpcUrls: [panel.dataset.rpc],
-      blockExplorerUrls: [location.origin],
-    }]);
-  }
-  if (BigInt(await ask('eth_chainId')) !== chainId) throw new Error(WORDS.wrongChain);
+  if (await isHere()) return;
+  const change = () => ask('wallet_switchEthereumChain', [CHAIN]);
+  const stays = (error) => { throw codeOf(error) === ASKING_ALREADY ? error : elsewhere(); };
+  await change().catch(async (error) => {
+    if (codeOf(error) !== UNKNOWN_CHAIN) stays(error);
+    await addChain();
+    // Some wallets go to a chain that was added, others stay where they are.
+    if (!(await isHere())) await change().catch(stays);
+  });
+  if (!(await isHere())) throw elsewhere();
+}
+
+/** The page names its node only if that is on the machine of the explorer; it is on the reader's own where the explorer is as well. */
+async function addChain() {
+  const { rpc, currency: symbol, name } = panel.dataset;
+  if (!rpc || !['127.0.0.1', 'localhost', '[::1]'].includes(location.hostname)) throw new Problem(filled(WORDS.noChain, chainId));
+  await ask('wallet_addEthereumChain', [{
+    ...CHAIN,
+    chainName: `${name} ${chainId}`,
+    nativeCurrency: { name: symbol, symbol, decimals: 18 },
+    rpcUrls: [rpc],
+    blockExplorerUrls: [location.origin],
+  }]);
 }
 
 // ---- what came of it, below the form
@@ -85,9 +108,9 @@ function showWrong(form, { field, problem }) {
 // ---- one call
 
 /** What a form asks for now, and for whom. */
-function question(form) {
+function question(form, from) {
   const query = new URLSearchParams(new FormData(form));
-  query.set('from', account);
+  query.set('from', from);
   return query.toString();
 }
 
@@ -101,7 +124,8 @@ function forgetWarning(form) {
 
 async function encode(form, query) {
   const page = new URL(form.action);
-  const answer = await fetch(`${page.pathname.replace(/\/write$/, '/encode')}?${query}`, { headers: { accept: 'application/json' } });
+  const path = `${page.pathname.replace(/\/write$/, '/encode')}?${query}`;
+  const answer = await fetch(path, { headers: { accept: 'application/json' } }).catch(() => { throw new Problem(WORDS.unreachable); });
   const told = await answer.json().catch(() => ({ problem: filled(WORDS.answered, answer.status) }));
   if (answer.ok) return told;
   showWrong(form, told);
@@ -109,19 +133,23 @@ async function encode(form, query) {
 }
 
 async function send(form) {
-  clearWrong(form);
   const button = form.querySelector('button');
+  // A button that is switched off would lose the focus.
+  if (button.getAttribute('aria-disabled') === 'true') return;
+  clearWrong(form);
   const label = (form.dataset.label ??= button.textContent);
   const { warned } = form.dataset;
   delete form.dataset.warned;
   button.textContent = label;
-  button.disabled = true;
+  button.setAttribute('aria-disabled', 'true');
   try {
     show(form, element('p', WORDS.waiting));
     if (!account) await connect();
     await switchChain();
     show(form, element('p', WORDS.encoding));
-    const query = question(form);
+    // Whom it was tried out as sends it, even if the wallet changes its account meanwhile.
+    const from = account;
+    const query = question(form, from);
     const call = await encode(form, query);
     if (!call) return;
     if (call.warning && warned !== query) {
@@ -132,16 +160,26 @@ async function send(form) {
     }
     show(form, element('p', WORDS.waiting));
     const { to, data, value } = call;
-    const hash = await ask('eth_sendTransaction', [{ from: account, to, data, value }]);
+    // With its chain named, a wallet that went to another one meanwhile refuses.
+    const hash = await ask('eth_sendTransaction', [{ from, to, data, value, ...CHAIN }]);
     follow(form, String(hash));
   } catch (error) {
-    show(form, element('p', refused(error), { class: 'wrong' }));
+    show(form, element('p', reason(error, WORDS.refused), { class: 'wrong' }));
   } finally {
-    button.disabled = false;
+    button.removeAttribute('aria-disabled');
   }
 }
 
-/** Says where a transaction stands until it stands there for good. */
+// ---- what became of it
+
+/** How long is asked where a transaction stands, and how often in a row in vain. */
+const FOLLOWED_MS = 300_000;
+const IN_VAIN = 20;
+
+const visibilityChanged = () => new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
+const rested = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Says where a transaction stands until it stands there for good, or for as long as is sensible; not while nobody looks. */
 async function follow(form, hash) {
   if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', `${WORDS.sent} ${hash}`)); return; }
   const link = element('a', `${hash.slice(0, 10)}…${hash.slice(-8)}`, { href: `/tx/${hash}` });
@@ -149,32 +187,51 @@ async function follow(form, hash) {
   const line = element('p', `${WORDS.sent} `);
   line.append(link, ' ', status);
   show(form, line);
-  let silent = 0;
-  for (let pause = 150; silent < 20; pause = Math.min(pause * 1.5, 2_000)) {
-    const told = await fetch(`/tx/${hash}/status`).then((answer) => (answer.ok ? answer.json() : null), () => null);
+  let vain = 0;
+  let followed = 0;
+  for (let rest = 150; followed < FOLLOWED_MS; rest = Math.min(rest * 1.5, 5_000)) {
+    while (document.hidden) await visibilityChanged();
+    const told = await whereabouts(hash);
+    // Something else was sent from this form.
+    if (!line.isConnected) return;
+    const isKnown = told && told.status !== 'unknown';
+    if (isKnown && tell(status, line, told)) return;
     // A node that was not told yet by the wallet's own knows nothing; that passes.
-    silent = told && told.status !== 'unknown' ? 0 : silent + 1;
-    if (told && told.status !== 'unknown') {
-      const undone = told.succeeded === false;
-      status.className = `tag is-${told.status}${undone ? ' bad' : ''}`;
-      status.textContent = undone ? `${told.status}, ${WORDS.reverted}` : told.status;
-      if (told.reason) line.append(` ${told.reason}`);
-      if (['certified', 'dropped', 'replaced'].includes(told.status)) return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, pause));
+    vain = isKnown ? 0 : vain + 1;
+    if (vain === IN_VAIN) { line.append(` ${told ? WORDS.unheard : WORDS.quiet}`); return; }
+    await rested(rest);
+    followed += rest;
   }
-  line.append(` ${WORDS.quiet}`);
+  line.append(` ${WORDS.later}`);
+}
+
+/** Where it stands, or nothing where the explorer does not answer. */
+const whereabouts = (hash) => fetch(`/tx/${hash}/status`, { signal: AbortSignal.timeout(10_000) })
+  .then((answer) => (answer.ok ? answer.json() : null))
+  .catch(() => null);
+
+/** Puts it there, and says whether that is for good. What did not change is left alone: a change is read out. */
+function tell(status, line, told) {
+  const undone = told.succeeded === false;
+  const text = undone ? `${told.status}, ${WORDS.reverted}` : told.status;
+  if (status.textContent !== text) {
+    status.className = `tag is-${told.status}${undone ? ' bad' : ''}`;
+    status.textContent = text;
+  }
+  if (told.reason) line.append(` ${told.reason}`);
+  return ['certified', 'dropped', 'replaced'].includes(told.status);
 }
 
 // ---- the page
 
 function begin() {
-  if (!panel) return;
+  // A chain that the explorer does not know yet cannot be asked for.
+  if (!panel?.dataset.chainId) return;
   if (!window.ethereum?.request) { say(WORDS.none); return; }
   say(WORDS.offer);
   const button = document.getElementById('connect');
   button.hidden = false;
-  button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(refused(error))));
+  button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(reason(error, WORDS.unconnected))));
   window.ethereum.on?.('accountsChanged', (accounts) => {
     setAccounts(accounts);
     for (const form of document.querySelectorAll('form[data-function]')) forgetWarning(form);

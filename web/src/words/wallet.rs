@@ -1,19 +1,26 @@
 //! Of wallets: what the script says that carries calls to one.
 
 /// By the names that the script has for them. It puts a value in the place of `{}`.
-pub const SCRIPT: [(&str, &str); 14] = [
+pub const SCRIPT: [(&str, &str); 21] = [
     ("none", "No wallet was found in this browser. A form answers with the bytes to send by other means."),
     ("offer", "A wallet is there. It signs and sends what the forms below say; this explorer never sees its keys."),
     ("connected", "Connected: {}"),
     ("waiting", "Waiting for the wallet…"),
     ("encoding", "Preparing the call…"),
     ("refused", "The wallet did not send it: {}"),
+    ("unconnected", "The wallet did not connect: {}"),
+    ("declined", "You refused it in the wallet. Nothing was sent."),
+    ("busy", "The wallet waits for an answer of yours to something else: open it, then try again."),
+    ("noAccount", "The wallet shows no account to this page."),
     ("noChain", "The wallet does not know the chain {}: add it there, then come back."),
-    ("wrongChain", "The wallet is on another chain, and did not change."),
+    ("wrongChain", "The wallet stays on another chain, and this contract is on chain {}. Nothing was sent."),
     ("anyway", "Send anyway"),
     ("undone", "As things stand, this would be undone: {}"),
     ("sent", "Sent:"),
     ("reverted", super::status::REVERTED),
     ("quiet", "The explorer does not answer. The transaction may well go on; its page says more."),
+    ("unheard", "The explorer's node has not heard of it. The wallet may have sent it elsewhere; its page says more once it comes."),
+    ("later", "It is still on its way, and this page no longer asks. Its own page goes on."),
     ("answered", "The explorer answered with {}."),
+    ("unreachable", "The explorer does not answer. Nothing was sent."),
 ];

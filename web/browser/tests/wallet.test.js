@@ -1,0 +1,251 @@
+// The script that carries calls to a wallet, with a wallet, a server and a clock by hand: what it says when something is refused, and how
+// long it asks what became of a transaction.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import test from 'node:test';
+import { Stage } from '../lib/stage.js';
+
+const words = readFileSync(new URL('../../src/words/wallet.rs', import.meta.url), 'utf8');
+const WORDS = { reverted: 'reverted', ...Object.fromEntries([...words.matchAll(/^ {4}\("(\w+)", "(.*)"\),$/gm)].map(([, name, text]) => [name, text])) };
+
+const ACCOUNT = `0x${'11'.repeat(20)}`;
+const HASH = `0x${'ab'.repeat(32)}`;
+const CHAIN = '0x7';
+const RPC = 'http://127.0.0.1:8545';
+
+const quoted = (text) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+const body = (rpc) => `
+  <section id="wallet" data-chain-id="7" data-currency="CRN" data-name="Corniche" ${rpc ? `data-rpc="${rpc}"` : ''} data-words="${quoted(JSON.stringify(WORDS))}">
+    <p id="wallet-says" role="status"></p><button id="connect" hidden>Connect</button>
+  </section>
+  <form action="/address/0x12/write" data-function="f"><div class="field"><input name="a0" value="5"></div><button>Send</button>
+    <div class="answer" role="status"></div></form>`;
+
+/** Runs in the page: a wallet whose every answer, or refusal, is given. */
+function putWallet({ account, chain, ...given }) {
+  const wallet = { asked: [], chain, ...given };
+  const refusal = (error) => { throw Object.assign(new Error(error.message), error); };
+  const methods = {
+    eth_accounts: () => [],
+    eth_requestAccounts: () => wallet.connects ?? [account],
+    eth_chainId: () => wallet.chain,
+    wallet_switchEthereumChain([{ chainId }]) {
+      if (!wallet.knows) refusal(wallet.unknown ?? { code: 4902, message: 'unknown chain' });
+      wallet.chain = chainId;
+    },
+    wallet_addEthereumChain() { wallet.knows = true; if (wallet.goes) wallet.chain = '0x7'; },
+    eth_sendTransaction: () => `0x${'ab'.repeat(32)}`,
+  };
+  window.wallet = wallet;
+  window.ethereum = {
+    on() {},
+    async request({ method, params }) {
+      wallet.asked.push([method, ...params]);
+      if (wallet.refuses?.[method]) refusal(wallet.refuses[method]);
+      return methods[method](params);
+    },
+  };
+}
+
+test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
+  const stage = await Stage.open(t);
+  const call = { to: `0x${'12'.repeat(20)}`, data: '0x1234', value: '0x0', warning: null };
+
+  const open = async (t, wallet = {}, { url = 'http://localhost/address/0x12/write', rpc = RPC } = {}) => {
+    const given = { account: ACCOUNT, chain: CHAIN, ...wallet };
+    const page = await stage.page(t, url, body(rpc), ['app.js', 'wallet.js'], { prepare: putWallet, given });
+    await page.answers(200, JSON.stringify(call));
+    page.press = async () => {
+      await page.locator('form button').click();
+      await page.pass(0);
+    };
+    page.says = () => page.locator('.answer').innerText();
+    page.wallet = (of) => page.evaluate((of) => window.wallet.asked.filter(([method]) => method === of).map(([, given]) => given), of);
+    /** From here on a transaction stands there. */
+    page.stands = (told) => page.answers(200, JSON.stringify(told));
+    return page;
+  };
+
+  /** Nothing was sent, and it says why. */
+  const nothingSent = async (page, text) => {
+    assert.equal(await page.says(), text);
+    assert.deepEqual(await page.wallet('eth_sendTransaction'), []);
+    assert.deepEqual(page.problems, []);
+  };
+
+  await t.test('a call is sent as the account it was tried out as, on the chain of the page', async (t) => {
+    const page = await open(t);
+    await page.press();
+    const { to, data, value } = call;
+    assert.deepEqual(await page.wallet('eth_sendTransaction'), [{ from: ACCOUNT, to, data, value, chainId: CHAIN }]);
+    assert.deepEqual((await page.asked()).map(([, path]) => path).slice(0, 2), ['/address/0x12/encode', `/tx/${HASH}/status`]);
+    assert.equal(await page.locator('.answer a').getAttribute('href'), `/tx/${HASH}`);
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Send', 'the focus stays');
+    assert.deepEqual(page.problems, []);
+  });
+
+  await t.test('what the wallet or its owner refuses is said in words', async (t) => {
+    const nested = { code: -32603, message: 'Internal error', data: { originalError: { code: 4001 } } };
+    for (const [refuses, text] of [
+      [{ eth_requestAccounts: { code: 4001, message: 'User rejected the request.' } }, WORDS.declined],
+      [{ eth_sendTransaction: { code: 4001, message: 'User rejected the request.' } }, WORDS.declined],
+      [{ eth_sendTransaction: nested }, WORDS.declined],
+      [{ eth_requestAccounts: { code: -32002, message: 'already pending' } }, WORDS.busy],
+      [{ eth_sendTransaction: { code: -32000, message: '<b>insufficient funds</b>' } }, WORDS.refused.replace('{}', '<b>insufficient funds</b>')],
+      [{ eth_sendTransaction: { code: -32000, message: 'A'.repeat(5_000) } }, WORDS.refused.replace('{}', 'A'.repeat(300))],
+    ]) {
+      const page = await open(t, { refuses });
+      await page.press();
+      assert.equal(await page.says(), text);
+      assert.deepEqual(page.problems, []);
+      // It can be tried again.
+      await page.evaluate(() => { delete window.wallet.refuses; });
+      await page.press();
+      assert.match(await page.says(), /^Sent: /);
+    }
+    const page = await open(t, { connects: [] });
+    await page.press();
+    await nothingSent(page, WORDS.noAccount);
+  });
+
+  await t.test('connecting says why it did not come to it', async (t) => {
+    for (const [error, text] of [[{ code: 4001, message: 'no' }, WORDS.declined], [{ code: 4100, message: 'locked' }, WORDS.unconnected.replace('{}', 'locked')]]) {
+      const page = await open(t, { refuses: { eth_requestAccounts: error } });
+      await page.locator('#connect').click();
+      await page.pass(0);
+      assert.equal(await page.locator('#wallet-says').innerText(), text);
+      assert.ok(await page.locator('#connect').isVisible());
+    }
+  });
+
+  await t.test('a wallet on another chain changes it, or nothing is sent', async (t) => {
+    const page = await open(t, { chain: '0x1', knows: true });
+    await page.press();
+    assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
+    for (const error of [{ code: 4001, message: 'no' }, { code: 4200, message: 'unsupported' }]) {
+      const stays = await open(t, { chain: '0x1', refuses: { wallet_switchEthereumChain: error } });
+      await stays.press();
+      await nothingSent(stays, WORDS.wrongChain.replace('{}', '7'));
+      assert.deepEqual(await stays.wallet('wallet_addEthereumChain'), []);
+    }
+  });
+
+  await t.test('a wallet that does not know the chain is told of it, whether it goes there by itself or not', async (t) => {
+    for (const wallet of [{ goes: true }, {}, { unknown: { code: -32603, message: '', data: { originalError: { code: 4902 } } } }]) {
+      const page = await open(t, { chain: '0x1', ...wallet });
+      await page.press();
+      assert.deepEqual(await page.wallet('wallet_addEthereumChain'), [{
+        chainId: CHAIN, chainName: 'Corniche 7', nativeCurrency: { name: 'CRN', symbol: 'CRN', decimals: 18 }, rpcUrls: [RPC],
+        blockExplorerUrls: ['http://localhost'],
+      }]);
+      assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
+    }
+  });
+
+  await t.test('of a node that is not on the reader’s own machine no wallet is told', async (t) => {
+    const elsewhere = 'http://explorer.test/address/0x12/write';
+    for (const where of [{ rpc: null }, { url: elsewhere }, { url: elsewhere, rpc: null }]) {
+      const page = await open(t, { chain: '0x1' }, where);
+      await page.press();
+      await nothingSent(page, WORDS.noChain.replace('{}', '7'));
+      assert.deepEqual(await page.wallet('wallet_addEthereumChain'), []);
+    }
+  });
+
+  await t.test('a call that would be undone is sent only by whoever was warned of just that', async (t) => {
+    const page = await open(t);
+    await page.answers(200, JSON.stringify({ ...call, warning: 'ERC20InsufficientBalance(<b>)' }));
+    await page.press();
+    await nothingSent(page, WORDS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
+    assert.equal(await page.locator('form button').innerText(), WORDS.anyway);
+    await page.locator('input').fill('6');
+    assert.equal(await page.says(), '');
+    assert.equal(await page.locator('form button').innerText(), 'Send');
+    await page.press();
+    await nothingSent(page, WORDS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
+    await page.press();
+    assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
+  });
+
+  await t.test('an explorer that does not answer, or not with a call, is said', async (t) => {
+    for (const [status, text] of [[0, WORDS.unreachable], [429, WORDS.answered.replace('{}', '429')]]) {
+      const page = await open(t);
+      await page.answers(status, '<p>');
+      await page.press();
+      await nothingSent(page, text);
+    }
+  });
+
+  await t.test('a transaction that stands for good is not asked for again', async (t) => {
+    for (const [told, text] of [
+      [{ status: 'certified', succeeded: true }, 'certified'],
+      [{ status: 'certified', succeeded: false }, 'certified, reverted'],
+      [{ status: 'dropped', reason: 'its nonce is used' }, 'dropped its nonce is used'],
+      [{ status: 'replaced', by: HASH }, 'replaced'],
+    ]) {
+      const page = await open(t);
+      await page.press();
+      await page.stands({ status: 'executed', succeeded: true });
+      await page.pass(400);
+      assert.match(await page.says(), / executed$/);
+      await page.stands(told);
+      await page.pass(2_000);
+      assert.ok((await page.says()).endsWith(` ${text}`), await page.says());
+      const asked = (await page.asked()).length;
+      await page.pass(600_000);
+      assert.equal((await page.asked()).length, asked);
+    }
+  });
+
+  await t.test('one that never arrives is asked for more and more slowly, and for five minutes', async (t) => {
+    const page = await open(t);
+    await page.press();
+    await page.stands({ status: 'pending' });
+    await page.pass(3_600_000);
+    assert.ok((await page.says()).endsWith(WORDS.later), await page.says());
+    const times = (await page.asked()).map(([at]) => at);
+    assert.ok(times.length < 80 && times.at(-1) <= 300_000, `${times.length} times until ${times.at(-1)}`);
+    assert.ok(times.at(-1) - times.at(-2) === 5_000);
+  });
+
+  await t.test('one of which nobody knows, and an explorer that is gone, are told from each other', async (t) => {
+    for (const [answer, text] of [[[200, '{"status":"unknown"}'], WORDS.unheard], [[0], WORDS.quiet], [[500], WORDS.quiet], [[-1], WORDS.quiet]]) {
+      const page = await open(t);
+      await page.press();
+      await page.answers(...answer);
+      await page.pass(600_000);
+      assert.ok((await page.says()).endsWith(text), await page.says());
+      assert.ok((await page.asked()).length < 25);
+    }
+  });
+
+  await t.test('nothing is asked while nobody looks, and it goes on where it was', async (t) => {
+    const page = await open(t);
+    await page.press();
+    await page.stands({ status: 'pending' });
+    await page.pass(1_000);
+    await page.hides(true);
+    const asked = (await page.asked()).length;
+    await page.pass(3_600_000);
+    assert.equal((await page.asked()).length, asked);
+    await page.stands({ status: 'certified', succeeded: true });
+    await page.hides(false);
+    await page.pass(0);
+    assert.match(await page.says(), / certified$/);
+  });
+
+  await t.test('what was sent before from the same form is no longer followed', async (t) => {
+    const page = await open(t);
+    await page.press();
+    await page.answers(200, JSON.stringify({ ...call, status: 'pending' }));
+    await page.pass(10_000);
+    await page.press();
+    await page.pass(0);
+    const before = (await page.asked()).length;
+    // Two that are asked for would be twice as many.
+    await page.pass(100_000);
+    assert.ok((await page.asked()).length - before < 35, `${(await page.asked()).length - before}`);
+    assert.equal(await page.locator('.answer p').count(), 1);
+  });
+});
