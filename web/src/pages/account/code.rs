@@ -80,8 +80,10 @@ fn verification(address: Address, contract: &Contract) -> Markup {
         section #source {
             h2 { (words::VERIFICATION) }
             (parts::facts(&rows))
-            p { (words::VERIFY) }
-            button .copy type="button" data-copy=(command) aria-label=(words::COPY_COMMAND) hidden {}
+            p {
+                (words::VERIFY)
+                button .copy type="button" data-copy=(command) aria-label=(words::COPY_COMMAND) hidden {}
+            }
             pre .bytes tabindex="0" { code { (command) } }
             p { (words::VERIFY_PRINTS) " " (parts::hash(contract.code_hash)) }
             p .note { (words::VERIFY_HOW) }
