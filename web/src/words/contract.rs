@@ -50,7 +50,8 @@ pub const COPY_COMMAND: &str = "Copy the command";
 pub const VERIFY_PRINTS: &str = "If it does, the command says so and prints this code hash:";
 /// How.
 pub const VERIFY_HOW: &str = "It builds the source, asks the node that --rpc names for the code at this address and compares both byte for byte; if they are \
-     not the same it says what differs. No explorer has a part in it. Of the constructor's arguments and of what is stored it says nothing.";
+     not the same it says what differs. No explorer has a part in it. Of the constructor's arguments and of what is stored it says nothing. \
+     To build a source is to run its build scripts.";
 /// Heading.
 pub const IMPORTS: &str = "Imports";
 /// What they are.
