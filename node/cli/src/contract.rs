@@ -3,6 +3,7 @@
 mod abi;
 mod build;
 mod check;
+mod compare;
 mod deploy;
 mod export;
 mod known;
@@ -67,6 +68,8 @@ enum Command {
     /// Example: corniche contract layout --against layout.json
     Layout(layout::Args),
     /// Build a contract again and compare it with the code at an address; says what differs
+    ///
+    /// Example: corniche contract verify 0x5FbD… my-counter
     Verify(verify::Verify),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
     ///

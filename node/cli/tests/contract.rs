@@ -3,7 +3,7 @@
 
 mod common;
 
-use alloy_primitives::{Address, hex};
+use alloy_primitives::{Address, hex, keccak256};
 use common::{Node, Terminal};
 use serde_json::{Value, json};
 use std::{
@@ -207,6 +207,46 @@ fn a_constructor_that_is_not_run_is_said() {
     assert!(output.status.success() && told.contains("the constructor that its ABI declares was not run"), "{told}");
     assert!(told.contains(&format!("http://127.0.0.1:4000/address/{}", address.trim())), "{told}");
     assert_eq!(terminal.says(&["contract", "call", address.trim(), "totalSupply"]), "0");
+}
+
+#[test]
+fn code_at_an_address_is_compared_with_a_module() {
+    let terminal = Terminal::new();
+    let module = terminal.module("counter");
+    let (module, wasm) = (module.to_str().unwrap(), std::fs::read(&module).unwrap());
+    let code_hash = |address: &str| {
+        let code = terminal.node.call("eth_getCode", json!([address, "latest"]));
+        keccak256(hex::decode(code.as_str().unwrap()).unwrap()).to_string()
+    };
+    // Whether it was compressed decides the code, and not the module in it.
+    let [packed, raw] = [vec![], vec!["--raw"]].map(|flags: Vec<&str>| terminal.deploy("counter", &flags));
+    assert_ne!(code_hash(&packed), code_hash(&raw));
+    for address in [&packed, &raw] {
+        let told = terminal.says(&["contract", "verify", address, module]);
+        assert_eq!(told.lines().next(), Some(format!("{address} is {module}").as_str()));
+        assert!(told.contains(&code_hash(address)) && told.contains(&keccak256(&wasm).to_string()), "{told}");
+    }
+    let json: Value = serde_json::from_str(&terminal.says(&["contract", "verify", &packed, module, "--json"])).unwrap();
+    assert_eq!((&json["same"], &json["codeHash"]), (&json!(true), &json!(code_hash(&packed))));
+
+    // Another ABI in the same code, and other code.
+    let relabelled = corniche_abi::interface::embed(&wasm, b"[]");
+    std::fs::write(terminal.folder.path().join("relabelled.wasm"), &relabelled).unwrap();
+    let (code, told) = terminal.refuses(&["contract", "verify", &packed, "relabelled.wasm"]);
+    assert!(code == 1 && told.contains(&format!("{packed} is not relabelled.wasm")), "{told}");
+    assert!(told.contains("what runs is the same: only custom sections differ"), "{told}");
+    for hash in [code_hash(&packed), keccak256(&wasm).to_string(), keccak256(&relabelled).to_string()] {
+        assert!(told.contains(&hash), "{hash} in {told}");
+    }
+    let other = terminal.module("erc20");
+    let (code, told) = terminal.refuses(&["contract", "verify", &packed, other.to_str().unwrap()]);
+    assert!(code == 1 && told.contains("is the first that differs: ") && told.contains("rust-toolchain.toml"), "{told}");
+    assert!(!told.contains("what runs is the same"), "{told}");
+
+    let (code, told) = terminal.refuses(&["contract", "verify", BOB, module]);
+    assert!(code == 1 && told.contains(&format!("there is no contract at {BOB}")), "{told}");
+    let (code, told) = terminal.refuses(&["contract", "verify", &packed, "/dev/null"]);
+    assert!(code == 1 && told.contains("is not a WebAssembly module"), "{told}");
 }
 
 #[test]

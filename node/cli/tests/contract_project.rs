@@ -64,6 +64,7 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
     assert_eq!(terminal.says(&["contract", "call", &counter, "number"]), "41");
     let told = terminal.says(&["contract", "verify", &counter, project]);
     assert!(told.starts_with(&format!("{counter} is my-counter in ")) && told.contains("rustc 1."), "{told}");
+    assert!(told.contains(built["keccak256"].as_str().unwrap()), "the hash is that of the build: {told}");
     terminal.says(&["contract", "verify", &counter, file]);
 
     let source = Path::new(project).join("src/lib.rs");

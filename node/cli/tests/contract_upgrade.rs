@@ -12,12 +12,7 @@ const BOB: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 impl Terminal {
     /// A contract of `contracts/proxy`, which carries its ABI.
     fn deploy(&self, name: &str, arguments: &[&str]) -> String {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let built = std::env::var_os("CONTRACTS_WASM_DIR")
-            .map_or_else(|| here.join("target/contracts/wasm32-unknown-unknown/release"), PathBuf::from);
-        let module = built.join(format!("{name}.wasm"));
-        assert!(module.exists(), "run `make contracts`, or set CONTRACTS_WASM_DIR");
-        self.says(&[&["contract", "deploy", module.to_str().unwrap()], arguments, &["--dev-account"]].concat())
+        self.says(&[&["contract", "deploy", module(name).to_str().unwrap()], arguments, &["--dev-account"]].concat())
     }
 
     fn call(&self, words: &[&str]) -> String {
@@ -30,12 +25,27 @@ impl Terminal {
     }
 }
 
+/// A module of `contracts/proxy`.
+fn module(name: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let built = std::env::var_os("CONTRACTS_WASM_DIR")
+        .map_or_else(|| here.join("target/contracts/wasm32-unknown-unknown/release"), PathBuf::from);
+    let module = built.join(format!("{name}.wasm"));
+    assert!(module.exists(), "run `make contracts`, or set CONTRACTS_WASM_DIR");
+    module
+}
+
 #[test]
 fn a_contract_is_upgraded_behind_a_proxy_that_nobody_notices() {
     let terminal = Terminal::new();
     let v1 = terminal.deploy("savings_v1", &[]);
     let initialize = terminal.says(&["contract", "encode", "initialize(address)", ALICE]);
     let proxy = terminal.deploy("proxy", &[&v1, &initialize]);
+
+    // The proxy's own code says little: where the code is that it runs is said beside.
+    let output = terminal.run(&["contract", "verify", &proxy, module("proxy").to_str().unwrap()]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && told.contains(&format!("{proxy} is a proxy")) && told.contains(&v1), "{told}");
 
     // By the names of the implementation, though it is the proxy that is asked.
     assert_eq!(terminal.call(&[&proxy, "owner"]), ALICE);

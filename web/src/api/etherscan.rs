@@ -103,7 +103,13 @@ pub static ACTIONS: &[Action] = &[
         contract::creation,
         "Who made up to five contracts, with commas between, and in which transactions."
     ),
-    action!("contract", "verifysourcecode", [], contract::verify, "That source code is not verified here."),
+    action!(
+        "contract",
+        "verifysourcecode",
+        ["contractaddress"],
+        contract::verify,
+        "That source code is not verified here, and the command by which whoever has it compares it with the code."
+    ),
     action!("contract", "checkverifystatus", ["guid"], contract::check, "`Fail - Unable to verify`, whatever the guid."),
     action!("transaction", "gettxreceiptstatus", ["txhash"], receipt_status, "1: succeeded, 0: reverted, empty: in no block."),
     action!("transaction", "getstatus", ["txhash"], status, "Whether it was reverted."),

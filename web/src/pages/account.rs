@@ -124,6 +124,7 @@ async fn contract_facts(site: &Site, address: Address, known: &Contract) -> Resu
         (words::MADE_BY, made_by(site, known).await?),
         (contract::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
         (contract::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (said) } }),
+        (contract::SOURCE, html! { a href={ (code) "#source" } { (contract::SOURCE_NOT_SHOWN_SHORT) } }),
     ])
 }
 

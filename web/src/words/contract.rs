@@ -35,13 +35,23 @@ pub const PAGES: &str = "pages";
 /// Rows.
 pub const PROBLEM: &str = "Cannot be read because";
 /// Heading.
-pub const VERIFICATION: &str = "Source";
-/// What is known of it.
-pub const NOT_VERIFIED: &str = "Nobody has shown this explorer the source of this contract. Whoever has it can see whether it is the source of exactly this \
-     code:";
+pub const VERIFICATION: &str = "Source verification";
+/// Rows.
+pub const SOURCE: &str = "Source";
+/// What is known of it. No source is ever taken here, so there is nothing else to know.
+pub const SOURCE_NOT_SHOWN: &str = "Not shown to this explorer, which takes nobody's word for it.";
+/// The same in short.
+pub const SOURCE_NOT_SHOWN_SHORT: &str = "not shown to this explorer: how to check it";
+/// Above the command.
+pub const VERIFY: &str = "Whoever has the source can see whether it makes exactly this code. In the contract's folder:";
+/// Of the button.
+pub const COPY_COMMAND: &str = "Copy the command";
+/// Before the code hash.
+pub const VERIFY_PRINTS: &str = "If it does, the command says so and prints this code hash:";
 /// How.
-pub const VERIFY_HOW: &str = "The command builds the source and compares what comes out with the code at this address, byte for byte. It asks a node, and \
-     trusts no explorer.";
+pub const VERIFY_HOW: &str = "It builds the source, asks the node that --rpc names for the code at this address and compares both byte for byte; if they are \
+     not the same it says what differs. No explorer has a part in it. Of the constructor's arguments and of what is stored it says nothing. \
+     To build a source is to run its build scripts.";
 /// Heading.
 pub const IMPORTS: &str = "Imports";
 /// What they are.

@@ -243,7 +243,17 @@ fn source_code_is_never_claimed() {
         format!("apikey=x&module=contract&action=verifysourcecode&contractaddress={GOLD}&sourceCode={}", "a".repeat(200_000));
     let refused = EXPLORER.post("/api", &form).json();
     assert_eq!((&refused["status"], &refused["message"]), (&json!("0"), &json!("NOTOK")));
-    assert!(refused["result"].as_str().unwrap().starts_with("Source code is not verified here"), "{refused}");
+    let told = refused["result"].as_str().unwrap();
+    let command = format!("corniche contract verify {GOLD}");
+    assert!(told.starts_with("Source code is not verified here") && told.contains(&command), "{told}");
+    // The contract's page says the same, and the account's leads there.
+    assert!(EXPLORER.get(&format!("/address/{GOLD}/code")).text.contains(&format!("<code>{command}</code>")));
+    assert!(EXPLORER.get(&format!("/address/{GOLD}")).text.contains(&format!("/address/{GOLD}/code#source")));
+    assert!(refusal("module=contract&action=verifysourcecode").contains("corniche contract verify ADDRESS`"));
+    assert_eq!(
+        refusal("module=contract&action=verifysourcecode&contractaddress=%3Cscript%3E"),
+        "Error! Invalid address format"
+    );
     let refused = EXPLORER.post("/api?module=contract&action=checkverifystatus", "guid=abc").json();
     assert_eq!(refused["result"], "Fail - Unable to verify", "tools compare these words");
     let made = result(&format!("module=contract&action=getcontractcreation&contractaddresses={GOLD},{BOB}"));

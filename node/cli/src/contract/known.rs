@@ -34,7 +34,7 @@ impl<'a> Known<'a> {
             let mut abi = carried(self.address);
             // What answers whatever is asked may be a proxy.
             if (abi.functions.is_empty() || abi.fallback.is_some())
-                && let Some(implementation) = self.implementation()
+                && let Some(implementation) = implementation(self.client, self.address)
             {
                 let JsonAbi { functions, events, errors, .. } = carried(implementation);
                 abi.functions.extend(functions);
@@ -43,13 +43,6 @@ impl<'a> Known<'a> {
             }
             Interface(abi)
         })
-    }
-
-    /// Whose code runs here, if it is a proxy.
-    fn implementation(&self) -> Option<Address> {
-        let request = json!([self.address, IMPLEMENTATION_SLOT, "latest"]);
-        let word: B256 = self.client.transport().request("eth_getStorageAt", request).ok()?;
-        Some(Address::from_word(word)).filter(|implementation| !implementation.is_zero())
     }
 
     /// A function by its signature, or by its name in the interface. Only a name has the code fetched.
@@ -66,4 +59,11 @@ impl<'a> Known<'a> {
         }
         interface.function(text)
     }
+}
+
+/// Whose code runs at an address, if a proxy lies there.
+pub fn implementation(client: &Client, address: Address) -> Option<Address> {
+    let request = json!([address, IMPLEMENTATION_SLOT, "latest"]);
+    let word: B256 = client.transport().request("eth_getStorageAt", request).ok()?;
+    Some(Address::from_word(word)).filter(|implementation| !implementation.is_zero())
 }

@@ -1,23 +1,37 @@
 //! `corniche contract verify`: is what lies at an address what this source makes.
+//!
+//! A node keeps an account's code exactly as it was sent, compressed or not. What is compared is the module in it, so how it was packed, and with which
+//! arguments of the constructor it came, makes no difference.
 
-use super::{Rpc, build::make, paying, project::Project};
-use crate::{
-    contract::abi::Interface,
-    exit::{self, Exit, Failed},
+use super::{
+    Rpc,
+    abi::Interface,
+    build::make,
+    compare::{Difference, compare},
+    known, module, paying,
+    project::Project,
 };
+use crate::exit::{self, Exit, Failed};
 use anyhow::{Context, ensure};
-use corniche_harness::Symbols;
-use corniche_types::{Address, keccak256};
+use corniche_client::Client;
+use corniche_types::{Address, B256, keccak256};
 use corniche_vm::wasm::unpack;
-use serde_json::json;
-use std::{collections::BTreeMap, path::PathBuf};
-use wasmparser::{Parser, Payload};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What to do when the code is another.
+const OTHER_CODE: &str = "the same code comes from the same source, Cargo.lock, profile and compiler (rust-toolchain.toml), built by `corniche contract build`, \
+                          which keeps paths out of it; a module that was built by other means is compared as a file";
+
+/// What to do when nothing but custom sections is.
+const OTHER_CUSTOM: &str =
+    "the same custom sections come from the same abi.json, the same `strip` in the profile and the same wasm-opt";
 
 #[derive(clap::Args, Debug)]
 pub struct Verify {
     #[arg(value_name = "ADDRESS")]
     address: Address,
-    /// Folder of the contract, or a module
+    /// Module, or the folder of a contract, which is built as by `corniche contract build`
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
     #[command(flatten)]
@@ -33,38 +47,57 @@ struct Candidate {
     made: String,
 }
 
+/// What lies at the address.
+struct Deployed {
+    /// Of the account's code, as it was sent.
+    code_hash: B256,
+    /// The module in it.
+    wasm: Vec<u8>,
+}
+
+/// What came of it.
+struct Verdict {
+    address: Address,
+    deployed: Deployed,
+    built: Candidate,
+    difference: Option<Difference>,
+}
+
 impl Verify {
     pub fn run(&self) -> anyhow::Result<()> {
-        let code = self.rpc.client().code(self.address).map_err(|error| paying::explain(error, Interface::nothing()))?;
-        ensure!(!code.is_empty(), "there is no contract at {}", self.address);
-        let deployed = unpack(&code).with_context(|| format!("the code at {} is no module", self.address))?;
-        let candidates = self.candidates()?;
-        let same = candidates.iter().find(|candidate| candidate.wasm == deployed);
-        let (told, differences) = match same {
-            Some(candidate) => (format!("{} is {}", self.address, candidate.made), Vec::new()),
-            None => {
-                let candidate = &candidates[0];
-                (format!("{} is not {}", self.address, candidate.made), compare(&deployed, &candidate.wasm))
-            }
-        };
+        let client = self.rpc.client();
+        let deployed = self.deployed(&client)?;
+        let built = closest(self.candidates()?, &deployed.wasm);
+        let difference = compare(&deployed.wasm, &built.wasm);
+        let verdict = Verdict { address: self.address, deployed, built, difference };
+        if let Some(implementation) = known::implementation(&client, self.address) {
+            let at = self.address;
+            exit::note(format_args!("{at} is a proxy: what it runs is the code at {implementation}, to be verified by itself"));
+        }
         if self.json {
-            let told =
-                json!({"same": same.is_some(), "keccak256": keccak256(&deployed), "told": told, "differences": differences});
-            exit::result(format_args!("{told:#}"));
-        } else if same.is_some() {
-            exit::result(&told);
+            exit::result(format_args!("{:#}", verdict.as_json()));
         }
-        if same.is_some() {
-            return Ok(());
+        match &verdict.difference {
+            Some(difference) => Err(Failed::new(Exit::Failure, verdict.refusal(difference)).into()),
+            None if self.json => Ok(()),
+            None => {
+                exit::result(verdict.success());
+                Ok(())
+            }
         }
-        let help = "the same code comes from the same source, Cargo.lock and compiler (rust-toolchain.toml), built by `corniche contract build`";
-        Err(Failed::new(Exit::Failure, format!("{told}\n  {}\n  {help}", differences.join("\n  "))).into())
+    }
+
+    fn deployed(&self, client: &Client) -> anyhow::Result<Deployed> {
+        let code = client.code(self.address).map_err(|error| paying::explain(error, Interface::nothing()))?;
+        ensure!(!code.is_empty(), "there is no contract at {} on this node's chain; --rpc names another node", self.address);
+        let wasm = unpack(&code).with_context(|| format!("the code at {} is no module", self.address))?;
+        Ok(Deployed { code_hash: keccak256(&code), wasm })
     }
 
     /// At least one. Whoever deployed it may have had a wasm-opt, or none.
     fn candidates(&self) -> anyhow::Result<Vec<Candidate>> {
         if !self.path.is_dir() {
-            return Ok(vec![Candidate { wasm: super::module::read(&self.path)?, made: self.path.display().to_string() }]);
+            return Ok(vec![Candidate { wasm: module::read(&self.path)?, made: self.path.display().to_string() }]);
         }
         let project = Project::open(&self.path)?;
         let mut candidates = Vec::new();
@@ -80,118 +113,94 @@ impl Verify {
     }
 }
 
-/// A module in pieces.
-#[derive(Default)]
-struct Pieces<'a> {
-    /// By name; custom sections under theirs.
-    sections: BTreeMap<String, &'a [u8]>,
-    functions: Vec<&'a [u8]>,
-    imported: u32,
-    symbols: Symbols,
+/// The same, or else the one that is nearest in length.
+fn closest(candidates: Vec<Candidate>, deployed: &[u8]) -> Candidate {
+    let distance = |candidate: &Candidate| (candidate.wasm != deployed, candidate.wasm.len().abs_diff(deployed.len()));
+    candidates.into_iter().min_by_key(distance).expect("a path is at least one module")
 }
 
-impl<'a> Pieces<'a> {
-    /// As far as it can be read.
-    fn of(wasm: &'a [u8]) -> Self {
-        let mut pieces = Self { symbols: Symbols::of(wasm).unwrap_or_default(), ..Self::default() };
-        for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
-            match &payload {
-                Payload::ImportSection(section) => {
-                    let imports = section.clone().into_imports().map_while(Result::ok);
-                    pieces.imported = imports.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count() as u32;
-                }
-                Payload::CodeSectionEntry(body) => pieces.functions.extend(wasm.get(body.range())),
-                _ => {}
-            }
-            if let Some((id, range)) = payload.as_section() {
-                let name = match &payload {
-                    Payload::CustomSection(section) => section.name().to_owned(),
-                    _ => section_name(id),
-                };
-                pieces.sections.insert(name, wasm.get(range).unwrap_or_default());
-            }
-        }
-        pieces
+impl Verdict {
+    fn told(&self) -> String {
+        format!("{} {} {}", self.address, if self.difference.is_none() { "is" } else { "is not" }, self.built.made)
+    }
+
+    fn success(&self) -> String {
+        let Deployed { code_hash, wasm } = &self.deployed;
+        format!("{}\ncode hash   {code_hash}\nmodule      {}", self.told(), size_and_hash(wasm))
+    }
+
+    fn refusal(&self, difference: &Difference) -> String {
+        let mut lines = vec![
+            self.told(),
+            format!("code hash   {}", self.deployed.code_hash),
+            format!("on chain    {}", size_and_hash(&self.deployed.wasm)),
+            format!("built       {}", size_and_hash(&self.built.wasm)),
+        ];
+        lines.extend(difference.lines.iter().cloned());
+        lines.push(if difference.only_custom { OTHER_CUSTOM } else { OTHER_CODE }.into());
+        lines.join("\n  ")
+    }
+
+    fn as_json(&self) -> Value {
+        let Deployed { code_hash, wasm } = &self.deployed;
+        json!({
+            "same": self.difference.is_none(),
+            "codeHash": code_hash,
+            "keccak256": keccak256(wasm),
+            "bytes": wasm.len(),
+            "built": {"keccak256": keccak256(&self.built.wasm), "bytes": self.built.wasm.len()},
+            "told": self.told(),
+            "onlyCustomSections": self.difference.as_ref().is_some_and(|difference| difference.only_custom),
+            "differences": self.difference.as_ref().map(|difference| difference.lines.as_slice()).unwrap_or_default(),
+        })
     }
 }
 
-fn section_name(id: u8) -> String {
-    let names = [
-        "custom",
-        "types",
-        "imports",
-        "functions",
-        "tables",
-        "memory",
-        "globals",
-        "exports",
-        "start",
-        "elements",
-        "code",
-        "data",
-        "data count",
-    ];
-    names.get(usize::from(id)).map_or_else(|| format!("section {id}"), |name| (*name).to_owned())
-}
-
-/// What is different, a line each.
-fn compare(deployed: &[u8], built: &[u8]) -> Vec<String> {
-    let (chain, here) = (Pieces::of(deployed), Pieces::of(built));
-    let mut lines = Vec::new();
-    let mut names: Vec<&String> = chain.sections.keys().chain(here.sections.keys()).collect();
-    names.sort();
-    names.dedup();
-    for name in names {
-        match (chain.sections.get(name), here.sections.get(name)) {
-            (Some(one), Some(other)) if one == other => {}
-            (Some(one), Some(other)) => lines.push(format!("{name}: {} bytes on the chain, {} built", one.len(), other.len())),
-            (Some(one), None) => lines.push(format!("{name}: {} bytes on the chain, none built", one.len())),
-            (None, Some(other)) => lines.push(format!("{name}: none on the chain, {} bytes built", other.len())),
-            (None, None) => {}
-        }
-    }
-    if lines.iter().all(|line| line.starts_with(corniche_abi::interface::SECTION)) && !lines.is_empty() {
-        lines.push("what runs is the same; what the module says of itself is not".into());
-    }
-    let lengths = (chain.functions.len(), here.functions.len());
-    if lengths.0 != lengths.1 {
-        lines.push(format!("{} functions on the chain, {} built", lengths.0, lengths.1));
-    }
-    if let Some(first) = chain.functions.iter().zip(&here.functions).position(|(one, other)| one != other) {
-        let index = here.imported + first as u32;
-        let name = here.symbols.name(index).or_else(|| chain.symbols.name(index));
-        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-        let (one, other) = (chain.functions[first].len(), here.functions[first].len());
-        lines.push(format!("function {index}{name} is the first that differs: {one} bytes on the chain, {other} built"));
-    }
-    lines
+fn size_and_hash(wasm: &[u8]) -> String {
+    format!("{} bytes, keccak256 {}", wasm.len(), keccak256(wasm))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corniche_abi::interface::embed;
 
-    fn module(body: &[u8]) -> Vec<u8> {
-        let code = [&[2, 2, 0, 0x0b, body.len() as u8 + 2, 0][..], body, &[0x0b]].concat();
-        let section = |id: u8, body: &[u8]| [&[id, body.len() as u8][..], body].concat();
-        [&b"\0asm\x01\0\0\0"[..], &section(1, &[1, 0x60, 0, 0]), &section(3, &[2, 0, 0]), &section(10, &code)].concat()
+    fn candidate(wasm: &[u8]) -> Candidate {
+        Candidate { wasm: wasm.to_vec(), made: format!("{} bytes", wasm.len()) }
     }
 
     #[test]
-    fn the_first_function_that_differs_is_named() {
-        let lines = compare(&module(&[0x01]), &module(&[0x01, 0x01]));
+    fn what_is_the_same_comes_before_what_is_as_long() {
+        let all = || vec![candidate(b"12"), candidate(b"345"), candidate(b"678"), candidate(b"90123")];
+        assert_eq!(closest(all(), b"678").wasm, b"678");
+        assert_eq!(closest(all(), b"abcdef").wasm, b"90123");
+        assert_eq!(closest(all(), b"").wasm, b"12");
+    }
+
+    #[test]
+    fn a_verdict_tells_both_hashes_and_what_to_do() {
+        let (one, other) = (b"\0asm\x01\0\0\0".to_vec(), b"\0asm\x01\0\0\0\0\x02\x01x".to_vec());
+        let verdict = |built: &[u8]| Verdict {
+            address: Address::ZERO,
+            deployed: Deployed { code_hash: B256::repeat_byte(7), wasm: one.clone() },
+            difference: compare(&one, built),
+            built: candidate(built),
+        };
+        let same = verdict(&one);
+        assert_eq!((&same.as_json()["same"], &same.as_json()["differences"]), (&json!(true), &json!([])));
+        let told = same.success();
+        assert!(told.contains(" is 8 bytes\n") && told.contains(&B256::repeat_byte(7).to_string()), "{told}");
+        let differs = verdict(&other);
+        let json = differs.as_json();
         assert_eq!(
-            lines,
-            ["code: 8 bytes on the chain, 9 built", "function 1 is the first that differs: 3 bytes on the chain, 4 built"]
+            (&json["same"], &json["onlyCustomSections"], &json["built"]["bytes"]),
+            (&json!(false), &json!(true), &json!(12))
         );
-    }
-
-    #[test]
-    fn an_interface_alone_is_no_other_code() {
-        let lines = compare(&embed(&module(&[]), b"[]"), &module(&[]));
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("corniche.abi: ") && lines[1].starts_with("what runs is the same"), "{lines:?}");
-        assert!(compare(&module(&[]), &module(&[])).is_empty());
+        let told = differs.refusal(differs.difference.as_ref().unwrap());
+        let hashes = [&one, &other].map(|wasm| keccak256(wasm).to_string());
+        for part in [hashes[0].as_str(), &hashes[1], " is not 12 bytes\n", OTHER_CUSTOM] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        let elsewhere = verdict(b"\0asm\x01\0\0\0\x01\x01\0");
+        assert!(elsewhere.refusal(elsewhere.difference.as_ref().unwrap()).ends_with(OTHER_CODE));
     }
 }

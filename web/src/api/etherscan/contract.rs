@@ -67,12 +67,14 @@ pub async fn creation(site: &Site, parameters: &Parameters) -> Answer {
     if made.is_empty() { Err(Refusal::no("No data found")) } else { Ok(made.into()) }
 }
 
-/// Nothing is verified, which is said at once.
-pub async fn verify(_: &Site, _: &Parameters) -> Answer {
-    Err(Refusal::no(
-        "Source code is not verified here. An interface that the module carries in its section corniche.abi is served by getabi without \
-         verification",
-    ))
+/// No source is taken, which is said at once, with what does instead.
+pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
+    let address =
+        parameters.maybe_address("contractaddress")?.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
+    Err(Refusal::no(format!(
+        "Source code is not verified here. Who has it compares it with the code by `corniche contract verify {address}`, in the contract's folder. \
+         An interface that the module carries in its section corniche.abi is served by getabi without verification"
+    )))
 }
 
 /// No verification was ever taken on.

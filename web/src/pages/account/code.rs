@@ -2,7 +2,7 @@
 
 use super::{
     super::{Page, parts},
-    made_by,
+    interface, made_by,
     subject::{Contract, Subject},
 };
 use crate::{
@@ -58,12 +58,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
     }
     html! {
         section { h2 { (words::CODE) } (parts::facts(&rows)) }
-        section {
-            h2 { (words::VERIFICATION) }
-            p { (words::NOT_VERIFIED) }
-            pre .bytes tabindex="0" { code { "corniche contract verify " (address) " PATH-OF-THE-SOURCE" } }
-            p .note { (words::VERIFY_HOW) }
-        }
+        (verification(address, contract))
         (listed(words::IMPORTS, words::IMPORTS_NOTE, [words::FROM_MODULE, words::NAME], &facts.imports, |(module, name)| {
             [html! { span .data { (abi::text(module)) } }, html! { span .data { (abi::text(name)) } }]
         }))
@@ -73,6 +68,26 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
         (listed(words::SECTIONS, words::SECTIONS_NOTE, [words::NAME, words::SIZE], &facts.sections, |(name, bytes)| {
             [html! { span .data { (abi::text(name)) } }, html! { (format::bytes(*bytes)) }]
         }))
+    }
+}
+
+/// Who says what of it, and how the source is compared with the code: here nobody can show it.
+fn verification(address: Address, contract: &Contract) -> Markup {
+    let command = format!("corniche contract verify {address}");
+    let rows =
+        [(words::INTERFACE, html! { (interface::whose(contract)) }), (words::SOURCE, html! { (words::SOURCE_NOT_SHOWN) })];
+    html! {
+        section #source {
+            h2 { (words::VERIFICATION) }
+            (parts::facts(&rows))
+            p {
+                (words::VERIFY)
+                button .copy type="button" data-copy=(command) aria-label=(words::COPY_COMMAND) hidden {}
+            }
+            pre .bytes tabindex="0" { code { (command) } }
+            p { (words::VERIFY_PRINTS) " " (parts::hash(contract.code_hash)) }
+            p .note { (words::VERIFY_HOW) }
+        }
     }
 }
 
@@ -90,8 +105,10 @@ fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: im
 
 #[cfg(test)]
 mod tests {
+    use super::super::subject::Source;
     use super::*;
     use crate::indexer::contracts::Facts;
+    use alloy_primitives::B256;
 
     #[test]
     fn names_in_a_module_are_text_and_nothing_else() {
@@ -110,5 +127,27 @@ mod tests {
         assert!(!page.contains("<script") && !page.contains('\u{202e}'));
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
         assert!(page.len() < 60_000, "{}", page.len());
+    }
+
+    #[test]
+    fn the_page_says_what_is_known_of_the_source_and_how_to_check_it() {
+        let address = Address::repeat_byte(0xab);
+        for (source, said) in [
+            (Source::Module, words::SOURCE_MODULE),
+            (Source::Uploaded, words::SOURCE_UPLOADED),
+            (Source::Nobody, words::SOURCE_NOBODY),
+        ] {
+            let contract = Contract { source, code_hash: B256::repeat_byte(0x5c), ..Contract::default() };
+            let page = verification(address, &contract).into_string();
+            // Quotes are escaped, in words too.
+            let shows = |text: &str| page.contains(&html! { (text) }.into_string());
+            assert!(shows(said) && shows(words::SOURCE_NOT_SHOWN), "{page}");
+            let command = format!("corniche contract verify {address}");
+            assert!(
+                page.contains(&format!("data-copy=\"{command}\"")) && page.contains(&format!("<code>{command}</code>")),
+                "{page}"
+            );
+            assert!(page.contains(&format!("data-copy=\"{}\"", contract.code_hash)), "{page}");
+        }
     }
 }

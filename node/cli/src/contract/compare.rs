@@ -1,0 +1,363 @@
+//! Two modules side by side: in what the code at an address is other than what was built.
+//!
+//! Either may be anybody's, so what cannot be read is said, lists are cut, and no name is printed as it came.
+
+use corniche_abi::interface;
+use corniche_harness::Symbols;
+use std::{collections::BTreeMap, ops::Range};
+use wasmparser::{Parser, Payload, TypeRef};
+
+/// Most sections that are told of: a module has room for a hundred thousand.
+const MOST_SECTIONS: usize = 16;
+
+/// Most letters of a name that are printed.
+const MOST_LETTERS: usize = 80;
+
+/// Magic number and version, before the first section.
+const PREAMBLE_BYTES: usize = 8;
+
+/// In what two modules differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// A line each: where it begins, every section, the first function.
+    pub lines: Vec<String>,
+    /// Whether it is in custom sections alone, which are not run.
+    pub only_custom: bool,
+}
+
+/// `None`: they are the same bytes.
+pub fn compare(deployed: &[u8], built: &[u8]) -> Option<Difference> {
+    if deployed == built {
+        return None;
+    }
+    let (chain, here) = (Module::read(deployed), Module::read(built));
+    let byte = deployed.iter().zip(built).take_while(|(one, other)| one == other).count();
+    let only_custom = byte >= PREAMBLE_BYTES && chain.whole && here.whole && chain.running().eq(here.running());
+    let mut lines = vec![beginning(byte, &chain, &here)];
+    lines.extend(sections(&chain, &here));
+    match only_custom {
+        true => lines.push("what runs is the same: only custom sections differ".into()),
+        false => lines.extend(functions(&chain, &here)),
+    }
+    Some(Difference { lines, only_custom })
+}
+
+/// A module in pieces, as far as it can be read.
+struct Module<'a> {
+    /// In their order.
+    sections: Vec<Section<'a>>,
+    /// Bodies of those that are not imported.
+    functions: Vec<&'a [u8]>,
+    /// How many functions are imported.
+    imported: usize,
+    symbols: Symbols,
+    /// Whether it could be read to its end.
+    whole: bool,
+}
+
+struct Section<'a> {
+    id: u8,
+    /// Which no other section of the module has.
+    name: String,
+    /// Of the body, after id and length.
+    range: Range<usize>,
+    body: &'a [u8],
+}
+
+impl<'a> Module<'a> {
+    fn read(bytes: &'a [u8]) -> Self {
+        let symbols = Symbols::of(bytes).unwrap_or_default();
+        let mut module = Self { sections: Vec::new(), functions: Vec::new(), imported: 0, symbols, whole: true };
+        let mut met = BTreeMap::new();
+        for payload in Parser::new(0).parse_all(bytes) {
+            let Ok(payload) = payload else {
+                module.whole = false;
+                break;
+            };
+            match &payload {
+                Payload::ImportSection(section) => {
+                    let imports = section.clone().into_imports().map_while(Result::ok);
+                    module.imported = imports.filter(|import| matches!(import.ty, TypeRef::Func(_))).count();
+                }
+                Payload::CodeSectionEntry(body) => module.functions.extend(bytes.get(body.range())),
+                _ => {}
+            }
+            if let Some((id, range)) = payload.as_section() {
+                let name = unique(section_name(id, &payload), &mut met);
+                let body = bytes.get(range.clone()).unwrap_or_default();
+                module.sections.push(Section { id, name, range, body });
+            }
+        }
+        module
+    }
+
+    /// What has an effect on what the module does.
+    fn running(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
+        self.sections.iter().filter(|section| section.id != 0).map(|section| (section.id, section.body))
+    }
+
+    /// The section that a byte belongs to; its id and length are a part of it.
+    fn section_at(&self, byte: usize) -> Option<&Section<'a>> {
+        self.sections.iter().find(|section| byte < section.range.end)
+    }
+
+    fn bodies(&self) -> BTreeMap<&str, &'a [u8]> {
+        self.sections.iter().map(|section| (section.name.as_str(), section.body)).collect()
+    }
+
+    /// Of a function that is not imported.
+    fn function_name(&self, at: usize) -> Option<String> {
+        let name = self.symbols.name(u32::try_from(self.imported + at).ok()?)?;
+        Some(name.chars().take(MOST_LETTERS).flat_map(char::escape_debug).collect())
+    }
+}
+
+/// Those of the format, by its numbers; a custom one by its own name.
+fn section_name(id: u8, payload: &Payload<'_>) -> String {
+    if let Payload::CustomSection(section) = payload {
+        let name: String = section.name().chars().take(MOST_LETTERS).collect();
+        return format!("custom {name:?}{}", purpose(&name).map(|purpose| format!(" ({purpose})")).unwrap_or_default());
+    }
+    let names = [
+        "custom",
+        "types",
+        "imports",
+        "functions",
+        "tables",
+        "memory",
+        "globals",
+        "exports",
+        "start",
+        "elements",
+        "code",
+        "data",
+        "data count",
+    ];
+    names.get(usize::from(id)).map_or_else(|| format!("section {id}"), |name| (*name).to_owned())
+}
+
+/// What tools write into a custom section.
+fn purpose(name: &str) -> Option<&'static str> {
+    match name {
+        interface::SECTION => Some("the ABI"),
+        "name" => Some("names of functions"),
+        "producers" => Some("versions of compilers"),
+        "target_features" => Some("what the compiler was allowed to use"),
+        _ => name.starts_with(".debug_").then_some("debug information"),
+    }
+}
+
+/// A module may have any number of custom sections of one name.
+fn unique(name: String, met: &mut BTreeMap<String, usize>) -> String {
+    let times = met.entry(name.clone()).or_default();
+    *times += 1;
+    if *times == 1 { name } else { format!("{name}, the {times}. of that name") }
+}
+
+fn beginning(byte: usize, chain: &Module<'_>, here: &Module<'_>) -> String {
+    let place = match chain.section_at(byte).or_else(|| here.section_at(byte)) {
+        _ if byte < PREAMBLE_BYTES => "in the header".to_owned(),
+        Some(section) => format!("in the section {}", section.name),
+        None => "behind the last section".to_owned(),
+    };
+    format!("byte {byte} (0x{byte:x}) is the first that is not the same, {place}")
+}
+
+fn sections(chain: &Module<'_>, here: &Module<'_>) -> Vec<String> {
+    let (of_chain, of_here) = (chain.bodies(), here.bodies());
+    let on_chain = chain
+        .sections
+        .iter()
+        .filter_map(|section| told(&section.name, Some(section.body), of_here.get(section.name.as_str()).copied()));
+    let built_only = here.sections.iter().filter(|section| !of_chain.contains_key(section.name.as_str()));
+    let mut lines: Vec<_> =
+        on_chain.chain(built_only.filter_map(|section| told(&section.name, None, Some(section.body)))).collect();
+    if lines.is_empty() && chain.whole && here.whole {
+        lines.push("every section is the same; their order is not, or how their lengths are written".into());
+    }
+    if lines.len() > MOST_SECTIONS {
+        let more = lines.len() - MOST_SECTIONS;
+        lines.truncate(MOST_SECTIONS);
+        lines.push(format!("and {more} more sections"));
+    }
+    for (module, is_what) in [(chain, "the code on the chain"), (here, "what was built")] {
+        if !module.whole {
+            lines.push(format!("{is_what} cannot be read as a module to its end"));
+        }
+    }
+    lines
+}
+
+/// `None`: it is the same.
+fn told(name: &str, chain: Option<&[u8]>, here: Option<&[u8]>) -> Option<String> {
+    let what = match (chain, here) {
+        (Some(one), Some(other)) if one == other => return None,
+        (Some(one), Some(other)) if one.len() == other.len() => format!("{} bytes each, and not the same", one.len()),
+        (Some(one), Some(other)) => format!("{} bytes on the chain, {} built", one.len(), other.len()),
+        (Some(one), None) => format!("{} bytes on the chain, none built", one.len()),
+        (None, Some(other)) => format!("none on the chain, {} bytes built", other.len()),
+        (None, None) => return None,
+    };
+    Some(format!("{name}: {what}"))
+}
+
+fn functions(chain: &Module<'_>, here: &Module<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if chain.functions.len() != here.functions.len() {
+        lines.push(format!("{} functions on the chain, {} built", chain.functions.len(), here.functions.len()));
+    }
+    let mut both = chain.functions.iter().zip(&here.functions).enumerate();
+    if let Some((at, (one, other))) = both.find(|(_, (one, other))| one != other) {
+        let name = here.function_name(at).or_else(|| chain.function_name(at));
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        let (index, one, other) = (here.imported + at, one.len(), other.len());
+        lines.push(format!("function {index}{name} is the first that differs: {one} bytes on the chain, {other} built"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(id: u8, body: &[u8]) -> Vec<u8> {
+        [&[id, body.len() as u8][..], body].concat()
+    }
+
+    fn custom(name: &str, content: &[u8]) -> Vec<u8> {
+        section(0, &[&[name.len() as u8], name.as_bytes(), content].concat())
+    }
+
+    /// Two functions; the second does this.
+    fn module(body: &[u8]) -> Vec<u8> {
+        let code = [&[2, 2, 0, 0x0b, body.len() as u8 + 2, 0][..], body, &[0x0b]].concat();
+        [&b"\0asm\x01\0\0\0"[..], &section(1, &[1, 0x60, 0, 0]), &section(3, &[2, 0, 0]), &section(10, &code)].concat()
+    }
+
+    fn with(custom: &[Vec<u8>]) -> Vec<u8> {
+        [module(&[]), custom.concat()].concat()
+    }
+
+    fn lines(deployed: &[u8], built: &[u8]) -> Vec<String> {
+        compare(deployed, built).expect("they differ").lines
+    }
+
+    #[test]
+    fn the_same_bytes_do_not_differ() {
+        assert!(compare(&module(&[0x01]), &module(&[0x01])).is_none());
+    }
+
+    #[test]
+    fn the_first_byte_the_section_and_the_function_are_named() {
+        let difference = compare(&module(&[0x01]), &module(&[0x01, 0x01])).unwrap();
+        assert!(!difference.only_custom);
+        assert_eq!(
+            difference.lines,
+            [
+                "byte 20 (0x14) is the first that is not the same, in the section code",
+                "code: 8 bytes on the chain, 9 built",
+                "function 1 is the first that differs: 3 bytes on the chain, 4 built",
+            ]
+        );
+        // Of the same length, and with a name for the function.
+        let names = custom("name", &[1, 4, 1, 1, 1, b'f']);
+        let [one, other] = [[0x01u8], [0x00]].map(|body| [module(&body), names.clone()].concat());
+        assert_eq!(
+            lines(&one, &other),
+            [
+                "byte 27 (0x1b) is the first that is not the same, in the section code",
+                "code: 8 bytes each, and not the same",
+                "function 1 (f) is the first that differs: 3 bytes on the chain, 3 built",
+            ]
+        );
+    }
+
+    #[test]
+    fn sections_are_told_in_the_order_of_the_module() {
+        let globals = [&b"\0asm\x01\0\0\0"[..], &section(1, &[1, 0x60, 0, 0]), &section(6, &[0])].concat();
+        assert_eq!(
+            lines(&module(&[]), &globals),
+            [
+                "byte 14 (0xe) is the first that is not the same, in the section functions",
+                "functions: 3 bytes on the chain, none built",
+                "code: 7 bytes on the chain, none built",
+                "globals: none on the chain, 1 bytes built",
+                "2 functions on the chain, 0 built",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_only_people_read_is_no_other_code() {
+        let difference = compare(&interface::embed(&module(&[]), b"[]"), &module(&[])).unwrap();
+        assert!(difference.only_custom);
+        assert_eq!(
+            difference.lines,
+            [
+                "byte 28 (0x1c) is the first that is not the same, in the section custom \"corniche.abi\" (the ABI)",
+                "custom \"corniche.abi\" (the ABI): 15 bytes on the chain, none built",
+                "what runs is the same: only custom sections differ",
+            ]
+        );
+        let (one, other) = (with(&[custom("producers", b"1"), custom("name", b"")]), with(&[custom("producers", b"2")]));
+        assert!(compare(&one, &other).unwrap().only_custom);
+        // The same name as the interface's and more of it, or that of a section that runs: a custom section all the same.
+        for name in ["corniche.abi2", "code"] {
+            let difference = compare(&with(&[custom(name, b"1")]), &with(&[])).unwrap();
+            assert!(difference.only_custom && difference.lines[1].starts_with(&format!("custom {name:?}: ")), "{difference:?}");
+        }
+        // One beside code that differs takes nothing from that.
+        let both = compare(&interface::embed(&module(&[0x01]), b"[]"), &module(&[])).unwrap();
+        assert!(!both.only_custom && both.lines.iter().any(|line| line.starts_with("code: ")), "{both:?}");
+    }
+
+    #[test]
+    fn the_same_sections_in_another_order_are_told() {
+        let [one, other] = [custom("a", b"1"), custom("b", b"2")];
+        let difference = compare(&with(&[one.clone(), other.clone()]), &with(&[other, one])).unwrap();
+        assert!(difference.only_custom && difference.lines[1].starts_with("every section is the same"), "{difference:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_never_the_same() {
+        let cut = &module(&[])[..24];
+        let difference = compare(&module(&[]), cut).unwrap();
+        assert!(!difference.only_custom, "{difference:?}");
+        assert!(difference.lines.contains(&"what was built cannot be read as a module to its end".into()), "{difference:?}");
+        // Its sections that can be read are those of the other.
+        let trailing = [module(&[]), vec![0xff; 3]].concat();
+        let difference = compare(&module(&[]), &trailing).unwrap();
+        assert!(!difference.only_custom && difference.lines[0].ends_with("behind the last section"), "{difference:?}");
+        // A component is no module, whatever lies in it.
+        let difference = compare(b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0").unwrap();
+        assert!(!difference.only_custom && difference.lines[0].ends_with("in the header"), "{difference:?}");
+    }
+
+    #[test]
+    fn names_of_strangers_are_escaped_and_lists_are_cut() {
+        let hostile = "\u{1b}[2J\u{202e}\"";
+        let told = lines(&with(&[custom(hostile, b""), custom(hostile, b"")]), &with(&[])).join("\n");
+        assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{told:?}");
+        assert!(told.contains("the 2. of that name: "), "{told}");
+        let names = custom("name", &[1, 6, 1, 1, 3, 0x1b, b'[', b'm']);
+        let told = lines(&[module(&[0x01]), names].concat(), &module(&[])).join("\n");
+        assert!(told.contains("function 1 (\\u{1b}[m) ") && !told.contains('\u{1b}'), "{told:?}");
+        let many = vec![custom("x", b""); 10_000];
+        let told = lines(&with(&many), &with(&[]));
+        assert!(told.len() == MOST_SECTIONS + 3 && told[MOST_SECTIONS + 1] == "and 9984 more sections", "{told:?}");
+    }
+
+    /// Every prefix, and every byte made another: a difference, and no panic.
+    #[test]
+    fn no_cut_and_no_changed_byte_breaks_it() {
+        let whole = interface::embed(&with(&[custom("name", &[1, 4, 1, 1, 1, b'f'])]), b"[]");
+        for length in 0..whole.len() {
+            assert!(compare(&whole, &whole[..length]).is_some_and(|difference| difference.lines.len() > 1), "cut at {length}");
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x81;
+            assert!(compare(&changed, &whole).is_some_and(|difference| difference.lines.len() > 1), "changed at {at}");
+        }
+    }
+}
