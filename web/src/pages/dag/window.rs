@@ -111,6 +111,7 @@ impl Window {
         if window.lanes {
             window.fetch_cars(site).await?;
             window.cars.retain(|car| car.author < most);
+            window.cars.iter_mut().for_each(|car| distinct(&mut car.holders, most));
         }
         if first > 0 {
             window.rounds.remove(&(first - 1));
@@ -225,7 +226,18 @@ impl Window {
 fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
     round.slots.retain(|slot| slot.validator < validators && slot.round == number);
+    for slot in &mut round.slots {
+        distinct(&mut slot.voters, validators);
+        distinct(&mut slot.confirmers, validators);
+    }
     round
+}
+
+/// Who may have signed: validators that there are, each once.
+fn distinct(signers: &mut Vec<u64>, validators: u64) {
+    signers.retain(|signer| *signer < validators);
+    signers.sort_unstable();
+    signers.dedup();
 }
 
 /// When the node had a proposal, as well as it knows.
@@ -265,12 +277,23 @@ mod tests {
             batch_digest: None,
             proposed_ms: None,
             accepted_ms: None,
+            holders: vec![],
         }
     }
 
     fn slot(validator: u64) -> LeaderSlot {
-        let status = SlotStatus::Undecided;
-        LeaderSlot { round: 5, rank: validator, validator, status, digest: None, why: None, decided_ms: None, commit: None }
+        LeaderSlot {
+            round: 5,
+            rank: validator,
+            validator,
+            status: SlotStatus::Undecided,
+            digest: None,
+            why: None,
+            decided_ms: None,
+            commit: None,
+            voters: vec![],
+            confirmers: vec![],
+        }
     }
 
     /// Two of a committee of four, and what a node makes up.

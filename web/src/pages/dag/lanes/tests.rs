@@ -27,6 +27,7 @@ fn car(lane: u64, place: u64, at: u64) -> DagVertex {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms: Some(at),
+        holders: vec![],
     }
 }
 
@@ -41,6 +42,8 @@ fn agreed(number: u64, why: &str) -> LeaderSlot {
         why: Some(why.to_owned()),
         decided_ms: Some(1_000 * number),
         commit: Some(number),
+        voters: vec![],
+        confirmers: vec![],
     }
 }
 
