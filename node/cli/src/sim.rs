@@ -93,7 +93,7 @@ impl TraceFile {
     }
 }
 
-/// Proposals and verdicts; the leaders of a round follow from its verdicts, and notes are for logs.
+/// Proposals and verdicts; the leaders of a round follow from its verdicts, who signed what is not written, and notes are for logs.
 fn trace_line(now: Micros, node: usize, event: &TraceEvent) -> Option<Value> {
     let at = now.0 / 1_000;
     match event {
@@ -113,10 +113,16 @@ fn trace_line(now: Micros, node: usize, event: &TraceEvent) -> Option<Value> {
                 why: Some(why.clone()),
                 decided_ms: Some(at),
                 commit: None,
+                voters: Vec::new(),
+                confirmers: Vec::new(),
             };
             Some(json!({ "node": node, "slot": slot }))
         }
-        TraceEvent::Elected { .. } | TraceEvent::Delivered { .. } | TraceEvent::Note { .. } => None,
+        TraceEvent::Elected { .. }
+        | TraceEvent::Delivered { .. }
+        | TraceEvent::Held { .. }
+        | TraceEvent::Agreed { .. }
+        | TraceEvent::Note { .. } => None,
     }
 }
 
@@ -130,6 +136,7 @@ fn vertex(proposal: &Vertex) -> DagVertex {
         batch_digest: proposal.batch_digest,
         proposed_ms: None,
         accepted_ms: None,
+        holders: Vec::new(),
     }
 }
 

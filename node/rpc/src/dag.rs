@@ -8,7 +8,8 @@ use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// A proposal is heard of once or, at its author, twice; the rest is for leader slots, and for what a restart says again.
+/// A proposal is heard of once or, at its author, twice, and once more where validators sign that they hold it; the rest is for leader slots,
+/// and for what a restart says again.
 const EVENTS_PER_VERTEX: usize = 4;
 
 /// Refuses a window that is too large rather than cut it: half a picture would be taken for the whole.
@@ -64,6 +65,10 @@ struct Picture {
     vertices: BTreeMap<VertexId, DagVertex>,
     /// By round and rank.
     slots: BTreeMap<(u64, u64), LeaderSlot>,
+    /// Who holds a proposal may be known before the proposal.
+    holders: BTreeMap<VertexId, Vec<u64>>,
+    /// Voters and confirmers of slots, of which they may be all that is known.
+    agreed: BTreeMap<(u64, u64), (Vec<u64>, Vec<u64>)>,
 }
 
 fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) -> Dag {
@@ -71,7 +76,7 @@ fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) ->
     for (time, event) in found.events {
         picture.add(time, event);
     }
-    let Picture { vertices, slots } = picture;
+    let Picture { vertices, slots, .. } = picture.signed();
     let slots: Vec<LeaderSlot> = slots.into_values().collect();
     Dag {
         from_round: *rounds.start(),
@@ -109,8 +114,32 @@ impl Picture {
                     slot.commit.get_or_insert(commit.0);
                 }
             }
+            TraceEvent::Held { vertex, holders } => _ = self.holders.entry(vertex).or_insert_with(|| numbers(holders)),
+            TraceEvent::Agreed { round, rank, voters, confirmers } => {
+                let (voted, confirmed) = self.agreed.entry((round, rank.into())).or_default();
+                for (known, told) in [(voted, voters), (confirmed, confirmers)] {
+                    if known.is_empty() {
+                        *known = numbers(told);
+                    }
+                }
+            }
             TraceEvent::Note { .. } => {}
         }
+    }
+
+    /// With who signed for what.
+    fn signed(mut self) -> Self {
+        for (id, holders) in std::mem::take(&mut self.holders) {
+            if let Some(vertex) = self.vertices.get_mut(&id) {
+                vertex.holders = holders;
+            }
+        }
+        for (place, (voters, confirmers)) in std::mem::take(&mut self.agreed) {
+            if let Some(slot) = self.slots.get_mut(&place) {
+                (slot.voters, slot.confirmers) = (voters, confirmers);
+            }
+        }
+        self
     }
 
     fn vertex(&mut self, vertex: Vertex) -> &mut DagVertex {
@@ -124,6 +153,7 @@ impl Picture {
             batch_digest,
             proposed_ms: None,
             accepted_ms: None,
+            holders: Vec::new(),
         })
     }
 
@@ -137,8 +167,14 @@ impl Picture {
             why: None,
             decided_ms: None,
             commit: None,
+            voters: Vec::new(),
+            confirmers: Vec::new(),
         })
     }
+}
+
+fn numbers(validators: Vec<ValidatorIndex>) -> Vec<u64> {
+    validators.into_iter().map(|validator| validator.0.into()).collect()
 }
 
 /// What was committed up to the first slot that is undecided, or whose round nobody was elected for yet.

@@ -43,6 +43,7 @@ async fn a_window_shows_proposals_leaders_and_their_order() {
         batch_digest: None,
         proposed_ms: Some(2_000),
         accepted_ms: Some(2_010),
+        holders: vec![],
     };
     assert_eq!(whole.vertices[4], own);
     assert_eq!((whole.vertices[5].proposed_ms, whole.vertices[5].accepted_ms), (None, Some(2_011)));
@@ -58,10 +59,47 @@ async fn a_window_shows_proposals_leaders_and_their_order() {
         why: Some("a quorum of certificates".into()),
         decided_ms: Some(5_001),
         commit: Some(9),
+        voters: vec![],
+        confirmers: vec![],
     };
     assert_eq!(whole.slots[0], first);
     assert_eq!(whole.slots[3].commit, None, "committed, and not delivered");
     assert_eq!(whole.order, [digest(1, 0)], "nothing is delivered past the undecided slot");
+}
+
+#[tokio::test]
+async fn who_holds_a_proposal_and_who_agreed_on_a_slot_is_told() {
+    let fixture = Fixture::start().await;
+    let by = |validators: &[u16]| validators.iter().copied().map(ValidatorIndex).collect::<Vec<_>>();
+    let held = |author, holders: &[u16]| TraceEvent::Held { vertex: vertex(1, author).id, holders: by(holders) };
+    let agreed = |round, voters: &[u16], confirmers: &[u16]| {
+        let (voters, confirmers) = (by(voters), by(confirmers));
+        TraceEvent::Agreed { round, rank: 0, voters, confirmers }
+    };
+    let events = [
+        // Whatever came first, the signatures or what they are under.
+        held(1, &[1, 3]),
+        TraceEvent::Accepted(vertex(1, 1)),
+        TraceEvent::Accepted(vertex(1, 0)),
+        held(0, &[0, 2]),
+        TraceEvent::Accepted(vertex(1, 2)),
+        // What a restart says again, and of a proposal that never came.
+        held(0, &[0, 1]),
+        held(3, &[2, 3]),
+        agreed(1, &[], &[0, 1, 2]),
+        decided(1, 1, true, "slow in view 0"),
+        decided(2, 2, true, "fast in view 0"),
+        agreed(2, &[0, 1, 2, 3], &[]),
+        agreed(1, &[1, 2, 3], &[1, 2, 3]),
+        agreed(3, &[0, 1, 2, 3], &[]),
+    ];
+    fixture.chain.trace(events.into_iter().map(|event| (TimestampMs(1), event)).collect());
+    let seen = dag(&fixture, json!(["0x1", "0x3"])).await;
+    let holders: Vec<_> = seen.vertices.iter().map(|vertex| vertex.holders.as_slice()).collect();
+    assert_eq!(holders, [&[0, 2][..], &[1, 3], &[]]);
+    let [first, second] = seen.slots.as_slice() else { panic!("{:?}", seen.slots) };
+    assert_eq!((first.voters.as_slice(), first.confirmers.as_slice()), (&[1, 2, 3][..], &[0, 1, 2][..]));
+    assert_eq!((second.voters.as_slice(), second.confirmers.as_slice()), (&[0, 1, 2, 3][..], &[][..]));
 }
 
 #[tokio::test]

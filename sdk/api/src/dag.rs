@@ -60,7 +60,7 @@ impl DagRange {
 
 /// A window of the DAG as one validator saw it. It is kept for people who look, and bounded: old rounds go, and a validator
 /// that was busy may have let some events go. Autobahn's picture has the same words: a vertex is a car, `round` its place in its author's
-/// lane; a slot's `round` is the slot's number.
+/// lane; a slot's `round` is the slot's number. Only there votes are messages of their own, and so only there fields name who signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
@@ -121,6 +121,10 @@ pub struct DagVertex {
     /// When this validator had it with its whole history, by the same clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub accepted_ms: Option<u64>,
+    /// Under Autobahn: validators by position in the committee who signed that they hold it and all below it in its lane, ascending; enough of
+    /// them that one is honest. Absent while this validator knows of no such proof of availability: that of a car further up covers it as well.
+    #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<u64>,
 }
 
 /// One leader slot.
@@ -150,6 +154,13 @@ pub struct LeaderSlot {
     /// The number of its commit, by which [`Ordering`](crate::Ordering) says what is in a block; absent until its turn has come.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub commit: Option<u64>,
+    /// Under Autobahn: validators by position in the committee whose votes for the cut are in the certificate, ascending. All of them the fast
+    /// way; a quorum in the first step of the slow way, of which this validator may have seen only the second: then absent.
+    #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
+    pub voters: Vec<u64>,
+    /// Under Autobahn: a quorum that confirmed the votes in the second step of the slow way, likewise. Absent for the fast way, which has none.
+    #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
+    pub confirmers: Vec<u64>,
 }
 
 /// What became of a leader slot.
@@ -191,6 +202,8 @@ mod tests {
             why: Some("a quorum without votes".into()),
             decided_ms: Some(1_000),
             commit: None,
+            voters: vec![],
+            confirmers: vec![],
         };
         let expected = json!({
             "round": "0x10", "rank": "0x1", "validator": "0x2", "status": "skipped", "why": "a quorum without votes",
@@ -199,8 +212,12 @@ mod tests {
         assert_eq!(serde_json::to_value(&slot).unwrap(), expected);
         assert_eq!(serde_json::from_value::<LeaderSlot>(expected).unwrap(), slot);
         assert_eq!(serde_json::to_value(DagGrowth { newest_round: 16 }).unwrap(), json!({"newestRound": "0x10"}));
-        let delivered = serde_json::to_value(LeaderSlot { commit: Some(16), ..slot }).unwrap();
+        let agreed = LeaderSlot { commit: Some(16), voters: vec![0, 1, 17], confirmers: vec![1, 2, 17], ..slot };
+        let delivered = serde_json::to_value(&agreed).unwrap();
         assert_eq!(delivered["commit"], "0x10");
+        let signers = (&delivered["voters"], &delivered["confirmers"]);
+        assert_eq!(signers, (&json!(["0x0", "0x1", "0x11"]), &json!(["0x1", "0x2", "0x11"])));
+        assert_eq!(serde_json::from_value::<LeaderSlot>(delivered).unwrap(), agreed);
         let vertex = DagVertex {
             round: 1,
             author: 0,
@@ -210,6 +227,7 @@ mod tests {
             batch_digest: None,
             proposed_ms: None,
             accepted_ms: Some(1),
+            holders: vec![],
         };
         let json = serde_json::to_value(&vertex).unwrap();
         assert_eq!(
@@ -217,5 +235,9 @@ mod tests {
             json!({"round": "0x1", "author": "0x0", "digest": B256::ZERO, "parents": [], "batchBytes": "0x0", "acceptedMs": "0x1"})
         );
         assert_eq!(serde_json::from_value::<DagVertex>(json).unwrap(), vertex);
+        let held = DagVertex { holders: vec![0, 3], ..vertex };
+        let json = serde_json::to_value(&held).unwrap();
+        assert_eq!(json["holders"], json!(["0x0", "0x3"]));
+        assert_eq!(serde_json::from_value::<DagVertex>(json).unwrap(), held);
     }
 }

@@ -63,4 +63,17 @@ pub(crate) mod quantity {
             Option::<U64>::deserialize(deserializer).map(|value| value.map(|value| value.to()))
         }
     }
+
+    /// For lists.
+    pub mod list {
+        use super::{Deserialize, Deserializer, Serializer, U64};
+
+        pub fn serialize<S: Serializer>(values: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq(values.iter().copied().map(U64::from))
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+            Vec::<U64>::deserialize(deserializer).map(|values| values.into_iter().map(|value| value.to()).collect())
+        }
+    }
 }

@@ -102,6 +102,7 @@ pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
             batch_digest: Some(hash(&[8, round, author])),
             proposed_ms: None,
             accepted_ms: Some(round),
+            holders: Vec::new(),
         };
         let slot = LeaderSlot {
             round,
@@ -112,6 +113,8 @@ pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
             why: Some("direct".to_owned()),
             decided_ms: Some(round),
             commit: Some(round),
+            voters: Vec::new(),
+            confirmers: Vec::new(),
         };
         let content = Round { vertices: (0..VALIDATORS).map(vertex).collect(), slots: vec![slot] };
         let content = serde_json::to_string(&content).expect("JSON");

@@ -54,8 +54,7 @@ pub const FACTS: &str = "What is selected";
 pub const FACTS_EMPTY: &str =
     "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
 /// The panel of lanes, empty.
-pub const FACTS_EMPTY_LANES: &str =
-    "Select a circle for what it holds and builds on, or the sign on a cut for its leader and how it was agreed on.";
+pub const FACTS_EMPTY_LANES: &str = "Select a circle for what it holds, what it builds on and who holds it as well, or the sign on a cut for its leader, its votes and how it was agreed on.";
 /// What was selected is not in the picture.
 pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
 /// The table.
@@ -84,6 +83,10 @@ pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
 pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
 /// The legend of lanes.
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
+/// The legend of lanes.
+pub const SIGN_SIGNED: &str = "triangle: votes for the selected cut, or holds the selected car besides its owner";
+/// The legend of lanes.
+pub const SIGN_CONFIRMED: &str = "star: confirms the votes for the selected cut, the second step of the slow way";
 /// Of a round, in the wave of the leader that is selected.
 pub const PROPOSES: &str = "proposes";
 /// The same.
@@ -124,6 +127,10 @@ pub const PROPOSAL: &str = "Its proposal";
 pub const VOTES: &str = "Votes";
 /// Facts.
 pub const CERTIFICATES: &str = "Certificates";
+/// Facts, of a cut.
+pub const CONFIRMATIONS: &str = "Confirmations";
+/// Facts, of a car.
+pub const HOLDERS: &str = "Held by";
 /// Facts.
 pub const BLOCKS: &str = "Block";
 /// Facts.
@@ -312,6 +319,36 @@ pub fn votes(voters: usize, proposals: usize, round: u64, quorum: usize) -> Stri
 /// Who certifies it.
 pub fn certificates(count: usize, round: u64) -> String {
     format!("{count} in round {round}")
+}
+
+/// Who signed, of all.
+pub fn signers(signers: usize, validators: u64) -> String {
+    format!("{signers} of {validators} validators")
+}
+
+/// The same where a quorum is asked for.
+pub fn signers_of_quorum(signers: usize, validators: u64, quorum: usize) -> String {
+    format!("{}, a quorum is {quorum}", self::signers(signers, validators))
+}
+
+/// So many that they are not named.
+pub fn validators(count: usize) -> String {
+    format!("{count} validators")
+}
+
+/// Of a car, in a sentence.
+pub fn held_by(names: &str) -> String {
+    format!("held by {names}")
+}
+
+/// Of a cut, in the table.
+pub fn voted_by(names: &str) -> String {
+    format!("voted by {names}")
+}
+
+/// The same, of the second step.
+pub fn confirmed_by(names: &str) -> String {
+    format!("confirmed by {names}")
 }
 
 /// When a proposal was taken in.

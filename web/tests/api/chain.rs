@@ -253,6 +253,7 @@ pub fn round(number: u64) -> Round {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms: Some(BEGIN_MS),
+        holders: Vec::new(),
     };
     let slot = LeaderSlot {
         round: number,
@@ -263,6 +264,8 @@ pub fn round(number: u64) -> Round {
         why: None,
         decided_ms: Some(BEGIN_MS + 1),
         commit: Some(number),
+        voters: Vec::new(),
+        confirmers: Vec::new(),
     };
     Round { vertices: vec![vertex], slots: vec![slot] }
 }

@@ -270,6 +270,9 @@ impl Autobahn {
             }
             lanes::Effect::Built(car) => self.trace(TraceEvent::Proposed(car.vertex())),
             lanes::Effect::Taken(car) => self.tell_taken(&car),
+            lanes::Effect::Certified { tip, signers } => {
+                self.trace(TraceEvent::Held { vertex: tip.into(), holders: signers });
+            }
             lanes::Effect::Requeue(batch) => self.outputs.push_back(Output::Requeue(batch)),
             lanes::Effect::Accuse(validator, cars) => {
                 let evidence = cars.iter().map(|car| wire::encode(car.signed()).into()).collect();

@@ -331,6 +331,12 @@ impl SlotState {
         self.voted.is_some() || self.conf.is_some()
     }
 
+    /// Whose votes prepared this value in this view, if their certificate is the highest that was seen.
+    pub fn prepared_by(&self, view: View, value: B256) -> Option<&[ValidatorIndex]> {
+        let conf = self.conf.as_ref().filter(|conf| (conf.view, conf.cut) == (view, value))?;
+        Some(&conf.proof.signers)
+    }
+
     fn has_voted_strongly(&self) -> bool {
         self.prop.as_ref().is_some_and(|(view, _)| *view == self.view)
     }

@@ -158,6 +158,11 @@ pub enum TraceEvent {
     /// What a committed leader slot orders was delivered, as this commit. A slot waits for its turn, so this may come long after the
     /// verdict; a restart may tell it again.
     Delivered { round: u64, rank: u16, commit: CommitIndex },
+    /// Validators signed that they hold a proposal and everything below it in its lane. The proposal itself may not be here.
+    Held { vertex: VertexId, holders: Vec<ValidatorIndex> },
+    /// Who agreed on what a leader slot commits, where votes are messages: who voted, and who confirmed where a second step was needed.
+    /// Whoever learns only of the result may not know of the first step; then it is empty.
+    Agreed { round: u64, rank: u16, voters: Vec<ValidatorIndex>, confirmers: Vec<ValidatorIndex> },
 }
 
 /// A proposal's name: the same at every validator.

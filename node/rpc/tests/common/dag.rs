@@ -34,7 +34,11 @@ pub fn decided(round: u64, leader: u16, committed: bool, why: &str) -> TraceEven
 pub fn round(event: &TraceEvent) -> u64 {
     match event {
         TraceEvent::Proposed(vertex) | TraceEvent::Accepted(vertex) => vertex.id.round,
-        TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } | TraceEvent::Delivered { round, .. } => *round,
+        TraceEvent::Held { vertex, .. } => vertex.round,
+        TraceEvent::Elected { round, .. }
+        | TraceEvent::Decided { round, .. }
+        | TraceEvent::Delivered { round, .. }
+        | TraceEvent::Agreed { round, .. } => *round,
         TraceEvent::Note { .. } => 0,
     }
 }

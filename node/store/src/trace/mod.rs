@@ -43,9 +43,11 @@ impl TraceRecord {
     fn round(&self) -> Option<u64> {
         match &self.event {
             TraceEvent::Proposed(vertex) | TraceEvent::Accepted(vertex) => Some(vertex.id.round),
-            TraceEvent::Elected { round, .. } | TraceEvent::Decided { round, .. } | TraceEvent::Delivered { round, .. } => {
-                Some(*round)
-            }
+            TraceEvent::Held { vertex, .. } => Some(vertex.round),
+            TraceEvent::Elected { round, .. }
+            | TraceEvent::Decided { round, .. }
+            | TraceEvent::Delivered { round, .. }
+            | TraceEvent::Agreed { round, .. } => Some(*round),
             TraceEvent::Note { .. } => None,
         }
     }

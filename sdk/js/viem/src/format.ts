@@ -146,6 +146,8 @@ export interface Vertex {
   batchDigest?: Hash;
   proposedMs?: bigint;
   acceptedMs?: bigint;
+  /** Under Autobahn: who signed that they hold it, by their places in the committee; absent while no such proof is known. */
+  holders?: number[];
 }
 
 /** A place in the order that a proposal may take, and what was decided of it. */
@@ -159,6 +161,10 @@ export interface LeaderSlot {
   why?: string;
   /** The number of its commit, as a block's ordering counts them; absent until its turn has come. */
   commit?: bigint;
+  /** Under Autobahn: who voted for the cut; absent where the node saw only the second step of the slow way. */
+  voters?: number[];
+  /** Under Autobahn: who confirmed in that second step. */
+  confirmers?: number[];
 }
 
 /** What a validator's ordering did in some rounds. */
@@ -197,6 +203,13 @@ export type Statistics = { [K in keyof rpc.Statistics]: bigint };
 function times<K extends string>(from: { [N in K]?: Hex }, ...names: K[]): { [N in K]?: bigint } {
   const known: { [N in K]?: bigint } = {};
   for (const name of names) if (from[name] !== undefined) known[name] = BigInt(from[name]);
+  return known;
+}
+
+/** The same for lists of validators by their places in the committee. */
+function places<K extends string>(from: { [N in K]?: Hex[] }, ...names: K[]): { [N in K]?: number[] } {
+  const known: { [N in K]?: number[] } = {};
+  for (const name of names) if (from[name] !== undefined) known[name] = from[name].map(Number);
   return known;
 }
 
@@ -286,6 +299,7 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
     batchBytes: Number(vertex.batchBytes),
     ...(vertex.batchDigest === undefined ? {} : { batchDigest: vertex.batchDigest }),
     ...times(vertex, 'proposedMs', 'acceptedMs'),
+    ...places(vertex, 'holders'),
   })),
   slots: slots.map((slot) => ({
     round: BigInt(slot.round),
@@ -295,6 +309,7 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
     ...(slot.digest === undefined ? {} : { digest: slot.digest }),
     ...(slot.why === undefined ? {} : { why: slot.why }),
     ...times(slot, 'decidedMs', 'commit'),
+    ...places(slot, 'voters', 'confirmers'),
   })),
   order,
   dropped: Number(dropped),

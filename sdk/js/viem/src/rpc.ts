@@ -404,12 +404,20 @@ export interface Dag {
      * A number in hexadecimal digits, without leading zeros.
      */
     commit?: `0x${string}`;
+    /**
+     * Under Autobahn: who confirmed the votes in the second step of the slow way; absent for the fast way.
+     */
+    confirmers?: Quantity[];
     decidedMs?: Quantity;
     digest?: Hash;
     rank: Quantity;
     round: Quantity;
     status: 'committed' | 'skipped' | 'undecided';
     validator: Quantity;
+    /**
+     * Under Autobahn: whose votes for the cut are in its certificate; absent where only the second step of the slow way was seen.
+     */
+    voters?: Quantity[];
     why?: string;
   }[];
   toRound: Quantity;
@@ -422,6 +430,10 @@ export interface Dag {
      */
     batchDigest?: `0x${string}`;
     digest: Hash;
+    /**
+     * Under Autobahn: who signed that they hold it and all below it in its lane; absent while no such proof is known.
+     */
+    holders?: Quantity[];
     parents: Hash[];
     proposedMs?: Quantity;
     round: Quantity;

@@ -31,8 +31,12 @@ impl Round {
         for slot in other.slots {
             match self.slots.iter_mut().find(|known| known.rank == slot.rank) {
                 Some(known) if known.status == SlotStatus::Undecided => *known = slot,
-                // Decided long before its turn.
-                Some(known) => known.commit = known.commit.or(slot.commit),
+                // Decided long before its turn, and told a moment before who signed.
+                Some(known) => {
+                    known.commit = known.commit.or(slot.commit);
+                    signed(&mut known.voters, slot.voters);
+                    signed(&mut known.confirmers, slot.confirmers);
+                }
                 None => self.slots.push(slot),
             }
         }
@@ -50,4 +54,54 @@ pub fn merge(known: &mut DagVertex, told: DagVertex) {
     known.proposed_ms = known.proposed_ms.or(told.proposed_ms);
     known.accepted_ms = known.accepted_ms.or(told.accepted_ms);
     known.batch_digest = known.batch_digest.or(told.batch_digest);
+    signed(&mut known.holders, told.holders);
+}
+
+/// Who signed, unless that is known.
+fn signed(known: &mut Vec<u64>, told: Vec<u64>) {
+    if known.is_empty() {
+        *known = told;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::B256;
+
+    fn told(holders: &[u64], voters: &[u64], confirmers: &[u64], commit: Option<u64>) -> Round {
+        let vertex = DagVertex {
+            round: 1,
+            author: 0,
+            digest: B256::ZERO,
+            parents: vec![],
+            batch_bytes: 0,
+            batch_digest: None,
+            proposed_ms: None,
+            accepted_ms: Some(1),
+            holders: holders.to_vec(),
+        };
+        let slot = LeaderSlot {
+            round: 1,
+            rank: 0,
+            validator: 0,
+            status: SlotStatus::Committed,
+            digest: None,
+            why: None,
+            decided_ms: Some(2),
+            commit,
+            voters: voters.to_vec(),
+            confirmers: confirmers.to_vec(),
+        };
+        Round { vertices: vec![vertex], slots: vec![slot] }
+    }
+
+    #[test]
+    fn who_signed_comes_later_and_stays() {
+        let mut round = told(&[], &[], &[], None);
+        round.absorb(told(&[0, 2], &[0, 1, 2], &[], None));
+        round.absorb(told(&[], &[], &[1, 2, 3], Some(1)));
+        round.absorb(told(&[1, 3], &[1, 2, 3], &[0, 1, 2], None));
+        assert_eq!(round, told(&[0, 2], &[0, 1, 2], &[1, 2, 3], Some(1)));
+    }
 }

@@ -71,13 +71,25 @@ fn vertex(author: u64, round: u64) -> DagVertex {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms,
+        holders: vec![],
     }
 }
 
 fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     let decided = status != SlotStatus::Undecided;
     let why = decided.then(|| "direct: 3 of 4 certify".to_owned());
-    LeaderSlot { round, rank: 0, validator: 0, status, digest: None, why, decided_ms: decided.then_some(round), commit: None }
+    LeaderSlot {
+        round,
+        rank: 0,
+        validator: 0,
+        status,
+        digest: None,
+        why,
+        decided_ms: decided.then_some(round),
+        commit: None,
+        voters: vec![],
+        confirmers: vec![],
+    }
 }
 
 /// A node, a database and the lane between them.

@@ -11,7 +11,7 @@ use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
-/// Proposals listed of a row.
+/// Proposals, or validators, listed of a row.
 const MOST_LISTED: usize = 200;
 
 /// The panel.
@@ -51,6 +51,9 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
         rows.push((words::PROPOSED, moment(at)));
     }
     rows.push((words::ACCEPTED, accepted));
+    if window.lanes {
+        rows.push((words::HOLDERS, signers(&vertex.holders, &words::signers(vertex.holders.len(), window.size))));
+    }
     for slot in led {
         let link = links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank));
         rows.push((words::LEADER, html! { a href=(link) { (words::rank(slot.rank + 1)) } ", " (verdict(slot)) }));
@@ -72,6 +75,13 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         rows.push((words::WHY, html! { q { (abi::text(why)) } " – " (in_words(why)) }));
     }
     rows.push((words::DECIDED, decided(window, slot)));
+    if window.lanes {
+        let told = |signers: &[u64]| words::signers_of_quorum(signers.len(), window.size, window.quorum);
+        rows.push((words::VOTES, signers(&slot.voters, &told(&slot.voters))));
+        if !slot.confirmers.is_empty() {
+            rows.push((words::CONFIRMATIONS, signers(&slot.confirmers, &told(&slot.confirmers))));
+        }
+    }
     if let Some(votes) = votes {
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
         rows.push((words::PROPOSAL, leader.unwrap_or(html! { (words::NO_VERTEX) })));
@@ -89,6 +99,15 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         rows.push((words::BLOCKS, block_links(&window.blocks_of([slot]))));
     }
     parts::facts(&rows)
+}
+
+/// Validators that signed, after how many they are.
+fn signers(signers: &[u64], told: &str) -> Markup {
+    html! {
+        @if signers.is_empty() { (words::UNKNOWN) }
+        @else { (told) ":" }
+        @for signer in signers.iter().take(MOST_LISTED) { " " (parts::validator(*signer)) }
+    }
 }
 
 fn block_links(blocks: &[u64]) -> Markup {

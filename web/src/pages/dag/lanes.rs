@@ -3,7 +3,7 @@
 
 use super::{
     Pick, Picked,
-    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, verdict},
+    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, star, triangle, verdict},
     window::{Window, contradicted, seen_at},
 };
 use crate::{links, words::dag as words};
@@ -20,6 +20,12 @@ const COLUMN: u64 = 40;
 
 /// Cars of a lane that stand side by side in a column; above that they stand closer.
 const SIDE_BY_SIDE: usize = 3;
+
+/// Validators that are named in a line; of more it says how many they are.
+const MOST_NAMED: usize = 8;
+
+/// How far from a cut the signs of its votes stand, on its left, and those of confirmations, on its right.
+const BESIDE: u64 = 9;
 
 /// What stands where.
 struct Places {
@@ -111,6 +117,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
                 @for car in &window.cars { (draw_car(window, &places, car, picked, &contradicted)) }
+                (signs(window, &places, picked))
             }
         }
     }
@@ -176,9 +183,44 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
     }
 }
 
+/// Who signed for what is selected, each in its own lane.
+fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
+    let rows = |signers: &[u64]| -> Vec<u64> {
+        signers.iter().filter(|signer| **signer < window.size).map(|signer| places.y(*signer)).collect()
+    };
+    let car = picked.vertex.and_then(|car| {
+        let others: Vec<u64> = car.holders.iter().copied().filter(|holder| *holder != car.author).collect();
+        Some((places.points.get(&car.digest)?.0, rows(&others)))
+    });
+    let cut = picked.slot.and_then(|slot| {
+        let (left, width) = places.columns.get(&slot.round)?;
+        Some((left + width - 3, rows(&slot.voters), rows(&slot.confirmers)))
+    });
+    html! {
+        @if let Some((x, holders)) = car { @for y in holders { (triangle(x, y)) } }
+        @if let Some((x, voters, confirmers)) = cut {
+            @for y in voters { (triangle(x - BESIDE, y)) }
+            @for y in confirmers { (star(x + BESIDE, y)) }
+        }
+    }
+}
+
 /// A car in one sentence.
 pub fn car_told(car: &DagVertex) -> String {
-    proposal_told(words::CAR, car)
+    let told = proposal_told(words::CAR, car);
+    match car.holders.is_empty() {
+        true => told,
+        false => format!("{told}, {}", words::held_by(&names(&car.holders))),
+    }
+}
+
+/// Validators in a line.
+pub fn names(validators: &[u64]) -> String {
+    if validators.len() > MOST_NAMED {
+        return words::validators(validators.len());
+    }
+    let names: Vec<String> = validators.iter().map(|validator| format!("v{validator}")).collect();
+    names.join(" ")
 }
 
 #[cfg(test)]

@@ -166,13 +166,19 @@ fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<
             title { (proposal_told(words::ROUND, vertex)) }
             circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
-            @if certifies {
-                path .sign.certificate d={ "M" (x) " " (y - 9) "l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" } {}
-            } @else if votes {
-                path .sign.voter d={ "M" (x) " " (y - 8) "l8 14h-16z" } {}
-            }
+            @if certifies { (star(x, y)) } @else if votes { (triangle(x, y)) }
         }
     }
+}
+
+/// A vote as a shape around a point.
+pub fn triangle(x: u64, y: u64) -> Markup {
+    html! { path .sign.voter d={ "M" (x) " " (y - 8) "l8 14h-16z" } {} }
+}
+
+/// What stands on votes of a quorum.
+pub fn star(x: u64, y: u64) -> Markup {
+    html! { path .sign.certificate d={ "M" (x) " " (y - 9) "l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" } {} }
 }
 
 /// A proposal in one sentence, which calls its place so.

@@ -2,7 +2,7 @@
 
 use super::{
     lanes,
-    rounds::{mark, rule, verdict},
+    rounds::{mark, rule, star, triangle, verdict},
     window::{Window, contradicted, seen_at},
 };
 use crate::{format, links, pages::parts, words::dag as words};
@@ -58,6 +58,8 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     html! {
         "v" (slot.validator) ", " (verdict(slot))
         @if let Some(rule) = rule(slot) { ": " (rule) }
+        @if !slot.voters.is_empty() { ", " (words::voted_by(&lanes::names(&slot.voters))) }
+        @if !slot.confirmers.is_empty() { ", " (words::confirmed_by(&lanes::names(&slot.confirmers))) }
         @if let Some(took) = took { ", " (words::after_came(&format::duration(took))) }
     }
 }
@@ -115,6 +117,8 @@ pub fn legend(lanes: bool) -> Markup {
             (vertex(false), words::SIGN_CAR_WAITS),
             (badge(false), words::SIGN_FAST),
             (badge(true), words::SIGN_SLOW),
+            (triangle(14, 14), words::SIGN_SIGNED),
+            (star(14, 14), words::SIGN_CONFIRMED),
         ],
         false => vec![
             (vertex(true), words::SIGN_ORDERED),
@@ -122,11 +126,8 @@ pub fn legend(lanes: bool) -> Markup {
             (leader(SlotStatus::Committed, words::COMMITTED), words::SIGN_COMMITTED),
             (leader(SlotStatus::Skipped, words::SKIPPED), words::SIGN_SKIPPED),
             (leader(SlotStatus::Undecided, words::UNDECIDED), words::SIGN_UNDECIDED),
-            (html! { path .sign.voter d="M14 6l8 14h-16z" {} }, words::SIGN_VOTE),
-            (
-                html! { path .sign.certificate d="M14 5l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" {} },
-                words::SIGN_CERTIFICATE,
-            ),
+            (triangle(14, 14), words::SIGN_VOTE),
+            (star(14, 14), words::SIGN_CERTIFICATE),
         ],
     };
     html! {

@@ -27,6 +27,7 @@ fn vertex(round: u64, author: u64) -> DagVertex {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms: Some(1_000 * round),
+        holders: vec![],
     }
 }
 
@@ -42,7 +43,8 @@ fn window() -> Window {
         let validator = round % 4;
         let digest = (status == Committed).then(|| digest(validator, round));
         let (why, decided_ms) = (Some(why.to_owned()), Some(1_000 * round + 3_500));
-        let slot = LeaderSlot { round, rank: 0, validator, status, digest, why, decided_ms, commit: None };
+        let (voters, confirmers) = (vec![], vec![]);
+        let slot = LeaderSlot { round, rank: 0, validator, status, digest, why, decided_ms, commit: None, voters, confirmers };
         (round, Round { vertices: authors(round).map(|author| vertex(round, author)).collect(), slots: vec![slot] })
     };
     let rounds = verdicts.into_iter().map(told).collect();

@@ -111,6 +111,7 @@ impl Window {
         if window.lanes {
             window.fetch_cars(site).await?;
             window.cars.retain(|car| car.author < most);
+            window.cars.iter_mut().for_each(|car| distinct(&mut car.holders, most));
         }
         if first > 0 {
             window.rounds.remove(&(first - 1));
@@ -225,7 +226,18 @@ impl Window {
 fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
     round.slots.retain(|slot| slot.validator < validators && slot.round == number);
+    for slot in &mut round.slots {
+        distinct(&mut slot.voters, validators);
+        distinct(&mut slot.confirmers, validators);
+    }
     round
+}
+
+/// Who may have signed: validators that there are, each once.
+fn distinct(signers: &mut Vec<u64>, validators: u64) {
+    signers.retain(|signer| *signer < validators);
+    signers.sort_unstable();
+    signers.dedup();
 }
 
 /// When the node had a proposal, as well as it knows.
@@ -265,12 +277,23 @@ mod tests {
             batch_digest: None,
             proposed_ms: None,
             accepted_ms: None,
+            holders: vec![],
         }
     }
 
     fn slot(validator: u64) -> LeaderSlot {
-        let status = SlotStatus::Undecided;
-        LeaderSlot { round: 5, rank: validator, validator, status, digest: None, why: None, decided_ms: None, commit: None }
+        LeaderSlot {
+            round: 5,
+            rank: validator,
+            validator,
+            status: SlotStatus::Undecided,
+            digest: None,
+            why: None,
+            decided_ms: None,
+            commit: None,
+            voters: vec![],
+            confirmers: vec![],
+        }
     }
 
     /// Two of a committee of four, and what a node makes up.
@@ -278,14 +301,16 @@ mod tests {
     async fn authors_that_no_committee_has_make_no_rows() {
         let filled = testing::filled().await;
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
-        let told = Round { vertices, slots: vec![slot(2), slot(1_000_000)] };
+        let signed = LeaderSlot { voters: vec![3, 1, 1, 4], confirmers: vec![u64::MAX], ..slot(2) };
+        let told = Round { vertices, slots: vec![signed, slot(1_000_000)] };
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
         filled.write(rows).await;
         let window = Window::load(&filled.site, None).await.unwrap().unwrap();
         assert_eq!((window.size, window.quorum), (4, 3));
         assert_eq!(window.vertices().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
-        assert_eq!(window.rounds[&5].slots.len(), 1);
+        let expected = LeaderSlot { voters: vec![1, 3], ..slot(2) };
+        assert_eq!(window.rounds[&5].slots, [expected]);
     }
 
     fn agreed(round: u64, at: u64) -> Round {
@@ -326,13 +351,14 @@ mod tests {
         let mut rows = Rows::new("dag_cars", &["lane", "position", "at_ms", "content"]);
         // There is no validator 4.
         for (lane, at) in [(0_u64, 3_999_u64), (1, 4_500), (2, 5_500), (3, 6_500), (4, 5_500)] {
-            let cars = vec![DagVertex { accepted_ms: Some(at), ..vertex(lane, 1) }];
+            let cars = vec![DagVertex { accepted_ms: Some(at), holders: vec![4, 2, 0, 2], ..vertex(lane, 1) }];
             rows.push([lane.into(), 1_u64.into(), at.into(), serde_json::to_string(&cars).unwrap().into()]);
         }
         filled.write(rows).await;
         let window = Window::load(&filled.site, None).await.unwrap().unwrap();
         assert!(window.lanes);
         assert_eq!(window.cars.iter().map(|car| car.author).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(window.cars.iter().all(|car| car.holders == [0, 2]), "{:?}", window.cars);
         assert_eq!(window.until, [(6, 5_000), (7, 6_000)].into());
     }
 

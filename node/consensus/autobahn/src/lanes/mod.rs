@@ -48,6 +48,11 @@ pub enum Effect {
     Built(Arc<NamedCar>),
     /// A car was taken in, an own one too.
     Taken(Arc<NamedCar>),
+    /// A higher car of a lane than before is certified by these validators; it may not be held here.
+    Certified {
+        tip: Tip,
+        signers: Vec<ValidatorIndex>,
+    },
     /// An own batch that no car will carry.
     Requeue(Batch),
     /// The owner signed two cars for one position.
@@ -294,6 +299,8 @@ impl Lanes {
     pub fn learn(&mut self, certificate: &Availability) {
         let lane = certificate.tip.lane;
         if self.lane_mut(lane).learn(certificate) {
+            let Availability { tip, proof } = certificate;
+            self.effects.push_back(Effect::Certified { tip: *tip, signers: proof.signers.clone() });
             self.changed = true;
             self.hold_waiting(certificate.tip);
             self.advance(lane);

@@ -13,7 +13,7 @@ mod tickets;
 use crate::{
     config::Config,
     keys::{Signatures, Signer},
-    message::{Availability, CommitQc, Cut, Message, PrepareQc, SignedPrepare, Slot, TimeoutQc, Tip, View},
+    message::{Availability, CommitKind, CommitQc, Cut, Message, PrepareQc, SignedPrepare, Slot, TimeoutQc, Tip, View},
     rules::is_justified,
     slot::{SlotState, due},
 };
@@ -386,8 +386,10 @@ impl Slots {
         let cut = cut.or_else(|| self.open.get(&slot)?.body(certificate.cut));
         let voted = self.desk.me().is_some_and(|me| certificate.proof.signers.contains(&me));
         let is_lost = voted && !self.open.get(&slot).is_some_and(SlotState::has_voted);
+        let agreed = (!self.commits.contains(slot)).then(|| self.agreed(&certificate));
         match self.commits.insert(&mut self.desk, certificate, cut) {
             Ok(true) => {
+                self.desk.effects.extend(agreed.map(Effect::Trace));
                 self.open.remove(&slot);
                 self.proposed(slot);
                 if is_lost {
@@ -400,6 +402,17 @@ impl Slots {
                 self.desk.effects.push_back(Effect::Broken { certificates });
             }
         }
+    }
+
+    /// Who made this commit, for those who look. What was voted in the first step of the slow way is known where CONFIRM was seen.
+    fn agreed(&self, certificate: &CommitQc) -> TraceEvent {
+        let CommitQc { kind, slot, view, cut, ref proof } = *certificate;
+        let prepared = || self.open.get(&slot)?.prepared_by(view, cut);
+        let (voters, confirmers) = match kind {
+            CommitKind::Fast => (proof.signers.clone(), Vec::new()),
+            CommitKind::Slow => (prepared().map(<[_]>::to_vec).unwrap_or_default(), proof.signers.clone()),
+        };
+        TraceEvent::Agreed { round: slot.0, rank: 0, voters, confirmers }
     }
 
     fn catch_up(&mut self, commits: Vec<(Cut, CommitQc)>) {

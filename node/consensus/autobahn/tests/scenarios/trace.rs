@@ -1,8 +1,10 @@
 //! What the explorer's picture is made of: cars that stand on the car before, slots that are decided.
 
 use crate::cluster::{Cluster, plain};
+use corniche_autobahn::Config;
 use corniche_engine::TraceEvent;
-use std::collections::BTreeSet;
+use corniche_types::ValidatorIndex;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn cars_are_vertices_and_slots_are_decisions() {
@@ -39,4 +41,50 @@ fn cars_are_vertices_and_slots_are_decisions() {
         assert_eq!(node.available.len(), 40);
     }
     cluster.check();
+}
+
+#[test]
+fn who_holds_cars_and_who_agreed_on_slots_is_told() {
+    let all: Vec<ValidatorIndex> = (0..4).map(ValidatorIndex).collect();
+    for (fast_path, way) in [(true, "fast"), (false, "slow")] {
+        let mut cluster = Cluster::new(4, Config { fast_path, ..plain() });
+        for round in 0..10 {
+            (0..4).for_each(|node| cluster.submit(node, &format!("t{round}-{node}")));
+            cluster.run_for(100);
+        }
+        cluster.run_for(1_000);
+        for node in 0..4 {
+            let node = cluster.node(node);
+            let (mut cars, mut held) = (BTreeSet::new(), BTreeMap::new());
+            let (mut decided, mut agreed) = (BTreeMap::new(), BTreeMap::new());
+            for event in &node.traced {
+                match event {
+                    TraceEvent::Accepted(vertex) => _ = cars.insert(vertex.id),
+                    TraceEvent::Held { vertex, holders } => {
+                        assert!(held.insert(*vertex, holders).is_none(), "once: {vertex:?}")
+                    }
+                    TraceEvent::Decided { round, why, .. } => _ = decided.insert(*round, why),
+                    TraceEvent::Agreed { round, rank: 0, voters, confirmers } => {
+                        assert!(agreed.insert(*round, (voters, confirmers)).is_none(), "once: {round}");
+                    }
+                    _ => {}
+                }
+            }
+            assert!(held.len() > 30, "{} of {} cars", held.len(), cars.len());
+            for (car, holders) in held {
+                assert!(cars.contains(&car), "{car:?}");
+                assert!(holders.len() >= 2 && holders.contains(&car.author), "{car:?}: {holders:?}");
+                assert!(holders.is_sorted_by(|one, next| one < next), "{car:?}: {holders:?}");
+            }
+            assert!(agreed.keys().eq(decided.keys()), "{agreed:?}, {decided:?}");
+            assert!(decided.values().any(|why| why.starts_with(way)), "{decided:?}");
+            for (slot, (voters, confirmers)) in agreed {
+                match decided[&slot].starts_with("fast") {
+                    true => assert!(*voters == all && confirmers.is_empty(), "{slot}: {voters:?}, {confirmers:?}"),
+                    false => assert!(voters.len() >= 3 && confirmers.len() >= 3, "{slot}: {voters:?}, {confirmers:?}"),
+                }
+            }
+        }
+        cluster.check();
+    }
 }

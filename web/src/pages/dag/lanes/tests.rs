@@ -5,6 +5,7 @@ use crate::{
     indexer::dag::{AUTOBAHN, Round},
     pages::{
         dag::{self, At, facts, table},
+        parts,
         testing::{self, drawn},
     },
 };
@@ -27,6 +28,7 @@ fn car(lane: u64, place: u64, at: u64) -> DagVertex {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms: Some(at),
+        holders: vec![],
     }
 }
 
@@ -41,6 +43,8 @@ fn agreed(number: u64, why: &str) -> LeaderSlot {
         why: Some(why.to_owned()),
         decided_ms: Some(1_000 * number),
         commit: Some(number),
+        voters: vec![],
+        confirmers: vec![],
     }
 }
 
@@ -254,5 +258,103 @@ fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
         let page = part.into_string();
         assert!(page.contains("slow&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{page}");
         assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\0'), "{page}");
+    }
+}
+
+/// Slot 1 was agreed on the fast way and slot 2 the slow way; of slot 3, and of one of two cars, nobody said who signed.
+fn signed() -> Window {
+    let slots = vec![
+        LeaderSlot { voters: vec![0, 1, 2, 3], ..agreed(1, "fast in view 0") },
+        LeaderSlot { voters: vec![0, 1, 3], confirmers: vec![1, 2, 3], ..agreed(2, "slow in view 0") },
+        agreed(3, "slow in view 0"),
+    ];
+    window(slots, vec![DagVertex { holders: vec![0, 2], ..car(0, 1, 500) }, car(1, 1, 600)])
+}
+
+#[test]
+fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
+    let window = signed();
+    let places = Places::of(&window);
+    let page = |pick| draw(&window, &Picked::find(&window, pick)).into_string();
+    let count = |page: &str, sign: &str| page.matches(&format!("class=\"sign {sign}\"")).count();
+    let nothing = picture(&window);
+    assert_eq!((count(&nothing, "voter"), count(&nothing, "certificate")), (0, 0), "{nothing}");
+    let picks = [
+        (Pick::Slot(1, 0), 4, 0),
+        (Pick::Slot(2, 0), 3, 3),
+        (Pick::Slot(3, 0), 0, 0),
+        // Its owner holds it anyway.
+        (Pick::Vertex(digest(0, 1)), 1, 0),
+        (Pick::Vertex(digest(1, 1)), 0, 0),
+    ];
+    for (pick, votes, confirmations) in picks {
+        let page = page(pick);
+        assert_eq!((count(&page, "voter"), count(&page, "certificate")), (votes, confirmations), "{pick}: {page}");
+    }
+    let cut = page(Pick::Slot(2, 0));
+    let (left, width) = places.columns[&2];
+    let x = left + width - 3;
+    for lane in [0, 1, 3] {
+        let sign = triangle(x - BESIDE, places.y(lane)).into_string();
+        assert!(cut.contains(&sign), "{sign} is not in {cut}");
+    }
+    for lane in [1, 2, 3] {
+        let sign = star(x + BESIDE, places.y(lane)).into_string();
+        assert!(cut.contains(&sign), "{sign} is not in {cut}");
+    }
+    let held = page(Pick::Vertex(digest(0, 1)));
+    let sign = triangle(places.points[&digest(0, 1)].0, places.y(2)).into_string();
+    assert!(held.contains(&sign), "{sign} is not in {held}");
+}
+
+#[test]
+fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
+    let window = signed();
+    let named = |validators: &[u64]| -> String {
+        validators.iter().map(|validator| format!(" {}", parts::validator(*validator).into_string())).collect()
+    };
+    let fast = panel(&window, Pick::Slot(1, 0));
+    let votes = format!("<dt>Votes</dt><dd>4 of 4 validators, a quorum is 3:{}</dd>", named(&[0, 1, 2, 3]));
+    assert!(fast.contains(&votes) && !fast.contains(words::CONFIRMATIONS), "{fast}");
+    let slow = panel(&window, Pick::Slot(2, 0));
+    for (word, validators) in [("Votes", [0, 1, 3]), ("Confirmations", [1, 2, 3])] {
+        let says = format!("<dt>{word}</dt><dd>3 of 4 validators, a quorum is 3:{}</dd>", named(&validators));
+        assert!(slow.contains(&says), "{says} is not in {slow}");
+    }
+    let untold = panel(&window, Pick::Slot(3, 0));
+    assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(words::CONFIRMATIONS), "{untold}");
+    let held = panel(&window, Pick::Vertex(digest(0, 1)));
+    let says = format!("<dt>Held by</dt><dd>2 of 4 validators:{}</dd>", named(&[0, 2]));
+    assert!(held.contains(&says), "{says} is not in {held}");
+    let untold = panel(&window, Pick::Vertex(digest(1, 1)));
+    assert!(untold.contains("<dt>Held by</dt><dd>not known here</dd>"), "{untold}");
+}
+
+#[test]
+fn the_table_and_the_legend_have_them_as_well() {
+    let table = table::lanes(&signed()).into_string();
+    for says in [
+        "v1, committed: fast in view 0, voted by v0 v1 v2 v3<",
+        "v2, committed: slow in view 0, voted by v0 v1 v3, confirmed by v1 v2 v3<",
+        "v3, committed: slow in view 0<",
+        "Car 1, Validator 0: 500 B, builds on 0, held by v0 v2<",
+        "Car 1, Validator 1: 500 B, builds on 0<",
+    ] {
+        assert!(table.contains(says), "{says} is not in {table}");
+    }
+    assert_eq!(names(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), "9 validators", "a line stays one");
+    let legend = table::legend(true).into_string();
+    assert!(legend.contains(words::SIGN_SIGNED) && legend.contains(words::SIGN_CONFIRMED), "{legend}");
+}
+
+/// There are four lanes.
+#[test]
+fn signers_that_no_committee_has_are_not_drawn() {
+    let mut window = signed();
+    window.rounds.get_mut(&1).unwrap().slots[0].voters = vec![3, 4, u64::MAX];
+    window.cars[0].holders = vec![4, u64::MAX];
+    for (pick, votes) in [(Pick::Slot(1, 0), 1), (Pick::Vertex(digest(0, 1)), 0)] {
+        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+        assert_eq!(page.matches("class=\"sign voter\"").count(), votes, "{pick}: {page}");
     }
 }

@@ -112,7 +112,7 @@ impl Net {
                 Effect::WantBatch => self.asking.push(node),
                 Effect::Requeue(batch) => self.requeued.push(batch),
                 Effect::Accuse(validator, _) => self.accused.push((node, validator)),
-                Effect::Built(_) | Effect::Taken(_) => {}
+                Effect::Built(_) | Effect::Taken(_) | Effect::Certified { .. } => {}
             }
         }
     }
