@@ -138,6 +138,45 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
     await close(page);
   });
 
+  await step('who voted for a cut and who holds a car is named, and marked in their lanes', async () => {
+    const held = await until('a car to be proven available', async () => (await settled()).cars.findLast(({ holders }) => holders));
+    const { slots } = await settled();
+    for (const { why, voters, confirmers } of slots) {
+      const [signers, least] = why.startsWith('fast') ? [voters, 4] : [confirmers, 3];
+      assert.ok(signers?.length >= least, `${why}: ${signers}`);
+    }
+    const names = (validators) => validators.map((validator) => `validator ${Number(validator)}`).join(' ');
+    const { round, voters = [], confirmers = [] } = slots.at(-1);
+    let page = await explorer.visit(`/dag?round=${Number(round)}&pick=${Number(round)}.0`);
+    const panel = () => page.locator('#fact');
+    const signs = (of) => page.locator(`#picture .sign.${of}`).count();
+    if (voters.length > 0) {
+      const votes = await fact(panel(), 'Votes').innerText();
+      assert.equal(votes, `${voters.length} of 4 validators, a quorum is 3: ${names(voters)}`);
+    }
+    if (confirmers.length > 0) {
+      const confirmations = await fact(panel(), 'Confirmations').innerText();
+      assert.equal(confirmations, `${confirmers.length} of 4 validators, a quorum is 3: ${names(confirmers)}`);
+    }
+    assert.deepEqual([await signs('voter'), await signs('certificate')], [voters.length, confirmers.length]);
+    await page.locator('#rounds summary').click();
+    const signers = voters.length > 0 ? voters : confirmers;
+    assert.ok((await page.locator('#table').innerText()).includes(signers.map((validator) => `v${Number(validator)}`).join(' ')));
+    assert.deepEqual(page.problems, []);
+    await close(page);
+
+    const { digest, author, holders } = held;
+    page = await explorer.visit('/dag');
+    // Its round is its place in its lane; the picture knows in which slot's column it stands.
+    const href = await page.locator(`#v${digest.slice(2, 10)}`).getAttribute('href');
+    await close(page);
+    page = await explorer.visit(href);
+    assert.equal(await fact(panel(), 'Held by').innerText(), `${holders.length} of 4 validators: ${names(holders)}`);
+    assert.equal(await signs('voter'), holders.filter((holder) => holder !== author).length);
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
   await step('a block names its slots and who led them, and leads to their cuts', async () => {
     const { result: ordering } = await node.call('corniche_getOrdering', '0x1');
     const [first, last] = [ordering.firstCommit, ordering.lastCommit].map(Number);

@@ -252,10 +252,11 @@ mod tests {
                 batch_digest: (round == 19).then_some(B256::repeat_byte(0xba)),
                 proposed_ms: None,
                 accepted_ms: Some(900),
+                holders: vec![],
             };
             let status = if commit.is_some() { SlotStatus::Committed } else { SlotStatus::Skipped };
-            let (digest, why, decided_ms) = (None, None, None);
-            let slot = LeaderSlot { round, rank: 0, validator: 1, status, digest, why, decided_ms, commit };
+            let (digest, why, decided_ms, voters, confirmers) = (None, None, None, vec![], vec![]);
+            let slot = LeaderSlot { round, rank: 0, validator: 1, status, digest, why, decided_ms, commit, voters, confirmers };
             let content = serde_json::to_string(&Round { vertices: vec![vertex], slots: vec![slot] }).unwrap();
             rows.push([round.into(), 1_u64.into(), commit.into(), content.into()]);
         }

@@ -173,6 +173,7 @@ mod tests {
             batch_digest: None,
             proposed_ms: None,
             accepted_ms: Some(100 * round + author),
+            holders: vec![],
         };
         let slot = LeaderSlot {
             round: 1,
@@ -183,6 +184,8 @@ mod tests {
             why: Some("direct: 3 of 4 certify".into()),
             decided_ms: decided,
             commit: None,
+            voters: vec![],
+            confirmers: vec![],
         };
         let round = |number: u64| {
             let slots = if number == 1 { vec![slot.clone()] } else { vec![] };
