@@ -21,9 +21,11 @@ use std::{path::Path, time::Duration};
 /// The tables, in SQLite's words.
 const SCHEMA: &str = include_str!("database/schema.sql");
 
-/// What of it is kept under `schema` in `meta`: a database with other tables is refused, and built again.
-fn version() -> String {
-    hex::encode(&keccak256(SCHEMA)[..8])
+/// What of a schema is kept under `schema` in `meta`: a database with other tables is refused, and built again. Comments and white space make
+/// no other tables.
+fn version(schema: &str) -> String {
+    let code: String = statements(schema).join(";").split_whitespace().collect();
+    hex::encode(&keccak256(code)[..8])
 }
 
 /// Connections for pages and API; the indexer has one of its own.
@@ -40,7 +42,8 @@ pub enum DatabaseError {
     Failed(#[from] sqlx::Error),
     /// It was written by another version of this program.
     #[error(
-        "the explorer's database has schema {found}, this program writes {wanted}: give it an empty one, it is filled from the node again"
+        "the explorer's database is of another version of this program, with tables {found} in place of {wanted}: delete it or name an empty \
+         one, and start again: it is filled from the node, and only uploaded interfaces have to be uploaded again"
     )]
     Version {
         /// As it says itself.
@@ -111,7 +114,7 @@ impl Database {
 
     /// Makes the tables where there are none.
     async fn prepare(&self) -> Result<(), DatabaseError> {
-        let wanted = version();
+        let wanted = version(SCHEMA);
         let mut writer = self.writer().await?;
         // Asking is the only way that both have to find out.
         let found = sqlx::query("SELECT value FROM meta WHERE key = 'schema'").fetch_optional(&mut *writer).await;
@@ -360,6 +363,20 @@ mod tests {
             assert_eq!(code, Vec::<String>::new(), "{word} is SQLite's");
         }
         assert_eq!(statements(&schema).len(), statements(SCHEMA).len());
+    }
+
+    #[test]
+    fn only_other_tables_are_another_version() {
+        let plain = version("CREATE TABLE a (b INTEGER);");
+        let spoken = "-- What it is for; and why.\nCREATE TABLE a (\n    -- Of something.\n    b INTEGER -- or nothing\n);\n\n";
+        assert_eq!(version(spoken), plain);
+        for other in [
+            "CREATE TABLE a (b BLOB);",
+            "CREATE TABLE a (b INTEGER, c INTEGER);",
+            "CREATE TABLE a (b INTEGER); CREATE INDEX i ON a (b);",
+        ] {
+            assert_ne!(version(other), plain, "{other}");
+        }
     }
 
     #[test]

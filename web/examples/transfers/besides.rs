@@ -10,7 +10,11 @@ use alloy_primitives::{B256, Bytes, U64};
 use corniche_api::{DagVertex, Execution, LeaderSlot, SlotStatus};
 use corniche_web::{
     database::Rows,
-    indexer::{Keep, calls, dag::Round, executions},
+    indexer::{
+        Keep, calls,
+        dag::{self, Round},
+        executions,
+    },
     node::{CallFrame, TracedTransaction, WholeBlock},
 };
 use sqlx::AnyConnection;
@@ -91,7 +95,7 @@ fn execution(transactions: usize) -> Execution {
 /// As many rounds of the ordering as an explorer keeps: of each validator a proposal upon all of the round before, and one leader.
 pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
     let digest = |round, author| hash(&[7, round, author]);
-    let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "last_commit", "content"], "DO NOTHING");
+    let mut rounds = Vec::new();
     for round in newest.saturating_sub(Keep::default().dag_rounds) + 1..=newest {
         let vertex = |author| DagVertex {
             round,
@@ -116,11 +120,11 @@ pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
             voters: Vec::new(),
             confirmers: Vec::new(),
         };
-        let content = Round { vertices: (0..VALIDATORS).map(vertex).collect(), slots: vec![slot] };
-        let content = serde_json::to_string(&content).expect("JSON");
-        rows.push([round.into(), round.into(), round.into(), content.into()]);
+        rounds.push((round, Round { vertices: (0..VALIDATORS).map(vertex).collect(), slots: vec![slot] }));
     }
-    rows.write(connection).await.expect("rounds");
+    for rows in dag::rows(rounds, newest) {
+        rows.write(connection).await.expect("rounds");
+    }
 }
 
 /// A digest that search finds.

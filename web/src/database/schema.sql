@@ -287,11 +287,15 @@ CREATE TABLE token_days (
 CREATE TABLE dag_rounds (
     round INTEGER PRIMARY KEY,
     seen_ms INTEGER NOT NULL,
-    -- Of the commits that its leaders made; null while there is none.
-    last_commit INTEGER,
     content TEXT NOT NULL
 );
-CREATE INDEX dag_rounds_by_commit ON dag_rounds (last_commit);
+
+-- Where commits of the ordering were led, as the node told it. Blocks name commits, so this stays when a round goes.
+CREATE TABLE leaders (
+    number INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL,
+    rank INTEGER NOT NULL
+);
 
 -- Cars (Autobahn) at a position of a lane, a list because a validator may contradict itself; when the first one was taken in.
 CREATE TABLE dag_cars (

@@ -26,7 +26,7 @@ use crate::{
 use alloy_primitives::{B256, keccak256};
 use asking::Asking;
 use believed::believable;
-use corniche_api::{Dag, DagRange, DagVertex, LeaderSlot, Reason};
+use corniche_api::{Dag, DagRange, DagVertex, Reason};
 use pace::Next;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{AnyConnection, AnyPool, Connection};
@@ -218,17 +218,17 @@ impl Lane {
     ) -> Result<(), DatabaseError> {
         let Some(asking) = &self.asking else { return Ok(()) };
         let mut transaction = connection.begin().await?;
-        let conflict = "(round) DO UPDATE SET content = excluded.content, last_commit = excluded.last_commit";
-        let mut rows = Rows::or("dag_rounds", &["round", "seen_ms", "last_commit", "content"], conflict);
-        let seen_ms = now_ms();
+        let (seen_ms, mut merged) = (now_ms(), Vec::with_capacity(rounds.len()));
         let kept = (!rounds.is_empty()).then_some((asking.first_kept(Strand::Rounds), asking.last_kept(Strand::Rounds)));
         for (number, told) in rounds {
             let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
             let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
             round.absorb(told);
-            rows.push([number.into(), seen_ms.into(), round.last_commit().into(), json(&round).into()]);
+            merged.push((number, round));
         }
-        rows.write(&mut transaction).await?;
+        for rows in rows(merged, seen_ms) {
+            rows.write(&mut transaction).await?;
+        }
         let conflict = "(lane, position) DO UPDATE SET content = excluded.content";
         let mut rows = Rows::or("dag_cars", &["lane", "position", "at_ms", "content"], conflict);
         let mut touched = BTreeMap::new();
@@ -274,12 +274,43 @@ pub fn content<T: DeserializeOwned>(row: &sqlx::any::AnyRow) -> Result<T, Databa
     serde_json::from_str(&text).map_err(|error| DatabaseError::Nonsense { column: "content", problem: error.to_string() })
 }
 
-/// The leader whose history a commit is, if its round is kept.
-pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<LeaderSlot>, DatabaseError> {
-    let text = "SELECT content FROM dag_rounds WHERE last_commit >= $1 ORDER BY last_commit LIMIT 1";
-    let Some(row) = sql(text).bind(int(commit)).fetch_optional(readers).await? else { return Ok(None) };
-    let round: Round = content(&row)?;
-    Ok(round.slots.into_iter().find(|slot| slot.commit == Some(commit)))
+/// Rows of rounds, and of the commits that their leaders made. `seen_ms`: when they came, in Unix milliseconds.
+pub fn rows(rounds: impl IntoIterator<Item = (u64, Round)>, seen_ms: u64) -> [Rows; 2] {
+    let conflict = "(round) DO UPDATE SET content = excluded.content";
+    let mut kept = Rows::or("dag_rounds", &["round", "seen_ms", "content"], conflict);
+    // By commit: one that a node tells twice is one row.
+    let mut led = BTreeMap::new();
+    for (number, round) in rounds {
+        led.extend(round.slots.iter().filter_map(|slot| Some((slot.commit?, (slot.round, slot.rank)))));
+        kept.push([number.into(), seen_ms.into(), json(&round).into()]);
+    }
+    let conflict = "(number) DO UPDATE SET round = excluded.round, rank = excluded.rank";
+    let mut leaders = Rows::or("leaders", &["number", "round", "rank"], conflict);
+    for (commit, (round, rank)) in led {
+        leaders.push([commit, round, rank].map(Into::into));
+    }
+    [kept, leaders]
+}
+
+/// Where a commit was led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The round, under Autobahn the slot.
+    pub round: u64,
+    /// Among the leaders of that round, from 0.
+    pub rank: u64,
+    /// Whether the round is still here to be looked at.
+    pub is_kept: bool,
+}
+
+/// Where this commit was led, if the node told it.
+pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<Leader>, DatabaseError> {
+    let text = "SELECT l.round, l.rank, d.round AS kept FROM leaders l LEFT JOIN dag_rounds d ON d.round = l.round WHERE l.number = $1";
+    let row = sql(text).bind(int(commit)).fetch_optional(readers).await?;
+    row.map(|row| {
+        Ok(Leader { round: row.number("round")?, rank: row.number("rank")?, is_kept: row.maybe_int("kept")?.is_some() })
+    })
+    .transpose()
 }
 
 /// How far each strand is written.

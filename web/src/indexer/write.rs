@@ -362,7 +362,7 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
 }
 
 /// All tables that blocks fill.
-const TABLES: [&str; 24] = [
+const TABLES: [&str; 25] = [
     "blocks",
     "batches",
     "skipped",
@@ -385,6 +385,7 @@ const TABLES: [&str; 24] = [
     "days",
     "token_days",
     "dag_rounds",
+    "leaders",
     "dag_cars",
     "executions",
 ];

@@ -8,14 +8,17 @@ use super::{Failure, Page, ROWS, cursor, dag::Pick, layout, parts, transactions}
 use crate::{
     database::{Place, Read, sql},
     format,
-    indexer::{certificates, dag::leader_of, executions},
+    indexer::{
+        certificates,
+        dag::{Leader, leader_of},
+        executions,
+    },
     links,
     site::Site,
     words::{block as words, dag as dag_words, execution as execution_words, list, status},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
-use corniche_api::LeaderSlot;
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -155,7 +158,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let skipped = sql(text).bind(number as i64).fetch_all(readers).await?;
     let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
-    let round = leaders.iter().flatten().map(|slot| slot.round).next_back();
+    let round = leaders.iter().flatten().filter(|leader| leader.is_kept).map(|leader| leader.round).next_back();
     let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (first, count) = (row.number("first")?, row.number("count")?);
         let (author, digest) = (row.number("author")?, row.hash("digest")?);
@@ -190,11 +193,13 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
 }
 
 /// Where the first and the last of a block's commits were led.
-fn rounds([first, last]: [Option<LeaderSlot>; 2]) -> Markup {
-    let one = |slot: Option<LeaderSlot>| match slot {
-        Some(LeaderSlot { round, rank, .. }) => {
-            html! { a href=(links::dag_pick(round, Pick::Slot(round, rank))) { (format::number(round)) } }
-        }
+fn rounds([first, last]: [Option<Leader>; 2]) -> Markup {
+    let one = |leader: Option<Leader>| match leader {
+        Some(Leader { round, rank, is_kept }) => html! {
+            @if is_kept { a href=(links::dag_pick(round, Pick::Slot(round, rank))) { (format::number(round)) } }
+            @else { (format::number(round)) }
+            @if rank > 0 { ", " (dag_words::rank(rank + 1)) }
+        },
         None => html! { (dag_words::UNKNOWN) },
     };
     let same = first == last;
@@ -226,10 +231,10 @@ mod tests {
     use super::*;
     use crate::{
         database::Rows,
-        indexer::dag::Round,
+        indexer::dag::{self as lane, Round},
         pages::{dag, testing},
     };
-    use corniche_api::{DagVertex, HeadBlock, Heads, SlotStatus};
+    use corniche_api::{DagVertex, HeadBlock, Heads, LeaderSlot, SlotStatus};
 
     /// Block 7 holds commits 40 and 41, led in rounds 20 and 21, and a batch of validator 2 that was proposed in round 19.
     async fn filled() -> testing::Filled {
@@ -241,8 +246,7 @@ mod tests {
         let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
         rows.push([7_u64.into(), 0_u64.into(), 2_u64.into(), B256::repeat_byte(0xba).into(), 0_u64.into(), 5_u64.into()]);
         filled.write(rows).await;
-        let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
-        for (round, commit) in [(19, None), (20, Some(40)), (21, Some(41))] {
+        let round = |(round, commit): (u64, Option<u64>)| {
             let vertex = DagVertex {
                 round,
                 author: 2,
@@ -257,10 +261,11 @@ mod tests {
             let status = if commit.is_some() { SlotStatus::Committed } else { SlotStatus::Skipped };
             let (digest, why, decided_ms, voters, confirmers) = (None, None, None, vec![], vec![]);
             let slot = LeaderSlot { round, rank: 0, validator: 1, status, digest, why, decided_ms, commit, voters, confirmers };
-            let content = serde_json::to_string(&Round { vertices: vec![vertex], slots: vec![slot] }).unwrap();
-            rows.push([round.into(), 1_u64.into(), commit.into(), content.into()]);
+            (round, Round { vertices: vec![vertex], slots: vec![slot] })
+        };
+        for rows in lane::rows([(19, None), (20, Some(40)), (21, Some(41))].map(round), 1) {
+            filled.write(rows).await;
         }
-        filled.write(rows).await;
         filled
     }
 
@@ -328,11 +333,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rounds_that_are_not_kept_are_not_known() {
+    async fn rounds_that_are_not_kept_are_named_and_those_that_nobody_told_are_not_known() {
         let filled = filled().await;
-        sql("DELETE FROM dag_rounds").execute(&mut *filled.site.database.writer().await.unwrap()).await.unwrap();
-        let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
-        let page = page.unwrap().0.into_string();
-        assert!(page.contains(dag_words::UNKNOWN) && testing::links(&page, "/dag?").is_empty());
+        let mut writer = filled.site.database.writer().await.unwrap();
+        let rounds = async || {
+            let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            let page = page.unwrap().0.into_string();
+            assert_eq!(testing::links(&page, "/dag?"), Vec::<String>::new());
+            let row = page.split(words::ROUNDS).nth(1).unwrap().split("</dd>").next().unwrap();
+            row.split("<dd>").nth(1).unwrap().to_owned()
+        };
+        sql("DELETE FROM dag_rounds").execute(&mut *writer).await.unwrap();
+        assert_eq!(rounds().await, "20 to 21");
+        sql("UPDATE leaders SET rank = 2 WHERE number = 41").execute(&mut *writer).await.unwrap();
+        assert_eq!(rounds().await, "20 to 21, rank 3");
+        sql("DELETE FROM leaders").execute(&mut *writer).await.unwrap();
+        assert_eq!(rounds().await, dag_words::UNKNOWN);
     }
 }

@@ -7,7 +7,7 @@ use corniche_web::{
     database::{Database, Place, Rows},
     indexer::{
         contracts::{Code, Facts},
-        dag::Round,
+        dag::{self, Round},
         digest::digest,
         events::{APPROVAL, APPROVAL_FOR_ALL, TRANSFER, TRANSFER_SINGLE},
         tokens::Name,
@@ -322,10 +322,7 @@ pub async fn fill(database: &Database) {
     undone.push([Place::new(2, 3).into(), "execution reverted".to_owned().into(), reason.into(), vec![1u8].into()]);
     undone.write(&mut writer).await.unwrap();
 
-    let mut rounds = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
-    for number in ROUNDS {
-        let content = serde_json::to_string(&round(number)).unwrap();
-        rounds.push([number.into(), BEGIN_MS.into(), number.into(), content.into()]);
+    for rows in dag::rows(ROUNDS.map(|number| (number, round(number))), BEGIN_MS) {
+        rows.write(&mut writer).await.unwrap();
     }
-    rounds.write(&mut writer).await.unwrap();
 }

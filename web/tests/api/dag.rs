@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::keccak256;
 use corniche_api::SlotStatus;
-use corniche_web::{database::Rows, limits::Rate};
+use corniche_web::{indexer::dag, limits::Rate};
 use serde_json::json;
 
 /// The first round of an answer, the last, and how many there are.
@@ -91,13 +91,12 @@ fn a_skipped_leader_is_told_to_programs() {
     let mut skipped = round(12);
     let slot = &mut skipped.slots[0];
     (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));
-    let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "last_commit", "content"]);
-    let content = serde_json::to_string(&skipped).unwrap();
-    rows.push([12_u64.into(), BEGIN_MS.into(), skipped.last_commit().into(), content.into()]);
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.runtime.block_on(async {
         let mut writer = explorer.site.database.writer().await.unwrap();
-        rows.write(&mut writer).await.unwrap();
+        for rows in dag::rows([(12, skipped)], BEGIN_MS) {
+            rows.write(&mut writer).await.unwrap();
+        }
     });
     let told = explorer.ask("/api/v1/dag?from=12&to=12")["rounds"][0]["slots"][0].clone();
     let expected = json!({

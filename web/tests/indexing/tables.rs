@@ -9,7 +9,7 @@ use super::{
 };
 use alloy_primitives::{Bytes, U64, U256};
 use corniche_web::{
-    database::Database,
+    database::{Database, DatabaseError},
     indexer::{
         digest::digest_within,
         events::{Moved, Standard},
@@ -69,6 +69,25 @@ async fn gas_beyond_all_numbers_is_the_largest_one() {
             assert!(days.iter().all(|day| day.ends_with(&format!("gas_used={}", i64::MAX))), "{days:?}");
         }
         assert_same(&all(&lite).await, &all(&large).await, "SQLite and PostgreSQL");
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_another_version_is_refused_with_what_to_do() {
+    let postgres = postgres().await;
+    let directory = tempfile::tempdir().unwrap();
+    let lite = format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display());
+    for url in [lite, postgres.database("version").await] {
+        let database = Database::open(&url).await.unwrap();
+        Database::open(&url).await.expect("the same version");
+        let mut writer = database.writer().await.unwrap();
+        sqlx::query("UPDATE meta SET value = 'older' WHERE key = 'schema'").execute(&mut *writer).await.unwrap();
+        let refused = Database::open(&url).await.unwrap_err();
+        assert!(matches!(&refused, DatabaseError::Version { found, .. } if found == "older"), "{refused}");
+        let said = refused.to_string();
+        for words in ["another version of this program", "older", "delete it or name an empty one"] {
+            assert!(said.contains(words), "{words} is not in {said}");
+        }
     }
 }
 

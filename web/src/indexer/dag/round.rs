@@ -42,11 +42,6 @@ impl Round {
         }
         self.slots.sort_by_key(|slot| slot.rank);
     }
-
-    /// The last of the commits that its leaders made.
-    pub fn last_commit(&self) -> Option<u64> {
-        self.slots.iter().filter_map(|slot| slot.commit).max()
-    }
 }
 
 /// The same vertex, told twice.

@@ -302,6 +302,24 @@ async fn only_so_many_rounds_are_kept() {
 }
 
 #[tokio::test]
+async fn where_commits_were_led_is_known_when_their_rounds_are_gone() {
+    let mut stage = Stage::set("mahi-mahi", 50).await;
+    for rounds in [1..=45, 46..=90, 91..=120] {
+        stage.tell(|told| {
+            grow(told, rounds, SlotStatus::Committed);
+            told.slots.iter_mut().for_each(|slot| slot.commit = Some(10 * slot.round));
+        });
+        stage.looks(2).await;
+    }
+    let readers = stage.database.readers();
+    let leader = async |commit| leader_of(readers, commit).await.unwrap();
+    for (round, is_kept) in [(7, false), (70, false), (71, true), (120, true)] {
+        assert_eq!(leader(10 * round).await, Some(Leader { round, rank: 0, is_kept }));
+    }
+    assert_eq!(leader(11).await, None, "a commit of nobody");
+}
+
+#[tokio::test]
 async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| {
@@ -413,7 +431,7 @@ async fn numbers_that_no_engine_has_do_no_harm() {
         let rounds = stage.rounds().await;
         let whole: Vec<u64> = (201..=300).collect();
         assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), whole, "{engine}");
-        assert!(rounds.values().all(|round| round.slots.len() == 1 && round.last_commit().is_none()), "{engine}");
+        assert!(rounds.values().all(|round| round.slots.len() == 1 && round.slots[0].commit.is_none()), "{engine}");
         let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
         assert_eq!(stage.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
     }
