@@ -106,6 +106,10 @@ fn how_a_block_was_run_is_told_while_the_node_lives() {
     let adopted = if runs == "0x1" { "0x0" } else { "0x1" };
     assert_eq!(execution["adopted"], adopted, "{execution}");
     assert_ne!(execution["durationUs"], "0x0");
+    let transaction = node.call("eth_getTransactionByBlockNumberAndIndex", json!([number, "0x0"]));
+    let status = node.call("corniche_getTransactionStatus", json!([transaction["hash"]]));
+    let received = u64::from_str_radix(&status["receivedMs"].as_str().unwrap()[2..], 16).unwrap();
+    assert_eq!(execution["receivedOf"], json!(format!("{received:#018x}")), "{execution}");
     assert_eq!(node.call("corniche_getExecution", json!(["0x0"])), Value::Null, "nobody ran the genesis block");
     drop(node);
     let node = Node::on(directory.path());

@@ -301,6 +301,7 @@ async fn our_own_methods_tell_order_certificate_and_status() {
     let told = execution(json!(["0x1"])).await;
     assert_eq!((&told["threads"], &told["runsAgain"], &told["durationUs"]), (&json!("0x4"), &json!("0x1"), &json!("0xfa")));
     assert_eq!((&told["laneOf"], &told["runsOf"]), (&json!("0x0003"), &json!("0x0102")));
+    assert_eq!(told["receivedOf"], "0x0000018bcfe569c80000000000000000");
     assert_eq!(execution(json!([{"blockHash": block["hash"]}])).await, told);
     for other in [json!([]), json!(["0x0"]), json!(["0x99"])] {
         assert_eq!(execution(other).await, Value::Null);

@@ -146,6 +146,10 @@ pub struct Execution {
     pub lane_of: Bytes,
     /// The same: how often it ran, where 0 means that its result was ready.
     pub runs_of: Bytes,
+    /// Eight bytes for each, the big end first: when it came to this node's pool, in Unix milliseconds by this node's clock. Zeros stand
+    /// where that is not known; nothing at all where the node does not tell.
+    #[serde(default)]
+    pub received_of: Bytes,
 }
 
 /// When a transaction came to where it is: part of `corniche_getTransactionStatus`. What is not known is left out.

@@ -178,7 +178,8 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
     assert.ok(executed >= 1n && refused === 0n);
     const execution = await client.getExecution({ blockNumber: certificate.blockNumber });
     const { transactions } = await client.getBlock({ blockNumber: certificate.blockNumber });
-    assert.deepEqual([execution.laneOf.length, execution.runsOf.length], [transactions.length, transactions.length]);
+    for (const each of [execution.laneOf, execution.runsOf, execution.receivedMs]) assert.equal(each.length, transactions.length);
+    assert.ok(execution.receivedMs.every((ms) => ms === null || Math.abs(Number(ms) - Date.now()) < 600_000), `${execution.receivedMs}`);
     assert.ok(execution.laneOf.every((lane) => lane < execution.threads) && execution.durationUs > 0);
     assert.equal(await client.getExecution({ blockTag: 'earliest' }), null);
   });

@@ -89,6 +89,7 @@ fn execution(transactions: usize) -> Execution {
         duration_us: 9_000,
         lane_of: Bytes::from(lane_of),
         runs_of: Bytes::from(runs_of),
+        received_of: Bytes::from(1_700_000_000_000_u64.to_be_bytes().repeat(transactions)),
     }
 }
 

@@ -320,5 +320,8 @@ CREATE TABLE executions (
     duration_us INTEGER NOT NULL,
     -- A byte for each transaction: the lane that came to its result, and how often it ran (0: its result was ready).
     lane_of BLOB NOT NULL,
-    runs_of BLOB NOT NULL
+    runs_of BLOB NOT NULL,
+    -- Eight bytes for each, the big end first: when it came to that node's pool, Unix milliseconds by its clock (0: not known). Empty where the
+    -- node does not tell.
+    received_of BLOB NOT NULL
 );

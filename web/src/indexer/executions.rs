@@ -3,9 +3,10 @@
 
 use super::{IndexError, write};
 use crate::{
-    database::{DatabaseError, Read, Rows, int, sql},
+    database::{DatabaseError, Place, Read, Rows, int, sql},
     node::{Node, NodeError, quantity},
 };
+use alloy_primitives::Bytes;
 use corniche_api::Execution;
 use corniche_client::Request;
 use serde_json::json;
@@ -81,14 +82,19 @@ impl Lane {
 
 /// Rows of what running blocks took, for [`push`].
 pub fn rows() -> Rows {
-    let columns = &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of"];
+    let columns =
+        &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of", "received_of"];
     Rows::or("executions", columns, "(block) DO NOTHING")
 }
 
 /// One more, unless it is of another block.
 pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
     // Of another block than this one, or of none.
-    let fits = |told: &Execution| [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions);
+    let fits = |told: &Execution| {
+        let received = told.received_of.len() as u64;
+        [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions)
+            && [0, 8 * transactions].contains(&received)
+    };
     let Some(told) = told.filter(fits) else { return };
     rows.push([
         block.into(),
@@ -100,12 +106,15 @@ pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Executi
         told.duration_us.into(),
         told.lane_of.into(),
         told.runs_of.into(),
+        told.received_of.into(),
     ]);
 }
 
-/// What running a block took, if the node said so in time.
+/// What running a block took, if the node said so in time. When its transactions came is left out: [`received_ms`] tells it of one.
 pub async fn of_block(readers: &AnyPool, block: u64) -> Result<Option<Execution>, DatabaseError> {
-    let row = sql("SELECT * FROM executions WHERE block = $1").bind(int(block)).fetch_optional(readers).await?;
+    let text =
+        "SELECT threads, runs, runs_again, waits, adopted, duration_us, lane_of, runs_of FROM executions WHERE block = $1";
+    let row = sql(text).bind(int(block)).fetch_optional(readers).await?;
     let Some(row) = row else { return Ok(None) };
     Ok(Some(Execution {
         threads: row.number("threads")?,
@@ -116,5 +125,15 @@ pub async fn of_block(readers: &AnyPool, block: u64) -> Result<Option<Execution>
         duration_us: row.number("duration_us")?,
         lane_of: row.bytes("lane_of")?.into(),
         runs_of: row.bytes("runs_of")?.into(),
+        received_of: Bytes::new(),
     }))
+}
+
+/// When a transaction came to the node, by that node's clock, if the node said so in time.
+pub async fn received_ms(readers: &AnyPool, at: Place) -> Result<Option<u64>, DatabaseError> {
+    let text = "SELECT SUBSTR(received_of, CAST($1 AS INTEGER), 8) AS received FROM executions WHERE block = $2";
+    let query = sql(text).bind(int(8 * at.position() + 1)).bind(int(at.block()));
+    let Some(row) = query.fetch_optional(readers).await? else { return Ok(None) };
+    let ms: [u8; 8] = row.beginning("received")?.try_into().unwrap_or_default();
+    Ok(Some(u64::from_be_bytes(ms)).filter(|ms| *ms > 0))
 }

@@ -320,12 +320,16 @@ mod tests {
             page.unwrap().0.into_string()
         };
         assert!(page().await.contains(execution_words::UNKNOWN));
-        let columns = &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of"];
+        let columns =
+            &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of", "received_of"];
         let mut rows = Rows::new("executions", columns);
         let [threads, runs, again, none] = [4_u64, 3, 1, 0].map(Into::into);
         let [lane_of, runs_of] = [vec![0_u8, 3], vec![1, 2]].map(Into::into);
-        rows.push([7_u64.into(), threads, runs, again, none, 0_u64.into(), 250_u64.into(), lane_of, runs_of]);
+        let received_of = Vec::<u8>::new().into();
+        rows.push([7_u64.into(), threads, runs, again, none, 0_u64.into(), 250_u64.into(), lane_of, runs_of, received_of]);
         filled.write(rows).await;
+        let received = executions::received_ms(filled.site.database.readers(), Place::new(7, 1)).await.unwrap();
+        assert_eq!(received, None, "the node tells of runs and not of this");
         let page = page().await;
         for words in ["2 of 4 had something to do", "3, 1 of them again", "0.25 ms", execution_words::NOTE] {
             assert!(page.contains(words), "{words} is not in {page}");

@@ -11,7 +11,7 @@ use crate::{
     abi::{self, Known},
     database::{DatabaseError, Place, Read, sql},
     format,
-    indexer::certificates,
+    indexer::{certificates, executions},
     links,
     site::Site,
     words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
@@ -182,7 +182,7 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
             (words::HASH, parts::hash(hash)),
             (words::STATUS, html! { (parts::status(word)) " " (note) }),
         ]))
-        (timeline(Some(report), None, [None; 2]))
+        (timeline(Some(report), Way::default()))
     }
 }
 
@@ -259,6 +259,12 @@ async fn executed(
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
+    let way = Way {
+        received: executions::received_ms(readers, place).await?,
+        ordered: Some(row.number("time_ms")?),
+        executed: seen("seen_ms"),
+        certified: seen("certified_ms").filter(|_| is_certified),
+    };
     let word = status::of_executed(is_certified);
     let currency = site.now().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
@@ -287,7 +293,7 @@ async fn executed(
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))
         }
-        (timeline(report, Some(row.number("time_ms")?), [seen("seen_ms"), seen("certified_ms").filter(|_| is_certified)]))
+        (timeline(report, way))
         @if !input.is_empty() {
             section {
                 h2 { (words::INPUT) }
@@ -315,9 +321,19 @@ fn raw(signed: Option<Bytes>) -> Markup {
     }
 }
 
-/// Times on the way, as far as they are known; the last two as the explorer saw it.
-fn timeline(report: Option<&TransactionReport>, ordered: Option<u64>, [executed, certified]: [Option<u64>; 2]) -> Markup {
-    let received = report.and_then(|report| report.times.received_ms);
+/// Times on a transaction's way that are written down; the last two as the explorer saw it.
+#[derive(Default)]
+struct Way {
+    received: Option<u64>,
+    ordered: Option<u64>,
+    executed: Option<u64>,
+    certified: Option<u64>,
+}
+
+/// Times on the way, as far as they are known.
+fn timeline(report: Option<&TransactionReport>, way: Way) -> Markup {
+    let Way { received, ordered, executed, certified } = way;
+    let received = received.or_else(|| report.and_then(|report| report.times.received_ms));
     let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
     let left = report.and_then(|report| report.times.left_ms);
     let steps = [

@@ -73,7 +73,7 @@ pub const SEEN_HERE: &str =
     "Executed and certified are when this explorer read it of its node, which is later than it happened.";
 /// Below the timeline.
 pub const RECEIVED_THERE: &str =
-    "Received is when it came to the node that this explorer asks, by that node's clock, for as long as the node remembers it.";
+    "Received is when it came to the node that this explorer follows, by that node's clock. No block says it.";
 /// Of the timeline.
 pub const RECEIVED: &str = "received";
 /// Of one that is pending.

@@ -348,7 +348,13 @@ pub fn execution(made: &Made) -> Execution {
         duration_us: 1_000 + made.whole.block.number.to::<u64>(),
         lane_of: of_each(|position| position % 2),
         runs_of: of_each(|position| if position % 3 == 0 { 2 } else { 1 }),
+        received_of: (0..transactions).flat_map(|position| received_ms(position).to_be_bytes()).collect(),
     }
+}
+
+/// When a transaction at this position came to the node. Every other one came to another node.
+pub fn received_ms(position: u64) -> u64 {
+    if position % 2 == 0 { 1_700_000_000_000 + position } else { 0 }
 }
 
 fn committee() -> Validators {

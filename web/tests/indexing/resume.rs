@@ -9,6 +9,8 @@ use super::{
     random::Random,
     sqlite,
 };
+use alloy_primitives::Bytes;
+use corniche_api::Execution;
 use corniche_web::{
     database::{Database, Place},
     indexer::{Indexer, Keep, executions, uploads, write},
@@ -82,6 +84,11 @@ async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
     held
 }
 
+/// What the node says of a block's run, but for when transactions came.
+fn run_of(made: &Made) -> Execution {
+    Execution { received_of: Bytes::new(), ..super::node::execution(made) }
+}
+
 #[tokio::test]
 async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
     let chain = Chain::new(19, 100);
@@ -93,7 +100,7 @@ async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
     for made in &chain.blocks {
         let number = made.whole.block.number.to::<u64>();
         let known = executions::of_block(database.readers(), number).await.unwrap();
-        assert_eq!(known, (number >= 30).then(|| super::node::execution(made)), "block {number}");
+        assert_eq!(known, (number >= 30).then(|| run_of(made)), "block {number}");
     }
     // What is known stays, whatever the node says later.
     node.keep_executions(Some(1_000));
@@ -112,7 +119,11 @@ async fn runs_of_a_chain_that_goes_back(database: &Database) {
         for made in &chain.blocks[1..] {
             let number = made.whole.block.number.to::<u64>();
             let known = executions::of_block(database.readers(), number).await.unwrap();
-            assert_eq!(known, Some(super::node::execution(made)), "block {number} of {}", chain.blocks.len());
+            assert_eq!(known, Some(run_of(made)), "block {number} of {}", chain.blocks.len());
+            for position in 0..made.whole.block.transactions.len() as u64 {
+                let known = executions::received_ms(database.readers(), Place::new(number, position)).await.unwrap();
+                assert_eq!(known, Some(super::node::received_ms(position)).filter(|ms| *ms > 0), "{position} of {number}");
+            }
         }
         let beyond = executions::of_block(database.readers(), chain.blocks.len() as u64).await.unwrap();
         assert_eq!(beyond, None, "of a block that is gone");

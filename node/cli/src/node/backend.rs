@@ -266,7 +266,10 @@ impl Backend for NodeBackend {
     }
 
     fn execution(&self, height: Height) -> Option<Execution> {
-        self.shared.executions.get(height)
+        let told = self.shared.executions.get(height)?;
+        let block = self.view.now().reader.block(height)?;
+        let hashes: Vec<_> = block.receipts().iter().map(|receipt| receipt.transaction_hash).collect();
+        Some(Execution { received_of: self.shared.mirror.received_of(&hashes), ..told })
     }
 
     fn dev(&self) -> Option<&dyn DevChain> {

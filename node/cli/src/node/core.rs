@@ -339,6 +339,8 @@ fn told(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> Ex
         duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         lane_of: transactions.iter().map(|run| run.lane).collect(),
         runs_of: transactions.iter().map(|run| run.runs).collect(),
+        // The pool's copy knows, and is asked when somebody wants to know.
+        received_of: Bytes::new(),
     }
 }
 

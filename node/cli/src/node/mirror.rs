@@ -120,15 +120,20 @@ impl Mirror {
     /// When a transaction came, and when it left unexecuted.
     pub fn times(&self, hash: &B256) -> TransactionTimes {
         let inner = self.lock();
-        let waiting = inner.transactions.get(hash).map(|entry| entry.received);
-        if waiting.is_none()
-            && let Some(gone) = inner.gone.get(hash)
-        {
-            let received_ms = gone.received.map(|received| received.0);
-            return TransactionTimes { received_ms, left_ms: Some(gone.left.0), ordered_ms: None };
+        let received_ms = inner.received(hash).map(|received| received.0);
+        TransactionTimes { received_ms, left_ms: inner.gone.get(hash).map(|gone| gone.left.0), ordered_ms: None }
+    }
+
+    /// When each of these came, in eight bytes each, the big end first; zeros where that is not known. The pipeline's thread waits for the
+    /// mirror, so a few are looked for at a time.
+    pub fn received_of(&self, hashes: &[B256]) -> Bytes {
+        let mut all = Vec::with_capacity(8 * hashes.len());
+        for some in hashes.chunks(READ_TOGETHER) {
+            let inner = self.lock();
+            let ms = |hash: &B256| inner.received(hash).map_or(0, |received| received.0);
+            all.extend(some.iter().flat_map(|hash| ms(hash).to_be_bytes()));
         }
-        let received = waiting.or_else(|| inner.executed.get(hash).copied());
-        TransactionTimes { received_ms: received.map(|received| received.0), ..TransactionTimes::default() }
+        all.into()
     }
 
     /// The nonce after the sender's last pooled transaction that follows its account's without a gap.
@@ -188,6 +193,13 @@ impl Inner {
         nonces.values().filter_map(|hash| Some(self.transactions.get(hash)?.transaction.clone()))
     }
 
+    /// When it came, of whatever became of it.
+    fn received(&self, hash: &B256) -> Option<TimestampMs> {
+        let waiting = self.transactions.get(hash).map(|entry| entry.received);
+        let gone = || self.gone.get(hash).and_then(|gone| gone.received);
+        waiting.or_else(gone).or_else(|| self.executed.get(hash).copied())
+    }
+
     /// Answers when it had come.
     fn remove(&mut self, hash: &B256) -> Option<TimestampMs> {
         let entry = self.transactions.remove(hash)?;
@@ -243,6 +255,10 @@ mod tests {
         mirror.executed([executed.hash(), B256::ZERO]);
         mirror.gone(gone.hash(), TransactionStatus::Dropped { reason: "nonce too low".into() }, TimestampMs(4));
         assert_eq!((mirror.times(&executed.hash()), mirror.times(&waiting.hash())), (came(1), came(2)));
+        let hashes = [&executed, &waiting, &gone].map(VerifiedTransaction::hash);
+        let [known, unknown] = [mirror.received_of(&hashes), mirror.received_of(&[B256::ZERO])];
+        assert_eq!(known.chunks(8).map(|each| each[7]).collect::<Vec<_>>(), [1, 2, 3], "{known:?}");
+        assert_eq!(unknown.to_vec(), [0; 8]);
         mirror.clear();
         assert_eq!((mirror.times(&executed.hash()), mirror.times(&B256::ZERO)), (came(1), TransactionTimes::default()));
         assert!([&waiting, &gone].iter().all(|left| mirror.times(&left.hash()) == TransactionTimes::default()));

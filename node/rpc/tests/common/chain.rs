@@ -601,8 +601,9 @@ impl Backend for TestChain {
     /// Of block 1 alone.
     fn execution(&self, height: Height) -> Option<Execution> {
         let (lane_of, runs_of) = (Bytes::from(vec![0, 3]), Bytes::from(vec![1, 2]));
+        let received_of = Bytes::from([1_700_000_000_456u64.to_be_bytes(), [0; 8]].concat());
         let told = Execution { threads: 4, runs: 3, runs_again: 1, duration_us: 250, lane_of, runs_of, ..Execution::default() };
-        (height == Height(1)).then_some(told)
+        (height == Height(1)).then_some(Execution { received_of, ..told })
     }
 
     fn dag_newest_round(&self) -> Result<u64, RpcError> {

@@ -194,6 +194,8 @@ export interface Execution {
   laneOf: number[];
   /** The same: how often it ran; 0: its result was ready. */
   runsOf: number[];
+  /** The same: when it came to this node, in Unix milliseconds by its clock; `null` where it does not know. */
+  receivedMs: (bigint | null)[];
 }
 
 /** Counts since the node started; `poolTransactions` is of now. */
@@ -315,6 +317,10 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
   dropped: Number(dropped),
 });
 
+/** Eight bytes for each transaction; zeros stand for what is not known. */
+const moments = (told: Hex): (bigint | null)[] =>
+  Array.from({ length: (told.length - 2) / 16 }, (_, at) => BigInt(`0x${told.slice(2 + 16 * at, 18 + 16 * at)}`) || null);
+
 export const formatExecution = (answer: rpc.Execution): Execution => ({
   threads: Number(answer.threads),
   runs: Number(answer.runs),
@@ -324,6 +330,7 @@ export const formatExecution = (answer: rpc.Execution): Execution => ({
   durationUs: Number(answer.durationUs),
   laneOf: [...hexToBytes(answer.laneOf)],
   runsOf: [...hexToBytes(answer.runsOf)],
+  receivedMs: moments(answer.receivedOf),
 });
 
 export const formatStatistics = (answer: rpc.Statistics): Statistics =>
