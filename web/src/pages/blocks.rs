@@ -11,7 +11,7 @@ use crate::{
     indexer::{certificates, dag::leader_of, executions},
     links,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, list, status},
+    words::{block as words, dag as dag_words, execution as execution_words, list, status, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -135,7 +135,7 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
             html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
         ),
         (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
-        (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),
+        (words::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
         (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
         (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
         (words::RANDOMNESS, parts::hash(row.hash("randomness")?)),

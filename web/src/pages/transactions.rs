@@ -14,7 +14,7 @@ use crate::{
     indexer::certificates,
     links,
     site::Site,
-    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
+    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words, unit},
 };
 use alloy_primitives::{Address, B256, U256};
 use axum::extract::{Path, Query, State};
@@ -280,7 +280,7 @@ async fn executed(
                     (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
-                (words::GAS_PRICE, html! { (format::gwei(gas_price)) " gwei" }),
+                (words::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
                 (words::NONCE, html! { (row.number("nonce")?) }),
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))

@@ -61,7 +61,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
         section {
             h2 { (words::VERIFICATION) }
             p { (words::NOT_VERIFIED) }
-            pre .bytes tabindex="0" { code { "corniche contract verify " (address) " PATH-OF-THE-SOURCE" } }
+            pre .bytes tabindex="0" { code { (words::verify(address)) } }
             p .note { (words::VERIFY_HOW) }
         }
         (listed(words::IMPORTS, words::IMPORTS_NOTE, [words::FROM_MODULE, words::NAME], &facts.imports, |(module, name)| {

@@ -224,8 +224,10 @@ fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>
 fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
     let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
-    let value = if call.value.is_zero() { String::new() } else { format!(" --value {}", call.value) };
-    let command = format!("corniche contract send {address} {}{arguments}{value}", quoted(&function.signature()));
+    let mut command = words::send(address, &quoted(&function.signature()), &arguments);
+    if !call.value.is_zero() {
+        command = words::with_value(&command, call.value);
+    }
     html! {
         div .by-hand {
             p .note { (words::BY_HAND) }
