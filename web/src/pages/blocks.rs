@@ -6,12 +6,13 @@ pub use execution::of_transaction;
 
 use super::{Failure, Page, ROWS, cursor, dag::Pick, layout, parts, transactions};
 use crate::{
+    abi,
     database::{Place, Read, sql},
     format,
     indexer::{certificates, dag::leader_of, executions},
     links,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, list, status, unit},
+    words::{block as words, dag as dag_words, execution as execution_words, list, status, transaction, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -21,6 +22,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
+
+/// Most batches and skipped transactions that a page shows.
+const MOST: i64 = 200;
 
 /// Where a list begins.
 #[derive(Debug, Deserialize)]
@@ -147,10 +151,12 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let number = row.number("number")?;
     let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (words::GENESIS) } }) };
     let readers = site.database.readers();
-    let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT 200";
-    let batches = sql(text).bind(number as i64).fetch_all(readers).await?;
-    let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT 200";
-    let skipped = sql(text).bind(number as i64).fetch_all(readers).await?;
+    let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
+    let mut batches = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
+    let has_more_batches = cursor::cut(&mut batches, MOST).is_some();
+    let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
+    let mut skipped = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
+    let has_more_skipped = cursor::cut(&mut skipped, MOST).is_some();
     let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
     let round = leaders.iter().flatten().map(|slot| slot.round).next_back();
@@ -165,7 +171,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        Ok(vec![parts::transaction(row.hash("hash")?), html! { (row.text("reason")?) }])
+        Ok(vec![parts::transaction(row.hash("hash")?), html! { (abi::text(&row.text("reason")?)) }])
     };
     let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
     let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
@@ -179,10 +185,12 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         ]))
         h3 { (words::BATCHES) }
         (parts::table(words::BATCHES, &[words::AUTHOR, words::DIGEST, words::RANGE], batches))
+        @if has_more_batches { p .note { (transaction::FIRST_ONES) } }
         @if !skipped.is_empty() {
             h3 { (words::SKIPPED) }
             p .note { (words::SKIPPED_NOTE) }
             (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
+            @if has_more_skipped { p .note { (transaction::FIRST_ONES) } }
         }
     })
 }
