@@ -83,6 +83,21 @@ pub mod status {
     }
 }
 
+/// Of amounts of the chain's currency.
+pub mod unit {
+    /// 10^18 wei, before a node said what it is called.
+    pub const COIN: &str = "CRN";
+    /// 10^9 wei.
+    pub const GWEI: &str = "gwei";
+    /// The smallest.
+    pub const WEI: &str = "wei";
+
+    /// An amount of gwei.
+    pub fn gwei(amount: &str) -> String {
+        format!("{amount} {GWEI}")
+    }
+}
+
 /// Of blocks.
 pub mod block {
     /// Before the number.

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     database::{DatabaseError, Place, Read, sql},
     indexer::digest::role,
+    pages::tokens::decimals,
 };
 use alloy_primitives::{B256, U256};
 use sqlx::any::AnyRow;
@@ -23,8 +24,8 @@ object! {
         balance: Option<Amount>,
         /// Of its next transaction, as the node says; null when the node does not answer.
         nonce: Option<u64> = 4,
-        /// Whether it has code.
-        is_contract: bool = false,
+        /// Whether it has code; null where no block here tells and the node does not answer.
+        is_contract: Option<bool> = false,
         /// Whether tokens move by its events.
         is_token: bool = false,
         /// The block that named it first; null if none did.
@@ -105,7 +106,7 @@ pub async fn show(ask: Ask) -> Result<Account, Problem> {
         address: Checked(address),
         balance: now.as_ref().map(|(balance, ..)| Amount(*balance)),
         nonce: now.as_ref().map(|(_, nonce, _)| *nonce),
-        is_contract: contract.is_some() || now.is_some_and(|(_, _, code)| !code.is_empty()),
+        is_contract: if contract.is_some() { Some(true) } else { now.map(|(_, _, code)| !code.is_empty()) },
         is_token: token.is_some(),
         first_block: account.as_ref().map(|row| row.number("first_block")).transpose()?,
         transactions: account.as_ref().map(|row| row.number("transactions")).transpose()?.unwrap_or(0),
@@ -189,7 +190,7 @@ pub async fn balances(ask: Ask) -> Result<Listing<Balance>, Problem> {
             token: Checked(row.address("token")?),
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: row.number("decimals")?,
+            decimals: decimals(row)?,
             standard: row.number("standard")?,
             token_id: token_id(row)?,
             amount: Amount(row.amount("amount")?),

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     abi::{self, Known},
     database::{DatabaseError, Place, Read, sql},
+    pages::tokens::decimals,
     site::Site,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -186,7 +187,7 @@ impl Transfer {
             transaction: row.hash("hash")?,
             token: Checked(row.address("token")?),
             symbol: row.text("symbol")?,
-            decimals: row.number("decimals")?,
+            decimals: decimals(row)?,
             standard: row.number("standard")?,
             from: Checked(row.address("sender")?),
             to: Checked(row.address("recipient")?),

@@ -7,7 +7,10 @@ use super::{
     form::{Amount, Checked, object},
     problem::Problem,
 };
-use crate::database::{DatabaseError, Read, int, sql};
+use crate::{
+    database::{DatabaseError, Read, int, sql},
+    pages::tokens::decimals,
+};
 use alloy_primitives::Address;
 use sqlx::any::AnyRow;
 
@@ -109,7 +112,7 @@ impl Token {
             standard: row.number("standard")?,
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: row.number("decimals")?,
+            decimals: decimals(row)?,
             supply: Amount(row.amount("supply")?),
             holders: row.number("holders")?,
             transfers: row.number("transfers")?,

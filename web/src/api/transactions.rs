@@ -219,7 +219,7 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
             TransactionStatus::Ordered => bare(status::ORDERED, None),
             // Certified is what a certificate here covers.
             TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => bare(status::EXECUTED, None),
-            TransactionStatus::Dropped { reason } => bare(status::DROPPED, Some(reason)),
+            TransactionStatus::Dropped { reason } => bare(status::DROPPED, Some(abi::text(&reason))),
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
         });
     }
@@ -233,5 +233,5 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
             ),
         });
     };
-    Ok(bare(status::DROPPED, Some(row.text("reason")?)))
+    Ok(bare(status::DROPPED, Some(abi::text(&row.text("reason")?))))
 }

@@ -6,6 +6,7 @@ pub use execution::of_transaction;
 
 use super::{Failure, Page, ROWS, cursor, dag::Pick, layout, parts, transactions};
 use crate::{
+    abi,
     database::{Place, Read, sql},
     format,
     indexer::{
@@ -15,7 +16,7 @@ use crate::{
     },
     links,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, list, status},
+    words::{block as words, dag as dag_words, execution as execution_words, list, status, transaction, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -24,6 +25,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
+
+/// Most batches and skipped transactions that a page shows.
+const MOST: i64 = 200;
 
 /// Where a list begins.
 #[derive(Debug, Deserialize)]
@@ -140,7 +144,7 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
             html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
         ),
         (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
-        (words::BASE_FEE, html! { (format::gwei(row.number("base_fee")?)) " gwei" }),
+        (words::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
         (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
         (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
         (words::RANDOMNESS, parts::hash(row.hash("randomness")?)),
@@ -152,10 +156,12 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let number = row.number("number")?;
     let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (words::GENESIS) } }) };
     let readers = site.database.readers();
-    let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT 200";
-    let batches = sql(text).bind(number as i64).fetch_all(readers).await?;
-    let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT 200";
-    let skipped = sql(text).bind(number as i64).fetch_all(readers).await?;
+    let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
+    let mut batches = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
+    let has_more_batches = cursor::cut(&mut batches, MOST).is_some();
+    let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
+    let mut skipped = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
+    let has_more_skipped = cursor::cut(&mut skipped, MOST).is_some();
     let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
     let round = leaders.iter().flatten().filter(|leader| leader.is_kept).map(|leader| leader.round).next_back();
@@ -170,7 +176,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        Ok(vec![parts::transaction(row.hash("hash")?), html! { (row.text("reason")?) }])
+        Ok(vec![parts::transaction(row.hash("hash")?), html! { (abi::text(&row.text("reason")?)) }])
     };
     let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
     let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
@@ -184,10 +190,12 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         ]))
         h3 { (words::BATCHES) }
         (parts::table(words::BATCHES, &[words::AUTHOR, words::DIGEST, words::RANGE], batches))
+        @if has_more_batches { p .note { (transaction::FIRST_ONES) } }
         @if !skipped.is_empty() {
             h3 { (words::SKIPPED) }
             p .note { (words::SKIPPED_NOTE) }
             (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
+            @if has_more_skipped { p .note { (transaction::FIRST_ONES) } }
         }
     })
 }

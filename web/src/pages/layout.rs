@@ -4,7 +4,7 @@ use crate::{
     format, links,
     site::Site,
     state::Snapshot,
-    words::{self, failure, foot, nav},
+    words::{self, failure, foot, nav, unit},
 };
 use maud::{DOCTYPE, Markup, html};
 
@@ -56,7 +56,7 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
                     }
                     // Only a script can do this, so only a script shows it.
                     div .tools hidden {
-                        label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { "gwei" } option value="0" { "wei" } } }
+                        label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { (unit::GWEI) } option value="0" { (unit::WEI) } } }
                         button #theme type="button" { (nav::THEME) }
                     }
                 }
@@ -71,7 +71,7 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
 }
 
 fn currency(standing: Option<&Snapshot>) -> &str {
-    standing.map_or("CRN", |standing| &standing.currency)
+    standing.map_or(unit::COIN, |standing| &standing.currency)
 }
 
 /// What a reader should know before believing the page.

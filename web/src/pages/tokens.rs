@@ -6,7 +6,7 @@ use super::{
     layout, parts,
 };
 use crate::{
-    database::{Read, int, sql},
+    database::{DatabaseError, Read, int, sql},
     format, links,
     site::Site,
     words::{nav, tokens as words},
@@ -49,13 +49,12 @@ pub struct Token {
 impl Token {
     /// A row of `tokens`.
     pub fn read(row: &AnyRow) -> Result<Self, Failure> {
-        let standard = row.number("standard")?;
         Ok(Self {
             address: row.address("address")?,
-            standard,
+            standard: row.number("standard")?,
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: if standard == 20 { row.number("decimals")? } else { 0 },
+            decimals: decimals(row)?,
             supply: row.amount("supply")?,
             holders: row.number("holders")?,
             transfers: row.number("transfers")?,
@@ -73,6 +72,11 @@ impl Token {
     pub fn amount(&self, amount: U256) -> Markup {
         html! { (parts::tokens(amount, self.decimals)) @if !self.symbol.is_empty() { " " (parts::symbol(&self.symbol)) } }
     }
+}
+
+/// Decimals of a token's amounts, from a row with its standard. What has ids is counted in pieces, whatever its contract says.
+pub fn decimals(row: &AnyRow) -> Result<u64, DatabaseError> {
+    if row.number("standard")? == 20 { row.number("decimals") } else { Ok(0) }
 }
 
 /// The rules that a token follows, by their name.

@@ -6,6 +6,7 @@ use super::{
     Failure, Page, ROWS,
     blocks::{Before, of_transaction},
     changes, cursor, layout, parts,
+    tokens::decimals,
 };
 use crate::{
     abi::{self, Known},
@@ -14,7 +15,7 @@ use crate::{
     indexer::{certificates, executions},
     links,
     site::Site,
-    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words},
+    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words, unit},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
@@ -174,7 +175,7 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
         TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => {
             (status::EXECUTED, html! { (words::IS_EXECUTED) })
         }
-        TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (reason) }),
+        TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (abi::text(reason)) }),
         TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
     html! {
@@ -206,7 +207,10 @@ async fn skipped(site: &Site, hash: B256, is_asked: bool) -> Result<Markup, Fail
     let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, is_asked))?;
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
-        (words::STATUS, html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (row.text("reason")?) }),
+        (
+            words::STATUS,
+            html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (abi::text(&row.text("reason")?)) },
+        ),
         (words::BLOCK, parts::block(row.number("block")?)),
     ]))
 }
@@ -288,7 +292,7 @@ async fn executed(
                     (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
-                (words::GAS_PRICE, html! { (format::gwei(gas_price)) " gwei" }),
+                (words::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
                 (words::NONCE, html! { (row.number("nonce")?) }),
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))
@@ -303,7 +307,7 @@ async fn executed(
         }
         (moved(site, place).await?)
         @if !logs.is_empty() {
-            section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } }
+            section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } @if row.number("logs")? > logs.len() as u64 { p .note { (words::FIRST_ONES) } } }
         }
         @if runs_code { section #calls { h2 { (words::CALLS) } (calls.tree(&known)) } }
     })
@@ -409,16 +413,17 @@ pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8
 
 /// Tokens that moved.
 async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
-    let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
+    let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals, t.standard FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
-    let rows = sql(text).bind(place.0).bind(MOST).fetch_all(site.database.readers()).await?;
+    let mut rows = sql(text).bind(place.0).bind(MOST + 1).fetch_all(site.database.readers()).await?;
+    let has_more = cursor::cut(&mut rows, MOST).is_some();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
         Ok(vec![
             parts::account(row.address("sender")?),
             parts::account(row.address("recipient")?),
             html! {
-                (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " "
+                (parts::tokens(row.amount("amount")?, decimals(row)?)) " "
                 a href=(links::token(row.address("token")?)) { (parts::symbol(&row.text("symbol")?)) }
                 @if let Some(id) = id { " #" (id) }
             },
@@ -427,7 +432,7 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
     let rows: Vec<_> = rows.iter().map(cells).collect::<Result<_, _>>()?;
     Ok(html! {
         @if !rows.is_empty() {
-            section #transfers { h2 { (words::TRANSFERS) } (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows)) }
+            section #transfers { h2 { (words::TRANSFERS) } (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows)) @if has_more { p .note { (words::FIRST_ONES) } } }
         }
     })
 }

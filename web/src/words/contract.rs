@@ -1,5 +1,7 @@
 //! Of contracts: what their code says, and how they are asked and changed.
 
+use std::fmt::Display;
+
 /// Parts of the page.
 pub const CODE: &str = "Code";
 /// Parts of the page.
@@ -210,4 +212,19 @@ pub fn changes(function: &str) -> String {
 /// Of a field: no value of this type.
 pub fn no_value(kind: &str) -> String {
     format!("this is no {kind}")
+}
+
+/// The command that compares a source with the code.
+pub fn verify(address: impl Display) -> String {
+    format!("corniche contract verify {address}")
+}
+
+/// The command that sends a call; every argument has a space before it.
+pub fn send(address: impl Display, signature: &str, arguments: &str) -> String {
+    format!("corniche contract send {address} {signature}{arguments}")
+}
+
+/// The same with wei.
+pub fn with_value(command: &str, wei: impl Display) -> String {
+    format!("{command} --value {wei}")
 }

@@ -57,7 +57,7 @@ pub const NO_CALLS: &str = "Not known: the node did not tell (it may be away, se
 pub const WRITTEN_DOWN: &str =
     "As it was written down when the block was read: of calls inside, the first bytes of their input.";
 /// The list was cut.
-pub const FIRST_CALLS: &str = "These are the first ones.";
+pub const FIRST_ONES: &str = "These are the first ones.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Tokens moved";
 /// Parts of the page.

@@ -233,7 +233,8 @@ pub fn asked() -> Asked {
         tokens: [
             (GOLD, name("Gold", "GLD")),
             (ART, Name { decimals: 0, ..name("Golden pictures", "ART") }),
-            (ITEMS, Name { decimals: 0, ..name("Items", "ITM") }),
+            // Its contract says 18 decimals, though it counts pieces.
+            (ITEMS, name("Items", "ITM")),
             (EVIL, name("<script>alert(1)</script>", "=HYPERLINK(\"http://x\",\"y\")")),
         ]
         .into(),

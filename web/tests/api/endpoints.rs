@@ -224,6 +224,26 @@ fn an_account_says_what_it_has() {
 }
 
 #[test]
+fn what_has_ids_is_counted_in_pieces_whatever_its_contract_says() {
+    let is_items = |one: &Value| one["symbol"] == "ITM";
+    for path in [
+        format!("/api/v1/accounts/{BOB}/balances"),
+        format!("/api/v1/accounts/{BOB}/transfers?limit=100&cursor={}", hex::encode((2_i64 << 20).to_be_bytes())),
+        format!("/api/v1/transactions/{}/transfers", transaction_hash(1, 2)),
+        format!("/api/v1/tokens/{ITEMS}/transfers"),
+    ] {
+        let found = EXPLORER.ask(&path);
+        let items: Vec<_> = found["items"].as_array().unwrap().iter().filter(|one| is_items(one)).collect();
+        assert!(!items.is_empty() && items.iter().all(|one| one["decimals"] == 0), "{path}: {found}");
+    }
+    assert_eq!(EXPLORER.ask(&format!("/api/v1/tokens/{ITEMS}"))["decimals"], 0);
+    let tool = EXPLORER.ask(&format!("/api?module=account&action=token1155tx&contractaddress={ITEMS}"));
+    assert_eq!(tool["result"][0]["tokenDecimal"], "0");
+    let page = EXPLORER.get(&format!("/tx/{}", transaction_hash(1, 2))).text;
+    assert!(page.contains(">5</span>") && !page.contains("0.000000000000000005"), "{page}");
+}
+
+#[test]
 fn the_record_of_validators_is_that_of_the_chains_last_days() {
     let found = EXPLORER.ask("/api/v1/validators");
     let led: Vec<u64> = found["validators"].as_array().unwrap().iter().map(|one| one["led"].as_u64().unwrap()).collect();

@@ -5,12 +5,13 @@ use crate::{
     explorer::{EXPLORER, Explorer, PENDING},
 };
 use alloy_primitives::{Address, U256};
-use axum::{Router, http::StatusCode, routing::post};
+use axum::{Json, Router, http::StatusCode, routing::post};
+use corniche_api::SkippedTransaction;
 use corniche_web::{
     indexer::{digest::digest, write},
     limits::Rate,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where the links of a page lead, as a browser reads them, without what is after a #.
 fn links(page: &str) -> Vec<String> {
@@ -63,6 +64,68 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("away")));
     // Whether there is code at an address that no block names, only the node knows.
     assert_eq!(explorer.get(&format!("/address/{}/code", chain::ALICE)).status, 503);
+}
+
+/// Of a transaction that a node has executed and this explorer has not read, where the receipt cannot be had.
+async fn without_receipts(Json(question): Json<Value>) -> Json<Value> {
+    let result = match question["method"].as_str() {
+        Some("corniche_getTransactionStatus") => {
+            json!({"status": "executed", "blockHash": chain::hash(43), "blockNumber": "0x2b"})
+        }
+        _ => Value::Null,
+    };
+    Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
+}
+
+#[test]
+fn a_transaction_without_a_receipt_is_not_said_to_be_undone() {
+    let explorer = Explorer::with_node(Router::new().route("/", post(without_receipts)));
+    let told = explorer.ask(&format!("/tx/{PENDING}/status"));
+    assert_eq!((&told["status"], told.get("succeeded")), (&json!("executed"), None), "{told}");
+}
+
+/// What a node may say of a transaction that it let go.
+async fn dropped(Json(question): Json<Value>) -> Json<Value> {
+    let reason = format!("</p><script>alert(1)</script>\u{202e}{}", "x".repeat(1 << 20));
+    let result = match question["method"].as_str() {
+        Some("corniche_getTransactionStatus") => json!({"status": "dropped", "reason": reason}),
+        _ => Value::Null,
+    };
+    Json(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
+}
+
+#[test]
+fn what_a_node_says_is_text_of_a_size() {
+    let explorer = Explorer::with_node(Router::new().route("/", post(dropped)));
+    let page = explorer.get(&format!("/tx/{PENDING}"));
+    assert!(page.status == 200 && page.text.contains("&lt;script&gt;"), "{}", page.status);
+    assert!(page.text.len() < 20_000 && !page.text.contains('\u{202e}'), "{} bytes", page.text.len());
+    let told = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
+    assert!(told.text.len() < 20_000 && !told.text.contains('\u{202e}'), "{} bytes", told.text.len());
+}
+
+/// A block of more batches than its page shows, and a transaction of more logs and transfers.
+#[test]
+fn what_is_cut_is_said_to_be() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let shown = |logs: u64| {
+        let moved = (0..logs).map(|_| moved(GOLD, Address::ZERO, ALICE, U256::ONE)).collect();
+        chain::block(if logs == 200 { 1 } else { 2 }, vec![Step::call(ALICE, GOLD, moved)], None)
+    };
+    let mut whole = [chain::block(0, vec![], None), shown(200), shown(201)];
+    let ordering = whole[2].ordering.as_mut().unwrap();
+    ordering.batches = vec![ordering.batches[0].clone(); 201];
+    let skip = |position| SkippedTransaction { position, hash: chain::hash(1_000 + position), reason: "nonce too low".into() };
+    ordering.skipped = (1..=200).map(skip).collect();
+    let digests = whole.iter().map(|whole| digest(whole, None).unwrap()).collect();
+    explorer.runtime.block_on(async {
+        let mut writer = explorer.site.database.writer().await.unwrap();
+        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+    });
+    let notes = |page: String| explorer.get(&page).text.matches("These are the first ones.").count();
+    assert_eq!(notes(format!("/tx/{}", transaction_hash(1, 0))), 0);
+    assert_eq!(notes(format!("/tx/{}", transaction_hash(2, 0))), 2, "of logs, and of transfers");
+    assert_eq!([notes("/block/1".into()), notes("/block/2".into())], [0, 1], "of batches");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
 
 /// Who says what of it, and how the source is compared with the code: here nobody can show it.
 fn verification(address: Address, contract: &Contract) -> Markup {
-    let command = format!("corniche contract verify {address}");
+    let command = words::verify(address);
     let rows =
         [(words::INTERFACE, html! { (interface::whose(contract)) }), (words::SOURCE, html! { (words::SOURCE_NOT_SHOWN) })];
     html! {

@@ -98,8 +98,11 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
     let Some(report) = answer.ok().flatten() else { return Ok(Json(unexecuted(&site, hash, is_asked).await?).into_response()) };
     let mut told = json!(report.status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
-        let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
-        told["succeeded"] = json!(receipt.get("status").and_then(Value::as_str) == Some("0x1"));
+        // Without a receipt nobody knows yet.
+        let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
+        if let Some(status) = receipt.get("status").and_then(Value::as_str) {
+            told["succeeded"] = json!(status == "0x1");
+        }
     }
     Ok(Json(told).into_response())
 }
@@ -170,7 +173,8 @@ async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known:
 /// Where the wallet's part of the page is, and what it has to know of the chain.
 fn wallet(standing: &Snapshot, node: &str) -> Markup {
     // An operator's node may be at an address that only this explorer should know: only one on the reader's own machine is told to wallets.
-    let host = node.split("://").nth(1).and_then(|rest| rest.split([':', '/']).next());
+    // What stands before an @ is a name and a password.
+    let host = node.split("://").nth(1).filter(|rest| !rest.contains('@')).and_then(|rest| rest.split([':', '/']).next());
     let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
     let currency = &standing.currency;
     html! {
@@ -224,8 +228,10 @@ fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>
 fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
     let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
-    let value = if call.value.is_zero() { String::new() } else { format!(" --value {}", call.value) };
-    let command = format!("corniche contract send {address} {}{arguments}{value}", quoted(&function.signature()));
+    let mut command = words::send(address, &quoted(&function.signature()), &arguments);
+    if !call.value.is_zero() {
+        command = words::with_value(&command, call.value);
+    }
     html! {
         div .by-hand {
             p .note { (words::BY_HAND) }
@@ -323,7 +329,7 @@ mod tests {
     fn wallets_are_told_of_a_node_on_this_machine_only() {
         let standing = Snapshot { chain_id: Some(7), currency: "CRN".into(), ..Snapshot::default() };
         assert!(wallet(&standing, "http://127.0.0.1:8545").into_string().contains("data-rpc=\"http://127.0.0.1:8545\""));
-        for far in ["http://10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
+        for far in ["http://10.0.0.7:8545", "http://localhost:secret@10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
             assert!(!wallet(&standing, far).into_string().contains("data-rpc"), "{far}");
         }
     }

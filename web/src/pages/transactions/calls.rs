@@ -6,7 +6,7 @@ use crate::{
     database::{Read, sql},
     format,
     node::CallFrame,
-    pages::{Failure, parts},
+    pages::{Failure, cursor, parts},
     site::Site,
     words::transaction as words,
 };
@@ -21,20 +21,25 @@ pub struct Calls {
     frames: Vec<(u64, CallFrame)>,
     /// From the database.
     written_down: bool,
+    /// There are others after these.
+    has_more: bool,
 }
 
 /// Those of a row of `transactions`.
 pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
-    Ok(match site.node.trace(row.hash("hash")?).await {
-        Ok(trace) => Calls { frames: trace.in_order(MOST as usize), written_down: false },
-        Err(_) => Calls { frames: written_down(site, row).await?, written_down: true },
-    })
+    let (mut frames, written_down) = match site.node.trace(row.hash("hash")?).await {
+        Ok(trace) => (trace.in_order(MOST as usize + 1), false),
+        Err(_) => (written_down(site, row).await?, true),
+    };
+    let has_more = cursor::cut(&mut frames, MOST).is_some();
+    Ok(Calls { frames, written_down, has_more })
 }
 
+/// One more than a page has.
 async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
     let (place, readers) = (row.place("place")?, site.database.readers());
     let text = "SELECT depth, kind, sender, recipient, selector, gas_used, error FROM calls WHERE transaction_place = $1 ORDER BY place LIMIT $2";
-    let inner = sql(text).bind(place.0).bind(MOST - 1).fetch_all(readers).await?;
+    let inner = sql(text).bind(place.0).bind(MOST).fetch_all(readers).await?;
     let undone = sql("SELECT error, reason, output FROM undone WHERE place = $1").bind(place.0).fetch_optional(readers).await?;
     if inner.is_empty() && undone.is_none() {
         return Ok(Vec::new());
@@ -91,7 +96,7 @@ impl Calls {
             @if self.frames.is_empty() { p .note { (words::NO_CALLS) } }
             @else if self.written_down { p .note { (words::WRITTEN_DOWN) } }
             @if !self.frames.is_empty() { ol .calls { @for (depth, frame) in &self.frames { (line(*depth, frame, known)) } } }
-            @if self.frames.len() == MOST as usize { p .note { (words::FIRST_CALLS) } }
+            @if self.has_more { p .note { (words::FIRST_ONES) } }
         }
     }
 }
