@@ -2,8 +2,9 @@
 
 use super::{
     chain::Chain,
+    dump,
     node::Scripted,
-    resume::{KEEP, go_on, indexer},
+    resume::{KEEP, WITH_DAG, go_on, indexer, indexer_that_keeps},
     sqlite,
 };
 use corniche_web::{
@@ -45,6 +46,21 @@ async fn certificates_come_as_fast_as_blocks() {
     }
     let now = standing.now();
     assert_eq!((now.indexed.map(|(number, _)| number), now.certified), (Some(299), covered));
+}
+
+#[tokio::test]
+async fn rounds_of_the_ordering_do_not_wait_for_certificates() {
+    let node = Scripted::start(Chain::new(28, 40)).await;
+    node.show_dag();
+    node.lose_certificates();
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer_that_keeps(WITH_DAG, &node, &database).await;
+    for _ in 0..2 {
+        assert!(indexer.step().await.is_some());
+    }
+    let waits = standing.now().waits.unwrap_or_default();
+    assert!(waits.contains("they are lost"), "{waits:?}");
+    assert_eq!(dump::rows(&database, "SELECT round FROM dag_rounds").await.len(), 39);
 }
 
 #[tokio::test]
