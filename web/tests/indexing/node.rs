@@ -52,8 +52,8 @@ struct Script {
     mistaken: bool,
     /// Whether it shows how it came to its order.
     dag: bool,
-    /// Whether it knows who signed what.
-    certificates: bool,
+    /// What it breaks at when it is asked for it.
+    lost: Option<&'static str>,
     /// Where requests for blocks wait for each other.
     together: Option<Arc<Barrier>>,
     /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
@@ -70,7 +70,7 @@ impl Scripted {
         let head = chain.blocks.len() as u64 - 1;
         let (development, executions, asked, moods, away, room, alarm) = (false, Some(0), 0, None, 0, usize::MAX, None);
         let chain = Arc::new(chain);
-        let (mistaken, dag, certificates, together, certificates_ms) = (false, false, true, None, 0);
+        let (mistaken, dag, lost, together, certificates_ms) = (false, false, None, None, 0);
         let script = Script {
             chain,
             head,
@@ -82,7 +82,7 @@ impl Scripted {
             room,
             mistaken,
             dag,
-            certificates,
+            lost,
             together,
             certificates_ms,
             alarm,
@@ -150,9 +150,9 @@ impl Scripted {
         self.change(|script| script.dag = true);
     }
 
-    /// Breaks when it is asked for certificates.
-    pub fn lose_certificates(&self) {
-        self.change(|script| script.certificates = false);
+    /// Breaks when it is asked for this.
+    pub fn lose(&self, method: &'static str) {
+        self.change(|script| script.lost = Some(method));
     }
 
     /// Answers requests for blocks when there are so many at once, and not before.
@@ -252,6 +252,7 @@ impl Script {
         };
         let made = |script: &Self| at(script, number());
         Ok(match method {
+            lost if self.lost == Some(lost) => return Err((-32603, "it is lost")),
             "eth_chainId" => json!("0x2a"),
             "rpc_modules" if self.development => json!({"eth": "1.0", "debug": "1.0", "evm": "1.0"}),
             "rpc_modules" => json!({"eth": "1.0", "debug": "1.0"}),
@@ -271,7 +272,6 @@ impl Script {
             "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
             "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
             "corniche_getDag" if self.dag => json!(self.dag(params)?),
-            "corniche_getCertificate" if !self.certificates => return Err((-32603, "they are lost")),
             "corniche_getCertificate" => {
                 if self.certificates_ms == 0 {
                     self.certificates_ms = now_ms();
