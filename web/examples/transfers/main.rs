@@ -67,6 +67,8 @@ async fn main() -> ExitCode {
     // What a server does by itself after a while.
     if name.starts_with("postgres") {
         let mut connection = database.writer().await.expect("a connection");
+        // It takes longer than any statement of the explorer may.
+        sqlx::raw_sql("SET statement_timeout = 0").execute(&mut *connection).await.expect("all the time it needs");
         sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.expect("statistics");
     }
     match pages::measure(database, &traffic, &name).await {

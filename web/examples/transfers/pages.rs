@@ -8,6 +8,7 @@ use super::{
 use alloy_primitives::{Address, B256};
 use corniche_api::{Validator, Validators};
 use corniche_web::{
+    api::{ENDPOINTS, etherscan::ACTIONS},
     database::{Database, Place},
     limits::{Limits, Rate},
     live::Live,
@@ -33,27 +34,37 @@ const FOUND: [u16; 2] = [200, 303];
 const BAR: Duration = Duration::from_millis(50);
 
 /// Pages and questions of the API. `{hot}` is one of the ten busiest accounts, `{account}` any; `{gold}` one of the ten busiest tokens;
-/// `{place}` a place anywhere in the chain; `{round}` one of the newest rounds, `{batch}` a batch of one; `{failure}` a transaction that failed.
+/// `{place}` a place anywhere in the chain; `{named}` a block by its hash; `{round}` one of the newest rounds, `{batch}` a batch of one;
+/// `{failure}` a transaction that failed.
 const PAGES: &[&str] = &[
     "/",
     "/blocks",
     "/blocks?before={place}",
     "/block/{block}",
+    "/block/{block}?before={place}",
+    "/block/{named}",
     "/txs",
     "/txs?before={place}",
     "/tx/{hash}",
     "/tx/{failure}",
+    "/tx/{hash}?changes",
     "/address/{hot}",
     "/address/{hot}?before={place}",
     "/address/{account}",
     "/address/{hot}/transactions",
+    "/address/{hot}/transactions?before={place}",
     "/address/{hot}/transfers",
+    "/address/{hot}/transfers?before={place}",
     "/address/{account}/transfers",
     "/address/{hot}/calls",
+    "/address/{hot}/calls?before={place}",
     "/address/{hot}/tokens",
     "/address/{hot}/approvals",
     "/address/{gold}",
     "/address/{gold}/events",
+    "/address/{gold}/events?before={place}",
+    "/address/{gold}/events?event=0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+    "/address/{gold}/events?event=0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ee",
     "/address/{gold}/code",
     "/address/{gold}/abi",
     "/address/{gold}/abi.json",
@@ -61,15 +72,22 @@ const PAGES: &[&str] = &[
     "/address/{gold}/write",
     "/tokens",
     "/token/{gold}",
+    "/token/{gold}?before={place}",
     "/token/{token}",
     "/token/{gold}/holders",
     "/token/{gold}/days",
+    "/token/{gold}/days?until=2023-11-20",
     "/validators",
     "/validator/1",
+    "/validator/1?before={place}",
     "/statistics",
+    "/statistics?until=2023-11-20",
     "/network",
     "/dag",
     "/dag?round={round}",
+    "/dag?round={round}&pick={round}.0",
+    "/dag?round={round}&pick=0-{batch}",
+    "/search",
     "/search?q={hash}",
     "/search?q={account}",
     "/search?q={block}",
@@ -78,6 +96,7 @@ const PAGES: &[&str] = &[
     "/search?q=tkn1",
     "/search?q=transfer",
     "/search?q=nothing",
+    "/api",
     "/api/v1/status",
     "/api/v1/search?q=tkn1",
     "/api/v1/blocks",
@@ -112,17 +131,49 @@ const PAGES: &[&str] = &[
     "/api?module=account&action=txlist&address={hot}",
     "/api?module=account&action=txlist&address={hot}&sort=desc&page=10&offset=100",
     "/api?module=account&action=txlistinternal&address={hot}",
+    "/api?module=account&action=txlistinternal&txhash={hash}",
     "/api?module=account&action=tokentx&address={hot}",
     "/api?module=account&action=tokentx&contractaddress={gold}",
+    "/api?module=account&action=tokentx&address={hot}&contractaddress={gold}",
+    "/api?module=account&action=tokennfttx&address={hot}",
+    "/api?module=account&action=token1155tx&address={hot}",
     "/api?module=account&action=tokenbalance&address={hot}&contractaddress={gold}",
+    "/api?module=contract&action=getabi&address={gold}",
+    "/api?module=contract&action=getsourcecode&address={gold}",
     "/api?module=contract&action=getcontractcreation&contractaddresses={gold}",
+    "/api?module=contract&action=verifysourcecode",
+    "/api?module=contract&action=checkverifystatus&guid=0",
     "/api?module=transaction&action=gettxreceiptstatus&txhash={hash}",
+    "/api?module=transaction&action=getstatus&txhash={hash}",
+    "/api?module=transaction&action=getstatus&txhash={failure}",
     "/api?module=block&action=getblocknobytime&timestamp=1700050000&closest=before",
+    "/api?module=block&action=getblocknobytime&timestamp=1700050000&closest=after",
     "/api?module=stats&action=tokensupply&contractaddress={gold}",
 ];
 
+/// Actions that only the node can answer.
+const OF_THE_NODE: [&str; 2] = ["balance", "balancemulti"];
+
+/// What programs may ask is measured, all of it.
+fn nothing_is_forgotten() {
+    // What stands in braces has another name there.
+    let pattern = |path: &str| -> Vec<String> {
+        let path = path.split('?').next().unwrap_or_default();
+        path.split('/').map(|part| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() }).collect()
+    };
+    for endpoint in ENDPOINTS {
+        assert!(PAGES.iter().any(|page| pattern(page) == pattern(endpoint.path)), "{} is not measured", endpoint.path);
+    }
+    for action in ACTIONS.iter().filter(|action| !OF_THE_NODE.contains(&action.name)) {
+        let question = format!("/api?module={}&action={}", action.module, action.name);
+        let is_asked = |page: &&str| page.strip_prefix(&question).is_some_and(|rest| rest.is_empty() || rest.starts_with('&'));
+        assert!(PAGES.iter().any(is_asked), "{question} is not measured");
+    }
+}
+
 /// Measures all, and answers whether all are below the bar.
 pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool {
+    nothing_is_forgotten();
     let rate = Rate { burst: 1e15, per_second: 1e15 };
     let (uploads, _) = corniche_web::indexer::uploads::channel();
     let site = Site {
@@ -197,6 +248,7 @@ fn fill(page: &str, traffic: &Traffic, random: &mut Random) -> String {
     put("{gold}", traffic.token(random.below(10)).to_string());
     put("{token}", traffic.token(random.below(tokens)).to_string());
     put("{block}", (1 + random.below(traffic.blocks)).to_string());
+    put("{named}", traffic.block(1 + random.below(traffic.blocks)).to_string());
     put("{place}", Place::first(1 + random.below(traffic.blocks)).0.to_string());
     let round = traffic.blocks - random.below(traffic.blocks.min(1_000));
     put("{round}", round.to_string());

@@ -70,6 +70,11 @@ impl Traffic {
         hash(&[self.seed, 3, at])
     }
 
+    /// The hash of a block.
+    pub fn block(&self, number: u64) -> B256 {
+        hash(&[self.seed, 4, number])
+    }
+
     /// The hash of the transaction of a block that fails.
     pub fn failure(&self, block: u64) -> B256 {
         hash(&[self.seed, 5, block, 0])
@@ -93,7 +98,7 @@ impl Traffic {
         let mut transactions: Vec<_> = (first..first + count).map(|at| self.transfer_of(at)).collect();
         transactions.extend((0..APPROVALS).map(|at| self.approval(number, at)));
         transactions.extend((0..FAILURES).map(|at| self.failing(number, at)));
-        let own = hash(&[self.seed, 4, number]);
+        let own = self.block(number);
         let (half, all) = (count / 2, transactions.len() as u64);
         let head = Head {
             number,

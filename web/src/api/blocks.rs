@@ -201,7 +201,7 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
 /// The round whose leader made a commit.
 async fn led_in(site: &Site, commit: Option<u64>) -> Result<Option<u64>, Problem> {
     let Some(commit) = commit else { return Ok(None) };
-    Ok(leader_of(site.database.readers(), commit).await?.map(|slot| slot.round))
+    Ok(leader_of(site.database.readers(), commit).await?.map(|leader| leader.round))
 }
 
 /// `/api/v1/certificates`

@@ -239,6 +239,11 @@ impl Digest {
         let mut batches = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
         let mut position = 0;
         for batch in &ordering.batches {
+            self.by_author.entry(batch.author).or_default().0 += 1;
+            if batch.count == 0 {
+                // What nothing was taken of has no position.
+                continue;
+            }
             batches.push([
                 self.number.into(),
                 position.into(),
@@ -248,9 +253,9 @@ impl Digest {
                 batch.count.into(),
             ]);
             position = position.saturating_add(batch.count);
-            self.by_author.entry(batch.author).or_default().0 += 1;
         }
-        let mut skipped = Rows::new("skipped", &["block", "position", "hash", "reason"]);
+        // A node may name a position twice.
+        let mut skipped = Rows::or("skipped", &["block", "position", "hash", "reason"], "DO NOTHING");
         for one in &ordering.skipped {
             skipped.push([self.number.into(), one.position.into(), one.hash.into(), one.reason.clone().into()]);
         }

@@ -281,11 +281,13 @@ async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_acco
             *new_accounts,
         ];
         days.entry(day).or_default().iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
+        // As the database holds them: PostgreSQL writes no row twice in a statement.
+        let held = |validator: u64| int(validator) as u64;
         if let Some(leader) = digest.leader {
-            validators.entry((leader, day)).or_default()[0] += 1;
+            validators.entry((held(leader), day)).or_default()[0] += 1;
         }
         for (author, (batches, transactions)) in &digest.by_author {
-            let record = validators.entry((*author, day)).or_default();
+            let record = validators.entry((held(*author), day)).or_default();
             record[1] += batches;
             record[2] += transactions;
         }

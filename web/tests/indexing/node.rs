@@ -4,7 +4,7 @@ use super::{
     chain::{Chain, Made, VALIDATORS},
     random::Random,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use axum::{
     Router,
     extract::State,
@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use corniche_api::{Execution, HeadBlock, Heads, Validator, Validators};
+use corniche_api::{Dag, DagVertex, Execution, HeadBlock, Heads, LeaderSlot, SlotStatus, Validator, Validators};
 use corniche_web::{
     indexer::now_ms,
     node::{Log, Receipt, Transaction},
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::{
     net::TcpListener,
-    sync::{Notify, watch},
+    sync::{Barrier, Notify, watch},
     task::JoinHandle,
 };
 
@@ -58,6 +58,12 @@ struct Script {
     room: usize,
     /// Whether it answers with the block after the one that it is asked for.
     mistaken: bool,
+    /// Whether it shows how it came to its order.
+    dag: bool,
+    /// What it breaks at when it is asked for it.
+    lost: Option<&'static str>,
+    /// Where requests for blocks wait for each other.
+    together: Option<Arc<Barrier>>,
     /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
     certificates_ms: u64,
     traces: Arc<watch::Sender<Traces>>,
@@ -76,7 +82,8 @@ impl Scripted {
         let (development, executions, asked, moods, away, room, alarm) = (false, Some(0), 0, None, 0, usize::MAX, None);
         let chain = Arc::new(chain);
         let traces = Arc::new(watch::Sender::new(Traces::default()));
-        let (mistaken, certificates_ms, untraced, asked_traces) = (false, 0, None, Arc::clone(&traces));
+        let (mistaken, dag, lost, together) = (false, false, None, None);
+        let (certificates_ms, untraced, asked_traces) = (0, None, Arc::clone(&traces));
         let script = Script {
             chain,
             head,
@@ -87,10 +94,13 @@ impl Scripted {
             away,
             room,
             mistaken,
-            alarm,
+            dag,
+            lost,
+            together,
             certificates_ms,
             traces: asked_traces,
             untraced,
+            alarm,
         };
         let script = Arc::new(Mutex::new(script));
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&script));
@@ -150,6 +160,21 @@ impl Scripted {
         self.change(|script| script.mistaken = mistaken);
     }
 
+    /// Shows a round of its ordering for each block.
+    pub fn show_dag(&self) {
+        self.change(|script| script.dag = true);
+    }
+
+    /// Breaks when it is asked for this.
+    pub fn lose(&self, method: &'static str) {
+        self.change(|script| script.lost = Some(method));
+    }
+
+    /// Answers requests for blocks when there are so many at once, and not before.
+    pub fn answer_together(&self, requests: usize) {
+        self.change(|script| script.together = Some(Arc::new(Barrier::new(requests))));
+    }
+
     /// Answers no trace for now.
     pub fn hold_traces(&self) {
         self.traces.send_modify(|traces| traces.held = true);
@@ -195,6 +220,12 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Byte
         true => Some(held(&script).await),
         false => None,
     };
+    let blocks = |calls: &Vec<Value>| calls.iter().filter(|call| call["method"] == "eth_getBlockByNumber").count();
+    let blocks = asked.as_array().map_or(0, blocks);
+    let together = script.lock().expect("the script").together.clone().filter(|_| blocks > 0);
+    if let Some(together) = together {
+        together.wait().await;
+    }
     let mut script = script.lock().expect("the script");
     script.asked += 1;
     if script.alarm.as_ref().is_some_and(|(at, _)| *at <= script.asked) {
@@ -203,8 +234,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Byte
     if let Some(response) = script.mood() {
         return response;
     }
-    let blocks = |calls: &Vec<Value>| calls.iter().filter(|call| call["method"] == "eth_getBlockByNumber").count();
-    if asked.as_array().map_or(0, blocks) > script.room {
+    if blocks > script.room {
         let refused = json!({"code": -32003, "message": "response too large"});
         return json!({"jsonrpc": "2.0", "id": null, "error": refused}).to_string().into_response();
     }
@@ -280,6 +310,7 @@ impl Script {
         };
         let made = |script: &Self| at(script, number());
         Ok(match method {
+            lost if self.lost == Some(lost) => return Err((-32603, "it is lost")),
             "eth_chainId" => json!("0x2a"),
             "rpc_modules" if self.development => json!({"eth": "1.0", "debug": "1.0", "evm": "1.0"}),
             "rpc_modules" => json!({"eth": "1.0", "debug": "1.0"}),
@@ -299,6 +330,7 @@ impl Script {
             "corniche_getOrdering" => json!(made(self).and_then(|made| made.whole.ordering)),
             "debug_traceBlockByNumber" if number().is_some() && number() == self.untraced => return Err((-32603, "not now")),
             "debug_traceBlockByNumber" => made(self).map(|made| made.traces).ok_or((-32000, "unknown block"))?,
+            "corniche_getDag" if self.dag => json!(self.dag(params)?),
             "corniche_getCertificate" => {
                 if self.certificates_ms == 0 {
                     self.certificates_ms = now_ms();
@@ -320,6 +352,25 @@ impl Script {
         })
     }
 
+    /// Of each round four proposals, and a leader whose commit has the round's number.
+    fn dag(&self, params: &Value) -> Result<Dag, (i64, &'static str)> {
+        let number = |at: usize| {
+            let text = params[at].as_str().expect("a number");
+            u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number")
+        };
+        let (from, to) = match params[0].as_str() {
+            Some("latest") => (self.head, self.head),
+            _ => (number(0), number(1).min(self.head)),
+        };
+        if from > self.head {
+            return Err((-32602, "invalid round range: the newest round is before it"));
+        }
+        let rounds = from.max(1)..=to;
+        let vertices = rounds.clone().flat_map(|round| (0..VALIDATORS).map(move |author| vertex(round, author))).collect();
+        let slots = rounds.map(leader).collect();
+        Ok(Dag { from_round: from, to_round: to, newest_round: self.head, vertices, slots, order: vec![], dropped: 0 })
+    }
+
     fn certified(&self) -> u64 {
         self.chain.certificates.range(..=self.head).next_back().map_or(0, |(height, _)| *height)
     }
@@ -327,6 +378,37 @@ impl Script {
     fn named(&self, number: u64) -> HeadBlock {
         let Made { whole, .. } = &self.chain.blocks[number as usize];
         HeadBlock { hash: whole.block.hash, number, timestamp_ms: whole.block.timestamp.to::<u64>() * 1_000 }
+    }
+}
+
+fn proposal(round: u64, author: u64) -> B256 {
+    keccak256(format!("{round} {author}"))
+}
+
+fn vertex(round: u64, author: u64) -> DagVertex {
+    DagVertex {
+        round,
+        author,
+        digest: proposal(round, author),
+        parents: (0..VALIDATORS).filter(|_| round > 1).map(|author| proposal(round - 1, author)).collect(),
+        batch_bytes: 100,
+        batch_digest: None,
+        proposed_ms: None,
+        accepted_ms: Some(round),
+    }
+}
+
+fn leader(round: u64) -> LeaderSlot {
+    let validator = round % VALIDATORS;
+    LeaderSlot {
+        round,
+        rank: 0,
+        validator,
+        status: SlotStatus::Committed,
+        digest: Some(proposal(round, validator)),
+        why: None,
+        decided_ms: Some(round),
+        commit: Some(round),
     }
 }
 

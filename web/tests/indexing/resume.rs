@@ -45,15 +45,27 @@ const CHILD: &str = "CORNICHE_INDEX";
 /// The ordering is another lane, whose rounds are no part of the chain.
 pub const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
 
+/// The same with all of the ordering.
+pub const WITH_DAG: Keep = Keep { dag_rounds: 10_000, calls: true };
+
 /// One that has not begun yet.
 pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
+    indexer_that_keeps(KEEP, node, database).await
+}
+
+/// The same, which keeps this.
+pub async fn indexer_that_keeps(keep: Keep, node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
     let standing = Arc::new(Standing::new("CRN".into()));
-    let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), KEEP).await.unwrap();
+    let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), keep).await.unwrap();
     (indexer, standing)
 }
 
 async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
-    let (mut indexer, standing) = indexer(node, database).await;
+    follow_and_keep(KEEP, node, database).await
+}
+
+async fn follow_and_keep(keep: Keep, node: &Scripted, database: &Database) -> Option<Halt> {
+    let (mut indexer, standing) = indexer_that_keeps(keep, node, database).await;
     go_on(&mut indexer, &standing).await
 }
 
@@ -206,16 +218,29 @@ async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_goes_on() {
-    let chain = Chain::new(10, BLOCKS);
-    let expected = undisturbed(&chain).await;
+/// What a database is to hold of this chain and of how it was ordered.
+async fn undisturbed_with_dag(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
+    let node = Scripted::start(chain.clone()).await;
+    node.show_dag();
+    let (database, _directory) = sqlite().await;
+    assert_eq!(follow_and_keep(WITH_DAG, &node, &database).await, None);
+    let held = all(&database).await;
+    assert_eq!([held["dag_rounds"].len(), held["leaders"].len()], [chain.blocks.len() - 1; 2]);
+    for (table, lines) in undisturbed(chain).await {
+        assert!(["dag_rounds", "leaders"].contains(&table) || held[table] == lines, "{table}");
+    }
+    held
+}
+
+async fn killed_again_and_again(seed: u64, kills: u64, url: &str) {
+    let chain = Chain::new(seed, BLOCKS);
+    let expected = undisturbed_with_dag(&chain).await;
     let node = Scripted::start(chain).await;
-    node.be_moody(10);
-    let (database, directory) = sqlite().await;
-    let mut random = Random(10);
-    for _ in 0..12 {
-        let told = format!("{} sqlite://{}", node.url, directory.path().join("explorer.db").display());
+    node.show_dag();
+    node.be_moody(seed);
+    let mut random = Random(seed);
+    for _ in 0..kills {
+        let told = format!("{} {url}", node.url);
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "resume::child", "--ignored", "--test-threads=1"]).env(CHILD, told);
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -229,8 +254,21 @@ async fn a_killed_process_goes_on() {
         child.wait().unwrap();
     }
     node.be_well();
-    assert_eq!(follow(&node, &database).await, None);
-    assert_same(&expected, &all(&database).await, "undisturbed and killed");
+    let database = Database::open(url).await.unwrap();
+    assert_eq!(follow_and_keep(WITH_DAG, &node, &database).await, None);
+    assert_same(&expected, &all(&database).await, &format!("seed {seed}, undisturbed and killed {kills} times"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_goes_on_in_sqlite() {
+    let (_database, directory) = sqlite().await;
+    killed_again_and_again(10, 12, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_goes_on_in_postgres() {
+    let postgres = postgres().await;
+    killed_again_and_again(27, 5, &postgres.database("killed").await).await;
 }
 
 #[tokio::test]
@@ -240,7 +278,7 @@ async fn child() {
     let (node, database) = told.split_once(' ').unwrap();
     let database = Database::open(database).await.unwrap();
     let standing = Arc::new(Standing::new("CRN".into()));
-    let mut indexer = Indexer::new(Node::new(node), &database, standing, Live::default(), KEEP).await.unwrap();
+    let mut indexer = Indexer::new(Node::new(node), &database, standing, Live::default(), WITH_DAG).await.unwrap();
     while indexer.step().await.is_some() {}
 }
 
@@ -296,6 +334,21 @@ async fn a_node_that_catches_up_is_no_other_chain() {
     node.lag(20);
     assert_eq!(follow(&node, &database).await, None);
     assert_same(&before, &all(&database).await, "before and while the node catches up");
+}
+
+/// The first answer comes when the last request is there: one after the other they would never be answered.
+#[tokio::test]
+async fn blocks_are_asked_for_side_by_side() {
+    let chain = Chain::new(29, 64);
+    let node = Scripted::start(chain).await;
+    node.answer_together(4);
+    let (database, _directory) = sqlite().await;
+    let (mut indexer, standing) = indexer(&node, &database).await;
+    for _ in 0..2 {
+        assert!(indexer.step().await.is_some());
+    }
+    let now = standing.now();
+    assert_eq!((now.indexed.map(|(number, _)| number), now.waits), (Some(63), None));
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 use super::{
     chain::Chain,
+    dump,
     node::Scripted,
-    resume::{KEEP, go_on, indexer},
+    resume::{KEEP, WITH_DAG, go_on, indexer, indexer_that_keeps},
     sqlite,
 };
 use corniche_web::{
@@ -63,6 +64,27 @@ async fn certificates_come_as_fast_as_blocks() {
     }
     let now = standing.now();
     assert_eq!((now.indexed.map(|(number, _)| number), now.certified), (Some(299), covered));
+}
+
+/// Neither waits for the other, and that one is missing is said.
+#[tokio::test]
+async fn rounds_come_without_certificates_and_certificates_without_rounds() {
+    let chain = Chain::new(28, 40);
+    let covered = chain.certificates.keys().next_back().copied();
+    for (lost, certified, rounds) in [("corniche_getCertificate", None, 39), ("corniche_getDag", covered, 0)] {
+        let node = Scripted::start(chain.clone()).await;
+        node.show_dag();
+        node.lose(lost);
+        let (database, _directory) = sqlite().await;
+        let (mut indexer, standing) = indexer_that_keeps(WITH_DAG, &node, &database).await;
+        for _ in 0..2 {
+            assert!(indexer.step().await.is_some());
+        }
+        let now = standing.now();
+        assert!(now.waits.as_ref().is_some_and(|waits| waits.contains("it is lost")), "{lost}: {:?}", now.waits);
+        assert_eq!(now.certified, certified, "{lost}");
+        assert_eq!(dump::rows(&database, "SELECT round FROM dag_rounds").await.len(), rounds, "{lost}");
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use super::{
     postgres, sqlite, write_all,
 };
 use alloy_primitives::{Bytes, U64, U256};
+use corniche_api::BatchRange;
 use corniche_web::{
     database::{Database, DatabaseError},
     indexer::{
@@ -52,14 +53,21 @@ async fn groups_make_no_difference() {
 }
 
 #[tokio::test]
-async fn gas_beyond_all_numbers_is_the_largest_one() {
+async fn what_is_beyond_all_numbers_is_the_largest_one() {
     let mut blocks = Chain::new(25, 12).blocks;
     for whole in blocks.iter_mut().map(|made| &mut made.whole) {
         whole.block.gas_used = U64::MAX;
         whole.receipts.iter_mut().for_each(|receipt| receipt.gas_used = U64::MAX);
+        let Some(ordering) = &mut whole.ordering else { continue };
+        ordering.leader = u64::MAX;
+        (0..).zip(&mut ordering.batches).for_each(|(at, batch)| batch.author = u64::MAX - at);
+        // Nothing of it, and it would have the position of what follows.
+        if let Some(first) = ordering.batches.first().cloned() {
+            ordering.batches.insert(0, BatchRange { count: 0, ..first });
+        }
     }
     let postgres = postgres().await;
-    for (groups, name) in [(&[1][..], "gas_apart"), (&[12], "gas_at_once"), (&[2, 5], "gas_in_groups")] {
+    for (groups, name) in [(&[1][..], "apart"), (&[12][..], "at_once"), (&[2, 5][..], "in_groups")] {
         let (lite, _directory) = sqlite().await;
         let large = Database::open(&postgres.database(name).await).await.unwrap();
         for database in [&lite, &large] {
