@@ -201,6 +201,7 @@ fn lists_that_are_files_as_well_lead_to_them() {
 fn what_grows_is_drawn_anew() {
     for (page, part) in [
         ("/tokens".into(), "tokens"),
+        ("/network".into(), "network"),
         (format!("/token/{GOLD}/holders"), "part"),
         (format!("/token/{GOLD}/days"), "part"),
         ("/statistics".into(), "statistics"),
