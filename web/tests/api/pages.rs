@@ -6,9 +6,9 @@ use crate::{
 };
 use alloy_primitives::{Address, U256};
 use axum::{Json, Router, http::StatusCode, routing::post};
-use corniche_api::SkippedTransaction;
+use corniche_api::{SkippedTransaction, Validators};
 use corniche_web::{
-    indexer::{digest::digest, write},
+    indexer::{dag::AUTOBAHN, digest::digest, write},
     limits::Rate,
 };
 use serde_json::{Value, json};
@@ -62,6 +62,8 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     }
     let answer = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("away")));
+    let is_contract = |address| explorer.ask(&format!("/api/v1/accounts/{address}"))["isContract"].clone();
+    assert_eq!([is_contract(GOLD), is_contract(ALICE)], [json!(true), Value::Null], "nobody says that Alice is none");
     // Whether there is code at an address that no block names, only the node knows.
     assert_eq!(explorer.get(&format!("/address/{}/code", chain::ALICE)).status, 503);
 }
@@ -183,6 +185,40 @@ fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
         assert_eq!((page.status, older(&page.text)), (200, None), "{next}");
         assert!(!page.text.contains("Nothing here."), "{next}: {}", page.text);
         assert!(!page.text.contains(&format!("data-live=\"{part}\"")), "{next}: what is old stays as it is");
+    }
+}
+
+#[test]
+fn there_are_pages_before_there_are_blocks() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let account =
+        ["", "/transactions", "/transfers", "/tokens", "/approvals", "/calls"].map(|part| format!("/address/{ALICE}{part}"));
+    let pages = [
+        "/",
+        "/blocks",
+        "/txs",
+        "/tokens",
+        "/validators",
+        "/validator/3",
+        "/statistics",
+        "/network",
+        "/dag",
+        "/api",
+        "/search?q=7",
+    ];
+    for page in pages.map(str::to_owned).into_iter().chain(account) {
+        assert_eq!(explorer.get(&page).status, 200, "{page}");
+    }
+}
+
+#[test]
+fn the_other_engine_has_the_same_pages() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
+    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.site.now().committee.unwrap() };
+    explorer.site.standing.introduced(31_337, chain::hash(0), false, committee);
+    for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
+        let answer = explorer.get(page);
+        assert!(answer.status == 200 && answer.text.contains(AUTOBAHN), "{page}: {}", answer.text);
     }
 }
 

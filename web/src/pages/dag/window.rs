@@ -221,10 +221,10 @@ impl Window {
     }
 }
 
-/// What a round may be: of validators that there are, each a row of the picture, and of this round.
+/// What a round may be: of validators that there are, each a row of the picture, and of this round. No round has more leaders than these.
 fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
-    round.slots.retain(|slot| slot.validator < validators && slot.round == number);
+    round.slots.retain(|slot| slot.validator < validators && slot.rank < validators && slot.round == number);
     round
 }
 
@@ -278,7 +278,8 @@ mod tests {
     async fn authors_that_no_committee_has_make_no_rows() {
         let filled = testing::filled().await;
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
-        let told = Round { vertices, slots: vec![slot(2), slot(1_000_000)] };
+        let last_of_all = LeaderSlot { rank: u64::MAX, ..slot(1) };
+        let told = Round { vertices, slots: vec![slot(2), slot(1_000_000), last_of_all] };
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
         filled.write(rows).await;
