@@ -106,6 +106,14 @@ fn what_a_node_says_is_text_of_a_size() {
     assert!(told.text.len() < 20_000 && !told.text.contains('\u{202e}'), "{} bytes", told.text.len());
 }
 
+#[test]
+fn why_a_node_shows_no_ordering_is_text_of_a_size() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    explorer.site.standing.no_dag(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
+    let page = explorer.get("/dag").text;
+    assert!(page.contains("&lt;b&gt;xxx") && page.len() < 50_000, "{} bytes", page.len());
+}
+
 /// A block of more batches than its page shows, and a transaction of more logs and transfers.
 #[test]
 fn what_is_cut_is_said_to_be() {
