@@ -1,14 +1,18 @@
 //! Who is connected with whom, and how far apart they are, as the nodes say that this explorer asks. A node knows its own links only, so
-//! further nodes may be asked for theirs.
+//! further nodes may be asked for theirs. And what the node that is followed says of itself.
 //!
 //! Readers cause no load there: however many come, and whether they wait or not, all nodes are asked once and then not again for
 //! [`EVERY`].
 
 use crate::indexer::{now_ms, tokens::clean};
-use corniche_api::{Peer, Peers, Validators};
-use corniche_client::Client;
+use alloy_primitives::U64;
+use corniche_api::{Peer, Peers, Statistics, Validators};
+use corniche_client::{Client, Request};
 use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::{
+    future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,11 +34,12 @@ const MOST_TEXT: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Mesh {
     nodes: Vec<Client>,
-    /// When the last round began, and what it found.
-    last: Arc<Mutex<Last>>,
+    last: Last<Round>,
+    told: Last<Told>,
 }
 
-type Last = Option<(Instant, Arc<Round>)>;
+/// When nodes were asked last, and what they answered.
+type Last<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 
 /// What all nodes said when they were asked last.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +59,29 @@ pub struct Row {
     pub peers: Option<Vec<Peer>>,
 }
 
+/// What the node that is followed says of itself. What it does not answer is missing.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Its software.
+    pub version: Option<String>,
+    /// How many peers it has.
+    pub peers: Option<u64>,
+    /// How it catches up; nothing within: it is in step.
+    pub syncing: Option<Option<Progress>>,
+    /// What its execution did since it started.
+    pub statistics: Option<Statistics>,
+}
+
+/// How far a node is that catches up.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Its newest block.
+    pub current_block: U64,
+    /// The newest one that it knows of.
+    pub highest_block: U64,
+}
+
 impl Mesh {
     /// Of nodes by the URLs of their RPC, the one that is followed first. Nothing is asked before somebody wants to know.
     pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Self {
@@ -62,7 +90,7 @@ impl Mesh {
 
     fn with_patience<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, patience: Duration) -> Self {
         let nodes = urls.into_iter().map(|url| Client::with_timeout(url.as_ref(), patience)).collect();
-        Self { nodes, last: Arc::default() }
+        Self { nodes, last: Arc::default(), told: Arc::default() }
     }
 
     /// What the nodes say, or said not long ago.
@@ -76,18 +104,26 @@ impl Mesh {
         task::spawn(async move { mesh.round(now).await }).await.unwrap_or_default()
     }
 
-    /// Whoever comes while nodes are asked waits here, and gets what they answer.
     async fn round(&self, now: Instant) -> Arc<Round> {
-        let mut last = self.last.lock().await;
-        match &*last {
-            Some((began, round)) if now.saturating_duration_since(*began) < EVERY => Arc::clone(round),
-            before => {
-                let known = before.as_ref().map(|(_, round)| round.rows.as_slice()).unwrap_or_default();
-                let round = Arc::new(self.ask(known).await);
-                *last = Some((now, Arc::clone(&round)));
-                round
-            }
-        }
+        let ask = |before: Option<Arc<Round>>| async move {
+            self.ask(before.as_ref().map(|round| round.rows.as_slice()).unwrap_or_default()).await
+        };
+        shared(&self.last, now, ask).await
+    }
+
+    /// What the node that is followed says of itself, or said not long ago.
+    pub async fn told(&self) -> Arc<Told> {
+        self.told_at(Instant::now()).await
+    }
+
+    async fn told_at(&self, now: Instant) -> Arc<Told> {
+        let mesh = self.clone();
+        task::spawn(async move { shared(&mesh.told, now, |_| mesh.ask_followed()).await }).await.unwrap_or_default()
+    }
+
+    async fn ask_followed(&self) -> Told {
+        let Some(node) = self.nodes.first().cloned() else { return Told::default() };
+        task::spawn_blocking(move || Told::ask(&node)).await.unwrap_or_default()
     }
 
     async fn ask(&self, known: &[Row]) -> Round {
@@ -96,6 +132,41 @@ impl Mesh {
         let who = |at: usize| known.get(at).and_then(|row| row.own.clone());
         let row = |(at, answer): (usize, Option<Peers>)| answer.map_or_else(|| Row { own: who(at), peers: None }, Row::of);
         Round { asked_ms: now_ms(), rows: answers.enumerate().map(row).collect() }
+    }
+}
+
+/// What was asked for not long ago, or is asked for now, by whoever knows what was answered before. Who comes while nodes are asked waits
+/// here, and gets what they answer.
+async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: impl FnOnce(Option<Arc<T>>) -> F) -> Arc<T> {
+    let mut last = last.lock().await;
+    if let Some((began, known)) = &*last
+        && now.saturating_duration_since(*began) < EVERY
+    {
+        return Arc::clone(known);
+    }
+    let before = last.as_ref().map(|(_, known)| Arc::clone(known));
+    let answer = Arc::new(ask(before).await);
+    *last = Some((now, Arc::clone(&answer)));
+    answer
+}
+
+impl Told {
+    fn ask(node: &Client) -> Self {
+        let request = |method| Request { method, params: json!([]) };
+        let requests = ["web3_clientVersion", "net_peerCount", "eth_syncing"].map(request);
+        let answers = node.transport().batch::<Value>(&requests).unwrap_or_default();
+        let mut answers = answers.into_iter().map(Result::ok);
+        let mut next = || answers.next().flatten();
+        Self {
+            version: next()
+                .and_then(|version| version.as_str().map(|version| clean(&version.chars().take(100).collect::<String>()))),
+            peers: next().and_then(|peers| serde_json::from_value::<U64>(peers).ok()).map(|peers| peers.to()),
+            syncing: next().and_then(|syncing| match syncing {
+                Value::Bool(false) => Some(None),
+                progress => serde_json::from_value(progress).ok().map(Some),
+            }),
+            statistics: node.statistics().ok(),
+        }
     }
 }
 
@@ -126,7 +197,6 @@ mod tests {
     use alloy_primitives::B256;
     use axum::{Json, Router, routing::post};
     use futures::{FutureExt, future::join};
-    use serde_json::json;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::net::TcpListener;
 
@@ -171,6 +241,20 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         join(mesh.at(begin + EVERY), mesh.at(begin + EVERY)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn the_node_that_is_followed_is_asked_of_itself_once_for_all_readers() {
+        let (url, asked) = node(alone(1), |_| true).await;
+        let (other, never) = node(alone(2), |_| true).await;
+        let mesh = Mesh::new([url, other]);
+        let begin = Instant::now();
+        join_all((0..50).map(|_| mesh.told_at(begin))).await;
+        mesh.told_at(begin + EVERY - Duration::from_millis(1)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "three questions together, and one for its statistics");
+        mesh.told_at(begin + EVERY).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 4);
+        assert_eq!(never.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

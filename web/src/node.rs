@@ -1,7 +1,7 @@
 //! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
-use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, Statistics, TransactionReport, Validators};
+use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -311,11 +311,6 @@ impl Node {
     /// The committee.
     pub async fn validators(&self) -> Result<Validators, NodeError> {
         self.with(Client::validators).await
-    }
-
-    /// What the node's execution did since it started.
-    pub async fn statistics(&self) -> Result<Statistics, NodeError> {
-        self.with(Client::statistics).await
     }
 
     /// What its ordering did in these rounds.

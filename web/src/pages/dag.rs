@@ -12,6 +12,7 @@ mod window;
 
 use super::{Failure, Page, layout, parts};
 use crate::{
+    abi,
     database::{Read, int, sql},
     format, links,
     site::Site,
@@ -199,7 +200,7 @@ fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
     Ok(html! {
         h1 { (words::TITLE) }
         @match &why {
-            Some(why) => { p { (words::NONE) } p { q { (why) } } p .note { (words::NONE_HINT) } }
+            Some(why) => { p { (words::NONE) } p { q { (abi::text(why)) } } p .note { (words::NONE_HINT) } }
             None => p { (words::EMPTY) },
         }
         (table::explanation(site.has_lanes()))

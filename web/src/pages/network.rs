@@ -5,74 +5,39 @@ mod peers;
 use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
     format, links,
+    mesh::{Progress, Told},
     site::Site,
     state::Snapshot,
     words::{nav, network as words},
 };
-use alloy_primitives::{U64, U256};
+use alloy_primitives::U256;
 use axum::extract::State;
 use corniche_api::Statistics;
-use corniche_client::Request;
 use maud::{Markup, html};
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Blocks whose way from order to certificate is looked at.
 const BLOCKS: i64 = 100;
 
-/// How far a node is that catches up.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct Progress {
-    current_block: U64,
-    highest_block: U64,
-}
-
-/// What a node says of itself. What it does not answer is missing.
-#[derive(Debug, Default)]
-struct Told {
-    version: Option<String>,
-    peers: Option<u64>,
-    /// Nothing within: it is in step.
-    syncing: Option<Option<Progress>>,
-}
-
 /// `/network`
 pub async fn show(State(site): State<Arc<Site>>) -> Page {
-    let (told, statistics, round) = tokio::join!(ask(&site), site.node.statistics(), site.mesh.now());
+    // Both are asked for all readers at once, so the page may be live.
+    let (told, round) = tokio::join!(site.mesh.told(), site.mesh.now());
     let committee = site.now().committee;
     let body = html! {
         h1 { (nav::NETWORK) }
-        // Not live: each turn would ask the node questions for every reader.
-        div #network {
+        div #network data-live="network" {
             section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
             section { h2 { (words::PEERS) } p .note { (words::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
             section { h2 { (words::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
             section { h2 { (words::CHAIN) } (chain(&site).await?) }
             section {
                 h2 { (words::EXECUTION) }
-                @match statistics { Ok(statistics) => (execution(&statistics)), Err(_) => p .note { (words::SILENT) } }
+                @match &told.statistics { Some(statistics) => (execution(statistics)), None => p .note { (words::SILENT) } }
             }
         }
     };
     Ok(layout::page(&site, nav::NETWORK, body))
-}
-
-async fn ask(site: &Site) -> Told {
-    let request = |method| Request { method, params: json!([]) };
-    let requests = vec![request("web3_clientVersion"), request("net_peerCount"), request("eth_syncing")];
-    let answers = site.node.ask_all::<Value>(requests).await.unwrap_or_default();
-    let mut answers = answers.into_iter().map(Result::ok);
-    let mut next = || answers.next().flatten();
-    Told {
-        version: next().and_then(|version| version.as_str().map(|version| version.chars().take(100).collect())),
-        peers: next().and_then(|peers| serde_json::from_value::<U64>(peers).ok()).map(|peers| peers.to()),
-        syncing: next().and_then(|syncing| match syncing {
-            Value::Bool(false) => Some(None),
-            progress => serde_json::from_value(progress).ok().map(Some),
-        }),
-    }
 }
 
 fn node(site: &Site, told: &Told) -> Markup {
@@ -166,6 +131,7 @@ fn execution(told: &Statistics) -> Markup {
 mod tests {
     use super::*;
     use crate::pages::testing;
+    use serde_json::json;
 
     #[test]
     fn latency_is_told_in_two_numbers() {

@@ -6,9 +6,9 @@ use crate::{
 };
 use alloy_primitives::{Address, U256};
 use axum::{Json, Router, http::StatusCode, routing::post};
-use corniche_api::SkippedTransaction;
+use corniche_api::{SkippedTransaction, Validators};
 use corniche_web::{
-    indexer::{digest::digest, write},
+    indexer::{dag::AUTOBAHN, digest::digest, write},
     limits::Rate,
 };
 use serde_json::{Value, json};
@@ -62,6 +62,8 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     }
     let answer = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("away")));
+    let is_contract = |address| explorer.ask(&format!("/api/v1/accounts/{address}"))["isContract"].clone();
+    assert_eq!([is_contract(GOLD), is_contract(ALICE)], [json!(true), Value::Null], "nobody says that Alice is none");
     // Whether there is code at an address that no block names, only the node knows.
     assert_eq!(explorer.get(&format!("/address/{}/code", chain::ALICE)).status, 503);
 }
@@ -102,6 +104,14 @@ fn what_a_node_says_is_text_of_a_size() {
     assert!(page.text.len() < 20_000 && !page.text.contains('\u{202e}'), "{} bytes", page.text.len());
     let told = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
     assert!(told.text.len() < 20_000 && !told.text.contains('\u{202e}'), "{} bytes", told.text.len());
+}
+
+#[test]
+fn why_a_node_shows_no_ordering_is_text_of_a_size() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    explorer.site.standing.no_dag(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
+    let page = explorer.get("/dag").text;
+    assert!(page.contains("&lt;b&gt;xxx") && page.len() < 50_000, "{} bytes", page.len());
 }
 
 /// A block of more batches than its page shows, and a transaction of more logs and transfers.
@@ -187,6 +197,40 @@ fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
 }
 
 #[test]
+fn there_are_pages_before_there_are_blocks() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
+    let account =
+        ["", "/transactions", "/transfers", "/tokens", "/approvals", "/calls"].map(|part| format!("/address/{ALICE}{part}"));
+    let pages = [
+        "/",
+        "/blocks",
+        "/txs",
+        "/tokens",
+        "/validators",
+        "/validator/3",
+        "/statistics",
+        "/network",
+        "/dag",
+        "/api",
+        "/search?q=7",
+    ];
+    for page in pages.map(str::to_owned).into_iter().chain(account) {
+        assert_eq!(explorer.get(&page).status, 200, "{page}");
+    }
+}
+
+#[test]
+fn the_other_engine_has_the_same_pages() {
+    let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
+    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.site.now().committee.unwrap() };
+    explorer.site.standing.introduced(31_337, chain::hash(0), false, committee);
+    for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
+        let answer = explorer.get(page);
+        assert!(answer.status == 200 && answer.text.contains(AUTOBAHN), "{page}: {}", answer.text);
+    }
+}
+
+#[test]
 fn lists_that_are_files_as_well_lead_to_them() {
     for part in ["transactions", "transfers"] {
         let page = EXPLORER.get(&format!("/address/{ALICE}/{part}")).text;
@@ -201,6 +245,7 @@ fn lists_that_are_files_as_well_lead_to_them() {
 fn what_grows_is_drawn_anew() {
     for (page, part) in [
         ("/tokens".into(), "tokens"),
+        ("/network".into(), "network"),
         (format!("/token/{GOLD}/holders"), "part"),
         (format!("/token/{GOLD}/days"), "part"),
         ("/statistics".into(), "statistics"),

@@ -153,7 +153,7 @@ pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
 
 /// `txlistinternal`
 pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
-    let window = Window::of(parameters)?;
+    let mut window = Window::of(parameters)?;
     let carries = |row: &AnyRow| Ok(["CALL", "CREATE", "CREATE2"].contains(&row.text("kind")?.as_str()));
     let places = if parameters.get("txhash").is_some() {
         let way = Way {
@@ -162,7 +162,13 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
             down: "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 AND c.place \
                  >= $2 AND c.place < $3 ORDER BY c.place DESC LIMIT $4",
         };
-        walk(site, &way, parameters.hash("txhash")?.as_slice(), &window, carries).await?
+        let hash = parameters.hash("txhash")?;
+        let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec());
+        let row = row.fetch_optional(site.database.readers()).await?.ok_or(Refusal::Empty)?;
+        // Its calls are in its block, which bounds the walk along either index.
+        let block = row.place("place")?.block();
+        (window.from, window.until) = (window.from.max(Place::first(block).0), window.until.min(Place::first(block + 1).0));
+        walk(site, &way, hash.as_slice(), &window, carries).await?
     } else {
         let way = Way {
             up: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \

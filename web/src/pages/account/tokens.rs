@@ -194,7 +194,7 @@ impl Allowance {
 /// Whether an approval was one of ERC-721 and ERC-1155: an `ApprovalForAll` of the same parties stands in its block.
 async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
     let (token, spender, block) = (row.address("token")?, row.address("spender")?, row.place("place")?.block());
-    let topics = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
+    let topics: Vec<u8> = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
     let text =
         "SELECT place FROM logs WHERE address = $1 AND event = $2 AND place >= $3 AND place < $4 AND topics = $5 LIMIT 1";
     let query = sql(text).bind(token.to_vec()).bind(APPROVAL_FOR_ALL.to_vec());
@@ -234,7 +234,7 @@ mod tests {
         let mut logs = Rows::new("logs", &["place", "transaction_place", "address", "topics", "event", "data"]);
         for (at, (token, event)) in [(coins, APPROVAL), (pictures, APPROVAL_FOR_ALL)].into_iter().enumerate() {
             let place = Place::new(5, at as u64);
-            let topics = [event, owner.into_word(), spender.into_word()].concat();
+            let topics: Vec<u8> = [event, owner.into_word(), spender.into_word()].concat();
             approvals.push([owner.into(), token.into(), spender.into(), Vec::new().into(), U256::ONE.into(), place.into()]);
             logs.push([place.into(), place.into(), token.into(), topics.into(), event.into(), Vec::new().into()]);
         }

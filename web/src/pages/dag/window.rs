@@ -222,10 +222,10 @@ impl Window {
     }
 }
 
-/// What a round may be: of validators that there are, each a row of the picture, and of this round.
+/// What a round may be: of validators that there are, each a row of the picture, and of this round. No round has more leaders than these.
 fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
-    round.slots.retain(|slot| slot.validator < validators && slot.round == number);
+    round.slots.retain(|slot| slot.validator < validators && slot.rank < validators && slot.round == number);
     for slot in &mut round.slots {
         distinct(&mut slot.voters, validators);
         distinct(&mut slot.confirmers, validators);
@@ -302,7 +302,8 @@ mod tests {
         let filled = testing::filled().await;
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
         let signed = LeaderSlot { voters: vec![3, 1, 1, 4], confirmers: vec![u64::MAX], ..slot(2) };
-        let told = Round { vertices, slots: vec![signed, slot(1_000_000)] };
+        let last_of_all = LeaderSlot { rank: u64::MAX, ..slot(1) };
+        let told = Round { vertices, slots: vec![signed, slot(1_000_000), last_of_all] };
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
         filled.write(rows).await;
