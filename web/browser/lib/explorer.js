@@ -52,14 +52,24 @@ export class Explorer {
       return dialog.dismiss();
     });
     page.on('response', (response) => {
-      // A stream of events has no end.
-      if (response.url().endsWith('/live')) return;
+      // A stream of events has no end. From here on the page is told what happens.
+      if (response.url().endsWith('/live')) { page.listens = true; return; }
       // As transferred. Of what redirects or was broken off there is no body.
       page.bodies.push(response.request().sizes().then(({ responseBodySize }) => responseBodySize, () => 0));
     });
     if (wallet) {
-      await page.exposeFunction('askWallet', (request) => wallet.request(request));
-      await page.addInitScript('window.ethereum = { request: (request) => window.askWallet(request), on() {} };');
+      // Of an error that is thrown across, the code would be lost.
+      await page.exposeFunction('askWallet', async (request) => {
+        try { return { result: await wallet.request(request) }; } catch ({ code, message }) { return { error: { code, message } }; }
+      });
+      await page.addInitScript(() => {
+        const request = async (asked) => {
+          const { error, result } = await window.askWallet(asked);
+          if (error) throw Object.assign(new Error(error.message), error);
+          return result;
+        };
+        window.ethereum = { request, on() {} };
+      });
     }
     page.answer = await page.goto(path);
     return page;
@@ -109,6 +119,12 @@ export async function areWhole(explorer, paths) {
     await close(page);
   }
 }
+
+/** Rows of a page's table by their columns' names: of what has a value in full, that; of everything else, what is said. */
+export const rows = (page) => page.locator('main tbody tr').evaluateAll((all) => all.map((row) => {
+  const cells = [...row.querySelectorAll('td')].map((cell) => [cell.dataset.column, cell.querySelector('.value')?.dataset.value ?? cell.innerText.trim()]);
+  return Object.fromEntries(cells);
+}));
 
 /** Closes a page, and the context it had to itself. */
 export const close = (page) => page.context().close();
