@@ -120,6 +120,23 @@ export async function areWhole(explorer, paths) {
   }
 }
 
+/** By the keyboard one comes from a page's beginning to its end, and sees all the way where one is. */
+export async function canBeWalked(page) {
+  for (let steps = 0; steps < 500; steps += 1) {
+    await page.keyboard.press('Tab');
+    const here = await page.evaluate(() => {
+      const here = document.activeElement;
+      if (!here || here === document.body) return null;
+      const { outlineStyle, outlineWidth } = getComputedStyle(here);
+      const isDrawnThicker = [...here.querySelectorAll('*')].some((part) => parseFloat(getComputedStyle(part).strokeWidth) >= 3);
+      return { html: here.outerHTML.slice(0, 200), isSeen: isDrawnThicker || (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) };
+    });
+    if (here === null) return;
+    assert.ok(here.isSeen, `${page.url()}: ${here.html}`);
+  }
+  assert.fail(`${page.url()} has no end`);
+}
+
 /** Rows of a page's table by their columns' names: of what has a value in full, that; of everything else, what is said. */
 export const rows = (page) => page.locator('main tbody tr').evaluateAll((all) => all.map((row) => {
   const cells = [...row.querySelectorAll('td')].map((cell) => [cell.dataset.column, cell.querySelector('.value')?.dataset.value ?? cell.innerText.trim()]);

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill, fillIds } from '../lib/chain.js';
-import { Explorer, areSound, areWhole, close, isSound, rows } from '../lib/explorer.js';
+import { Explorer, areSound, areWhole, canBeWalked, close, isSound, rows } from '../lib/explorer.js';
 
 test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
@@ -59,6 +59,14 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   ];
 
   await step('every page is sound: at a desk, on a phone, in the dark', () => areSound(explorer, paths));
+
+  await step('by the keyboard one comes through every kind of page, and sees where one is', async () => {
+    for (const path of ['/', '/dag', `/block/${receipt.blockNumber}`, `/tx/${chain.moved.hash}`, `/address/${chain.token}/write`, `/token/${chain.token}/days`]) {
+      const page = await explorer.visit(path, { colorScheme: 'dark' });
+      await canBeWalked(page);
+      await close(page);
+    }
+  });
 
   await step('every page is whole without a script', () => areWhole(explorer, paths));
 
