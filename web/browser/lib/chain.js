@@ -1,7 +1,8 @@
 // A network with something to see on it: transfers, a token, a call that reverts.
 
-import { encodeDeployData, encodeFunctionData } from 'viem';
-import { abi, bytecode } from '../../../testnet/e2e/lib/contracts.js';
+import { concatHex, encodeAbiParameters, encodeDeployData, encodeEventTopics, encodeFunctionData, parseAbi } from 'viem';
+import wabt from 'wabt';
+import { abi, bytecode, packed } from '../../../testnet/e2e/lib/contracts.js';
 
 /** Fills a network's chain and names what it made. */
 export async function fill(network) {
@@ -21,4 +22,49 @@ export async function fill(network) {
     await node.wallet(stranger).sendTransaction({ to: token, data: call('transfer', [owner.address, 5n]), gas: 500_000n }),
   );
   return { owner, friend, stranger, token, transfer, creation, moved, approved, refused };
+}
+
+/** Tokens with ids: cards of a contract of this repository (ERC-721), and items that are what their events say (ERC-1155). */
+export async function fillIds(network) {
+  const [node] = network.nodes;
+  const [owner, friend] = network.accounts;
+  const wallet = node.wallet(owner);
+  const deployed = async (data) => (await node.receipt(await wallet.sendTransaction({ data }))).contractAddress;
+  const sent = async (to, data) => node.receipt(await wallet.sendTransaction({ to, data, gas: 2_000_000n }));
+
+  const cards = await deployed(encodeDeployData({ abi: abi('collectible'), bytecode: bytecode('collectible'), args: ['Cards', 'CRD', 'cards/'] }));
+  const card = (functionName, args) => sent(cards, encodeFunctionData({ abi: abi('collectible'), functionName, args }));
+  for (let count = 0; count < 2; count += 1) await card('mint', [owner.address]);
+  const given = await card('transferFrom', [owner.address, friend.address, 0n]);
+
+  const items = await deployed(packed(await echo()));
+  const events = parseAbi([
+    'event TransferSingle(address indexed operator, address indexed from, address indexed to, uint256 id, uint256 value)',
+    'event TransferBatch(address indexed operator, address indexed from, address indexed to, uint256[] ids, uint256[] values)',
+  ]);
+  const item = (eventName, from, to, types, values) => {
+    const topics = encodeEventTopics({ abi: events, eventName, args: { operator: owner.address, from, to } });
+    return sent(items, concatHex(['0x04', ...topics, encodeAbiParameters(types.map((type) => ({ type })), values)]));
+  };
+  const nobody = `0x${'00'.repeat(20)}`;
+  await item('TransferBatch', nobody, owner.address, ['uint256[]', 'uint256[]'], [[7n, 8n], [70n, 80n]]);
+  const shared = await item('TransferSingle', owner.address, friend.address, ['uint256', 'uint256'], [7n, 30n]);
+  return { cards, given, items, shared };
+}
+
+/** A module that logs what it is called with: the number of topics in a byte, the topics, the data. */
+async function echo() {
+  const { parseWat } = await wabt();
+  const parsed = parseWat('echo.wat', `(module
+    (import "vm_hooks" "read_args" (func $read_args (param i32)))
+    (import "vm_hooks" "emit_log" (func $emit_log (param i32 i32 i32)))
+    (memory (export "memory") 1)
+    (func (export "user_entrypoint") (param $length i32) (result i32)
+      (if (i32.gt_u (local.get $length) (i32.const 65536)) (then (unreachable)))
+      (call $read_args (i32.const 0))
+      (call $emit_log (i32.const 1) (i32.sub (local.get $length) (i32.const 1)) (i32.load8_u (i32.const 0)))
+      (i32.const 0)))`);
+  const { buffer } = parsed.toBinary({});
+  parsed.destroy();
+  return buffer;
 }

@@ -52,14 +52,24 @@ export class Explorer {
       return dialog.dismiss();
     });
     page.on('response', (response) => {
-      // A stream of events has no end.
-      if (response.url().endsWith('/live')) return;
+      // A stream of events has no end. From here on the page is told what happens.
+      if (response.url().endsWith('/live')) { page.listens = true; return; }
       // As transferred. Of what redirects or was broken off there is no body.
       page.bodies.push(response.request().sizes().then(({ responseBodySize }) => responseBodySize, () => 0));
     });
     if (wallet) {
-      await page.exposeFunction('askWallet', (request) => wallet.request(request));
-      await page.addInitScript('window.ethereum = { request: (request) => window.askWallet(request), on() {} };');
+      // Of an error that is thrown across, the code would be lost.
+      await page.exposeFunction('askWallet', async (request) => {
+        try { return { result: await wallet.request(request) }; } catch ({ code, message }) { return { error: { code, message } }; }
+      });
+      await page.addInitScript(() => {
+        const request = async (asked) => {
+          const { error, result } = await window.askWallet(asked);
+          if (error) throw Object.assign(new Error(error.message), error);
+          return result;
+        };
+        window.ethereum = { request, on() {} };
+      });
     }
     page.answer = await page.goto(path);
     return page;
@@ -109,6 +119,29 @@ export async function areWhole(explorer, paths) {
     await close(page);
   }
 }
+
+/** By the keyboard one comes from a page's beginning to its end, and sees all the way where one is. */
+export async function canBeWalked(page) {
+  for (let steps = 0; steps < 500; steps += 1) {
+    await page.keyboard.press('Tab');
+    const here = await page.evaluate(() => {
+      const here = document.activeElement;
+      if (!here || here === document.body) return null;
+      const { outlineStyle, outlineWidth } = getComputedStyle(here);
+      const isDrawnThicker = [...here.querySelectorAll('*')].some((part) => parseFloat(getComputedStyle(part).strokeWidth) >= 3);
+      return { html: here.outerHTML.slice(0, 200), isSeen: isDrawnThicker || (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) };
+    });
+    if (here === null) return;
+    assert.ok(here.isSeen, `${page.url()}: ${here.html}`);
+  }
+  assert.fail(`${page.url()} has no end`);
+}
+
+/** Rows of a page's table by their columns' names: of what has a value in full, that; of everything else, what is said. */
+export const rows = (page) => page.locator('main tbody tr').evaluateAll((all) => all.map((row) => {
+  const cells = [...row.querySelectorAll('td')].map((cell) => [cell.dataset.column, cell.querySelector('.value')?.dataset.value ?? cell.innerText.trim()]);
+  return Object.fromEntries(cells);
+}));
 
 /** Closes a page, and the context it had to itself. */
 export const close = (page) => page.context().close();

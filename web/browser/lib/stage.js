@@ -12,16 +12,16 @@ export class Stage {
   static async open(t) {
     const browser = await chromium.launch({ executablePath });
     t.after(() => browser.close());
-    return new Stage(browser);
+    return new Stage(await browser.newContext());
   }
 
-  constructor(browser) {
-    this.browser = browser;
+  constructor(context) {
+    this.context = context;
   }
 
   /** A page at this address with these scripts of the explorer. `prepare` runs in it before them, with `given`. */
   async page(t, url, body, scripts, { prepare = () => {}, given } = {}) {
-    const page = await this.browser.newPage();
+    const page = await this.context.newPage();
     t.after(() => page.close());
     page.problems = [];
     page.on('pageerror', (error) => page.problems.push(String(error)));

@@ -20,8 +20,8 @@ const thing = (own = {}) => ({
   ...own,
 });
 
-/** The page, following. */
-function open() {
+/** The page, following; for a reader who asked for less motion, or not. */
+function open({ calm = false } = {}) {
   const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false };
   const dag = thing({ dataset: { first: '1', last: '2', oldest: '1', newest: '2', follows: 'yes' } });
   const document = thing({
@@ -39,6 +39,7 @@ function open() {
   const nothing = () => {};
   runInNewContext(script, {
     document, fetch, setTimeout, DOMParser, addEventListener: nothing, history: { pushState: nothing, replaceState: nothing },
+    matchMedia: () => ({ matches: calm }),
   });
   page.tick = (kind = 'dag') => page.heard.tick({ detail: { kind, round: 3 } });
   /** So many milliseconds later, everything done that was to be done by then. */
@@ -60,6 +61,15 @@ test('a picture that grows all the time is fetched once a second', async () => {
     await page.pass(50);
   }
   assert.ok(page.asked.length >= 8 && page.asked.length <= 10, `${page.asked.length} times in ten seconds`);
+});
+
+test('a reader who asked for less motion sees it every five seconds', async () => {
+  const page = open({ calm: true });
+  for (let at = 0; at < 20_000; at += 50) {
+    page.tick();
+    await page.pass(50);
+  }
+  assert.ok(page.asked.length >= 3 && page.asked.length <= 5, `${page.asked.length} times in twenty seconds`);
 });
 
 test('what comes while it rests is fetched after it, and nothing is fetched without an event', async () => {

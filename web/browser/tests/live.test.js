@@ -32,6 +32,39 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
+  await t.test('for a reader who asked for less motion it is drawn again every five seconds', async (t) => {
+    const page = await open(t);
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    await page.reload();
+    await page.answers(200, drawn('new'));
+    for (let at = 0; at < 20_000; at += 500) {
+      await page.tick();
+      await page.pass(500);
+    }
+    assert.deepEqual((await page.asked()).map(([at]) => at), [0, 5_000, 10_000, 15_000, 20_000]);
+  });
+
+  await t.test('a value that the browser refuses to copy is not called copied', async (t) => {
+    const page = await open(t, '/', '<button class="copy" data-copy="1">Copy</button>');
+    await page.evaluate(() => {
+      Object.defineProperty(navigator, 'clipboard', { value: { writeText: async () => { throw new Error('no'); } } });
+      document.querySelector('button').hidden = false;
+    });
+    await page.locator('button').click();
+    await page.pass(0);
+    assert.equal(await page.locator('.copy.done').count(), 0);
+    assert.deepEqual(page.problems, []);
+  });
+
+  await t.test('a key goes to the search, and with others it is the browser’s', async (t) => {
+    const page = await open(t, '/', '<input id="q">');
+    const focused = () => page.evaluate(() => document.activeElement.id);
+    await page.keyboard.press('Control+/');
+    assert.equal(await focused(), '');
+    await page.keyboard.press('/');
+    assert.equal(await focused(), 'q');
+  });
+
   await t.test('a page whose server is busy or away asks again by itself, less and less often, until it is answered', async (t) => {
     for (const refusal of [0, 429, 503]) {
       const page = await open(t);

@@ -1,11 +1,12 @@
 // Every page over a live network of four validators, as people see it.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import test from 'node:test';
 import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
-import { fill } from '../lib/chain.js';
-import { Explorer, areSound, areWhole, close, isSound } from '../lib/explorer.js';
+import { fill, fillIds } from '../lib/chain.js';
+import { Explorer, areSound, areWhole, canBeWalked, close, isSound, rows } from '../lib/explorer.js';
 
 test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
@@ -58,6 +59,14 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   ];
 
   await step('every page is sound: at a desk, on a phone, in the dark', () => areSound(explorer, paths));
+
+  await step('by the keyboard one comes through every kind of page, and sees where one is', async () => {
+    for (const path of ['/', '/dag', `/block/${receipt.blockNumber}`, `/tx/${chain.moved.hash}`, `/address/${chain.token}/write`, `/token/${chain.token}/days`]) {
+      const page = await explorer.visit(path, { colorScheme: 'dark' });
+      await canBeWalked(page);
+      await close(page);
+    }
+  });
 
   await step('every page is whole without a script', () => areWhole(explorer, paths));
 
@@ -149,12 +158,60 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
 
   await step('the home page follows the chain by itself', async () => {
     const page = await explorer.visit('/');
-    await until('the page to listen', () => page.evaluate(() => performance.getEntriesByType('resource').length > 0));
+    await until('the page to listen', () => page.listens);
     const sent = await node.wallet(chain.owner).sendTransaction({ to: chain.friend.address, value: 7n });
     const { blockNumber } = await node.receipt(sent);
     const listed = page.locator(`#blocks a[href="/block/${blockNumber}"]`);
     await listed.waitFor({ timeout: 30_000 });
     await page.locator(`#transactions a[href="/tx/${sent}"]`).waitFor({ timeout: 30_000 });
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('tokens with ids tell which id is whose', async () => {
+    const { cards, given, items, shared } = await fillIds(network);
+    await until('the explorer to have read them', async () => (await fetch(`${network.explorer}/api/v1/transactions/${shared.transactionHash}`)).ok);
+    const [owner, friend] = [chain.owner.address, chain.friend.address];
+    const list = async (path) => {
+      const page = await explorer.visit(path);
+      assert.equal(page.answer.status(), 200, path);
+      await isSound(page);
+      const told = { rows: await rows(page), text: await page.locator('main').innerText() };
+      await close(page);
+      return told;
+    };
+    const card = await list(`/token/${cards}`);
+    assert.ok(card.text.includes('ERC-721') && card.text.includes('Cards'), card.text);
+    const { Transaction, From, To, Id } = card.rows[0];
+    assert.deepEqual([card.rows.length, Transaction, From, To, Id], [3, given.transactionHash, owner, friend, '#0']);
+    const ids = [{ Id: '#1', Holder: owner, Amount: '1' }, { Id: '#0', Holder: friend, Amount: '1' }];
+    assert.deepEqual((await list(`/token/${cards}/ids`)).rows, ids);
+    assert.match((await list(`/token/${items}`)).text, /ERC-1155/);
+    assert.deepEqual((await list(`/token/${items}/ids`)).rows, [
+      { Id: '#8', Holder: owner, Amount: '80' }, { Id: '#7', Holder: owner, Amount: '40' }, { Id: '#7', Holder: friend, Amount: '30' },
+    ]);
+    assert.deepEqual((await list(`/token/${items}/holders?id=7`)).rows, [{ Holder: owner, Amount: '40' }, { Holder: friend, Amount: '30' }]);
+    const held = (await list(`/address/${friend}/tokens`)).rows.map(({ Standard, Id, Amount }) => [Standard, Id, Amount].join(' '));
+    for (const row of ['ERC-721 #0 1', 'ERC-1155 #7 30']) assert.ok(held.includes(row), `${row} in ${held.join('; ')}`);
+    await areWhole(explorer, [`/token/${cards}/ids`, `/token/${items}/holders?id=7`]);
+  });
+
+  await step('a transaction that waits is pending, and its page tells by itself that another one took its place', async () => {
+    const { address } = chain.stranger;
+    const send = async (fields) => node.wallet(chain.stranger).sendTransaction({ to: chain.friend.address, value: 1n, gas: 21_000n, ...fields });
+    const nonce = await node.client.getTransactionCount({ address });
+    const waiting = await send({ nonce: nonce + 1 });
+    const page = await explorer.visit(`/tx/${waiting}`);
+    const state = page.locator('#transaction dd .tag').first();
+    assert.equal(await state.innerText(), 'pending');
+    await isSound(page);
+    await until('the page to listen', () => page.listens);
+    const { maxFeePerGas, maxPriorityFeePerGas } = await node.client.estimateFeesPerGas();
+    const dearer = await send({ nonce: nonce + 1, maxFeePerGas: maxFeePerGas * 4n, maxPriorityFeePerGas: maxPriorityFeePerGas * 4n + 1n });
+    await send({ nonce });
+    await page.locator('#transaction .tag', { hasText: 'replaced' }).waitFor({ timeout: 30_000 });
+    assert.equal(await page.locator(`#transaction dd .value[data-value="${dearer}"]`).count(), 1);
+    assert.equal((await node.receipt(dearer)).status, 'success');
     assert.deepEqual(page.problems, []);
     await close(page);
   });
@@ -195,11 +252,48 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await transfer.locator('input[name="a0"]').fill(chain.stranger.address);
     await transfer.locator('input[name="a1"]').fill('77');
     await transfer.getByRole('button').click();
-    await transfer.locator('.answer', { hasText: /executed|certified/ }).waitFor({ timeout: 30_000 });
+    await transfer.locator('.answer', { hasText: 'certified' }).waitFor({ timeout: 30_000 });
     assert.deepEqual(page.problems, []);
     assert.equal(wallet.sent.length, 1);
     const { status, logs } = await node.receipt(wallet.sent[0]);
     assert.deepEqual([status, BigInt(logs[0].data)], ['success', 77n]);
+    await close(page);
+  });
+
+  await step('a wallet that is elsewhere is shown the chain, and what it or the chain would refuse is said before anything is sent', async () => {
+    const wallet = injected(node.wallet(chain.stranger), network.chain.id, { at: 1n, refuses: true });
+    const page = await explorer.visit(`/address/${chain.token}/write`, { wallet });
+    const transfer = page.locator('article.function').filter({ has: page.locator('h3 code', { hasText: /^transfer$/ }) });
+    const answer = (words) => transfer.locator('.answer', { hasText: words }).waitFor({ timeout: 30_000 });
+    await transfer.locator('input[name="a0"]').fill(chain.friend.address);
+    await transfer.locator('input[name="a1"]').fill('1');
+    await transfer.getByRole('button').click();
+    await answer('You refused it in the wallet');
+    const [{ chainId, rpcUrls, blockExplorerUrls }] = wallet.told;
+    assert.deepEqual([BigInt(chainId), blockExplorerUrls], [BigInt(network.chain.id), [new URL(network.explorer).origin]]);
+    assert.ok(network.nodes.some(({ rpc }) => new URL(rpc).href === new URL(rpcUrls[0]).href), rpcUrls[0]);
+    await isSound(page);
+    wallet.refuses = false;
+    await transfer.locator('input[name="a1"]').fill('999999');
+    await transfer.getByRole('button').click();
+    await answer(/ERC20InsufficientBalance/);
+    assert.deepEqual(wallet.sent, []);
+    await isSound(page);
+    await transfer.getByRole('button', { name: 'Send anyway' }).click();
+    await answer(/certified, reverted/);
+    assert.equal(wallet.sent.length, 1);
+    assert.deepEqual(page.problems, []);
+    await close(page);
+  });
+
+  await step('an account is had as a file for spreadsheets', async () => {
+    const page = await explorer.visit(`/address/${chain.friend.address}/transfers`);
+    const [download] = await Promise.all([page.waitForEvent('download', { timeout: 30_000 }), page.getByRole('link', { name: 'CSV' }).click()]);
+    assert.equal(download.suggestedFilename(), `transfers-${chain.friend.address}.csv`);
+    const [names, ...lines] = (await readFile(await download.path(), 'utf8')).trim().split('\r\n');
+    assert.match(names, /^time,block,transaction,direction,from,to,amount,symbol,/);
+    const moved = lines.filter((line) => line.includes(chain.moved.hash));
+    assert.ok(moved.length === 1 && moved[0].includes(`,in,${chain.owner.address},${chain.friend.address},`) && moved[0].includes(',GLD,'), moved.join('\n'));
     await close(page);
   });
 
@@ -269,18 +363,31 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   });
 });
 
-/** What a wallet puts into a page: an EIP-1193 provider, whose keys stay with it. */
-function injected(wallet, chainId) {
-  const sent = [];
+/**
+ * What a wallet puts into a page: an EIP-1193 provider, whose keys stay with it. It is on the chain, or `at` another one and has never heard
+ * of this one; while it `refuses`, its owner signs nothing.
+ */
+function injected(wallet, chainId, { at = BigInt(chainId), refuses = false } = {}) {
+  const provider = { sent: [], told: [], refuses };
+  const knows = () => provider.told.length > 0;
+  const refusal = (code, message) => Object.assign(new Error(message), { code });
   const methods = {
     eth_requestAccounts: () => [wallet.account.address],
     eth_accounts: () => [wallet.account.address],
-    eth_chainId: () => `0x${chainId.toString(16)}`,
-    eth_sendTransaction: async ([{ to, data, value }]) => {
-      const hash = await wallet.sendTransaction({ to, data, value: BigInt(value ?? 0) });
-      sent.push(hash);
+    eth_chainId: () => `0x${at.toString(16)}`,
+    wallet_switchEthereumChain([wanted]) {
+      if (!knows()) throw refusal(4902, 'Unrecognized chain');
+      at = BigInt(wanted.chainId);
+    },
+    wallet_addEthereumChain([chain]) { provider.told.push(chain); },
+    async eth_sendTransaction([{ to, data, value }]) {
+      if (provider.refuses) throw refusal(4001, 'User rejected the request.');
+      // Without a limit the library would ask first whether it works.
+      const hash = await wallet.sendTransaction({ to, data, value: BigInt(value ?? 0), gas: 500_000n });
+      provider.sent.push(hash);
       return hash;
     },
   };
-  return { sent, request: ({ method, params }) => methods[method](params) };
+  provider.request = async ({ method, params }) => methods[method](params);
+  return provider;
 }

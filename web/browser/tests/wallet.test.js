@@ -19,7 +19,7 @@ const body = (rpc) => `
   <section id="wallet" data-chain-id="7" data-currency="CRN" data-name="Corniche" ${rpc ? `data-rpc="${rpc}"` : ''} data-words="${quoted(JSON.stringify(WORDS))}">
     <p id="wallet-says" role="status"></p><button id="connect" hidden>Connect</button>
   </section>
-  <form action="/address/0x12/write" data-function="f"><div class="field"><input name="a0" value="5"></div><button>Send</button>
+  <form action="/address/0x12/write" data-function="f"><div class="field"><input id="f-0" name="a0" value="5"></div><button>Send</button>
     <div class="answer" role="status"></div></form>`;
 
 /** Runs in the page: a wallet whose every answer, or refusal, is given. */
@@ -175,6 +175,21 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
       await page.press();
       await nothingSent(page, text);
     }
+  });
+
+  await t.test('what is wrong with a field is said at it, once', async (t) => {
+    const page = await open(t);
+    await page.answers(422, JSON.stringify({ field: 'a0', problem: 'this is no uint256' }));
+    for (let count = 0; count < 2; count += 1) {
+      await page.press();
+      const input = page.locator('input');
+      const { id, name } = await input.evaluate((field) => ({ id: field.getAttribute('aria-describedby'), name: document.activeElement.id }));
+      assert.deepEqual([await page.locator(`#${id}`).innerText(), name, await page.locator('.wrong').count()], ['this is no uint256', 'f-0', 1]);
+    }
+    await page.answers(200, JSON.stringify(call));
+    await page.press();
+    assert.deepEqual([await page.locator('.wrong').count(), await page.locator('[aria-invalid], [aria-describedby]').count()], [0, 0]);
+    assert.deepEqual(page.problems, []);
   });
 
   await t.test('a transaction that stands for good is not asked for again', async (t) => {

@@ -21,7 +21,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use futures::{future::BoxFuture, stream};
+use futures::{StreamExt, future::BoxFuture, stream};
 
 /// Most rows of a file, and rows of a piece.
 pub const MOST_ROWS: u64 = 50_000;
@@ -160,7 +160,8 @@ fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response
         let (piece, progress) = piece(progress?).await;
         Some((piece, progress))
     });
-    let body = futures::StreamExt::chain(stream::iter([Ok(Bytes::from(head))]), pieces);
+    // What compresses it asks once more after the end, which `unfold` panics at.
+    let body = stream::iter([Ok(Bytes::from(head))]).chain(pieces).fuse();
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),
         (header::CONTENT_DISPOSITION, disposition),

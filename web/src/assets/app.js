@@ -73,7 +73,8 @@ function lightUp(event) {
 async function copy(event) {
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  // A browser may refuse it; then there is no sign that it was done.
+  if (await navigator.clipboard.writeText(button.dataset.copy).then(() => false, () => true)) return;
   button.classList.add('done');
   setTimeout(() => button.classList.remove('done'), 1_500);
 }
@@ -82,7 +83,8 @@ async function copy(event) {
 // less often where the node runs a block again for it
 
 const COSTS = /^\/tx\//.test(location.pathname);
-let pause = location.pathname === '/' ? 500 : 2_000;
+// What jumps all the time is motion, and some readers asked for less of it.
+let pause = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
 let fetching = false;
 let due = false;
@@ -243,7 +245,7 @@ document.addEventListener('DOMContentLoaded', () => {
   document.addEventListener('focusin', lightUp);
   document.addEventListener('click', copy);
   document.addEventListener('keydown', (event) => {
-    if (event.key === '/' && !/^(input|textarea|select)$/i.test(document.activeElement?.tagName ?? '')) {
+    if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !/^(input|textarea|select)$/i.test(document.activeElement?.tagName ?? '')) {
       event.preventDefault();
       document.getElementById('q')?.focus();
     }

@@ -192,7 +192,7 @@
   document.addEventListener('keydown', (event) => {
     const step = STEPS[event.key];
     const here = document.activeElement;
-    if (!step || event.ctrlKey || event.metaKey || event.altKey || /^(input|textarea|select|summary)$/i.test(here?.tagName ?? '')) return;
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || /^(input|textarea|select|summary)$/i.test(here?.tagName ?? '')) return;
     const picture = byId('picture');
     if (here?.matches?.('#picture a[data-round]')) {
       event.preventDefault();
@@ -213,7 +213,8 @@
 
   // ---- as it grows: once a second at most, and what comes meanwhile is one more; never while nobody looks
 
-  const SECOND = 1_000;
+  // For readers who asked for less motion less often.
+  const SECOND = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : 1_000;
   let rests = false;
   let due = false;
 

@@ -91,15 +91,21 @@ function show(form, ...children) {
 }
 
 function clearWrong(form) {
-  for (const note of form.querySelectorAll('.wrong.by-script')) note.remove();
-  for (const field of form.querySelectorAll('[aria-invalid]')) field.removeAttribute('aria-invalid');
+  for (const note of form.querySelectorAll('.wrong')) note.remove();
+  for (const field of form.querySelectorAll('[aria-invalid]')) {
+    field.removeAttribute('aria-invalid');
+    field.removeAttribute('aria-describedby');
+  }
 }
 
 function showWrong(form, { field, problem }) {
   const input = field && form.elements.namedItem(field);
-  const note = element('p', problem, { class: 'wrong by-script', role: 'alert' });
+  const note = element('p', problem, { class: 'wrong' });
   if (!input) { show(form, note); return; }
+  // It is read out with the field, which gets the focus.
+  note.id = `${input.id}-wrong`;
   input.setAttribute('aria-invalid', 'true');
+  input.setAttribute('aria-describedby', note.id);
   input.closest('.field').append(note);
   input.focus();
   show(form);

@@ -19,10 +19,7 @@ pub const SCRIPT: [(&str, &str); 21] = [
     ("sent", "Sent:"),
     ("reverted", super::status::REVERTED),
     ("quiet", "The explorer does not answer. The transaction may well go on; its page says more."),
-    (
-        "unheard",
-        "The explorer's node has not heard of it. The wallet may have sent it elsewhere; its page says more once it comes.",
-    ),
+    ("unheard", "The explorer's node has not heard of it. The wallet may have sent it elsewhere."),
     ("later", "It is still on its way, and this page no longer asks. Its own page goes on."),
     ("answered", "The explorer answered with {}."),
     ("unreachable", "The explorer does not answer. Nothing was sent."),

@@ -145,6 +145,14 @@ impl Explorer {
         Answer::of(request.header("content-type", "application/x-www-form-urlencoded").send(form).unwrap())
     }
 
+    /// The answer as browsers ask for it, compressed.
+    pub fn get_compressed(&self, path: &str) -> Vec<u8> {
+        let request = self.agent.get(format!("http://{}{path}", self.address)).header("accept-encoding", "gzip");
+        let mut response = request.call().unwrap();
+        assert_eq!(response.headers().get("content-encoding").unwrap(), "gzip", "{path}");
+        response.body_mut().read_to_vec().unwrap()
+    }
+
     /// The answer of a question that has one.
     pub fn ask(&self, path: &str) -> Value {
         let answer = self.get(path);

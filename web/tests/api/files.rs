@@ -46,6 +46,17 @@ fn transactions_are_all_there() {
 }
 
 #[test]
+fn browsers_get_them_whole() {
+    for name in ["transactions", "transfers"] {
+        let path = format!("/api/v1/accounts/{ALICE}/{name}.csv");
+        let packed = EXPLORER.get_compressed(&path);
+        // The last four bytes of gzip say how long the text is.
+        let length = packed.last_chunk::<4>().map(|length| u32::from_le_bytes(*length));
+        assert_eq!(length, Some(EXPLORER.get(&path).text.len() as u32), "{name}");
+    }
+}
+
+#[test]
 fn formulas_are_defused() {
     let answer = EXPLORER.get(&format!("/api/v1/accounts/{BOB}/transfers.csv"));
     let rows = cells(&answer.text);
