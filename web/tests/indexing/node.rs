@@ -395,6 +395,7 @@ fn vertex(round: u64, author: u64) -> DagVertex {
         batch_digest: None,
         proposed_ms: None,
         accepted_ms: Some(round),
+        holders: Vec::new(),
     }
 }
 
@@ -409,6 +410,8 @@ fn leader(round: u64) -> LeaderSlot {
         why: None,
         decided_ms: Some(round),
         commit: Some(round),
+        voters: Vec::new(),
+        confirmers: Vec::new(),
     }
 }
 
