@@ -22,8 +22,11 @@ const thing = (own = {}) => ({
 
 /** The page, following; for a reader who asked for less motion, or not. */
 function open({ calm = false } = {}) {
-  const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false };
-  const dag = thing({ dataset: { first: '1', last: '2', oldest: '1', newest: '2', follows: 'yes' } });
+  const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false, answers: true };
+  const dag = thing({
+    addEventListener: (name, hear) => { page.heard[`dag ${name}`] = hear; },
+    dataset: { first: '1', last: '2', oldest: '1', newest: '2', follows: 'yes' },
+  });
   const document = thing({
     documentElement: { lang: 'en' },
     getElementById: (id) => (id === 'dag' ? dag : thing()),
@@ -32,14 +35,14 @@ function open({ calm = false } = {}) {
   Object.defineProperty(document, 'hidden', { get: () => page.hidden });
   const fetch = async (url) => {
     page.asked.push([page.now, url]);
-    return { ok: true, text: async () => '' };
+    return { ok: page.answers, text: async () => '' };
   };
   const setTimeout = (ring, ms) => page.alarms.push([page.now + ms, ring]);
   const DOMParser = class { parseFromString() { return document; } };
   const nothing = () => {};
   runInNewContext(script, {
     document, fetch, setTimeout, DOMParser, addEventListener: nothing, history: { pushState: nothing, replaceState: nothing },
-    matchMedia: () => ({ matches: calm }),
+    matchMedia: () => ({ matches: calm }), AbortSignal, location: { assign: (url) => { page.left = url; } },
   });
   page.tick = (kind = 'dag') => page.heard.tick({ detail: { kind, round: 3 } });
   /** So many milliseconds later, everything done that was to be done by then. */
@@ -82,6 +85,29 @@ test('what comes while it rests is fetched after it, and nothing is fetched with
   page.tick('block');
   await page.pass(5_000);
   assert.equal(page.asked.length, 2);
+});
+
+test('a server that is busy is asked again without an event, less and less often, until it answers', async () => {
+  const page = open();
+  page.answers = false;
+  page.tick();
+  await page.pass(125_000);
+  const pauses = page.asked.slice(1).map(([at], number) => Math.round((at - page.asked[number][0]) / 1_000));
+  assert.deepEqual(pauses, [2, 4, 8, 16, 30, 30, 30]);
+  page.answers = true;
+  await page.pass(60_000);
+  assert.equal(page.asked.length, 9, 'one more, which was answered');
+});
+
+test('a link that the script cannot follow is followed by the browser', async () => {
+  for (const answers of [true, false]) {
+    const page = open();
+    page.answers = answers;
+    const link = { getAttribute: () => '/dag?round=1' };
+    page.heard['dag click']({ target: { closest: () => link }, button: 0, preventDefault() {} });
+    await page.pass(1_000);
+    assert.deepEqual([page.asked.length, page.left], [1, answers ? undefined : '/dag?round=1']);
+  }
 });
 
 test('nothing is fetched while nobody looks', async () => {

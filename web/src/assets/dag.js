@@ -20,26 +20,32 @@
   const follows = () => dag.dataset.follows === 'yes';
   const middle = () => Math.max(where().last + 1 - 12, where().first);
 
-  // ---- fetching: one at a time, the newest wish wins
+  // ---- fetching: one at a time, the newest wish wins. Says whether there was an answer
 
+  const LONGEST = 30_000;
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   let busy = false;
   let wish = null;
 
   async function show(url, how) {
-    if (busy) { wish = [url, how]; return; }
+    if (busy) { wish = [url, how]; return true; }
     busy = true;
+    let answered = false;
     try {
-      const answer = await fetch(url, { headers: { accept: 'text/html' } });
+      const answer = await fetch(url, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LONGEST) });
       if (answer.ok) {
         take(new DOMParser().parseFromString(await answer.text(), 'text/html'), how);
         if (how === 'push') history.pushState(null, '', url);
         if (how === 'replace') history.replaceState(null, '', url);
+        answered = true;
       }
-    } catch { /* the next tick tries again */ }
+    } catch { /* what grows asks again */ }
+    // The browser says what is wrong, or shows the page that does.
+    if (how === 'push' && !answered) location.assign(url);
     if (how !== 'tick') await pause(120);
     busy = false;
     if (wish) { const next = wish; wish = null; show(...next); }
+    return answered;
   }
 
   /** Puts parts of a page that came in the place of those that are here. What has the focus keeps it. */
@@ -211,19 +217,25 @@
     else show(`/dag?round=${Math.max(middle() + columns, oldest)}`, 'replace');
   }
 
-  // ---- as it grows: once a second at most, and what comes meanwhile is one more; never while nobody looks
+  // ---- as it grows: once a second at most, and what comes meanwhile is one more; never while nobody looks, and less and less often while
+  // the server is busy or away
 
   // For readers who asked for less motion less often.
   const SECOND = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : 1_000;
   let rests = false;
   let due = false;
+  let backoff = 0;
 
   async function grow() {
     if (rests) { due = true; return; }
     rests = true;
     due = busy;
-    if (!busy && follows() && !document.hidden) await show('/dag', 'tick');
-    await pause(SECOND);
+    if (!busy && follows() && !document.hidden) {
+      const answered = await show('/dag', 'tick');
+      backoff = answered ? 0 : Math.min(2 * (backoff || SECOND), LONGEST);
+      due ||= !answered;
+    }
+    await pause(Math.max(SECOND, backoff));
     rests = false;
     if (due) grow();
   }
