@@ -456,6 +456,10 @@ export interface Execution {
    */
   laneOf: `0x${string}`;
   /**
+   * Data of any length.
+   */
+  receivedOf: `0x${string}`;
+  /**
    * A number in hexadecimal digits, without leading zeros.
    */
   runs: `0x${string}`;
@@ -990,6 +994,12 @@ export interface Methods {
   eth_getTransactionByBlockHashAndIndex: { parameters: [block: Hash, index: Count]; result: Transaction | null };
   /** A transaction by its place in a block. */
   eth_getTransactionByBlockNumberAndIndex: { parameters: [block: BlockName, index: Count]; result: Transaction | null };
+  /** A transaction of a block or of the pool as it was signed (EIP-2718); empty when there is none, as geth answers. */
+  eth_getRawTransactionByHash: { parameters: [hash: Hash]; result: Bytes };
+  /** A transaction by its place in a block as it was signed; empty when there is none. */
+  eth_getRawTransactionByBlockHashAndIndex: { parameters: [block: Hash, index: Count]; result: Bytes };
+  /** A transaction by its place in a block as it was signed; empty when there is none. */
+  eth_getRawTransactionByBlockNumberAndIndex: { parameters: [block: BlockName, index: Count]; result: Bytes };
   /** What became of an executed transaction. */
   eth_getTransactionReceipt: { parameters: [hash: Hash]; result: Receipt | null };
   /** A block with its transactions' hashes, or the transactions themselves. */
