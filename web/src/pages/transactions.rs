@@ -142,7 +142,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
     } else {
         // The node may be away; then the page says what was written down.
         let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
-        let (is_asked, report) = (answer.is_ok(), answer.ok().flatten());
+        let (has_answered, report) = (answer.is_ok(), answer.ok().flatten());
         let signed = raw(signed.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
@@ -152,7 +152,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
                 live(html! { (executed) (signed) }, !is_certified)
             }
             (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash, is_asked).await?, false),
+            (None, None) => live(skipped(&site, hash, has_answered).await?, false),
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
@@ -193,18 +193,18 @@ pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseErr
     Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
 }
 
-/// Of a transaction that is nowhere in the database: unless the node said that it has none, it may have one.
-pub fn unknown(site: &Site, hash: B256, is_asked: bool) -> Failure {
+/// Of a transaction that is nowhere in the database. If the node has not answered, it may know of one.
+pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
     let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
-    match is_asked {
+    match has_answered {
         true => Failure::NotFound(words::missing(hash, &newest)),
         false => Failure::Away(words::not_asked(hash, &newest)),
     }
 }
 
 /// Ordered once and never executed; or nothing at all.
-async fn skipped(site: &Site, hash: B256, is_asked: bool) -> Result<Markup, Failure> {
-    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, is_asked))?;
+async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
+    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
         (
