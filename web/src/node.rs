@@ -343,12 +343,12 @@ impl Node {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
             let answers: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
             let mut answers = answers.into_iter();
-            let (mut blocks, mut asked) = (Vec::new(), first..);
+            let mut blocks = Vec::new();
             while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
                 let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
                 let ordering: Option<Ordering> = ordering;
-                is_asked(block.number, asked.next())?;
+                check_number(block.number, first + blocks.len() as u64)?;
                 if ordering.is_none() && block.number > U64::ZERO {
                     // How it was ordered is not there yet: the block is read when it is.
                     break;
@@ -369,7 +369,7 @@ impl Node {
         }
         let block: Option<Named> = self.ask(BLOCK, json!([quantity(number), false])).await?;
         let Some(block) = block else { return Ok(None) };
-        is_asked(block.number, Some(number))?;
+        check_number(block.number, number)?;
         Ok(Some(block.hash))
     }
 
@@ -463,11 +463,11 @@ fn requests(number: u64) -> [Request; 3] {
 }
 
 /// The node answered with the block that it was asked for.
-fn is_asked(answered: U64, asked: Option<u64>) -> Result<(), ClientError> {
-    match asked {
-        Some(asked) if answered == U64::from(asked) => Ok(()),
-        _ => Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for"))),
+fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
+    if answered == U64::from(asked) {
+        return Ok(());
     }
+    Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for")))
 }
 
 /// A number as RPC takes it.

@@ -114,15 +114,15 @@ pub mod block {
     /// What it means.
     pub const CERTIFICATE_NOTE: &str = "A quorum signed this block or a later one: nobody can take it back.";
     /// None yet.
-    pub const NO_CERTIFICATE: &str =
-        "No certificate is here yet: it is executed, and waits for the signatures of a quorum, or the explorer for them.";
+    pub const NO_CERTIFICATE: &str = "No certificate is here yet: the block is executed, and either a quorum has not signed \
+         it yet, or this explorer has not read the certificate yet.";
     /// Parts of the page.
     pub const TRANSACTIONS: &str = "Transactions";
     /// Parts of the page.
     pub const SKIPPED: &str = "Ordered and not executed";
     /// What it means.
-    pub const SKIPPED_NOTE: &str =
-        "Ordered is not valid: every node checks again, and what fails the check costs nothing and leaves no receipt.";
+    pub const SKIPPED_NOTE: &str = "A transaction that has its place in the order may still be invalid: every node checks it \
+         again before it runs. One that fails the check costs nothing and has no receipt.";
     /// Rows.
     pub const HASH: &str = "Hash";
     /// Rows.
@@ -265,9 +265,9 @@ pub mod failure {
     /// Heading.
     pub const AWAY: &str = "The node cannot be asked";
     /// What is the matter.
-    pub const NO_ANSWER: &str = "This takes an answer of the node that this explorer follows, and there is none.";
+    pub const NO_ANSWER: &str = "Only the node that this explorer follows knows this, and it does not answer.";
     /// What to do.
-    pub const AWAY_HINT: &str = "What this explorer has read before is on its other pages. Load this one again in a moment.";
+    pub const AWAY_HINT: &str = "Pages of what this explorer has read before still work. Load this one again in a moment.";
     /// Heading.
     pub const HALTED: &str = "This explorer stopped";
     /// What it cannot read.

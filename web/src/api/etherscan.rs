@@ -108,7 +108,7 @@ pub static ACTIONS: &[Action] = &[
         "verifysourcecode",
         ["contractaddress"],
         contract::verify,
-        "That source code is not verified here, and the command by which whoever has it compares it with the code."
+        "That source code is not verified here, and the command with which whoever has the source can compare it with the code."
     ),
     action!("contract", "checkverifystatus", ["guid"], contract::check, "`Fail - Unable to verify`, whatever the guid."),
     action!("transaction", "gettxreceiptstatus", ["txhash"], receipt_status, "1: succeeded, 0: reverted, empty: in no block."),

@@ -212,7 +212,7 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
     };
     // The node may be away; then the answer is what was written down.
     let answer = site.node.status(hash).await;
-    let is_asked = answer.is_ok();
+    let has_answered = answer.is_ok();
     if let Some(report) = answer.ok().flatten() {
         return Ok(match report.status {
             TransactionStatus::Pending => bare(status::PENDING, None),
@@ -224,14 +224,7 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
         });
     }
     let Some(row) = pages::transactions::skip(site, hash).await? else {
-        let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-        return Err(match is_asked {
-            true => Problem::missing(format!("no transaction {hash} in blocks up to {indexed}, nor in the pool of the node")),
-            false => Problem::new(
-                "away",
-                format!("no transaction {hash} in blocks up to {indexed}, and the node cannot be asked: it may be pending"),
-            ),
-        });
+        return Err(pages::transactions::unknown(site, hash, has_answered).into());
     };
     Ok(bare(status::DROPPED, Some(abi::text(&row.text("reason")?))))
 }

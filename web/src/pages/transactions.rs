@@ -142,7 +142,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
     } else {
         // The node may be away; then the page says what was written down.
         let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
-        let (is_asked, report) = (answer.is_ok(), answer.ok().flatten());
+        let (has_answered, report) = (answer.is_ok(), answer.ok().flatten());
         let signed = raw(signed.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
@@ -152,7 +152,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
                 live(html! { (executed) (signed) }, !is_certified)
             }
             (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash, is_asked).await?, false),
+            (None, None) => live(skipped(&site, hash, has_answered).await?, false),
         }
     };
     Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
@@ -183,7 +183,7 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
             (words::HASH, parts::hash(hash)),
             (words::STATUS, html! { (parts::status(word)) " " (note) }),
         ]))
-        (timeline(Some(report), Way::default()))
+        (timeline(Some(report), Times::default()))
     }
 }
 
@@ -193,18 +193,18 @@ pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseErr
     Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
 }
 
-/// Of a transaction that is nowhere in the database: unless the node said that it has none, it may have one.
-pub fn unknown(site: &Site, hash: B256, is_asked: bool) -> Failure {
+/// Of a transaction that is nowhere in the database. If the node has not answered, it may know of one.
+pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
     let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
-    match is_asked {
+    match has_answered {
         true => Failure::NotFound(words::missing(hash, &newest)),
         false => Failure::Away(words::not_asked(hash, &newest)),
     }
 }
 
 /// Ordered once and never executed; or nothing at all.
-async fn skipped(site: &Site, hash: B256, is_asked: bool) -> Result<Markup, Failure> {
-    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, is_asked))?;
+async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
+    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
     Ok(parts::facts(&[
         (words::HASH, parts::hash(hash)),
         (
@@ -263,7 +263,7 @@ async fn executed(
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
-    let way = Way {
+    let times = Times {
         received: executions::received_ms(readers, place).await?,
         ordered: Some(row.number("time_ms")?),
         executed: seen("seen_ms"),
@@ -297,17 +297,21 @@ async fn executed(
                 (words::KIND, html! { (row.number("kind")?) }),
             ]))
         }
-        (timeline(report, way))
+        (timeline(report, times))
         @if !input.is_empty() {
             section {
                 h2 { (words::INPUT) }
                 @if let Some(call) = to.and_then(|to| known.call(to, &input)) { (decoded(&call)) }
-                details { summary { (words::RAW) ", " (format::bytes(input.len() as u64)) } (parts::bytes(&input)) }
+                (folded(&input))
             }
         }
         (moved(site, place).await?)
         @if !logs.is_empty() {
-            section #logs { h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" } @for log in &logs { (show_log(log, &known)?) } @if row.number("logs")? > logs.len() as u64 { p .note { (words::FIRST_ONES) } } }
+            section #logs {
+                h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" }
+                @for log in &logs { (show_log(log, &known)?) }
+                @if row.number("logs")? > logs.len() as u64 { p .note { (words::FIRST_ONES) } }
+            }
         }
         @if runs_code { section #calls { h2 { (words::CALLS) } (calls.tree(&known)) } }
     })
@@ -319,15 +323,20 @@ fn raw(signed: Option<Bytes>) -> Markup {
         @if let Some(signed) = signed {
             section #raw {
                 h2 { (words::SIGNED) }
-                details { summary { (words::RAW) ", " (format::bytes(signed.len() as u64)) } (parts::bytes(&signed)) }
+                (folded(&signed))
             }
         }
     }
 }
 
-/// Times on a transaction's way that are written down; the last two as the explorer saw it.
+/// Bytes that are shown to whoever asks for them.
+fn folded(bytes: &[u8]) -> Markup {
+    html! { details { summary { (words::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
+}
+
+/// Times of a transaction that are written down; the last two as the explorer saw it.
 #[derive(Default)]
-struct Way {
+struct Times {
     received: Option<u64>,
     ordered: Option<u64>,
     executed: Option<u64>,
@@ -335,8 +344,8 @@ struct Way {
 }
 
 /// Times on the way, as far as they are known.
-fn timeline(report: Option<&TransactionReport>, way: Way) -> Markup {
-    let Way { received, ordered, executed, certified } = way;
+fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
+    let Times { received, ordered, executed, certified } = times;
     let received = received.or_else(|| report.and_then(|report| report.times.received_ms));
     let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
     let left = report.and_then(|report| report.times.left_ms);
@@ -432,7 +441,11 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
     let rows: Vec<_> = rows.iter().map(cells).collect::<Result<_, _>>()?;
     Ok(html! {
         @if !rows.is_empty() {
-            section #transfers { h2 { (words::TRANSFERS) } (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows)) @if has_more { p .note { (words::FIRST_ONES) } } }
+            section #transfers {
+                h2 { (words::TRANSFERS) }
+                (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows))
+                @if has_more { p .note { (words::FIRST_ONES) } }
+            }
         }
     })
 }

@@ -15,8 +15,8 @@ pub const NONCE_NOTE: &str = "transactions it has sent, or contracts it has made
 /// Rows, and parts of the page.
 pub const TRANSACTIONS: &str = "Transactions";
 /// What the list holds.
-pub const TRANSACTIONS_NOTE: &str = "Everything this address had a part in: sent, was sent, was made by, logged in, was called in, or had a token \
-     moved by.";
+pub const TRANSACTIONS_NOTE: &str = "Every transaction that this address had a part in: it sent it, received it or was made \
+     by it, logged something or was called in it, or tokens moved to or from it.";
 /// The first of them.
 pub const NEWEST_TRANSACTIONS: &str = "Newest transactions";
 /// The way to all of them.
@@ -34,7 +34,7 @@ pub const TOKEN: &str = "Token";
 /// Parts of the page.
 pub const HOLDINGS: &str = "Tokens held";
 /// What the list holds.
-pub const HOLDINGS_NOTE: &str = "As the tokens' own events add up. Anybody can make a token and give it to anybody.";
+pub const HOLDINGS_NOTE: &str = "Added up from the tokens' own events. Anybody can make a token and give it to anybody.";
 /// Columns.
 pub const STANDARD: &str = "Standard";
 /// Columns.
@@ -46,13 +46,13 @@ pub const AMOUNT: &str = "Amount";
 /// A token that contradicts itself.
 pub const INCONSISTENT: &str = "does not add up";
 /// What it means.
-pub const INCONSISTENT_NOTE: &str = "Its events moved what nobody had.";
+pub const INCONSISTENT_NOTE: &str = "Its events moved more than there was.";
 /// Parts of the page.
 pub const TRANSFERS: &str = "Token transfers";
 /// What the list holds.
 pub const TRANSFERS_NOTE: &str = "Tokens that came or went, as the tokens' own events say.";
 /// Columns.
-pub const DIRECTION: &str = "Way";
+pub const DIRECTION: &str = "Direction";
 /// Of a transfer.
 pub const IN: &str = "in";
 /// Of a transfer.
@@ -60,14 +60,14 @@ pub const OUT: &str = "out";
 /// Of a transfer.
 pub const TO_ITSELF: &str = "to itself";
 /// In place of a sender.
-pub const MINTED: &str = "made new";
+pub const MINTED: &str = "minted";
 /// In place of a recipient.
-pub const BURNED: &str = "gone for good";
+pub const BURNED: &str = "burnt";
 /// Parts of the page.
 pub const APPROVALS: &str = "Approvals";
 /// What the list holds.
-pub const APPROVALS_NOTE: &str = "Who may take this account's tokens without asking again, as the newest approval of each kind said. What was taken \
-     since may have used an amount up.";
+pub const APPROVALS_NOTE: &str = "Who may take this account's tokens without asking again, by the newest approval of each \
+     kind. Of an amount, a part may have been taken since.";
 /// Columns.
 pub const SPENDER: &str = "Who";
 /// Columns.
@@ -92,7 +92,7 @@ pub const MAY_ID: &str = "one piece,";
 pub const CALLS: &str = "Inner calls";
 /// What the list holds.
 pub const CALLS_NOTE: &str =
-    "Calls between contracts inside of transactions, from and to this address. They are known where the node serves traces.";
+    "Calls between contracts inside transactions, from and to this address. They are known where the node serves traces.";
 /// Of a list that is a file as well.
 pub const AS_FILE: &str = "As a file for spreadsheets (CSV)";
 /// Back to the beginning of a list.

@@ -26,11 +26,11 @@ pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest
 /// Heading of the part for other tools.
 pub const ETHERSCAN: &str = "For tools made for Etherscan";
 /// What it is.
-pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or POST of a form. \
-                                  A key (apikey) and a chain id (chainid) may be given and are not looked at. Lists take startblock, \
-                                  endblock, page, offset (rows of a page: 1,000 where none is given, and more is refused), sort (asc, the usual, or desc); page times offset \
-                                  is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
-                                  code carries, or that was uploaded.";
+pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or \
+     POST of a form. A key (apikey) and a chain id (chainid) may be given and are ignored. Lists take startblock, endblock, \
+     page, offset (rows of a page: 1,000 if it is left out, and more is refused), sort (asc, the default, or desc); page \
+     times offset is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
+     code carries, or that was uploaded.";
 /// Columns.
 pub const PARAMETER: &str = "Parameter";
 /// Columns.

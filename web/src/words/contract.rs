@@ -41,19 +41,21 @@ pub const VERIFICATION: &str = "Source verification";
 /// Rows.
 pub const SOURCE: &str = "Source";
 /// What is known of it. No source is ever taken here, so there is nothing else to know.
-pub const SOURCE_NOT_SHOWN: &str = "Not shown to this explorer, which takes nobody's word for it.";
+pub const SOURCE_NOT_SHOWN: &str = "Not verified: this explorer takes no source code.";
 /// The same in short.
-pub const SOURCE_NOT_SHOWN_SHORT: &str = "not shown to this explorer: how to check it";
+pub const SOURCE_NOT_SHOWN_SHORT: &str = "not verified here: how to check it yourself";
 /// Above the command.
-pub const VERIFY: &str = "Whoever has the source can see whether it makes exactly this code. In the contract's folder:";
+pub const VERIFY: &str =
+    "If you have the source, you can check that it builds to exactly this code. Run this in the folder of the contract:";
 /// Of the button.
 pub const COPY_COMMAND: &str = "Copy the command";
 /// Before the code hash.
 pub const VERIFY_PRINTS: &str = "If it does, the command says so and prints this code hash:";
 /// How.
-pub const VERIFY_HOW: &str = "It builds the source, asks the node that --rpc names for the code at this address and compares both byte for byte; if they are \
-     not the same it says what differs. No explorer has a part in it. Of the constructor's arguments and of what is stored it says nothing. \
-     To build a source is to run its build scripts.";
+pub const VERIFY_HOW: &str = "The command builds the source, asks the node that --rpc names for the code at this address, \
+     and compares the two byte for byte. If they differ, it says where. This explorer has no part in it. The arguments of \
+     the constructor and what the contract has stored are not compared. To build a source is to run its build scripts: build \
+     that of a stranger where it can do no harm.";
 /// Heading.
 pub const IMPORTS: &str = "Imports";
 /// What they are.
@@ -133,7 +135,7 @@ pub const NOTHING_TO_READ: &str = "It has no functions that only read.";
 pub const WRITE_NOTE: &str = "Calls the contract by a transaction, which costs a fee and stays.";
 /// Above the form of a function of the token standards.
 pub const BY_STANDARD: &str =
-    "This contract's interface does not tell of the function that was asked for: its form here is that of the token standards.";
+    "The interface of this contract does not list this function. The form below is as the token standards define the function.";
 /// No forms.
 pub const NOTHING_TO_WRITE: &str = "It has no functions that change anything.";
 /// The button.

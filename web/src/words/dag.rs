@@ -6,9 +6,10 @@ pub const TITLE: &str = "How the order comes about";
 pub const LEAD: &str = "Every circle is a bundle of transactions that a validator proposed. Lines lead to the proposals it builds on. Nobody \
                         votes by a message of its own: who builds on what is the vote.";
 /// Below the heading, of Autobahn.
-pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that others hold as well. \
-                              Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on orders all cars up to it. Cars stand before \
-                              the cut that was decided next after they came here; which of them it names, the node does not tell.";
+pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that \
+     others hold as well. Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on \
+     orders all cars up to it. A car is drawn before the first cut that was decided after the car came here: the node does \
+     not tell which cars a cut names.";
 /// Nothing to show: a full node.
 pub const NONE: &str = "There is no picture here: this explorer is not shown how the order comes about.";
 /// What to do.
@@ -18,7 +19,7 @@ pub const NONE_HINT: &str = "Only validators take part in the ordering. A full n
 pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
 /// After how many.
 pub const DROPPED: &str =
-    "things were let go by the node's trace since it started; what is missing here may have happened all the same.";
+    "events were dropped by the node's trace since it started: some of what is missing here may have happened.";
 /// Of the picture, for those who do not see it.
 pub const PICTURE: &str = "Proposals of validators by round, with what they build on";
 /// Of the other picture.
@@ -51,10 +52,11 @@ pub const FOLLOWS: &str =
 /// The panel.
 pub const FACTS: &str = "What is selected";
 /// The panel, empty.
-pub const FACTS_EMPTY: &str =
-    "Select a circle for what it holds and builds on, or the shape around a leader for the votes and the verdict.";
+pub const FACTS_EMPTY: &str = "Select a circle to see what the proposal holds and builds on, or the shape around a leader to \
+     see its votes and the verdict.";
 /// The panel of lanes, empty.
-pub const FACTS_EMPTY_LANES: &str = "Select a circle for what it holds, what it builds on and who holds it as well, or the sign on a cut for its leader, its votes and how it was agreed on.";
+pub const FACTS_EMPTY_LANES: &str = "Select a circle to see what the car holds, what it builds on and which validators hold \
+     it. Select the sign on a cut to see its leader, its votes and how it was agreed on.";
 /// What was selected is not in the picture.
 pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
 /// The table.
@@ -84,9 +86,9 @@ pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
 /// The legend of lanes.
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
 /// The legend of lanes.
-pub const SIGN_SIGNED: &str = "triangle: votes for the selected cut, or holds the selected car besides its owner";
+pub const SIGN_SIGNED: &str = "triangle: voted for the selected cut, or holds a copy of the selected car";
 /// The legend of lanes.
-pub const SIGN_CONFIRMED: &str = "star: confirms the votes for the selected cut, the second step of the slow way";
+pub const SIGN_CONFIRMED: &str = "star: confirmed the votes for the selected cut, in the second step of the slow way";
 /// Of a round, in the wave of the leader that is selected.
 pub const PROPOSES: &str = "proposes";
 /// The same.

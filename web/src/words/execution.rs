@@ -3,8 +3,9 @@
 /// Heading.
 pub const TITLE: &str = "Execution";
 /// What it means, and how far it holds.
-pub const NOTE: &str = "How the node that this explorer follows ran the block, that time: transactions run side by side, and one that read what an earlier one \
-                        changed meanwhile runs again. Other nodes got there another way, and to the same result.";
+pub const NOTE: &str = "How the node that this explorer follows ran this block. Transactions run in parallel, and one that \
+     had read what an earlier one changed meanwhile runs again. Other nodes may have run it in another way, and came to the \
+     same result.";
 /// Nothing is known.
 pub const UNKNOWN: &str =
     "Not known, or not yet: a node tells how it ran a block only while it runs, and of its newest blocks.";
@@ -23,8 +24,8 @@ pub const TIME: &str = "Time it took";
 /// What it means.
 pub const TIME_NOTE: &str = "from when its execution began to the changed state, signatures included";
 /// Below the picture.
-pub const LEGEND: &str = "From left to right the block's transactions, each in the lane that came to its result. Low: it ran once. High: it ran again. A line: its \
-                          result was ready.";
+pub const LEGEND: &str = "From left to right the block's transactions, each in the lane that came to its result. A low bar: \
+     it ran once. A high bar: it ran again. A line: its result was ready.";
 /// Columns.
 pub const LANE: &str = "Lane";
 /// Columns.

@@ -13,7 +13,8 @@ pub const THROUGHPUT_NOTE: &str = "over the last minute of blocks";
 /// From order to certificate.
 pub const LATENCY: &str = "Order to certificate, seen here";
 /// Explains it.
-pub const LATENCY_NOTE: &str = "median of the last 100 blocks seen here; this explorer asks for what is certified again and again, and less often under load";
+pub const LATENCY_NOTE: &str = "median of the last 100 blocks seen here. It includes the time until this explorer asks its \
+     node for new certificates, which is longer under load";
 /// In all.
 pub const TOTAL: &str = "Transactions in all";
 /// In all.
@@ -25,7 +26,7 @@ pub const LATEST_TRANSACTIONS: &str = "Latest transactions";
 /// The charts.
 pub const CHART_THROUGHPUT: &str = "Transactions per second in the last minute";
 /// The charts.
-pub const CHART_LATENCY: &str = "From order until this explorer saw the certificate";
+pub const CHART_LATENCY: &str = "Time from order until this explorer saw the certificate";
 /// Of an axis.
 pub const PER_SECOND: &str = "tx/s";
 /// Of an axis.

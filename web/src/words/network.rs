@@ -3,7 +3,7 @@
 /// Parts of the page.
 pub const NODE: &str = "This node";
 /// What it is.
-pub const NODE_NOTE: &str = "The node that this explorer follows: everything here is as it told it.";
+pub const NODE_NOTE: &str = "The node that this explorer follows. Everything here is what that node says.";
 /// Parts of the page.
 pub const CHAIN: &str = "The chain";
 /// Parts of the page.
@@ -54,8 +54,8 @@ pub const NO_LATENCY: &str = "no block was certified while this explorer looked"
 pub const DEVELOPMENT: &str =
     "A chain for development: one node orders and signs for itself, and it goes back when it is told to.";
 /// What they are.
-pub const PEERS_NOTE: &str = "Whom this node has links with. What software calls itself is its own word, and a round trip is that of the last ping, \
-                              one every 20 seconds.";
+pub const PEERS_NOTE: &str = "The nodes that this node is connected with. A version is what a node calls itself; nobody \
+     checks it. A round trip is that of the last ping, one every 20 seconds.";
 /// Columns.
 pub const PEER: &str = "Peer";
 /// Columns.

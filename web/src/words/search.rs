@@ -18,7 +18,7 @@ pub const ADVICE: [&str; 6] = [
      whole?",
     "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
     "An address is 0x and 40 digits; its page opens even if no block names it yet.",
-    "Validators are found by their position, as validator 2, and nodes by their peer ids.",
+    "Validators are found by their position in the committee (validator 2), and nodes by their peer ids.",
     "Blocks are found by number, with commas or without.",
     "Tokens, methods and events are found by how their names begin, in any capitals.",
 ];
@@ -46,7 +46,7 @@ pub const VALIDATOR: &str = "validator";
 /// Looks; the position follows.
 pub const TRIED_POSITION: &str = "a validator at position";
 /// Looks.
-pub const TRIED_PEER: &str = "a node with this peer id, among those that are asked and their peers";
+pub const TRIED_PEER: &str = "a node with this peer id, among the nodes that this explorer asks and their peers";
 /// Of a node that is no validator.
 pub const A_PEER: &str = "a node of the network";
 /// Looks.

@@ -70,10 +70,10 @@ pub const NO_TRANSACTIONS: &str = "No transactions.";
 pub const TIMELINE: &str = "On its way";
 /// Below the timeline.
 pub const SEEN_HERE: &str =
-    "Executed and certified are when this explorer read it of its node, which is later than it happened.";
+    "Executed and certified: when this explorer learnt of it from its node, which is later than it happened.";
 /// Below the timeline.
 pub const RECEIVED_THERE: &str =
-    "Received is when it came to the node that this explorer follows, by that node's clock. No block says it.";
+    "Received: when it reached the node that this explorer follows, by that node's clock. Blocks do not record it.";
 /// Of the timeline.
 pub const RECEIVED: &str = "received";
 /// Of one that is pending.
@@ -96,8 +96,8 @@ pub const BAD_HASH: &str = "A transaction is named by its hash of 32 bytes: 0x a
 /// Nobody here knows it, and the node does not answer.
 pub fn not_asked(hash: impl Display, newest: &str) -> String {
     format!(
-        "Transaction {hash} is not in blocks up to {newest}. It may be pending, or in a block that is not read yet: only the node knows, and it \
-         cannot be asked."
+        "Transaction {hash} is not in blocks up to {newest}. It may be pending, or in a newer block: only the node knows, and it does not \
+         answer."
     )
 }
 

@@ -16,8 +16,9 @@ pub const UPTIME_NOTE: &str = "Uptime is the share of certificates that carry a 
                                certificate is closed as soon as a quorum signed, so a validator that is up and slower than the others is \
                                missing in some: with four validators and a quorum of three the mean is 75 %.";
 /// What the squares are.
-pub const HEALTH_NOTE: &str = "Each square is one of the last 20 certificates, the newest at the right: full where the validator's signature is \
-                               in it, flat where it is missing. A quorum closes a certificate, so each is without those who came later.";
+pub const HEALTH_NOTE: &str = "Each square is one of the last 20 certificates, the newest at the right: full where the \
+     validator's signature is in it, flat where it is missing. A certificate is closed as soon as a quorum signed, so \
+     signatures that come later are missing in it.";
 /// The node was not asked yet.
 pub const NO_COMMITTEE: &str = "The node did not say yet who its validators are.";
 /// Columns and charts.

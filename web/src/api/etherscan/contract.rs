@@ -4,6 +4,7 @@ use super::{Answer, Parameters, Refusal};
 use crate::{
     database::{Read, sql},
     site::Site,
+    words,
 };
 use alloy_primitives::{Address, B256};
 use serde_json::json;
@@ -67,13 +68,14 @@ pub async fn creation(site: &Site, parameters: &Parameters) -> Answer {
     if made.is_empty() { Err(Refusal::no("No data found")) } else { Ok(made.into()) }
 }
 
-/// No source is taken, which is said at once, with what does instead.
+/// No source is taken. The answer says so, and gives the command by which whoever has the source can check it.
 pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
     let address =
         parameters.maybe_address("contractaddress")?.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
     Err(Refusal::no(format!(
-        "Source code is not verified here. Who has it compares it with the code by `corniche contract verify {address}`, in the contract's folder. \
-         An interface that the module carries in its section corniche.abi is served by getabi without verification"
+        "Source code is not verified here. Whoever has the source can compare it with the code: run `{}` in the contract's folder. getabi \
+         needs no verification: it serves the interface that the module carries in its section corniche.abi",
+        words::contract::verify(address)
     )))
 }
 

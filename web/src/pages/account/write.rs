@@ -94,8 +94,10 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
         return Ok(Json(told).into_response());
     }
     let answer = site.node.status(hash).await;
-    let is_asked = answer.is_ok();
-    let Some(report) = answer.ok().flatten() else { return Ok(Json(unexecuted(&site, hash, is_asked).await?).into_response()) };
+    let has_answered = answer.is_ok();
+    let Some(report) = answer.ok().flatten() else {
+        return Ok(Json(unexecuted(&site, hash, has_answered).await?).into_response());
+    };
     let mut told = json!(report.status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
         // Without a receipt nobody knows yet.
@@ -122,11 +124,11 @@ async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
 }
 
 /// What is known of a transaction that is in no block here, and of which the node says nothing.
-async fn unexecuted(site: &Site, hash: B256, is_asked: bool) -> Result<Value, Failure> {
+async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value, Failure> {
     match transactions::skip(site, hash).await? {
         Some(row) => Ok(json!(TransactionStatus::Dropped { reason: row.text("reason")? })),
-        None if is_asked => Ok(json!({ "status": "unknown" })),
-        None => Err(transactions::unknown(site, hash, is_asked)),
+        None if has_answered => Ok(json!({ "status": "unknown" })),
+        None => Err(transactions::unknown(site, hash, has_answered)),
     }
 }
 
