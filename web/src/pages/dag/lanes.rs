@@ -18,6 +18,9 @@ use std::{
 /// Of the drawing: a slot's column without a crowd.
 const COLUMN: u64 = 40;
 
+/// The column after all slots at least: room for what is written above it, beside the last number.
+const AFTER: u64 = 120;
+
 /// Cars of a lane that stand side by side in a column; above that they stand closer.
 const SIDE_BY_SIDE: usize = 3;
 
@@ -57,7 +60,7 @@ impl Places {
             places.width += width;
         }
         let waits = window.last == window.newest || groups.contains_key(&None::<u64>);
-        places.after = (places.width, if waits { most(None).max(96) } else { 0 });
+        places.after = (places.width, if waits { most(None).max(AFTER) } else { 0 });
         places.width += places.after.1;
         for (column, lanes) in &groups {
             let (left, width) = column.and_then(|slot| places.columns.get(&slot).copied()).unwrap_or(places.after);
