@@ -439,7 +439,7 @@ pub fn execution(made: &Made) -> Execution {
 
 /// When a transaction at this position came to the node. Every other one came to another node.
 pub fn received_ms(position: u64) -> u64 {
-    if position % 2 == 0 { 1_700_000_000_000 + position } else { 0 }
+    if position.is_multiple_of(2) { 1_700_000_000_000 + position } else { 0 }
 }
 
 fn committee() -> Validators {
