@@ -30,14 +30,14 @@ pub fn compare(deployed: &[u8], built: &[u8]) -> Option<Difference> {
     if deployed == built {
         return None;
     }
-    let (chain, here) = (Module::read(deployed), Module::read(built));
     let byte = deployed.iter().zip(built).take_while(|(one, other)| one == other).count();
-    let only_custom = byte >= PREAMBLE_BYTES && chain.whole && here.whole && chain.running().eq(here.running());
-    let mut lines = vec![beginning(byte, &chain, &here)];
-    lines.extend(sections(&chain, &here));
+    let (deployed, built) = (Module::read(deployed), Module::read(built));
+    let only_custom = byte >= PREAMBLE_BYTES && deployed.whole && built.whole && deployed.running().eq(built.running());
+    let mut lines = vec![beginning(byte, &deployed, &built)];
+    lines.extend(sections(&deployed, &built));
     match only_custom {
         true => lines.push("what runs is the same: only custom sections differ".into()),
-        false => lines.extend(functions(&chain, &here)),
+        false => lines.extend(functions(&deployed, &built)),
     }
     Some(Difference { lines, only_custom })
 }
@@ -151,36 +151,36 @@ fn purpose(name: &str) -> Option<&'static str> {
 fn unique(name: String, met: &mut BTreeMap<String, usize>) -> String {
     let times = met.entry(name.clone()).or_default();
     *times += 1;
-    if *times == 1 { name } else { format!("{name}, the {times}. of that name") }
+    if *times == 1 { name } else { format!("{name}, number {times} of that name") }
 }
 
-fn beginning(byte: usize, chain: &Module<'_>, here: &Module<'_>) -> String {
-    let place = match chain.section_at(byte).or_else(|| here.section_at(byte)) {
+fn beginning(byte: usize, deployed: &Module<'_>, built: &Module<'_>) -> String {
+    let place = match deployed.section_at(byte).or_else(|| built.section_at(byte)) {
         _ if byte < PREAMBLE_BYTES => "in the header".to_owned(),
         Some(section) => format!("in the section {}", section.name),
-        None => "behind the last section".to_owned(),
+        None => "after the last section".to_owned(),
     };
-    format!("byte {byte} (0x{byte:x}) is the first that is not the same, {place}")
+    format!("byte {byte} (0x{byte:x}) is the first that differs, {place}")
 }
 
-fn sections(chain: &Module<'_>, here: &Module<'_>) -> Vec<String> {
-    let (of_chain, of_here) = (chain.bodies(), here.bodies());
-    let on_chain = chain
+fn sections(deployed: &Module<'_>, built: &Module<'_>) -> Vec<String> {
+    let (of_deployed, of_built) = (deployed.bodies(), built.bodies());
+    let all_deployed = deployed
         .sections
         .iter()
-        .filter_map(|section| told(&section.name, Some(section.body), of_here.get(section.name.as_str()).copied()));
-    let built_only = here.sections.iter().filter(|section| !of_chain.contains_key(section.name.as_str()));
+        .filter_map(|section| told(&section.name, Some(section.body), of_built.get(section.name.as_str()).copied()));
+    let only_built = built.sections.iter().filter(|section| !of_deployed.contains_key(section.name.as_str()));
     let mut lines: Vec<_> =
-        on_chain.chain(built_only.filter_map(|section| told(&section.name, None, Some(section.body)))).collect();
-    if lines.is_empty() && chain.whole && here.whole {
-        lines.push("every section is the same; their order is not, or how their lengths are written".into());
+        all_deployed.chain(only_built.filter_map(|section| told(&section.name, None, Some(section.body)))).collect();
+    if lines.is_empty() && deployed.whole && built.whole {
+        lines.push("every section is the same: only their order or how their lengths are encoded differs".into());
     }
     if lines.len() > MOST_SECTIONS {
         let more = lines.len() - MOST_SECTIONS;
         lines.truncate(MOST_SECTIONS);
         lines.push(format!("and {more} more sections"));
     }
-    for (module, is_what) in [(chain, "the code on the chain"), (here, "what was built")] {
+    for (module, is_what) in [(deployed, "the code on the chain"), (built, "what was built")] {
         if !module.whole {
             lines.push(format!("{is_what} cannot be read as a module to its end"));
         }
@@ -189,10 +189,10 @@ fn sections(chain: &Module<'_>, here: &Module<'_>) -> Vec<String> {
 }
 
 /// `None`: it is the same.
-fn told(name: &str, chain: Option<&[u8]>, here: Option<&[u8]>) -> Option<String> {
-    let what = match (chain, here) {
+fn told(name: &str, deployed: Option<&[u8]>, built: Option<&[u8]>) -> Option<String> {
+    let what = match (deployed, built) {
         (Some(one), Some(other)) if one == other => return None,
-        (Some(one), Some(other)) if one.len() == other.len() => format!("{} bytes each, and not the same", one.len()),
+        (Some(one), Some(other)) if one.len() == other.len() => format!("{} bytes each, different content", one.len()),
         (Some(one), Some(other)) => format!("{} bytes on the chain, {} built", one.len(), other.len()),
         (Some(one), None) => format!("{} bytes on the chain, none built", one.len()),
         (None, Some(other)) => format!("none on the chain, {} bytes built", other.len()),
@@ -201,16 +201,16 @@ fn told(name: &str, chain: Option<&[u8]>, here: Option<&[u8]>) -> Option<String>
     Some(format!("{name}: {what}"))
 }
 
-fn functions(chain: &Module<'_>, here: &Module<'_>) -> Vec<String> {
+fn functions(deployed: &Module<'_>, built: &Module<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    if chain.functions.len() != here.functions.len() {
-        lines.push(format!("{} functions on the chain, {} built", chain.functions.len(), here.functions.len()));
+    if deployed.functions.len() != built.functions.len() {
+        lines.push(format!("{} functions on the chain, {} built", deployed.functions.len(), built.functions.len()));
     }
-    let mut both = chain.functions.iter().zip(&here.functions).enumerate();
+    let mut both = deployed.functions.iter().zip(&built.functions).enumerate();
     if let Some((at, (one, other))) = both.find(|(_, (one, other))| one != other) {
-        let name = here.function_name(at).or_else(|| chain.function_name(at));
+        let name = built.function_name(at).or_else(|| deployed.function_name(at));
         let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-        let (index, one, other) = (here.imported + at, one.len(), other.len());
+        let (index, one, other) = (built.imported + at, one.len(), other.len());
         lines.push(format!("function {index}{name} is the first that differs: {one} bytes on the chain, {other} built"));
     }
     lines
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(
             difference.lines,
             [
-                "byte 20 (0x14) is the first that is not the same, in the section code",
+                "byte 20 (0x14) is the first that differs, in the section code",
                 "code: 8 bytes on the chain, 9 built",
                 "function 1 is the first that differs: 3 bytes on the chain, 4 built",
             ]
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(
             lines(&one, &other),
             [
-                "byte 27 (0x1b) is the first that is not the same, in the section code",
-                "code: 8 bytes each, and not the same",
+                "byte 27 (0x1b) is the first that differs, in the section code",
+                "code: 8 bytes each, different content",
                 "function 1 (f) is the first that differs: 3 bytes on the chain, 3 built",
             ]
         );
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             lines(&module(&[]), &globals),
             [
-                "byte 14 (0xe) is the first that is not the same, in the section functions",
+                "byte 14 (0xe) is the first that differs, in the section functions",
                 "functions: 3 bytes on the chain, none built",
                 "code: 7 bytes on the chain, none built",
                 "globals: none on the chain, 1 bytes built",
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(
             difference.lines,
             [
-                "byte 28 (0x1c) is the first that is not the same, in the section custom \"corniche.abi\" (the ABI)",
+                "byte 28 (0x1c) is the first that differs, in the section custom \"corniche.abi\" (the ABI)",
                 "custom \"corniche.abi\" (the ABI): 15 bytes on the chain, none built",
                 "what runs is the same: only custom sections differ",
             ]
@@ -327,7 +327,7 @@ mod tests {
         // Its sections that can be read are those of the other.
         let trailing = [module(&[]), vec![0xff; 3]].concat();
         let difference = compare(&module(&[]), &trailing).unwrap();
-        assert!(!difference.only_custom && difference.lines[0].ends_with("behind the last section"), "{difference:?}");
+        assert!(!difference.only_custom && difference.lines[0].ends_with("after the last section"), "{difference:?}");
         // A component is no module, whatever lies in it.
         let difference = compare(b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0").unwrap();
         assert!(!difference.only_custom && difference.lines[0].ends_with("in the header"), "{difference:?}");
@@ -338,7 +338,7 @@ mod tests {
         let hostile = "\u{1b}[2J\u{202e}\"";
         let told = lines(&with(&[custom(hostile, b""), custom(hostile, b"")]), &with(&[])).join("\n");
         assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{told:?}");
-        assert!(told.contains("the 2. of that name: "), "{told}");
+        assert!(told.contains("number 2 of that name: "), "{told}");
         let names = custom("name", &[1, 6, 1, 1, 3, 0x1b, b'[', b'm']);
         let told = lines(&[module(&[0x01]), names].concat(), &module(&[])).join("\n");
         assert!(told.contains("function 1 (\\u{1b}[m) ") && !told.contains('\u{1b}'), "{told:?}");

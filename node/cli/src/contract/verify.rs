@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What to do when the code is another.
-const OTHER_CODE: &str = "the same code comes from the same source, Cargo.lock, profile and compiler (rust-toolchain.toml), built by `corniche contract build`, \
-                          which keeps paths out of it; a module that was built by other means is compared as a file";
+const OTHER_CODE: &str = "to get the same code, build the same source with the same Cargo.lock, profile and compiler \
+     (rust-toolchain.toml) by `corniche contract build`, which keeps paths out of the module; give a module that was built \
+     in another way as a file";
 
 /// What to do when nothing but custom sections is.
 const OTHER_CUSTOM: &str =
-    "the same custom sections come from the same abi.json, the same `strip` in the profile and the same wasm-opt";
+    "to get the same custom sections, build with the same abi.json, the same `strip` in the profile and the same wasm-opt";
 
 #[derive(clap::Args, Debug)]
 pub struct Verify {
@@ -72,7 +73,9 @@ impl Verify {
         let verdict = Verdict { address: self.address, deployed, built, difference };
         if let Some(implementation) = known::implementation(&client, self.address) {
             let at = self.address;
-            exit::note(format_args!("{at} is a proxy: what it runs is the code at {implementation}, to be verified by itself"));
+            exit::note(format_args!(
+                "{at} is a proxy: it runs the code at {implementation}, which has to be verified separately"
+            ));
         }
         if self.json {
             exit::result(format_args!("{:#}", verdict.as_json()));
