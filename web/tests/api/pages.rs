@@ -102,8 +102,11 @@ fn what_a_node_says_is_text_of_a_size() {
     let page = explorer.get(&format!("/tx/{PENDING}"));
     assert!(page.status == 200 && page.text.contains("&lt;script&gt;"), "{}", page.status);
     assert!(page.text.len() < 20_000 && !page.text.contains('\u{202e}'), "{} bytes", page.text.len());
-    let told = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
-    assert!(told.text.len() < 20_000 && !told.text.contains('\u{202e}'), "{} bytes", told.text.len());
+    for address in [format!("/api/v1/transactions/{PENDING}"), format!("/tx/{PENDING}/status")] {
+        let told = explorer.get(&address);
+        assert!(told.status == 200 && told.text.len() < 20_000, "{address}: {} bytes", told.text.len());
+        assert!(!told.text.contains('\u{202e}'), "{address}");
+    }
 }
 
 #[test]

@@ -98,8 +98,12 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
     let Some(report) = answer.ok().flatten() else {
         return Ok(Json(unexecuted(&site, hash, has_answered).await?).into_response());
     };
-    let mut told = json!(report.status);
-    if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = report.status {
+    let status = match report.status {
+        TransactionStatus::Dropped { reason } => TransactionStatus::Dropped { reason: abi::text(&reason) },
+        status => status,
+    };
+    let mut told = json!(status);
+    if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = status {
         // Without a receipt nobody knows yet.
         let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
         if let Some(status) = receipt.get("status").and_then(Value::as_str) {
@@ -126,7 +130,7 @@ async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
 /// What is known of a transaction that is in no block here, and of which the node says nothing.
 async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value, Failure> {
     match transactions::skip(site, hash).await? {
-        Some(row) => Ok(json!(TransactionStatus::Dropped { reason: row.text("reason")? })),
+        Some(row) => Ok(json!(TransactionStatus::Dropped { reason: abi::text(&row.text("reason")?) })),
         None if has_answered => Ok(json!({ "status": "unknown" })),
         None => Err(transactions::unknown(site, hash, has_answered)),
     }
