@@ -11,6 +11,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
+pub use believed::distinct;
 pub use round::Round;
 
 use super::{

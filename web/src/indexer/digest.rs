@@ -72,7 +72,8 @@ pub struct Digest {
     pub by_author: BTreeMap<u64, (u64, u64)>,
     /// Whether a contract ran, so that there are calls to trace.
     pub has_calls: bool,
-    /// Transactions, logs and transfers that no row is written of because the block has no more places. Balances know of these transfers.
+    /// Transactions, logs and transfers that no row is written of because the block has no more places. Balances know of the transfers,
+    /// but for those of transactions that are left out themselves.
     pub left_out: u64,
 }
 

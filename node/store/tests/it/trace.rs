@@ -3,7 +3,7 @@
 use crate::support::*;
 use corniche_engine::{TraceEvent, Vertex, VertexId};
 use corniche_store::{Backend, DataDirectory, Identity, Options, Trace, TraceRecord};
-use corniche_types::{B256, TimestampMs, ValidatorIndex};
+use corniche_types::{B256, CommitIndex, TimestampMs, ValidatorIndex, wire};
 use std::fs::{self, File};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -251,6 +251,29 @@ fn blocks_that_never_reached_the_disk_are_skipped() {
     fill(&trace, 21..=22);
     drop(trace);
     assert_eq!(rounds(&ring(directory.path(), RING), 21..=22), four_of_each(21..=22));
+}
+
+/// A ring outlives the program that wrote it: events keep the numbers by which they are told apart, and new ones come after them.
+#[test]
+fn events_of_an_older_program_are_read() {
+    let vertex = || {
+        let TraceEvent::Accepted(vertex) = accepted(1, 2) else { panic!("it is accepted") };
+        vertex
+    };
+    let (round, rank, leader) = (1, 0, ValidatorIndex(2));
+    let events = [
+        TraceEvent::Proposed(vertex()),
+        TraceEvent::Accepted(vertex()),
+        TraceEvent::Elected { round, leaders: vec![leader] },
+        TraceEvent::Decided { round, rank, leader, committed: None, why: "skipped".into() },
+        TraceEvent::Note { name: "a".into(), detail: "b".into() },
+        TraceEvent::Delivered { round, rank, commit: CommitIndex(3) },
+        TraceEvent::Held { vertex: vertex().id, holders: vec![leader] },
+        TraceEvent::Agreed { round, rank, voters: vec![leader], confirmers: vec![] },
+    ];
+    // After the version's byte and the time.
+    let number = |event| wire::encode(&TraceRecord { time: TimestampMs(1), event })[1 + size_of::<u64>()];
+    assert_eq!(events.map(number), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]

@@ -19,11 +19,63 @@ pub fn believable(mut dag: Dag, (from, to): (u64, u64), validators: u64) -> Dag 
     (dag.from_round, dag.to_round) = (from, to.min(dag.newest_round));
     let asked = dag.from_round..=dag.to_round;
     dag.vertices.retain(|vertex| asked.contains(&vertex.round) && vertex.author < validators);
-    dag.vertices.iter_mut().for_each(|vertex| vertex.parents.truncate(MOST_PARENTS));
+    for vertex in &mut dag.vertices {
+        vertex.parents.truncate(MOST_PARENTS);
+        distinct(&mut vertex.holders, validators);
+    }
     dag.slots.retain(|slot| asked.contains(&slot.round) && slot.validator < validators && slot.rank < validators);
     for slot in &mut dag.slots {
         slot.commit = slot.commit.filter(|commit| *commit <= HIGHEST);
         slot.why = slot.why.take().map(|why| why.chars().take(MOST_WHY).collect());
+        distinct(&mut slot.voters, validators);
+        distinct(&mut slot.confirmers, validators);
     }
     dag
+}
+
+/// Who may have signed: validators that there are, each once.
+pub fn distinct(signers: &mut Vec<u64>, validators: u64) {
+    signers.retain(|signer| *signer < validators);
+    signers.sort_unstable();
+    signers.dedup();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::B256;
+    use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+
+    #[test]
+    fn who_signed_are_validators_that_there_are_and_each_once() {
+        let signers = || [3, 1, 1, 4, u64::MAX].repeat(1_000);
+        let vertex = DagVertex {
+            round: 5,
+            author: 0,
+            digest: B256::ZERO,
+            parents: vec![],
+            batch_bytes: 0,
+            batch_digest: None,
+            proposed_ms: None,
+            accepted_ms: None,
+            holders: signers(),
+        };
+        let slot = LeaderSlot {
+            round: 5,
+            rank: 0,
+            validator: 0,
+            status: SlotStatus::Undecided,
+            digest: None,
+            why: None,
+            decided_ms: None,
+            commit: None,
+            voters: signers(),
+            confirmers: signers(),
+        };
+        let (vertices, slots) = (vec![vertex], vec![slot]);
+        let told = Dag { from_round: 5, to_round: 5, newest_round: 5, vertices, slots, order: vec![], dropped: 0 };
+        let taken = believable(told, (5, 5), 4);
+        assert_eq!(taken.vertices[0].holders, [1, 3]);
+        assert_eq!((&taken.slots[0].voters, &taken.slots[0].confirmers), (&vec![1, 3], &vec![1, 3]));
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{
     database::{Read, int, sql},
     format,
-    indexer::dag::{AUTOBAHN, Round, content},
+    indexer::dag::{AUTOBAHN, Round, content, distinct},
     pages::Failure,
     site::Site,
     words::dag as words,
@@ -231,13 +231,6 @@ fn believable(mut round: Round, number: u64, validators: u64) -> Round {
         distinct(&mut slot.confirmers, validators);
     }
     round
-}
-
-/// Who may have signed: validators that there are, each once.
-fn distinct(signers: &mut Vec<u64>, validators: u64) {
-    signers.retain(|signer| *signer < validators);
-    signers.sort_unstable();
-    signers.dedup();
 }
 
 /// When the node had a proposal, as well as it knows.
