@@ -290,15 +290,15 @@ impl Indexer {
         let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
         // Before the certificate, with which a block's page is final.
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
-        let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await?;
-        if let Some(certified) = certified {
+        let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await;
+        if let Ok(Some(certified)) = certified {
             self.standing.certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
         dag?;
-        Ok(grew || too_large || traced || told || certified.is_some())
+        Ok(grew || too_large || traced || told || certified?.is_some())
     }
 
     /// Whether the blocks that are written are the node's.

@@ -96,7 +96,7 @@ pub async fn beside(node: SocketAddr, port: u16, data: &Path, keep: Keep, curren
         rate: Rate { burst: f64::INFINITY, per_second: f64::INFINITY },
         proxies: Vec::new(),
     };
-    Ok(Explorer::open(&config).await?)
+    Explorer::open(&config).await.with_context(|| format!("cannot begin the explorer over {}", data.join(FILE).display()))
 }
 
 /// The URL of a database in a directory of its own.

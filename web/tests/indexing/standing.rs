@@ -84,6 +84,10 @@ async fn rounds_come_without_certificates_and_certificates_without_rounds() {
         assert!(now.waits.as_ref().is_some_and(|waits| waits.contains("it is lost")), "{lost}: {:?}", now.waits);
         assert_eq!(now.certified, certified, "{lost}");
         assert_eq!(dump::rows(&database, "SELECT round FROM dag_rounds").await.len(), rounds, "{lost}");
+        for _ in 0..40 {
+            assert!(indexer.step().await.is_some());
+        }
+        assert_eq!(standing.now().traced, Some(39), "{lost}: nor do calls wait");
     }
 }
 

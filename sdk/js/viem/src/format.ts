@@ -330,7 +330,7 @@ export const formatExecution = (answer: rpc.Execution): Execution => ({
   durationUs: Number(answer.durationUs),
   laneOf: [...hexToBytes(answer.laneOf)],
   runsOf: [...hexToBytes(answer.runsOf)],
-  receivedMs: moments(answer.receivedOf),
+  receivedMs: moments(answer.receivedOf ?? '0x'),
 });
 
 export const formatStatistics = (answer: rpc.Statistics): Statistics =>
