@@ -268,7 +268,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await transfer.locator('input[name="a0"]').fill(chain.friend.address);
     await transfer.locator('input[name="a1"]').fill('1');
     await transfer.getByRole('button').click();
-    await answer('You refused it in the wallet');
+    await answer('You declined it in the wallet');
     const [{ chainId, rpcUrls, blockExplorerUrls }] = wallet.told;
     assert.deepEqual([BigInt(chainId), blockExplorerUrls], [BigInt(network.chain.id), [new URL(network.explorer).origin]]);
     assert.ok(network.nodes.some(({ rpc }) => new URL(rpc).href === new URL(rpcUrls[0]).href), rpcUrls[0]);
