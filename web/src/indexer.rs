@@ -298,7 +298,8 @@ impl Indexer {
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
         self.standing.traced(self.calls.reached(&mut self.connection).await?);
         dag?;
-        Ok(grew || too_large || traced || told || certified?.is_some())
+        let certified = certified?.is_some();
+        Ok(grew || too_large || traced || told || certified)
     }
 
     /// Whether the blocks that are written are the node's.
