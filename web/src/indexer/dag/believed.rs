@@ -42,36 +42,17 @@ pub fn distinct(signers: &mut Vec<u64>, validators: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use alloy_primitives::B256;
+    use super::{
+        super::tests::{slot, vertex},
+        *,
+    };
     use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 
     #[test]
     fn who_signed_are_validators_that_there_are_and_each_once() {
         let signers = || [3, 1, 1, 4, u64::MAX].repeat(1_000);
-        let vertex = DagVertex {
-            round: 5,
-            author: 0,
-            digest: B256::ZERO,
-            parents: vec![],
-            batch_bytes: 0,
-            batch_digest: None,
-            proposed_ms: None,
-            accepted_ms: None,
-            holders: signers(),
-        };
-        let slot = LeaderSlot {
-            round: 5,
-            rank: 0,
-            validator: 0,
-            status: SlotStatus::Undecided,
-            digest: None,
-            why: None,
-            decided_ms: None,
-            commit: None,
-            voters: signers(),
-            confirmers: signers(),
-        };
+        let vertex = DagVertex { holders: signers(), ..vertex(0, 5) };
+        let slot = LeaderSlot { voters: signers(), confirmers: signers(), ..slot(5, SlotStatus::Undecided) };
         let (vertices, slots) = (vec![vertex], vec![slot]);
         let told = Dag { from_round: 5, to_round: 5, newest_round: 5, vertices, slots, order: vec![], dropped: 0 };
         let taken = believable(told, (5, 5), 4);

@@ -61,33 +61,15 @@ fn signed(known: &mut Vec<u64>, told: Vec<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use alloy_primitives::B256;
+    use super::{
+        super::tests::{slot, vertex},
+        *,
+    };
 
     fn told(holders: &[u64], voters: &[u64], confirmers: &[u64], commit: Option<u64>) -> Round {
-        let vertex = DagVertex {
-            round: 1,
-            author: 0,
-            digest: B256::ZERO,
-            parents: vec![],
-            batch_bytes: 0,
-            batch_digest: None,
-            proposed_ms: None,
-            accepted_ms: Some(1),
-            holders: holders.to_vec(),
-        };
-        let slot = LeaderSlot {
-            round: 1,
-            rank: 0,
-            validator: 0,
-            status: SlotStatus::Committed,
-            digest: None,
-            why: None,
-            decided_ms: Some(2),
-            commit,
-            voters: voters.to_vec(),
-            confirmers: confirmers.to_vec(),
-        };
+        let vertex = DagVertex { holders: holders.to_vec(), ..vertex(0, 1) };
+        let (voters, confirmers) = (voters.to_vec(), confirmers.to_vec());
+        let slot = LeaderSlot { commit, voters, confirmers, ..slot(1, SlotStatus::Committed) };
         Round { vertices: vec![vertex], slots: vec![slot] }
     }
 

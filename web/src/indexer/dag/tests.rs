@@ -59,7 +59,7 @@ fn digest(author: u64, round: u64) -> B256 {
     keccak256(format!("{author} {round}"))
 }
 
-fn vertex(author: u64, round: u64) -> DagVertex {
+pub(super) fn vertex(author: u64, round: u64) -> DagVertex {
     let parents = if round > 1 { vec![digest(author, round - 1)] } else { vec![] };
     let accepted_ms = Some(1_000 * round + author);
     DagVertex {
@@ -75,7 +75,7 @@ fn vertex(author: u64, round: u64) -> DagVertex {
     }
 }
 
-fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
+pub(super) fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     let decided = status != SlotStatus::Undecided;
     let why = decided.then(|| "direct: 3 of 4 certify".to_owned());
     LeaderSlot {
