@@ -10,7 +10,6 @@ use super::{
 use crate::{
     database::{DatabaseError, Place, Read, sql},
     indexer::digest::role,
-    pages::tokens::decimals,
 };
 use alloy_primitives::{B256, U256};
 use sqlx::any::AnyRow;
@@ -190,7 +189,7 @@ pub async fn balances(ask: Ask) -> Result<Listing<Balance>, Problem> {
             token: Checked(row.address("token")?),
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: decimals(row)?,
+            decimals: row.number("decimals")?,
             standard: row.number("standard")?,
             token_id: token_id(row)?,
             amount: Amount(row.amount("amount")?),

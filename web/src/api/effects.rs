@@ -8,7 +8,6 @@ use super::{
 use crate::{
     abi::{self, Known},
     database::{DatabaseError, Place, Read, sql},
-    pages::tokens::decimals,
     site::Site,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -187,7 +186,7 @@ impl Transfer {
             transaction: row.hash("hash")?,
             token: Checked(row.address("token")?),
             symbol: row.text("symbol")?,
-            decimals: decimals(row)?,
+            decimals: row.number("decimals")?,
             standard: row.number("standard")?,
             from: Checked(row.address("sender")?),
             to: Checked(row.address("recipient")?),

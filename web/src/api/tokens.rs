@@ -7,10 +7,7 @@ use super::{
     form::{Amount, Checked, object},
     problem::Problem,
 };
-use crate::{
-    database::{DatabaseError, Read, int, sql},
-    pages::tokens::decimals,
-};
+use crate::database::{DatabaseError, Read, int, sql};
 use alloy_primitives::Address;
 use sqlx::any::AnyRow;
 
@@ -112,7 +109,7 @@ impl Token {
             standard: row.number("standard")?,
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: decimals(row)?,
+            decimals: row.number("decimals")?,
             supply: Amount(row.amount("supply")?),
             holders: row.number("holders")?,
             transfers: row.number("transfers")?,

@@ -158,6 +158,7 @@ CREATE TABLE tokens (
     -- Both in lower case, for search.
     name_key BLOB NOT NULL,
     symbol_key BLOB NOT NULL,
+    -- 0 for tokens with ids.
     decimals INTEGER NOT NULL,
     -- What its events add up to.
     supply BLOB NOT NULL,

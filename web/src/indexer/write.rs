@@ -164,6 +164,8 @@ async fn write_tokens(
     for (token, sums) in books.ledger.sums() {
         // A row that is there keeps its name.
         let name = asked.tokens.get(token).cloned().unwrap_or_default();
+        // What has ids is counted in pieces, whatever its contract says.
+        let decimals = if sums.standard == Standard::Erc20 { name.decimals } else { 0 };
         rows.push([
             (*token).into(),
             sums.standard.number().into(),
@@ -171,7 +173,7 @@ async fn write_tokens(
             name.symbol.clone().into(),
             tokens::key(&name.name).into(),
             tokens::key(&name.symbol).into(),
-            name.decimals.into(),
+            decimals.into(),
             sums.supply.into(),
             sums.holders.into(),
             sums.transfers.into(),

@@ -6,7 +6,7 @@ use super::{
     layout, parts,
 };
 use crate::{
-    database::{DatabaseError, Read, int, sql},
+    database::{Read, int, sql},
     format, links,
     site::Site,
     words::{nav, tokens as words},
@@ -54,7 +54,7 @@ impl Token {
             standard: row.number("standard")?,
             name: row.text("name")?,
             symbol: row.text("symbol")?,
-            decimals: decimals(row)?,
+            decimals: row.number("decimals")?,
             supply: row.amount("supply")?,
             holders: row.number("holders")?,
             transfers: row.number("transfers")?,
@@ -72,11 +72,6 @@ impl Token {
     pub fn amount(&self, amount: U256) -> Markup {
         html! { (parts::tokens(amount, self.decimals)) @if !self.symbol.is_empty() { " " (parts::symbol(&self.symbol)) } }
     }
-}
-
-/// Decimals of a token's amounts, from a row with its standard. What has ids is counted in pieces, whatever its contract says.
-pub fn decimals(row: &AnyRow) -> Result<u64, DatabaseError> {
-    if row.number("standard")? == 20 { row.number("decimals") } else { Ok(0) }
 }
 
 /// The rules that a token follows, by their name.

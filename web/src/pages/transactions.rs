@@ -6,7 +6,6 @@ use super::{
     Failure, Page, ROWS,
     blocks::{Before, of_transaction},
     changes, cursor, layout, parts,
-    tokens::decimals,
 };
 use crate::{
     abi::{self, Known},
@@ -422,7 +421,7 @@ pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8
 
 /// Tokens that moved.
 async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
-    let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals, t.standard FROM transfers m JOIN tokens t ON t.address = \
+    let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
     let mut rows = sql(text).bind(place.0).bind(MOST + 1).fetch_all(site.database.readers()).await?;
     let has_more = cursor::cut(&mut rows, MOST).is_some();
@@ -432,7 +431,7 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
             parts::account(row.address("sender")?),
             parts::account(row.address("recipient")?),
             html! {
-                (parts::tokens(row.amount("amount")?, decimals(row)?)) " "
+                (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " "
                 a href=(links::token(row.address("token")?)) { (parts::symbol(&row.text("symbol")?)) }
                 @if let Some(id) = id { " #" (id) }
             },

@@ -6,7 +6,6 @@ use crate::{
     abi::Known,
     database::{DatabaseError, Place, Read, sql},
     indexer::digest::role,
-    pages::tokens::decimals,
     site::Site,
 };
 use alloy_primitives::{Address, U256};
@@ -251,7 +250,7 @@ async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answe
         Ok(row.number("standard")? == standard && token.unwrap_or(true))
     });
     let text = "SELECT m.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, m.transaction_place, k.name, k.symbol, \
-                k.decimals, k.standard, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
+                k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
                 JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place JOIN blocks b ON b.number = \
                 m.place >> 20 WHERE m.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
     let rows = rows_at(site, text, &places.await?).await?;
@@ -272,7 +271,7 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
         "to": small(Some(row.address("recipient")?)),
         "tokenName": row.text("name")?,
         "tokenSymbol": row.text("symbol")?,
-        "tokenDecimal": decimals(row)?.to_string(),
+        "tokenDecimal": row.number("decimals")?.to_string(),
         "transactionIndex": transaction.position().to_string(),
         "gas": row.number("gas_limit")?.to_string(),
         "gasPrice": row.number("gas_price")?.to_string(),

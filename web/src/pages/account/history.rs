@@ -1,7 +1,7 @@
 //! What an account took part in: transactions, token transfers, and calls inside transactions; newest first.
 
 use super::{
-    super::{Failure, Page, ROWS, blocks::Before, parts, tokens::decimals, transactions},
+    super::{Failure, Page, ROWS, blocks::Before, parts, transactions},
     subject::{self, Subject},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub async fn newest(site: &Site, address: Address, before: i64, most: i64) -> Re
 /// `/address/{address}/transfers`
 pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
     let subject = Subject::load(&site, &address).await?;
-    let text = "SELECT s.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, t.symbol, t.decimals, t.standard, x.hash \
+    let text = "SELECT s.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, t.symbol, t.decimals, x.hash \
                 FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens t ON t.address = m.token \
                 JOIN transactions x ON x.place = m.transaction_place WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
@@ -51,7 +51,7 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
             end(sender, words::MINTED),
             end(recipient, words::BURNED),
             html! {
-                (parts::tokens(row.amount("amount")?, decimals(row)?)) " " (token(row)?)
+                (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " " (token(row)?)
                 @if let Some(id) = id { " " (token_id(id)) }
             },
             parts::time(row.number("time_ms")?),

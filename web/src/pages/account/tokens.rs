@@ -1,7 +1,7 @@
 //! What an account holds of tokens, and who else may take it.
 
 use super::{
-    super::{Failure, Page, cursor, parts, tokens::decimals},
+    super::{Failure, Page, cursor, parts},
     history::{token, token_id},
     subject::{self, Subject},
 };
@@ -79,7 +79,7 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
             } else {
                 token_id(U256::from_be_slice(&id))
             },
-            parts::tokens(amount, decimals(row)?),
+            parts::tokens(amount, row.number("decimals")?),
         ])
     };
     let columns = [words::TOKEN, words::STANDARD, words::ID, words::AMOUNT];
