@@ -135,7 +135,8 @@ pub enum Output {
     /// is for the operator.
     Halt {
         reason: String,
-        certificate: Certificate,
+        /// `None`: no block of ours was contradicted, so a restart is safe once the cause is mended.
+        certificate: Option<Certificate>,
     },
 }
 

@@ -6,14 +6,16 @@ use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_pipeline::{BlockBuilder, BlockPlan};
 use corniche_types::{
-    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, OrderingRecord, TimestampMs, TxKind, ValidatorIndex,
+    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, OrderingRecord, ProtocolRules, TimestampMs, TxKind,
+    ValidatorIndex,
 };
 
 const BLOCK_GAS: u64 = 1_000_000;
 
 fn genesis(block_ms: u64) -> Genesis {
     Genesis {
-        protocol_version: 1,
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: 7,
         currency: "TST".into(),
         timestamp_ms: TimestampMs(0),
@@ -128,6 +130,7 @@ fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_nothing
 /// What the ordering record of a plan says about commits, as far as recovery reads it.
 fn record(plan: &BlockPlan) -> OrderingRecord {
     OrderingRecord {
+        protocol_version: 1,
         engine: "test".into(),
         epoch: Default::default(),
         committee_hash: B256::ZERO,

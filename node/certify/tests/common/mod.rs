@@ -25,6 +25,7 @@ pub fn genesis(validators: u16) -> Genesis {
     });
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: CHAIN_ID,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(0),

@@ -224,7 +224,7 @@ impl Ports {
                     trace.record(clock::now(), event);
                 }
             }
-            Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
+            Output::Halt { reason, certificate } => self.write(Write::Halt { reason, certificate }),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Executed, ExecutionStart, Ran};
 use corniche_executor::BlockOutput;
 use corniche_state::{CommittedBlock, SharedTree};
-use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, Skipped, U256, header_hash};
+use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, ProtocolRules, Skipped, U256, header_hash};
 use std::sync::{Arc, mpsc::Sender};
 
 /// Hashes blocks in the order they were run: the tree over the state, the ordering record, the header.
@@ -40,7 +40,7 @@ impl Sealer {
         let Ran { plan, env, output, returned, .. } = ran;
         let BlockOutput { receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
         let state_root = self.tree.apply(Height(env.number), &changes);
-        let ordering = self.ordering_record(&plan, skipped);
+        let ordering = self.ordering_record(&plan, skipped, env.rules);
         let header = Header {
             parent_hash: self.parent_hash,
             beneficiary: env.coinbase,
@@ -68,8 +68,9 @@ impl Sealer {
         Executed { hash, committed: Arc::new(committed), returned }
     }
 
-    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>) -> OrderingRecord {
+    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>, rules: &ProtocolRules) -> OrderingRecord {
         OrderingRecord {
+            protocol_version: rules.version,
             engine: self.engine.clone(),
             epoch: Epoch(0),
             committee_hash: self.committee_hash,

@@ -70,7 +70,10 @@ impl Pipeline {
         match check_response(response, next, self.executed_hash, |certificate| self.certifier.is_valid(certificate)) {
             Ok((blocks, certificate)) => {
                 self.follower.answered(now, &from, true);
-                self.follow_blocks(blocks, certificate);
+                match self.other_rules(&blocks) {
+                    Some(reason) => self.halt(reason, None),
+                    None => self.follow_blocks(blocks, certificate),
+                }
             }
             Err(problem) => {
                 self.follower.answered(now, &from, false);
@@ -79,6 +82,18 @@ impl Pipeline {
                 }
             }
         }
+    }
+
+    /// A quorum certified a block under rules that our genesis does not name for its height: executing it would only diverge.
+    fn other_rules(&self, blocks: &[FollowedBlock]) -> Option<String> {
+        let mut blocks = blocks.iter().map(|followed| &followed.block);
+        let block = blocks.find(|block| block.ordering.protocol_version != self.genesis.rules_at(block.height()).version)?;
+        let (height, certified) = (block.height(), block.ordering.protocol_version);
+        let ours = self.genesis.rules_at(height).version;
+        Some(format!(
+            "block {height}: certified under protocol version {certified}, got {ours} from the genesis; correct \"upgrades\" in the \
+             genesis file, or install a build that knows version {certified}"
+        ))
     }
 
     pub(super) fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, certificate: Certificate) {

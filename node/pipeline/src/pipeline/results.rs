@@ -38,7 +38,7 @@ impl Pipeline {
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
         if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
             let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
-            return self.halt(height, executed.hash, expected, certificate);
+            return self.diverged(height, executed.hash, expected, certificate);
         }
         self.executed = height;
         self.executed_hash = executed.hash;
@@ -112,7 +112,7 @@ impl Pipeline {
                 }
                 CertifierOutput::Certified(certificate) => self.certified(now, certificate),
                 CertifierOutput::Diverged { ours, certificate } => {
-                    self.halt(certificate.height, ours, certificate.header_hash, certificate);
+                    self.diverged(certificate.height, ours, certificate.header_hash, certificate);
                 }
                 CertifierOutput::Accuse { validator, evidence } => {
                     let offence = Offence::BadSignature;
@@ -147,10 +147,13 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn halt(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
+    fn diverged(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
+        self.halt(format!("divergence at height {height}: certified header {certified}, ours {ours}"), Some(certificate));
+    }
+
+    pub(super) fn halt(&mut self, reason: String, certificate: Option<Certificate>) {
         self.halted = true;
         self.engine = None;
-        let reason = format!("divergence at height {height}: certified header {certified}, ours {ours}");
         self.out.push_back(Output::Halt { reason, certificate });
     }
 }

@@ -14,7 +14,7 @@ use corniche_pipeline::{
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
+    ProtocolRules, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
@@ -49,7 +49,8 @@ pub fn genesis(validators: usize) -> Genesis {
     };
     let rich = GenesisAccount { balance: U256::from(10u128.pow(24)), ..GenesisAccount::default() };
     Genesis {
-        protocol_version: 1,
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: CHAIN,
         currency: "TST".into(),
         timestamp_ms: TimestampMs(1_000_000),

@@ -215,6 +215,7 @@ impl Chain {
     pub fn new() -> Self {
         let key = EthereumKey::from_bytes(&[1; 32]).unwrap();
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: 1,
             timestamp: 1,

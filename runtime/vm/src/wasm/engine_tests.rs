@@ -107,7 +107,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     let engine = engine(&artefacts, 1 << 20);
     let wasm = module(7);
     let hash = keccak256(&wasm);
-    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30).gas;
+    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30, 1).gas;
     assert_eq!(artefacts.puts.swap(0, Ordering::Relaxed), 1, "a deployment's is kept");
     artefacts.kept.lock().unwrap().clear();
 
@@ -140,7 +140,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
 fn calls_store_artefacts_of_the_chain_alone() {
     let artefacts = Arc::new(Artefacts::default());
     let calls = engine(&artefacts, 1 << 20).for_calls();
-    assert!(calls.prepare(&module(1).into(), 1 << 30).contract.is_ok());
+    assert!(calls.prepare(&module(1).into(), 1 << 30, 1).contract.is_ok());
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
     calls.contract(&keccak256(module(2)), &module(2)).unwrap();
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);

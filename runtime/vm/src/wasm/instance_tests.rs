@@ -29,6 +29,7 @@ pub(super) struct Quiet(FrameContext);
 impl Quiet {
     pub(super) fn new() -> Self {
         let block = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 7,
             number: 42,
             timestamp: 1_700_000_000,
