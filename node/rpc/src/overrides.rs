@@ -161,7 +161,7 @@ mod tests {
         let mut vm = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
         let mut supposing = |supposed| {
             let overrides = [(address, supposed)].into_iter().collect();
-            Overridden::new(Arc::new(state.latest()), overrides, &mut vm, &mut 1_000_000).unwrap()
+            Overridden::new(Arc::new(state.latest()), ProtocolRules::LATEST, overrides, &mut vm, &mut 1_000_000).unwrap()
         };
         let module =
             r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;

@@ -119,7 +119,7 @@ fn committee_hash_covers_the_genesis_from_version_2_on() {
     let second = corniche_types::Genesis { protocol_version: 2, ..first.clone() };
     assert_ne!(second.committee_hash(), first.committee_hash());
     assert_ne!(second.committee_hash(), other(second.clone()).committee_hash());
-    frozen(second.committee_hash(), "");
+    frozen(second.committee_hash(), "d1e7eb6455ed37fe4d128acf89d72ec23e1c67c16e0b3ee5e26ab2b569fac39a");
 }
 
 #[test]
