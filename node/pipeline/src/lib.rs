@@ -31,6 +31,6 @@ mod words;
 pub use blocks::{BlockBuilder, BlockPlan};
 pub use corniche_certify::Keys as CertificateKeys;
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
+pub use message::{FORWARDED_TRANSACTIONS, FollowedBlock, PeerMessage, Request, Response, answer_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
 pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

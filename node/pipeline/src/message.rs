@@ -60,6 +60,14 @@ impl PeerMessage {
         bytes.starts_with(&[wire::VERSION, TRANSACTIONS])
     }
 
+    /// The engine's message in an encoding of [`Self::Engine`], without decoding it.
+    pub fn engine_bytes(bytes: &[u8]) -> Option<&[u8]> {
+        /// A version, a tag and a length.
+        const BEFORE: usize = 6;
+        const ENGINE: u8 = 0;
+        bytes.get(BEFORE..).filter(|_| bytes.starts_with(&[wire::VERSION, ENGINE]))
+    }
+
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         let message = wire::decode(bytes)?;
         match &message {

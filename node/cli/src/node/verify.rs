@@ -6,17 +6,18 @@
 //! everybody else ───────────────────▶ verify-guests ─────╯
 //! ```
 //! Checking a message of 256 transactions takes a hundred times as long as a vote, so they have a thread of their own: what
-//! validators pass on to each other delays no vote. On each thread peers are served in turn ([`FairQueue`]), so that one that
-//! floods delays nobody but itself, and what waits is bounded in bytes.
+//! validators pass on to each other delays no vote. On each thread peers are served in turn ([`FairQueue`]), and a message takes as many
+//! turns as checking it costs ([`Verifier::cost`]). So a peer that floods, with many messages or with expensive ones, delays nobody but
+//! itself, and what waits is bounded in bytes.
 
 use super::{
-    fair::{FairQueue, Share},
+    fair::{FairQueue, Load, Share},
     mirror::Mirror,
     shared::{Shared, count},
 };
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{Input, PeerMessage};
+use corniche_pipeline::{FORWARDED_TRANSACTIONS, Input, PeerMessage};
 use corniche_types::{Bytes, ValidatorIndex};
 use std::{sync::Arc, thread};
 
@@ -30,12 +31,21 @@ const TRANSACTIONS_BYTES: usize = 64 * MIB;
 const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB };
 const GUEST_BYTES: usize = 32 * MIB;
 
+/// Finding the sender of a transaction, or checking a certificate's share, µs.
+const RECOVER_US: u64 = 60;
+const CERTIFICATE_US: u64 = 1_000;
+/// Bytes of the smallest transaction.
+const LEAST_TRANSACTION: usize = 100;
+
 /// A message as it came from the network.
 type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
 type Queue = Arc<FairQueue<PeerKey, Unchecked>>;
 
 /// Checks peers' messages on a few threads. A peer's messages of one kind keep their order because they stay with one thread.
-pub struct Verifiers(Queues);
+pub struct Verifiers {
+    queues: Queues,
+    verifier: Option<Arc<dyn Verifier>>,
+}
 
 impl Verifiers {
     pub fn spawn(
@@ -69,19 +79,19 @@ impl Verifiers {
             };
             thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
         }
-        Self(queues)
+        Self { queues, verifier }
     }
 
     /// Queues one message; false when its queue is full and drops it.
     pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
-        let length = bytes.len();
-        self.0.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+        let load = Load { bytes: bytes.len(), cost: cost(&bytes, self.verifier.as_deref()) };
+        self.queues.of(validator, &bytes).offer(peer, (peer, validator, bytes), load)
     }
 }
 
 impl Drop for Verifiers {
     fn drop(&mut self) {
-        self.0.all().for_each(|(_, queue)| queue.close());
+        self.queues.all().for_each(|(_, queue)| queue.close());
     }
 }
 
@@ -114,6 +124,17 @@ impl Queues {
             Some(index) => &self.engine[index.as_usize() % self.engine.len()],
         }
     }
+}
+
+/// Estimate of what [`check`] takes, µs, from the message's first bytes and its length.
+fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
+    if let Some(message) = PeerMessage::engine_bytes(bytes) {
+        return verifier.map_or(0, |verifier| verifier.cost(message));
+    }
+    if PeerMessage::carries_transactions(bytes) {
+        return RECOVER_US * (bytes.len() / LEAST_TRANSACTION).clamp(1, FORWARDED_TRANSACTIONS) as u64;
+    }
+    CERTIFICATE_US
 }
 
 /// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
@@ -151,6 +172,7 @@ fn check(
 mod tests {
     use super::*;
     use crate::node::testing::transfer;
+    use corniche_engine::{PeerFault, Verified};
     use corniche_types::B256;
 
     fn peer(number: u16) -> (PeerKey, Option<ValidatorIndex>) {
@@ -163,8 +185,8 @@ mod tests {
         let queues = Queues::new(2);
         let offer = |from: u16, message: &PeerMessage| {
             let ((peer, validator), bytes) = (peer(from), message.encode());
-            let length = bytes.len();
-            queues.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+            let load = Load { bytes: bytes.len(), cost: cost(&bytes, None) };
+            queues.of(validator, &bytes).offer(peer, (peer, validator, bytes), load)
         };
         let raw = transfer(0, 1).transaction().raw().clone();
         let flood = PeerMessage::Transactions(vec![raw.clone(); 256]);
@@ -179,6 +201,29 @@ mod tests {
         let first = |queue: &Queue| [(); 3].map(|()| queue.take().unwrap().1.unwrap().0);
         assert_eq!(first(&queues.engine[0]), [0, 2, 0]);
         assert_eq!(first(&queues.transactions), [0, 2, 1]);
+    }
+
+    #[test]
+    fn costs_are_known_before_a_message_is_decoded() {
+        struct Each;
+        impl Verifier for Each {
+            fn cost(&self, bytes: &[u8]) -> u64 {
+                bytes.len() as u64
+            }
+            fn verify(&self, _: ValidatorIndex, _: &Bytes) -> Result<Verified, PeerFault> {
+                unreachable!("nothing is verified here")
+            }
+        }
+        let of = |message: PeerMessage| cost(&message.encode(), Some(&Each));
+        assert_eq!(of(PeerMessage::Engine(Bytes::from_static(b"seven b"))), 7);
+        assert_eq!(of(PeerMessage::CertificateShare(Bytes::from_static(b"share"))), CERTIFICATE_US);
+        let raw = transfer(0, 1).transaction().raw().clone();
+        let one = of(PeerMessage::Transactions(vec![raw.clone()]));
+        let many = of(PeerMessage::Transactions(vec![raw; 256]));
+        assert!(one >= RECOVER_US && many >= 256 * RECOVER_US, "{one} and {many}");
+        assert_eq!(cost(&[], Some(&Each)), CERTIFICATE_US, "what makes no sense is not free");
+        let cut = PeerMessage::Engine(Bytes::from_static(b"seven b")).encode();
+        assert_eq!(cost(&cut[..8], Some(&Each)), 2);
     }
 
     #[test]

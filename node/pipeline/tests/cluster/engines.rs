@@ -82,10 +82,11 @@ impl EngineKind {
                 let signer = real::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
                 let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(real::ThresholdCoin::new(&committee, public)));
+                let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
                 Box::new(move |records, resume, now| {
                     let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
-                    let (signer, seed) = (Some(signer.clone() as _), start * 1_000 + now.0);
-                    Box::new(MahiMahi::new(Setup { config, committee, signer, coin, seed, records, resume, now }))
+                    let (signer, signatures, seed) = (Some(signer.clone() as _), signatures.clone(), start * 1_000 + now.0);
+                    Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
                         as Box<dyn Engine>
                 })
             }

@@ -48,6 +48,27 @@ fn the_same_seed_tells_the_same_and_another_seed_another() {
     assert_ne!(one.digest, other.digest);
 }
 
+/// No side is a quorum. What one side committed just before, clients of the other learn when they turn to it after their patience: that
+/// is not a commit inside the partition.
+#[test]
+fn nothing_is_committed_in_a_partition_without_a_quorum() {
+    for engine in ["autobahn", "mahi-mahi"] {
+        for seed in 0..4 {
+            let text = format!(
+                "engine = \"{engine}\"\nnodes = 4\nduration = \"12s\"\n[network]\ndelay_ms = 50\n[load]\nrate = 200\n\
+                 [[fault]]\nkind = \"partition\"\nat = \"3s\"\nuntil = \"10s\"\ngroups = [[0, 1], [2, 3]]\n"
+            );
+            let report = run(&parse(&text).expect("a scenario"), seed);
+            passes(&report);
+            // What had the votes of a quorum when the network fell apart is committed within a few delays.
+            let inside: Vec<_> = report.timeline.iter().filter(|second| (4..10).contains(&second.second)).collect();
+            assert_eq!(inside.len(), 6);
+            assert!(inside.iter().all(|second| second.committed == 0), "{engine}, seed {seed}: {inside:#?}");
+            assert!(report.timeline.iter().filter(|second| second.second < 3).all(|second| second.committed > 100));
+        }
+    }
+}
+
 #[test]
 fn every_payload_gives_the_same_verdict() {
     let load = |payload: &str| format!("{CALM}payload = \"{payload}\"\n");
