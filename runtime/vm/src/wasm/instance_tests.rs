@@ -24,7 +24,10 @@ fn engine() -> &'static WasmEngine {
 }
 
 /// Answers everything with something, always the same.
-pub(super) struct Quiet(FrameContext);
+pub(super) struct Quiet {
+    context: FrameContext,
+    cold: bool,
+}
 
 impl Quiet {
     pub(super) fn new() -> Self {
@@ -39,7 +42,7 @@ impl Quiet {
         };
         let (address, caller) = (Address::repeat_byte(0xcc), Address::repeat_byte(0x5e));
         let value = U256::from(3);
-        Self(FrameContext {
+        let context = FrameContext {
             address,
             caller,
             value,
@@ -49,13 +52,28 @@ impl Quiet {
             reentrant: false,
             depth: 0,
             block,
-        })
+        };
+        Self { context, cold: false }
+    }
+
+    /// Runs code for the first time in its transaction.
+    pub(super) fn cold() -> Self {
+        Self { cold: true, ..Self::new() }
+    }
+
+    /// A frame that another one has called.
+    pub(super) fn nested() -> Self {
+        let quiet = Self::new();
+        Self { context: FrameContext { depth: 1, ..quiet.context }, ..quiet }
     }
 }
 
 impl Host for Quiet {
     fn context(&self) -> &FrameContext {
-        &self.0
+        &self.context
+    }
+    fn code_is_cold(&self) -> bool {
+        self.cold
     }
     fn storage_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
         Ok(Charged::new(keccak256(key), 100))

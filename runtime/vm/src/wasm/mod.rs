@@ -36,6 +36,7 @@ mod instance_tests;
 pub mod instrument;
 mod machine;
 pub mod places;
+mod starts;
 mod supposed;
 pub mod validate;
 
