@@ -10,9 +10,10 @@ use super::contract::{CompiledContract, Facts, Start, Started};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
-use super::instance::{Counters, Instance, Shelf};
+use super::instance::{Counters, Instance};
 use super::instrument::{self, InstrumentError};
 use super::places::RawPlaces;
+use super::shelf::Shelf;
 use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
@@ -39,7 +40,8 @@ pub struct EngineConfig {
     pub callers: u32,
     /// Machine code kept in memory for blocks; for calls, [`CALLS_SHARE`] of it besides.
     pub recent_bytes: usize,
-    /// Memory of instances that wait for their next run in a block, the machine code of their contracts included; the same share besides.
+    /// Memory of instances that wait between transactions for their next run in a block, the machine code of their contracts included;
+    /// the same share besides. While a transaction runs, its thread keeps one instance of each warm contract whatever they take.
     pub waiting_bytes: usize,
     /// Runs that fail say where ([`Host::failed_at`]), and code takes longer to make ready.
     pub places: bool,
@@ -457,10 +459,15 @@ impl WasmEngine {
         code_hash: &B256,
         contract: impl FnOnce() -> Result<CompiledContract, Exit>,
     ) -> Result<Box<Instance>, Exit> {
-        if let Some(instance) = self.kept().shelf.take(code_hash) {
+        let shelf = &self.kept().shelf;
+        if let Some(instance) = shelf.take(code_hash) {
             return Ok(instance);
         }
-        let instance = Instance::new(&self.inner.engine, contract()?);
+        let contract = shelf.contract(code_hash).map_or_else(contract, Ok)?;
+        if !self.supposed.contains_key(code_hash) {
+            shelf.start_fresh(&contract);
+        }
+        let instance = Instance::new(&self.inner.engine, contract);
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
@@ -486,11 +493,14 @@ impl WasmEngine {
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
         // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
-        let code_hash = *instance.contract().code_hash();
-        if !matches!(status, ExitStatus::Fault(_)) && !self.supposed.contains_key(&code_hash) && instance.renew() {
+        let is_kept = !matches!(status, ExitStatus::Fault(_))
+            && !self.supposed.contains_key(instance.contract().code_hash())
+            && instance.renew();
+        let kept = is_kept.then(|| {
             instance.contract().sign_of_use();
-            self.kept().shelf.put(code_hash, instance);
-        }
+            instance
+        });
+        self.kept().shelf.end(kept, host.context().depth == 0);
         match status {
             ExitStatus::Return | ExitStatus::Revert => Exit { status, output, gas_left: left + started.unmetered },
             failed => Exit::failed(failed),

@@ -275,7 +275,7 @@ fn only_growth_costs_an_instance() {
             assert_eq!(waiting.is_some(), *kept == 1, "{body}");
             if let Some(mut instance) = waiting {
                 assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
-                engine.shelf().put(hash, instance);
+                engine.shelf().end(Some(instance), false);
             }
         }
     }

@@ -415,7 +415,7 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
             engine.run(&contract, &mut Quiet::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
             if let Some(mut instance) = engine.shelf().take(&hash) {
                 assert!(instance.frame().is_empty());
-                engine.shelf().put(hash, instance);
+                engine.shelf().end(Some(instance), false);
             }
         }
         assert!(engine.shelf().take(&hash).is_some(), "one was looked at");
