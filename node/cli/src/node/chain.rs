@@ -3,7 +3,7 @@
 use super::{
     NodeConfig,
     backend::{Dag, View},
-    clock,
+    clock, warm_up,
 };
 use crate::{
     engines,
@@ -115,7 +115,15 @@ impl Site {
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
         let vm = match vm {
             Some(vm) => vm,
-            None => Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?,
+            None => {
+                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?;
+                if self.is_validator() {
+                    warm_up::compile_before_voting(&vm, &recovered.state)?;
+                } else {
+                    warm_up::compile_in_background(&vm, &recovered.state)?;
+                }
+                vm
+            }
         };
         let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
@@ -276,6 +284,10 @@ struct CodeOnDisk(CodeCache);
 impl ModuleCache for CodeOnDisk {
     fn get(&self, key: &B256) -> Option<Vec<u8>> {
         self.0.get(&key.0)
+    }
+
+    fn contains(&self, key: &B256) -> bool {
+        self.0.contains(&key.0)
     }
 
     fn put(&self, key: &B256, artefact: &[u8]) {

@@ -20,6 +20,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 mod verify;
+mod warm_up;
 
 pub use config::{Faucet, Limits, NodeConfig, Serve};
 pub use open::start_logging;
