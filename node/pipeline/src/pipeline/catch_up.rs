@@ -16,19 +16,20 @@ impl Pipeline {
     pub(super) fn follow(&mut self, now: TimestampMs) {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
         // While ordered blocks are on their way through execution and disk, following would only start them over.
-        let idle = self.is_idle();
-        if lag == 0 || !idle {
+        let at_rest = self.is_idle() || self.is_blocked();
+        if lag == 0 || !at_rest {
             self.stuck_since = None;
         } else {
             self.stuck_since.get_or_insert(now);
         }
         let patience_over = self.patience_ends().is_some_and(|ends| now >= ends);
-        if self.mode == Mode::Ordering && idle && (lag > AHEAD_OF_CERTIFICATION || patience_over) {
+        if self.mode == Mode::Ordering && at_rest && (lag > AHEAD_OF_CERTIFICATION || patience_over) {
             self.start_following();
         }
         if self.mode != Mode::Following {
             return;
         }
+        let idle = self.is_idle();
         if idle && lag == 0 && self.engine_factory.is_some() {
             self.mode = Mode::Rejoining;
             self.out.push_back(Output::ReadSafetyLog);
@@ -38,6 +39,13 @@ impl Pipeline {
                 self.out.push_back(Output::Request { to: peer, request: Request::Blocks { from } });
             }
         }
+    }
+
+    /// Ordered blocks wait, and none is on its way: the first needs a certificate that this node does not have. Others dropped
+    /// our shares or we dropped theirs, which nobody sends again, so only a later certificate and the blocks below it help.
+    fn is_blocked(&self) -> bool {
+        let waits = self.plans.front().is_some_and(|plan| !self.may_execute(plan.height));
+        waits && self.appended == self.executing
     }
 
     /// When an ordering validator gives up waiting for its engine.

@@ -22,15 +22,17 @@ impl Pipeline {
     }
 
     pub(super) fn dispatch_plans(&mut self) {
-        while let Some(plan) = self.plans.front() {
-            let certified_through = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
-            if plan.height.0 > self.certified.max(certified_through).0 + AHEAD_OF_CERTIFICATION {
-                return;
-            }
-            self.executing = plan.height;
+        while self.plans.front().is_some_and(|plan| self.may_execute(plan.height)) {
             let plan = self.plans.pop_front().expect("front was there");
+            self.executing = plan.height;
             self.out.push_back(Output::Execute(plan));
         }
+    }
+
+    /// Whether the block [`AHEAD_OF_CERTIFICATION`] below this height is certified.
+    pub(super) fn may_execute(&self, height: Height) -> bool {
+        let followed = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
+        height.0 <= self.certified.max(followed).0 + AHEAD_OF_CERTIFICATION
     }
 
     pub(super) fn executed(&mut self, executed: Executed) {

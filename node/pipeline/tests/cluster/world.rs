@@ -55,6 +55,13 @@ pub struct BadLink {
     pub loss: u64,
 }
 
+/// What of a validator can stand still while the rest of it runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    Disk,
+    Processor,
+}
+
 impl Cluster {
     pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
         Self::with_disks(engine, parameters, &Disk::default())
@@ -150,6 +157,25 @@ impl Cluster {
             let is_other_side = |other: usize| self.apart.contains(&other) != self.apart.contains(index);
             all.iter().filter(|(other, _)| is_other_side(*other)).for_each(|other| tell(node, *other));
         }
+    }
+
+    /// A validator's disk, or its processor, stands still from now on.
+    pub fn stall(&mut self, index: usize, part: Part) {
+        let node = self.nodes.get_mut(&index).unwrap();
+        match part {
+            Part::Disk => node.slow_disk = true,
+            Part::Processor => node.slow_processor = true,
+        }
+    }
+
+    /// Its disk and its processor work again, and do at once what has waited for them.
+    pub fn resume(&mut self, index: usize) {
+        let node = self.nodes.get_mut(&index).unwrap();
+        node.now = TimestampMs(self.now);
+        (node.slow_disk, node.slow_processor) = (false, false);
+        node.finish_plans();
+        node.finish_appends();
+        self.collect();
     }
 
     /// Kills a validator: what it had in memory and on the wire is gone.

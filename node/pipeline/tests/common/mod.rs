@@ -9,7 +9,7 @@ use corniche_engine::{
 };
 use corniche_pipeline::{
     CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
-    Pipeline, Request, Response, Setup, answer_blocks, verify_all,
+    Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -165,6 +165,9 @@ pub struct Node {
     /// Appends wait while this is set.
     pub slow_disk: bool,
     pub waiting_appends: VecDeque<Arc<CommittedBlock>>,
+    /// Executions wait while this is set.
+    pub slow_processor: bool,
+    pub waiting_plans: VecDeque<Plan>,
     pub now: TimestampMs,
 }
 
@@ -275,6 +278,8 @@ impl Node {
             traces: Vec::new(),
             slow_disk: false,
             waiting_appends: VecDeque::new(),
+            slow_processor: false,
+            waiting_plans: VecDeque::new(),
             now,
         }
     }
@@ -292,9 +297,10 @@ impl Node {
         while let Some(output) = self.pipeline.poll() {
             match output {
                 Output::Execute(plan) => {
-                    self.executed_plans += 1;
-                    let executed = self.stage.execute(plan.block, verify_all);
-                    self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
+                    self.waiting_plans.push_back(plan);
+                    if !self.slow_processor {
+                        self.execute_waiting();
+                    }
                 }
                 Output::Append(block) => {
                     self.waiting_appends.push_back(block);
@@ -323,6 +329,19 @@ impl Node {
                 _ => {}
             }
         }
+    }
+
+    fn execute_waiting(&mut self) {
+        while let Some(plan) = self.waiting_plans.pop_front() {
+            self.executed_plans += 1;
+            let executed = self.stage.execute(plan.block, verify_all);
+            self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
+        }
+    }
+
+    pub fn finish_plans(&mut self) {
+        self.execute_waiting();
+        self.drain();
     }
 
     pub fn finish_appends(&mut self) {
