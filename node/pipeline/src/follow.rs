@@ -2,6 +2,7 @@
 
 use crate::message::{FollowedBlock, Response};
 use crate::words::NodeKey;
+use corniche_certify::VerifiedCertificate;
 use corniche_types::{B256, Block, Certificate, Height, TimestampMs, header_hash};
 use std::collections::BTreeMap;
 
@@ -85,14 +86,14 @@ impl Follower {
 }
 
 /// Checks that `response` continues our chain (next height `from`, parent hash `parent`) and ends in a certified header.
-/// Signatures are the caller's: `certificate_is_valid`. What passes is what a quorum certified: if executing it gives another
+/// Signatures are the caller's: `verify`. What passes is what a quorum certified: if executing it gives another
 /// header, it is our execution that differs, and never a peer's doing.
 pub fn check_response(
     response: Response,
     from: Height,
     parent: B256,
-    certificate_is_valid: impl FnOnce(&Certificate) -> bool,
-) -> Result<(Vec<FollowedBlock>, Certificate), String> {
+    verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+) -> Result<(Vec<FollowedBlock>, VerifiedCertificate), String> {
     let certificate = response.certificate.ok_or("no certificate")?;
     let (mut height, mut hash) = (from, parent);
     for followed in &response.blocks {
@@ -108,9 +109,7 @@ pub fn check_response(
     if response.blocks.is_empty() || certificate.height != last || certificate.header_hash != hash {
         return Err(format!("the certificate is not for the last block, {last}"));
     }
-    if !certificate_is_valid(&certificate) {
-        return Err("the certificate's signature does not verify".into());
-    }
+    let certificate = verify(certificate).ok_or("the certificate's signature does not verify")?;
     Ok((response.blocks, certificate))
 }
 

@@ -54,6 +54,12 @@ impl PeerMessage {
         wire::encode(self).into()
     }
 
+    /// Whether this is an encoding of [`Self::Certificate`], if it is one of anything.
+    pub fn carries_certificate(bytes: &[u8]) -> bool {
+        const CERTIFICATE: u8 = 2;
+        bytes.starts_with(&[wire::VERSION, CERTIFICATE])
+    }
+
     /// Whether this is an encoding of [`Self::Transactions`], if it is one of anything: they are checked apart from the rest.
     pub fn carries_transactions(bytes: &[u8]) -> bool {
         const TRANSACTIONS: u8 = 3;

@@ -15,7 +15,7 @@ use crate::execution::VerifiedTransaction;
 use crate::follow::Follower;
 use crate::words::{EngineFactory, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::Certifier;
+use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
@@ -38,6 +38,7 @@ pub struct Pipeline {
     builder: BlockBuilder,
     pool: Pool,
     certifier: Certifier,
+    certificates: CertificateVerifier,
     follower: Follower,
     mode: Mode,
     state: State,
@@ -59,14 +60,14 @@ pub struct Pipeline {
     certified: Height,
     newest_certificate: Option<Certificate>,
     /// The newest we were shown of a block that is not appended yet; nobody shows it again before the next block.
-    early_certificate: Option<Certificate>,
+    early_certificate: Option<VerifiedCertificate>,
     /// Executed, being appended.
     appending: VecDeque<Arc<CommittedBlock>>,
     appending_info: BTreeMap<Height, (B256, Vec<(ValidatorIndex, VerifiedTransaction)>)>,
     /// What followed blocks must execute to.
     expected: BTreeMap<Height, B256>,
     /// Certificates of followed blocks, appended after their block.
-    followed_certificates: BTreeMap<Height, Certificate>,
+    followed_certificates: BTreeMap<Height, VerifiedCertificate>,
     /// An unanswered `WantBatch`.
     wanted: Option<(u32, u64)>,
     /// `ReleaseBelow`s that wait until the state is durable that makes the records unnecessary.
@@ -101,10 +102,11 @@ impl Pipeline {
     pub fn new(setup: Setup) -> Self {
         let committee = Committee::from_genesis(&setup.genesis);
         let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
+        let certificates = CertificateVerifier::new(committee.clone(), &setup.certificate_keys);
         let mut certifier = Certifier::new(committee, setup.certificate_keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        if let Some(certificate) = &setup.certificate {
-            certifier.certificate(certificate.clone());
+        if let Some(certificate) = setup.certificate.clone().and_then(|stored| certificates.verify(stored)) {
+            certifier.certificate(certificate);
         }
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
@@ -123,6 +125,7 @@ impl Pipeline {
             engine,
             pool: Pool::new(setup.pool),
             certifier,
+            certificates,
             follower: Follower::default(),
             state: setup.state,
             recent_states: setup.recent_states,
@@ -208,6 +211,11 @@ impl Pipeline {
     /// The nonce the next transaction of `address` should have, pending ones counted.
     pub fn pending_nonce(&self, address: &Address) -> u64 {
         self.pool.pending_nonce(address, &self.view())
+    }
+
+    /// The newest height that is certified here.
+    pub fn certified_height(&self) -> Height {
+        self.certified
     }
 
     /// The highest certified height that a peer names.

@@ -73,15 +73,16 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     validator.submit(transfer(0));
     for (_, message) in std::mem::take(&mut validator.sent) {
         if let PeerMessage::Certificate(certificate) = message {
-            let mut forged = certificate.clone();
-            forged.signature = Bytes::from(vec![0xc0; 48]);
-            full.handle(Input::Certificate { from: validator.key, certificate: forged });
-            full.handle(Input::Certificate { from: validator.key, certificate });
+            full.learn(validator.key, certificate);
         }
     }
-    assert_eq!(full.penalties.len(), 1, "the forged certificate");
     assert_eq!(full.requests.len(), 1);
     let honest = validator.answer(Height(1));
+    let mut forged = honest.clone();
+    forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
+    full.handle(Input::Response { from: validator.key, response: Some(forged) });
+    assert_eq!((full.penalties.len(), full.executed_plans), (1, 0), "the forged certificate");
+    full.wait(1_000);
 
     // Everything that is not what the certificate covers is the peer's fault, never a divergence of ours.
     let tampering: [fn(&mut FollowedBlock); 6] = [

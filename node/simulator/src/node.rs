@@ -21,7 +21,7 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
-    CertificateKeys, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request, Response, Setup, answer_blocks,
+    CertificateKeys, CertificateVerifier, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request, Response, Setup, answer_blocks,
 };
 use corniche_testkit::{Action, Event, Micros, Process, Random};
 use corniche_types::{B256, Bytes, Genesis, Height, ValidatorIndex, header_hash, wire};
@@ -131,6 +131,7 @@ pub struct NodeProcess {
     /// Which process this is.
     process: usize,
     pipeline: Pipeline,
+    certificates: CertificateVerifier,
     executor: Executor,
     /// What the engine's keys did.
     meter: Meter,
@@ -189,9 +190,11 @@ impl NodeProcess {
             &sightings,
             behaviour.map(|(behaviour, _)| behaviour),
         );
+        let certificate_keys = metered(&network.certificate_keys(me), network.cost, &certificate_meter);
+        let certificates = CertificateVerifier::new(network.committee.clone(), &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: network.genesis.clone(),
-            certificate_keys: metered(&network.certificate_keys(me), network.cost, &certificate_meter),
+            certificate_keys,
             engine_factory: Some(factory),
             records: disk.records(),
             state,
@@ -212,6 +215,7 @@ impl NodeProcess {
             network: network.clone(),
             process,
             pipeline,
+            certificates,
             executor,
             meter,
             certificate_meter,
@@ -285,9 +289,12 @@ impl NodeProcess {
                 PeerMessage::CertificateShare(bytes) => {
                     self.apply(now, Input::CertificateShare { from: validator(from), bytes: bytes.clone() });
                 }
-                PeerMessage::Certificate(certificate) => {
-                    self.apply(now, Input::Certificate { from: peer, certificate: certificate.clone() });
-                }
+                // As the rim does: what is not newer is not looked at.
+                PeerMessage::Certificate(certificate) if certificate.height <= self.pipeline.certified_height() => {}
+                PeerMessage::Certificate(certificate) => match self.certificates.verify(certificate.clone()) {
+                    Some(certificate) => self.apply(now, Input::Certificate { from: peer, certificate }),
+                    None => self.network.checks.borrow_mut().peer_fault(self.process, from, "certificate that does not verify"),
+                },
                 PeerMessage::Transactions(raw) => {
                     let chain_id = self.network.genesis.chain_id;
                     let checked = raw.iter().filter_map(|raw| corniche_admission::check(raw.clone(), chain_id).ok());

@@ -5,8 +5,9 @@ use crate::blocks::{BlockBuilder, BlockPlan};
 use crate::follow::check_response;
 use crate::message::{FollowedBlock, Request, Response};
 use crate::words::{Fault, NodeKey, Output, Plan};
+use corniche_certify::VerifiedCertificate;
 use corniche_engine::{Input as EngineInput, Ticket, TraceEvent};
-use corniche_types::{Bytes, Certificate, TimestampMs, ValidatorIndex};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 
 /// A validator that lacks certified blocks and gets none from its engine for this long follows.
 const PATIENCE_MS: u64 = 1_000;
@@ -75,7 +76,7 @@ impl Pipeline {
         };
         let empty = response.blocks.is_empty();
         let next = self.planned.next();
-        match check_response(response, next, self.executed_hash, |certificate| self.certifier.is_valid(certificate)) {
+        match check_response(response, next, self.executed_hash, |certificate| self.certificates.verify(certificate)) {
             Ok((blocks, certificate)) => {
                 self.follower.answered(now, &from, true);
                 match self.other_rules(&blocks) {
@@ -104,7 +105,7 @@ impl Pipeline {
         ))
     }
 
-    pub(super) fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, certificate: Certificate) {
+    pub(super) fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, certificate: VerifiedCertificate) {
         self.followed_certificates.insert(certificate.height, certificate);
         for followed in blocks {
             self.planned = self.planned.next();

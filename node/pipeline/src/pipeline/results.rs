@@ -40,7 +40,7 @@ impl Pipeline {
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
         if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
             let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
-            return self.diverged(height, executed.hash, expected, certificate);
+            return self.diverged(height, executed.hash, expected, certificate.into_inner());
         }
         self.executed = height;
         self.executed_hash = executed.hash;

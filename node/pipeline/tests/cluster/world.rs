@@ -267,7 +267,7 @@ impl Cluster {
                 node.handle(Input::Engine { from: author, message });
             }
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
-            PeerMessage::Certificate(certificate) => node.handle(Input::Certificate { from: [from as u8; 32], certificate }),
+            PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
             PeerMessage::Transactions(raw) => {
                 self.forwarded += raw.len();
                 if self.censors.contains(&to) {

@@ -8,7 +8,7 @@ use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
 };
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
+    CertificateKeys, CertificateVerifier, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
     Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
@@ -152,6 +152,7 @@ pub const RECENT_STATES: u64 = 4;
 pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
+    certificates: CertificateVerifier,
     pub state: State,
     stage: ExecutionStage,
     pub script: Script,
@@ -236,9 +237,12 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::of_chain(down));
+        let committee = Committee::from_genesis(&genesis);
+        let certificate_keys = CertificateKeys::bls(&committee, own);
+        let certificates = CertificateVerifier::new(committee, &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(&genesis), own),
+            certificate_keys,
             engine_factory: validator.map(|(_, factory)| factory),
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
@@ -266,6 +270,7 @@ impl Node {
         Self {
             key: [number; 32],
             pipeline,
+            certificates,
             state,
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
@@ -291,6 +296,12 @@ impl Node {
     pub fn handle(&mut self, input: Input) {
         self.pipeline.handle(self.now, input);
         self.drain();
+    }
+
+    /// A peer's certificate, verified as the rim does.
+    pub fn learn(&mut self, from: NodeKey, certificate: Certificate) {
+        let certificate = self.certificates.verify(certificate).expect("nodes send certificates that verify");
+        self.handle(Input::Certificate { from, certificate });
     }
 
     fn drain(&mut self) {
@@ -392,7 +403,7 @@ pub fn exchange(a: &mut Node, b: &mut Node) {
 fn carry(from: &mut Node, to: &mut Node) {
     for (_, message) in std::mem::take(&mut from.sent) {
         match message {
-            PeerMessage::Certificate(certificate) => to.handle(Input::Certificate { from: from.key, certificate }),
+            PeerMessage::Certificate(certificate) => to.learn(from.key, certificate),
             PeerMessage::Transactions(raw) => {
                 for raw in raw {
                     let transaction = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap();
