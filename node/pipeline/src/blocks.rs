@@ -5,15 +5,22 @@
 //! commits make no block, but for one a minute: an empty commit [`IDLE_BLOCK_MS`] after the last block makes one without
 //! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
 //! function of the sequence of commits, so every validator closes the same blocks.
+//!
+//! Blocks are cut only when they are asked for ([`BlockBuilder::poll`]): until then a commit costs the bytes of its batches,
+//! however many blocks it will make.
 
 use crate::dev::{self, Word};
 use corniche_admission::batch;
-use corniche_engine::{Ordered, Resume};
+use corniche_engine::{Batch, Ordered, Resume};
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction,
     ValidatorIndex,
 };
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    iter::Enumerate,
+    vec,
+};
 
 /// An idle chain closes a block without transactions this long after its last block. Before the first block there is none:
 /// whoever comes late then starts from genesis like everybody else.
@@ -59,12 +66,60 @@ pub struct BlockBuilder {
     block_ms: u64,
     block_gas_limit: u64,
     last_block_time: TimestampMs,
+    /// Commits that were not looked at yet, the oldest first.
+    waiting: VecDeque<Ordered>,
+    /// The commit that blocks are being cut from.
+    cutting: Option<Cutting>,
+    /// Index of the newest commit that was pushed.
+    delivered: CommitIndex,
     /// The last commit taken in completely.
     complete: Resume,
     /// Transactions of commit `complete.index + 1` that an earlier block already consumed; only after recovery.
     skip: u32,
     open: Option<OpenBlock>,
     closed: VecDeque<BlockPlan>,
+}
+
+/// A commit, partly in blocks.
+struct Cutting {
+    /// Without its batches.
+    commit: Ordered,
+    batches: vec::IntoIter<(ValidatorIndex, Batch)>,
+    entries: Entries,
+    /// Entries taken from the commit so far.
+    position: u32,
+    /// The next entry opens another block.
+    ended: bool,
+}
+
+/// What is left of one batch.
+#[derive(Default)]
+struct Entries {
+    author: ValidatorIndex,
+    digest: B256,
+    raw: Enumerate<vec::IntoIter<Bytes>>,
+}
+
+impl Cutting {
+    fn new(mut commit: Ordered) -> Self {
+        let batches = std::mem::take(&mut commit.batches).into_iter();
+        Self { commit, batches, entries: Entries::default(), position: 0, ended: false }
+    }
+
+    /// The next entry of the commit, with its place in its batch.
+    fn next(&mut self) -> Option<(BatchRef, Bytes)> {
+        loop {
+            if let Some((number, raw)) = self.entries.raw.next() {
+                self.position += 1;
+                let first = u32::try_from(number).expect("a batch has at most 2^32 bytes");
+                let Entries { author, digest, .. } = self.entries;
+                return Some((BatchRef { author, digest, first, count: 1 }, raw));
+            }
+            let (author, Batch { bytes }) = self.batches.next()?;
+            let digest = corniche_engine::batch_digest(&bytes);
+            self.entries = Entries { author, digest, raw: batch::decode(&bytes).into_iter().enumerate() };
+        }
+    }
 }
 
 struct OpenBlock {
@@ -99,6 +154,9 @@ impl BlockBuilder {
             block_ms: genesis.block_ms,
             block_gas_limit: genesis.block_gas_limit,
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
+            waiting: VecDeque::new(),
+            cutting: None,
+            delivered: resume.index,
             complete: resume,
             skip,
             open: None,
@@ -113,12 +171,18 @@ impl BlockBuilder {
 
     /// The next closed block.
     pub fn poll(&mut self) -> Option<BlockPlan> {
+        while self.closed.is_empty() && self.advance() {}
         self.closed.pop_front()
     }
 
-    /// Whether ordered transactions wait for a later commit to close their block.
+    /// Whether there are commits that [`Self::poll`] has not looked at completely.
+    pub fn has_waiting(&self) -> bool {
+        self.cutting.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Whether ordered transactions wait for a block, or for a later commit to close their block.
     pub fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.has_waiting() || !self.closed.is_empty()
     }
 
     /// The last commit taken in completely.
@@ -126,38 +190,57 @@ impl BlockBuilder {
         &self.complete
     }
 
+    /// Index of the newest commit that was pushed.
+    pub fn delivered(&self) -> CommitIndex {
+        self.delivered
+    }
+
     /// Takes the next commit. Its index must follow the last one's.
-    pub fn push(&mut self, mut commit: Ordered) {
-        assert_eq!(commit.index, self.complete.index.next(), "invariant: an engine delivers commits without gaps");
+    pub fn push(&mut self, commit: Ordered) {
+        assert_eq!(commit.index, self.delivered.next(), "invariant: an engine delivers commits without gaps");
+        self.delivered = commit.index;
+        self.waiting.push_back(commit);
+    }
+
+    /// Looks at one entry, or at the end of a commit; false when there is none.
+    fn advance(&mut self) -> bool {
+        let Some(mut cutting) = self.cutting.take().or_else(|| self.next_commit()) else { return false };
+        match cutting.next() {
+            Some((source, raw)) => {
+                self.take(&mut cutting, source, raw);
+                self.cutting = Some(cutting);
+            }
+            None => self.end_commit(cutting),
+        }
+        true
+    }
+
+    fn next_commit(&mut self) -> Option<Cutting> {
+        let mut commit = self.waiting.pop_front()?;
         if self.obeys_words {
             // Its clock may be ahead of the engine's.
             commit.time = commit.time.max(self.last_block_time);
         }
-        let mut position = 0u32;
-        let mut ended = false;
-        let skip = std::mem::take(&mut self.skip);
-        for (author, ordered_batch) in &std::mem::take(&mut commit.batches) {
-            let digest = corniche_engine::batch_digest(&ordered_batch.bytes);
-            for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
-                position += 1;
-                if position > skip {
-                    if std::mem::take(&mut ended) {
-                        self.close();
-                    }
-                    match self.obeys_words.then(|| Word::decode(&raw)).flatten() {
-                        Some(Word::Time(time)) => commit.time = time.max(self.last_block_time),
-                        Some(Word::End(_)) => ended = true,
-                        _ => {}
-                    }
-                    self.push_transaction(
-                        &commit,
-                        position,
-                        BatchRef { author: *author, digest, first: number, count: 1 },
-                        raw,
-                    );
-                }
-            }
+        Some(Cutting::new(commit))
+    }
+
+    fn take(&mut self, cutting: &mut Cutting, source: BatchRef, raw: Bytes) {
+        if cutting.position <= self.skip {
+            return;
         }
+        if std::mem::take(&mut cutting.ended) {
+            self.close();
+        }
+        match self.obeys_words.then(|| Word::decode(&raw)).flatten() {
+            Some(Word::Time(time)) => cutting.commit.time = time.max(self.last_block_time),
+            Some(Word::End(_)) => cutting.ended = true,
+            _ => {}
+        }
+        self.push_transaction(&cutting.commit, cutting.position, source, raw);
+    }
+
+    fn end_commit(&mut self, Cutting { commit, position, .. }: Cutting) {
+        self.skip = 0;
         self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
         if self.open.is_none() && self.idle_block_is_due(commit.time) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));

@@ -1,6 +1,7 @@
 //! The composition: one state machine over pool, engine, builder, certifier and follower. The stages are in the modules below;
 //! here is what they share and the one loop over them.
 
+mod backlog;
 mod catch_up;
 mod development;
 mod forwarding;
@@ -13,7 +14,8 @@ use crate::blocks::BlockBuilder;
 use crate::dev::Dev;
 use crate::execution::VerifiedTransaction;
 use crate::follow::Follower;
-use crate::words::{EngineFactory, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
+use crate::words::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
 use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
@@ -45,8 +47,8 @@ pub struct Pipeline {
     recent_states: u64,
     base_fee: u64,
     peers: BTreeMap<NodeKey, Option<ValidatorIndex>>,
-    /// Plans not yet given to execution.
-    plans: VecDeque<Plan>,
+    /// Blocks that are not executed yet.
+    backlog: Backlog,
     /// Heights: given to execution ≥ executed ≥ appended.
     planned: Height,
     executing: Height,
@@ -131,7 +133,7 @@ impl Pipeline {
             recent_states: setup.recent_states,
             base_fee: setup.base_fee,
             peers: BTreeMap::new(),
-            plans: VecDeque::new(),
+            backlog: Backlog::default(),
             planned: head_height,
             executing: head_height,
             executed: head_height,
@@ -174,7 +176,7 @@ impl Pipeline {
             Input::Dev { order, reply } => self.obey(now, order, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
-            Input::Engine { from, message } => self.engine_input(now, EngineInput::Message { from, message }),
+            Input::Engine { from, message } => self.engine_message(now, from, message),
             Input::CertificateShare { from, bytes } => self.certifier.share(from, bytes),
             Input::Certificate { from, certificate } => self.learn_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
@@ -213,6 +215,11 @@ impl Pipeline {
         self.pool.pending_nonce(address, &self.view())
     }
 
+    /// Ordered blocks that wait for execution.
+    pub fn waiting_blocks(&self) -> usize {
+        self.backlog.len()
+    }
+
     /// The newest height that is certified here.
     pub fn certified_height(&self) -> Height {
         self.certified
@@ -230,7 +237,7 @@ impl Pipeline {
 
     /// No block is on its way through execution and disk.
     fn is_idle(&self) -> bool {
-        self.appended == self.planned && self.plans.is_empty()
+        self.appended == self.planned && self.backlog.is_empty()
     }
 
     /// Runs every stage until nothing moves.
@@ -241,7 +248,6 @@ impl Pipeline {
             dev.tick(now);
         }
         while self.drain_engine(now) {}
-        self.plan_blocks();
         self.drain_certifier(now);
         self.announce(now);
         self.follow(now);

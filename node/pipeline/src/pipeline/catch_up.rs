@@ -45,7 +45,7 @@ impl Pipeline {
     /// Ordered blocks wait, and none is on its way: the first needs a certificate that this node does not have. Others dropped
     /// our shares or we dropped theirs, which nobody sends again, so only a later certificate and the blocks below it help.
     fn is_blocked(&self) -> bool {
-        let waits = self.plans.front().is_some_and(|plan| !self.may_execute(plan.height));
+        let waits = self.backlog.front().is_some_and(|plan| plan.height > self.may_execute_through());
         waits && self.appended == self.executing
     }
 
@@ -58,15 +58,22 @@ impl Pipeline {
     pub(super) fn start_following(&mut self) {
         self.mode = Mode::Following;
         self.engine = None;
+        self.builder = self.builder_after_head();
         self.wanted = None;
         // What the engine held may be lost; proposed twice, the second is skipped. Meanwhile others are told of it.
         self.pool.requeue_all();
         self.releases.clear();
         // What execution has taken already is finished; the rest comes again with the certified blocks.
-        self.plans.clear();
+        self.backlog.clear();
         self.planned = self.executing;
         let detail = format!("at {}, others certified {}", self.appended, self.follower.target());
         self.out.push_back(Output::Trace(TraceEvent::note("following", detail)));
+    }
+
+    /// Continues after the newest appended block.
+    fn builder_after_head(&self) -> BlockBuilder {
+        let builder = BlockBuilder::new(&self.genesis, self.appended_ordering.as_ref(), self.appended_resume.clone());
+        builder.obeying_words(self.dev.is_some())
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
@@ -111,7 +118,7 @@ impl Pipeline {
             self.planned = self.planned.next();
             self.expected.insert(self.planned, followed.block.hash());
             let block = BlockPlan::of_block(&followed.block, followed.resume);
-            self.plans.push_back(Plan { height: self.planned, block });
+            self.backlog.push(Plan { height: self.planned, block });
         }
     }
 
@@ -119,8 +126,7 @@ impl Pipeline {
     pub(super) fn rejoin(&mut self, now: TimestampMs, records: Vec<(Ticket, Bytes)>) {
         let Some(build) = self.engine_factory.as_ref().filter(|_| self.mode == Mode::Rejoining) else { return };
         let resume = self.appended_resume.clone();
-        self.builder =
-            BlockBuilder::new(&self.genesis, self.appended_ordering.as_ref(), resume.clone()).obeying_words(self.dev.is_some());
+        self.builder = self.builder_after_head();
         self.engine = Some(build(records, resume, now));
         self.mode = Mode::Ordering;
         self.stuck_since = None;

@@ -14,25 +14,27 @@ const PROGRESS_COMMITS: u64 = 64;
 const ANNOUNCE_MS: u64 = 1_000;
 
 impl Pipeline {
+    /// Cuts blocks from what the engine ordered, as long as not too many wait.
     pub(super) fn plan_blocks(&mut self) {
-        while let Some(block) = self.builder.poll() {
+        while self.mode == Mode::Ordering && !self.backlog.is_full() {
+            let Some(block) = self.builder.poll() else { return };
             self.planned = self.planned.next();
-            self.plans.push_back(Plan { height: self.planned, block });
+            self.backlog.push(Plan { height: self.planned, block });
         }
     }
 
     pub(super) fn dispatch_plans(&mut self) {
-        while self.plans.front().is_some_and(|plan| self.may_execute(plan.height)) {
-            let plan = self.plans.pop_front().expect("front was there");
+        let through = self.may_execute_through();
+        while let Some(plan) = self.backlog.start(|height| height <= through) {
             self.executing = plan.height;
             self.out.push_back(Output::Execute(plan));
         }
     }
 
-    /// Whether the block [`AHEAD_OF_CERTIFICATION`] below this height is certified.
-    pub(super) fn may_execute(&self, height: Height) -> bool {
+    /// The highest block whose ancestor [`AHEAD_OF_CERTIFICATION`] below it is certified.
+    pub(super) fn may_execute_through(&self) -> Height {
         let followed = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
-        height.0 <= self.certified.max(followed).0 + AHEAD_OF_CERTIFICATION
+        Height(self.certified.max(followed).0 + AHEAD_OF_CERTIFICATION)
     }
 
     pub(super) fn executed(&mut self, executed: Executed) {
@@ -82,6 +84,7 @@ impl Pipeline {
             }
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
+        self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();
     }
@@ -97,7 +100,7 @@ impl Pipeline {
     /// Stores the resume point when many commits made no block. Appends are in order, so it is durable before what follows.
     pub(super) fn store_progress(&mut self) {
         let complete = self.builder.complete();
-        let quiet = !self.builder.is_open() && self.plans.is_empty() && self.appended == self.planned;
+        let quiet = !self.builder.is_open() && self.is_idle();
         if self.mode == Mode::Ordering && quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
             self.progress = complete.index;
             self.appended_resume = complete.clone();

@@ -8,7 +8,7 @@ mod common;
 mod engines;
 mod world;
 
-use common::Node;
+use common::{Node, whole_block};
 use engines::EngineKind;
 use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 use world::{BadLink, Cluster, Part, VALIDATORS};
@@ -39,6 +39,7 @@ under_every_engine! {
     one_whose_disk_falls_far_behind_catches_up_and_votes_again
     one_whose_processor_falls_far_behind_catches_up_and_votes_again
     one_that_restarts_far_behind_catches_up_and_votes_again
+    all_four_with_too_much_ordered_go_on_when_it_is_executed
 }
 
 mod request_buckets {
@@ -302,6 +303,26 @@ fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
         cluster.start(3);
         catches_up_and_votes(cluster);
     }
+}
+
+/// A faulty proposer's few batches are many blocks: everybody has twice the limit waiting, and takes no messages of the engine.
+fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.kill(0);
+    cluster.greedy.insert(0);
+    cluster.start(0);
+    (0..VALIDATORS).for_each(|index| cluster.stall(index, Part::Processor));
+    for nonce in 0..300 {
+        cluster.give(0, &whole_block(nonce));
+    }
+    let are_full = |cluster: &Cluster| cluster.nodes.values().all(|node| node.pipeline.waiting_blocks() == 128);
+    cluster.run_until(10_000, "much is ordered", are_full);
+    cluster.run_for(10_000);
+    (0..VALIDATORS).for_each(|index| cluster.resume(index));
+    cluster.run_until(20_000, "all of it is executed", Cluster::settled);
+    cluster.submit(1, 300..310);
+    cluster.run_until(5_000, "and it goes on", Cluster::settled);
+    cluster.assert_agreement();
 }
 
 fn one_that_lost_its_disk_comes_back_and_votes_again(engine: EngineKind) {

@@ -2,7 +2,7 @@
 
 use crate::{
     common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
-    engines::{EngineKind, Secrets},
+    engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::Rotation;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
@@ -34,6 +34,8 @@ pub struct Cluster {
     pub sent: u64,
     /// Validators that propose nothing of what others or users give them.
     pub censors: BTreeSet<usize>,
+    /// Validators that propose batches with too much gas, from their next start on.
+    pub greedy: BTreeSet<usize>,
     /// Copies of transactions that validators passed on to each other.
     pub forwarded: usize,
     /// The user's next nonce.
@@ -83,6 +85,7 @@ impl Cluster {
             wire: BinaryHeap::new(),
             sent: 0,
             censors: BTreeSet::new(),
+            greedy: BTreeSet::new(),
             forwarded: 0,
             submitted: 0,
             starts: 0,
@@ -103,6 +106,7 @@ impl Cluster {
     pub fn start_with(&mut self, index: usize, kept: &[VerifiedTransaction]) {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
+        let factory = if self.greedy.contains(&index) { greedy(factory) } else { factory };
         let disk = self.disks.remove(&index).unwrap_or_default();
         let genesis = self.genesis.clone();
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));

@@ -19,7 +19,10 @@ use corniche_types::{
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 pub const CHAIN: u64 = 7;
@@ -76,6 +79,21 @@ pub fn transfer_from(user: &EthereumKey, nonce: u64, tip: u128) -> VerifiedTrans
     transfer_for(user, nonce, 100_000 * tip, tip)
 }
 
+/// One that takes a block of its own: it declares all the gas that a block has.
+pub fn whole_block(nonce: u64) -> VerifiedTransaction {
+    let raw = user().sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 30_000_000,
+        max_fee_per_gas: 1_000_000,
+        max_priority_fee_per_gas: 10,
+        to: TxKind::Call(Address::repeat_byte(0xaa)),
+        value: U256::from(1),
+        ..TxEip1559::default()
+    });
+    VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
+}
+
 /// One that offers so much for a gas, and so much of it to the proposer.
 pub fn transfer_for(user: &EthereumKey, nonce: u64, max_fee_per_gas: u128, tip: u128) -> VerifiedTransaction {
     let raw = user.sign(TxEip1559 {
@@ -99,6 +117,7 @@ struct Scripted {
     out: VecDeque<EngineOutput>,
     /// Commits the test wants delivered besides.
     script: Script,
+    messages: Arc<AtomicUsize>,
 }
 
 pub type Script = Arc<Mutex<VecDeque<Vec<Bytes>>>>;
@@ -124,6 +143,10 @@ impl Engine for Scripted {
         if let EngineInput::Batch(batch) = input {
             self.wanting = false;
             self.commit(batch);
+        } else if let EngineInput::Message { message, .. } = input {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+            let raw: &Vec<Bytes> = message.0.downcast_ref().expect("what a test sends");
+            self.commit(Batch { bytes: batch::encode(raw).unwrap() });
         }
         let script = std::mem::take(&mut *self.script.lock().unwrap());
         script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw).unwrap() }));
@@ -156,6 +179,8 @@ pub struct Node {
     pub state: State,
     stage: ExecutionStage,
     pub script: Script,
+    /// Messages that the scripted engine was given; each is a commit.
+    pub messages: Arc<AtomicUsize>,
     pub disk: Disk,
     pub sent: Vec<(NodeKey, PeerMessage)>,
     pub requests: Vec<(NodeKey, Request)>,
@@ -193,6 +218,8 @@ impl Node {
     pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
         let script = Script::default();
         let engine_script = script.clone();
+        let messages = Arc::new(AtomicUsize::new(0));
+        let engine_messages = messages.clone();
         let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
             Box::new(Scripted {
                 next: resume.index.0 + 1,
@@ -200,11 +227,12 @@ impl Node {
                 wanting: false,
                 out: VecDeque::new(),
                 script: engine_script.clone(),
+                messages: engine_messages.clone(),
             })
         });
         let own = validator.map(|index| (index, factory));
         let disk = Disk { without_buckets: true, ..Disk::default() };
-        Self { script, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
+        Self { script, messages, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
     }
 
     /// Starts from what is on disk.
@@ -274,6 +302,7 @@ impl Node {
             state,
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
+            messages: Arc::default(),
             disk,
             sent: Vec::new(),
             requests: Vec::new(),
