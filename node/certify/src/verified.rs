@@ -43,8 +43,8 @@ impl CertificateVerifier {
         let (chain, hash, model) = (committee.chain_id(), committee.hash(), committee.fault_model());
         let claim = check_claim(&certificate, chain, size, hash, model, quorum).ok()?;
         let signature = Signature::try_from(&certificate.signature[..]).ok()?;
-        let is_valid = certificate.epoch == committee.epoch()
-            && self.signatures.verify(&claim.message, &claim.signers, &signature);
+        let is_valid =
+            certificate.epoch == committee.epoch() && self.signatures.verify(&claim.message, &claim.signers, &signature);
         is_valid.then_some(VerifiedCertificate(certificate))
     }
 }

@@ -118,7 +118,8 @@ impl Pipeline {
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
         let dev = setup.dev.map(|start| Dev::new(newest, setup.now, start));
-        let builder = BlockBuilder::new(&setup.genesis, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
+        let builder =
+            BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
         let mut pipeline = Self {
             builder,
             own,

@@ -16,7 +16,8 @@ use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_pipeline::{
-    CertificateKeys, CertificateVerifier, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
+    CertificateKeys, CertificateVerifier, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup,
+    dev::Start as DevStart,
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};

@@ -36,7 +36,10 @@ impl<T> Queues<T> {
     }
 
     fn is_empty(&self, transactions: bool) -> bool {
-        self.answers.is_empty() && self.messages.is_empty() && self.guests.is_empty() && (!transactions || self.transactions.is_empty())
+        self.answers.is_empty()
+            && self.messages.is_empty()
+            && self.guests.is_empty()
+            && (!transactions || self.transactions.is_empty())
     }
 }
 

@@ -130,7 +130,10 @@ mod tests {
             (small.is_long(), small.is_full())
         });
         let states: Vec<_> = states.collect();
-        assert_eq!((states[62], states[63], states[126], states[127]), ((false, false), (true, false), (true, false), (true, true)));
+        assert_eq!(
+            (states[62], states[63], states[126], states[127]),
+            ((false, false), (true, false), (true, false), (true, true))
+        );
         let mut large = Backlog::default();
         large.push(plan(1, LIMIT_BYTES));
         assert!(large.is_long() && !large.is_full());

@@ -2,7 +2,7 @@
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
-use crate::follow::check_response;
+use crate::follow::Problem;
 use crate::message::{FollowedBlock, Request, Response};
 use crate::words::{Fault, NodeKey, Output, Plan};
 use corniche_certify::VerifiedCertificate;
@@ -36,15 +36,15 @@ impl Pipeline {
             self.out.push_back(Output::ReadSafetyLog);
         } else if idle && lag > 0 {
             let from = self.planned.next();
-            if let Some(peer) = self.follower.ask(now, from) {
-                self.out.push_back(Output::Request { to: peer, request: Request::Blocks { from } });
+            if let Some((peer, offset)) = self.follower.ask(now, from) {
+                self.out.push_back(Output::Request { to: peer, request: Request::Blocks { from, offset } });
             }
         }
     }
 
     /// Ordered blocks wait, and none is on its way: the first needs a certificate that this node does not have. Others dropped
     /// our shares or we dropped theirs, which nobody sends again, so only a later certificate and the blocks below it help.
-    fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         let waits = self.backlog.front().is_some_and(|plan| plan.height > self.may_execute_through());
         waits && self.appended == self.executing
     }
@@ -72,29 +72,26 @@ impl Pipeline {
 
     /// Continues after the newest appended block.
     fn builder_after_head(&self) -> BlockBuilder {
-        let builder = BlockBuilder::new(&self.genesis, self.appended_ordering.as_ref(), self.appended_resume.clone());
-        builder.obeying_words(self.dev.is_some())
+        let (head, resume) = (self.appended_ordering.as_ref(), self.appended_resume.clone());
+        BlockBuilder::new(&self.genesis, self.appended, head, resume).obeying_words(self.dev.is_some())
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
         let useful = self.mode == Mode::Following && self.planned == self.appended;
         let Some(response) = response.filter(|_| useful) else {
-            return self.follower.answered(now, &from, false);
+            return self.follower.failed(now, &from);
         };
-        let empty = response.blocks.is_empty();
-        let next = self.planned.next();
-        match check_response(response, next, self.executed_hash, |certificate| self.certificates.verify(certificate)) {
-            Ok((blocks, certificate)) => {
-                self.follower.answered(now, &from, true);
-                match self.other_rules(&blocks) {
-                    Some(reason) => self.halt(reason, None),
-                    None => self.follow_blocks(blocks, certificate),
-                }
-            }
+        let (next, certificates) = ((self.planned.next(), self.executed_hash), &self.certificates);
+        match self.follower.receive(from, response, next, |certificate| certificates.verify(certificate)) {
+            Ok(None) => {}
+            Ok(Some((blocks, certificate))) => match self.other_rules(&blocks) {
+                Some(reason) => self.halt(reason, None),
+                None => self.follow_blocks(blocks, certificate),
+            },
             Err(problem) => {
-                self.follower.answered(now, &from, false);
-                if !empty {
-                    self.out.push_back(Output::Penalise { peer: from, fault: Fault(problem) });
+                self.follower.failed(now, &from);
+                if let Problem::Fault(fault) = problem {
+                    self.out.push_back(Output::Penalise { peer: from, fault: Fault(fault) });
                 }
             }
         }

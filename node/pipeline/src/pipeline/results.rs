@@ -10,7 +10,8 @@ use corniche_types::{B256, Certificate, Height, TimestampMs};
 
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
-/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
+/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it; and while
+/// execution waits for a certificate, their newest share.
 const ANNOUNCE_MS: u64 = 1_000;
 
 impl Pipeline {
@@ -29,6 +30,8 @@ impl Pipeline {
             self.executing = plan.height;
             self.out.push_back(Output::Execute(plan));
         }
+        // What was taken made room.
+        self.plan_blocks();
     }
 
     /// The highest block whose ancestor [`AHEAD_OF_CERTIFICATION`] below it is certified.
@@ -143,12 +146,19 @@ impl Pipeline {
     }
 
     pub(super) fn announce(&mut self, now: TimestampMs) {
+        if self.is_blocked() {
+            self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
+        }
         if self.announce_at.is_none_or(|at| now < at) {
             return;
         }
         self.announce_at = None;
         if let Some(certificate) = self.newest_certificate.clone() {
             self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
+        }
+        // Shares may be lost. If all validators wait for each other's, somebody has to begin.
+        if let Some(share) = self.certifier.newest_own_share().filter(|_| self.is_blocked()) {
+            self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
         }
     }
 

@@ -8,9 +8,9 @@ mod common;
 mod engines;
 mod world;
 
-use common::{Node, whole_block};
-use engines::EngineKind;
+use common::{Disk, Node, first_rules, genesis, whole_block};
 use corniche_pipeline::AHEAD_OF_CERTIFICATION;
+use engines::EngineKind;
 use world::{BadLink, Cluster, Part, VALIDATORS};
 
 /// Each of these is a test under each engine.
@@ -39,6 +39,7 @@ under_every_engine! {
     one_whose_disk_falls_far_behind_catches_up_and_votes_again
     one_whose_processor_falls_far_behind_catches_up_and_votes_again
     one_that_restarts_far_behind_catches_up_and_votes_again
+    all_four_without_shares_send_them_again
     all_four_with_too_much_ordered_go_on_when_it_is_executed
 }
 
@@ -305,9 +306,24 @@ fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
     }
 }
 
+/// Nobody has a certificate that would help the others, so nobody can follow.
+fn all_four_without_shares_send_them_again(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.certificates_are_lost = true;
+    (0..100).for_each(|_| cluster.load());
+    let certified = |cluster: &Cluster| cluster.nodes[&0].pipeline.certified_height().0;
+    assert!(cluster.heights().iter().all(|height| *height as u64 == certified(&cluster) + AHEAD_OF_CERTIFICATION));
+    cluster.certificates_are_lost = false;
+    cluster.run_until(5_000, "all of it is executed and certified", Cluster::settled);
+    cluster.assert_agreement();
+}
+
 /// A faulty proposer's few batches are many blocks: everybody has twice the limit waiting, and takes no messages of the engine.
 fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) {
-    let mut cluster = Cluster::new(engine, &[]);
+    let genesis = first_rules(genesis(VALIDATORS));
+    let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), genesis);
     cluster.kill(0);
     cluster.greedy.insert(0);
     cluster.start(0);

@@ -45,6 +45,8 @@ pub struct Cluster {
     pub bad: BTreeMap<usize, BadLink>,
     /// Who is of another part than the rest: the two do not reach each other.
     apart: BTreeSet<usize>,
+    /// Shares and certificates are lost.
+    pub certificates_are_lost: bool,
     /// Messages that bad links were given.
     risked: u64,
 }
@@ -71,7 +73,10 @@ impl Cluster {
 
     /// The same on disks that are not empty.
     pub fn with_disks(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk) -> Self {
-        let mut genesis = plain_genesis(VALIDATORS);
+        Self::with_genesis(engine, parameters, disk, plain_genesis(VALIDATORS))
+    }
+
+    pub fn with_genesis(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis) -> Self {
         genesis.block_ms = 50;
         let secrets = Secrets::deal(&mut genesis, engine, parameters);
         let mut cluster = Self {
@@ -91,6 +96,7 @@ impl Cluster {
             starts: 0,
             bad: BTreeMap::new(),
             apart: BTreeSet::new(),
+            certificates_are_lost: false,
             risked: 0,
         };
         (0..VALIDATORS).for_each(|index| cluster.start(index));
@@ -213,11 +219,11 @@ impl Cluster {
                 if requests.is_empty() {
                     break;
                 }
-                for (to, Request::Blocks { from }) in requests {
+                for (to, Request::Blocks { from, offset }) in requests {
                     if self.arrival(index, usize::from(to[0])).is_none() {
                         continue;
                     }
-                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from));
+                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from, offset));
                     let node = self.nodes.get_mut(&index).unwrap();
                     node.handle(Input::Response { from: to, response });
                 }
@@ -270,6 +276,7 @@ impl Cluster {
                 let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
                 node.handle(Input::Engine { from: author, message });
             }
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
             PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
             PeerMessage::Transactions(raw) => {

@@ -8,8 +8,8 @@ use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
 };
 use corniche_pipeline::{
-    CertificateKeys, CertificateVerifier, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
-    Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
+    BlockSource, CertificateKeys, CertificateVerifier, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
+    NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -71,6 +71,11 @@ pub fn genesis(validators: usize) -> Genesis {
     }
 }
 
+/// A chain of before blocks were bounded in bytes, and batches in gas.
+pub fn first_rules(genesis: Genesis) -> Genesis {
+    Genesis { protocol_version: 1, ..genesis }
+}
+
 pub fn transfer(nonce: u64) -> VerifiedTransaction {
     transfer_from(&user(), nonce, 10)
 }
@@ -118,6 +123,8 @@ struct Scripted {
     /// Commits the test wants delivered besides.
     script: Script,
     messages: Arc<AtomicUsize>,
+    /// It was given an empty batch, and wants the next one later.
+    rests: bool,
 }
 
 pub type Script = Arc<Mutex<VecDeque<Vec<Bytes>>>>;
@@ -140,8 +147,12 @@ impl Scripted {
 impl Engine for Scripted {
     fn handle(&mut self, now: TimestampMs, input: EngineInput) {
         self.now = now;
-        if let EngineInput::Batch(batch) = input {
+        if std::mem::take(&mut self.rests) {
             self.wanting = false;
+        }
+        if let EngineInput::Batch(batch) = input {
+            self.rests = batch.bytes.is_empty();
+            self.wanting = self.rests;
             self.commit(batch);
         } else if let EngineInput::Message { message, .. } = input {
             self.messages.fetch_add(1, Ordering::Relaxed);
@@ -164,7 +175,8 @@ impl Engine for Scripted {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        (!self.script.lock().unwrap().is_empty()).then_some(self.now)
+        let rests = self.rests.then_some(TimestampMs(self.now.0 + 1));
+        if self.script.lock().unwrap().is_empty() { rests } else { Some(self.now) }
     }
 }
 
@@ -208,6 +220,27 @@ pub struct Disk {
     pub without_buckets: bool,
 }
 
+impl Disk {
+    fn at(&self, height: Height) -> Option<&CommittedBlock> {
+        self.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?).map(Arc::as_ref)
+    }
+}
+
+impl BlockSource for Disk {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = self.at(height)?;
+        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        Some(self.at(height)?.block.header.clone())
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.certificates.range(height..).next().map(|(_, certificate)| certificate.clone())
+    }
+}
+
 impl Node {
     /// A validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
@@ -228,6 +261,7 @@ impl Node {
                 out: VecDeque::new(),
                 script: engine_script.clone(),
                 messages: engine_messages.clone(),
+                rests: false,
             })
         });
         let own = validator.map(|index| (index, factory));
@@ -400,12 +434,8 @@ impl Node {
     }
 
     /// What this node answers a follower.
-    pub fn answer(&self, from: Height) -> Response {
-        let block = |height: Height| {
-            let committed = self.disk.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?)?;
-            Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-        };
-        answer_blocks(from, block, |height| self.disk.certificates.get(&height).cloned())
+    pub fn answer(&self, from: Height, offset: u64) -> Response {
+        answer_blocks(from, offset, &self.disk)
     }
 
     pub fn hashes(&self) -> Vec<B256> {
@@ -442,8 +472,8 @@ fn carry(from: &mut Node, to: &mut Node) {
             PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}
         }
     }
-    for (_, Request::Blocks { from: height }) in std::mem::take(&mut from.requests) {
-        let response = Some(to.answer(height));
+    for (_, Request::Blocks { from: height, offset }) in std::mem::take(&mut from.requests) {
+        let response = Some(to.answer(height, offset));
         let key = to.key;
         from.handle(Input::Response { from: key, response });
     }
