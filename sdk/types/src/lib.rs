@@ -23,7 +23,7 @@ pub mod wire;
 pub use account::{ABI_VERSION, Account, KECCAK_EMPTY};
 pub use alloy_consensus::Header;
 pub use alloy_primitives::{Address, B256, Bloom, Bytes, TxKind, U256, address, keccak256};
-pub use block::{Block, OrderedTransaction, header_hash};
+pub use block::{Block, EncodedHeader, OrderedTransaction, header_hash};
 pub use certificate::{Certificate, FaultModel, SignerBitmap};
 pub use genesis::{EngineConfig, FeeRules, Genesis, GenesisAccount, GenesisError, ValidatorInfo};
 pub use ids::{CommitIndex, Epoch, Height, TimestampMs, ValidatorIndex};

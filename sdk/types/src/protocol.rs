@@ -20,6 +20,9 @@ pub struct ProtocolRules {
     pub max_block_bytes: u64,
     /// Declared gas that a byte of an ordered transaction counts at least, decodable or not.
     pub gas_per_ordered_byte: u64,
+    /// Whether blocks leave out what no honest proposer orders: transactions of a batch behind the first
+    /// [`batch_gas`](crate::Genesis::batch_gas) of declared gas, and what is larger than any transaction.
+    pub drops_excess: bool,
     /// Whether [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version of block 1 counts,
     /// because the committee hash is part of everything that was signed before an upgrade.
     pub committee_covers_genesis: bool,
@@ -32,11 +35,18 @@ impl ProtocolRules {
         gas_version: 1,
         max_block_bytes: u64::MAX,
         gas_per_ordered_byte: 0,
+        drops_excess: false,
         committee_covers_genesis: false,
     };
     /// Counts compiled stack frames, prices what holds on older processors, bounds blocks in bytes, binds signatures to the genesis.
-    pub const V2: Self =
-        Self { version: 2, gas_version: 1, max_block_bytes: 4 << 20, gas_per_ordered_byte: 4, committee_covers_genesis: true };
+    pub const V2: Self = Self {
+        version: 2,
+        gas_version: 1,
+        max_block_bytes: 4 << 20,
+        gas_per_ordered_byte: 4,
+        drops_excess: true,
+        committee_covers_genesis: true,
+    };
     /// Rules of new chains.
     pub const LATEST: &'static Self = &Self::V2;
 

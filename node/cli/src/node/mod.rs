@@ -1,6 +1,7 @@
 //! `corniche node` and `corniche dev`: one node, wired: store, state, virtual machine, pipeline, network, RPC.
 
 mod backend;
+mod certificates;
 mod chain;
 mod clock;
 mod config;
@@ -11,6 +12,7 @@ mod executions;
 mod fair;
 mod inbox;
 mod journal;
+mod latest;
 mod metrics;
 mod mirror;
 mod open;

@@ -3,6 +3,7 @@
 use super::{
     NodeConfig,
     backend::{NodeBackend, Views, own_version},
+    certificates::Certificates,
     chain::{Chain, Site, header_at},
     clock,
     config::Faucet,
@@ -11,7 +12,7 @@ use super::{
     journal::Journal,
     metrics::NodeMetrics,
     shared::{Shared, count},
-    verify::Verifiers,
+    verify::{Checks, Verifiers},
 };
 use crate::{
     exit::{Exit, Failed},
@@ -20,10 +21,10 @@ use crate::{
 };
 use anyhow::Context;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{FollowedBlock, Input, Pipeline, Request, answer_blocks};
+use corniche_pipeline::{BlockSource, FollowedBlock, Input, Pipeline, Request, answer_blocks};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height, wire};
+use corniche_types::{B256, Bytes, Certificate, Genesis, Header, Height, wire};
 use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
@@ -105,8 +106,9 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, site.keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     if let Some((handle, events)) = network {
-        let verifier = chain.verifier.clone();
-        let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
+        let certificates = Certificates::new(chain.certificates.clone());
+        let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
+        let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), chain.store.reader()));
     }
     let vm = chain.vm.clone();
@@ -276,8 +278,8 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
                 let reader = reader.clone();
                 tokio::task::spawn_blocking(move || {
                     // Dropping `reply` refuses what does not decode.
-                    if let Ok(Request::Blocks { from }) = wire::decode(&bytes) {
-                        reply.send(wire::encode(&answer(&reader, from)).into());
+                    if let Ok(Request::Blocks { from, offset }) = wire::decode(&bytes) {
+                        reply.send(wire::encode(&answer_blocks(from, offset, &StoredBlocks(reader))).into());
                     }
                 });
             }
@@ -285,10 +287,20 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
     }
 }
 
-fn answer(reader: &Reader, from: Height) -> corniche_pipeline::Response {
-    let block = |height| {
-        let committed = reader.block(height)?.committed.clone();
+/// What peers that follow are answered from.
+struct StoredBlocks(Reader);
+
+impl BlockSource for StoredBlocks {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = self.0.block(height)?.committed.clone();
         Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-    };
-    answer_blocks(from, block, |height| reader.certificate(height).filter(|found| found.height == height).as_deref().cloned())
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        self.0.header(height)
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.0.certificate(height).as_deref().cloned()
+    }
 }

@@ -4,6 +4,7 @@ mod adversaries;
 mod checkers;
 mod delays;
 mod enemies;
+mod slow;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
 
@@ -131,6 +132,7 @@ fn a_fault_of_each_kind_passes() {
         "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1], [2, 3]]\n",
         "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1, 2], [3]]\n",
         "kind = \"delay\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [3]\nextra_ms = 300\n",
+        "kind = \"slow\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [1]\nexecute_ms = 100\nwrite_ms = 50\n",
         "kind = \"loss\"\nat = \"1s\"\nuntil = \"3s\"\nfrom = [0, 1]\nto = [2, 3]\nfraction = 0.3\n",
     ];
     for fault in faults {
