@@ -97,7 +97,7 @@ impl<'t> Reader<'t> {
                 Fault::Loss { at_us, until_us, links, fraction_ppm: fraction.fraction()? }
             }
             Kind::Slow => {
-                let longer = |key| self.table.get(key).map_or(Ok(0), Field::milliseconds);
+                let longer = |key| self.table.get(key).map_or(Ok(0), |field| field.milliseconds());
                 let (execute_us, write_us) = (longer("execute_ms")?, longer("write_ms")?);
                 Fault::Slow { at_us, until_us: self.until(at_us)?, nodes: self.nodes()?, execute_us, write_us }
             }
