@@ -50,10 +50,15 @@ impl Transport {
 /// Bounds of everything a peer can make this node hold or do.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections with peers outside the committee. Validators have slots of their own on top.
+    /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
     pub peers: usize,
-    /// Inbound connections whose peer is not known yet.
+    /// Those from one address (IPv6: one /64). Loopback is an address like any other.
+    pub guests_per_address: usize,
+    /// Inbound connections whose peer has not proven its key yet: of TCP, and again of QUIC, whose source addresses can be forged.
+    /// Addresses of validators have slots of their own on top.
     pub pending_inbound: usize,
+    /// Those from one address (IPv6: one /64).
+    pub pending_per_address: usize,
     pub votes: ChannelLimits,
     pub bulk: ChannelLimits,
     /// Largest message of a sender outside the committee, on either channel. Both ends must know it, so nodes of one network
@@ -106,7 +111,9 @@ impl Default for Limits {
         const MIB: usize = 1024 * KIB;
         Self {
             peers: 64,
+            guests_per_address: 8,
             pending_inbound: 128,
+            pending_per_address: 8,
             votes: ChannelLimits { frame_bytes: MIB, queue_frames: 8192, queue_bytes: 4 * MIB, inbox_bytes: 2 * MIB },
             bulk: ChannelLimits { frame_bytes: 8 * MIB, queue_frames: 8192, queue_bytes: 32 * MIB, inbox_bytes: 16 * MIB },
             guest_frame_bytes: MIB,
@@ -124,8 +131,17 @@ impl Default for Limits {
 /// How long things may take.
 #[derive(Clone, Debug)]
 pub struct Timing {
+    /// An outbound connection, from the dial to the proven key.
+    pub dial: Duration,
+    /// An inbound connection, from the accepted socket to the proven key.
+    pub authentication: Duration,
     /// From a connection to an agreed link.
     pub handshake: Duration,
+    /// After this long an inbound connection without a proven key gives its slot to a newcomer that finds none. A correct peer needs
+    /// three round trips.
+    pub pending_grace: Duration,
+    /// A guest that sent no message and no request for this long gives its slot to a newcomer that finds none.
+    pub guest_idle: Duration,
     /// A connection is checked for life this often, and given as long to answer.
     pub ping: Duration,
     /// A peer that takes nothing for so long, while something is to be written, is disconnected.
@@ -140,7 +156,11 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            handshake: Duration::from_secs(10),
+            dial: Duration::from_secs(10),
+            authentication: Duration::from_secs(5),
+            handshake: Duration::from_secs(5),
+            pending_grace: Duration::from_secs(1),
+            guest_idle: Duration::from_secs(60),
             ping: Duration::from_secs(20),
             stall: Duration::from_secs(30),
             request: Duration::from_secs(10),

@@ -74,6 +74,8 @@ pub(crate) struct Link {
     pub answering: Arc<Semaphore>,
     pub throttle: Option<Throttle>,
     queues: [Queue; 2],
+    /// When the peer last sent a message or a request.
+    heard: Mutex<std::time::Instant>,
     /// Guards the order of events: nothing of this link is reported after its `PeerDown`.
     up: Mutex<bool>,
     shared: Arc<Shared>,
@@ -120,6 +122,7 @@ impl Link {
             answering,
             throttle,
             queues,
+            heard: Mutex::new(std::time::Instant::now()),
             up: Mutex::new(false),
             shared,
         };
@@ -166,8 +169,14 @@ impl Link {
         }
     }
 
+    /// When the peer last sent a message or a request, or when the link came up.
+    pub fn heard(&self) -> std::time::Instant {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reports something that came over this link, unless it has ended.
     pub fn report(&self, event: Event, inbox: Option<OwnedSemaphorePermit>) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = std::time::Instant::now();
         let up = self.up();
         if *up {
             self.shared.events.send(event, inbox);
@@ -321,9 +330,13 @@ impl Throttle {
 
     fn spend(&self, now: Instant, length: usize) -> Option<Instant> {
         let bytes = Duration::from_nanos((length as u64).saturating_mul(self.nanos_per_kib) / 1024);
-        let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earned = self.lock();
         *earned = (*earned).max(now) + self.per_frame.max(bytes);
         earned.checked_sub(BURST).filter(|until| *until > now)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.earned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     event::EventSender,
     fault::{Scores, Verdict},
     link::{INBOX_BYTES_LIMIT, Link},
+    origin::{Origin, ValidatorOrigins},
     stats::Counters,
 };
 use corniche_types::ValidatorIndex;
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
+    validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
     /// By channel, then by validator; the last one is for all peers outside the committee together.
     inboxes: [Vec<Arc<Semaphore>>; 2],
@@ -31,7 +33,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn new(config: NetworkConfig, events: EventSender) -> Self {
-        let validators = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let validators: BTreeMap<_, _> = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let configured = config.bootstrap.iter().filter(|target| validators.contains_key(&target.key));
+        let validator_origins = ValidatorOrigins::new(configured.map(|target| (target.key, &target.address)));
         let inboxes = Channel::ALL.map(|channel| {
             let limits = config.limits.channel(channel);
             let size = limits.inbox_bytes.clamp(1, INBOX_BYTES_LIMIT);
@@ -44,6 +48,7 @@ impl Shared {
             links: RwLock::default(),
             listening: Mutex::default(),
             validators,
+            validator_origins: Mutex::new(validator_origins),
             scores: Mutex::default(),
             inboxes,
         }
@@ -51,6 +56,20 @@ impl Shared {
 
     pub fn validator(&self, key: &PeerKey) -> Option<ValidatorIndex> {
         self.validators.get(key).copied()
+    }
+
+    /// Number of validators that are known to be at this address.
+    pub fn validators_at(&self, origin: Origin) -> usize {
+        self.validator_origins().count(origin)
+    }
+
+    /// A validator proved its key at this address.
+    pub fn validator_at(&self, validator: PeerKey, origin: Origin) {
+        self.validator_origins().proven(validator, origin);
+    }
+
+    fn validator_origins(&self) -> MutexGuard<'_, ValidatorOrigins> {
+        self.validator_origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Largest message this node may send.
