@@ -5,35 +5,66 @@ use crate::words::NodeKey;
 use corniche_types::{B256, Block, Certificate, Height, TimestampMs, header_hash};
 use std::collections::BTreeMap;
 
-/// A request that was not answered by then is given up and another peer is asked.
+/// A request that was not answered by then has failed.
 const REQUEST_MS: u64 = 5_000;
-/// A peer that could not answer is asked again only after this long.
+/// While a request is not answered, another peer is asked for the same blocks after this long.
+const HEDGE_MS: u64 = 1_000;
+/// Peers that are asked for the same blocks at once.
+const PARALLEL: usize = 3;
+/// A peer whose request failed is not asked again for this long; each further failure in a row doubles it.
 const RETRY_MS: u64 = 500;
+/// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
+const VALIDATOR_PAUSE_MS: u64 = 4_000;
+const GUEST_PAUSE_MS: u64 = 60_000;
 
-/// Whom to ask for blocks, and what is under way.
+/// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
 #[derive(Default)]
 pub struct Follower {
-    /// The highest height each connected peer says is certified.
     claims: BTreeMap<NodeKey, Claim>,
-    request: Option<(NodeKey, TimestampMs)>,
+    /// At most one for each peer.
+    requests: BTreeMap<NodeKey, Pending>,
 }
 
+/// A connected peer.
 #[derive(Default)]
 struct Claim {
+    validator: bool,
+    /// The highest height that it says is certified.
     height: Height,
+    /// Requests that failed since the last useful answer.
+    failures: u32,
     not_before: TimestampMs,
+    asked: TimestampMs,
+}
+
+/// An unanswered request.
+struct Pending {
+    from: Height,
+    at: TimestampMs,
+}
+
+impl Pending {
+    fn until(&self) -> TimestampMs {
+        TimestampMs(self.at.0 + REQUEST_MS)
+    }
+}
+
+impl Claim {
+    fn failed(&mut self, now: TimestampMs) {
+        let longest = if self.validator { VALIDATOR_PAUSE_MS } else { GUEST_PAUSE_MS };
+        self.not_before = TimestampMs(now.0 + (RETRY_MS << self.failures.min(16)).min(longest));
+        self.failures = self.failures.saturating_add(1);
+    }
 }
 
 impl Follower {
-    pub fn peer_up(&mut self, peer: NodeKey) {
-        self.claims.entry(peer).or_default();
+    pub fn peer_up(&mut self, peer: NodeKey, validator: bool) {
+        self.claims.entry(peer).or_default().validator = validator;
     }
 
     pub fn peer_down(&mut self, peer: &NodeKey) {
         self.claims.remove(peer);
-        if self.request.is_some_and(|(asked, _)| asked == *peer) {
-            self.request = None;
-        }
+        self.requests.remove(peer);
     }
 
     /// `peer` holds certified blocks up to `height`.
@@ -48,39 +79,76 @@ impl Follower {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for blocks from `from` on; `None` while a request is under way or nobody can help now.
+    /// Chooses a peer to ask for blocks from `from` on; `None` while enough are asked or nobody can help now.
+    ///
+    /// Validators before others, then the one with fewer failures, then in turn.
     pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        if self.request.is_some_and(|(_, until)| now < until) {
+        self.expire(now);
+        if self.may_ask_at(from).is_none_or(|at| now < at) {
             return None;
         }
-        let able = |claim: &Claim| claim.height >= from && claim.not_before <= now;
-        // The one with the oldest refusal first, so that peers take turns after failures.
-        let (peer, claim) = self
-            .claims
-            .iter_mut()
-            .filter(|(_, claim)| able(claim))
-            .min_by_key(|(_, claim)| (claim.not_before, std::cmp::Reverse(claim.height)))?;
-        claim.not_before = TimestampMs(now.0 + 1);
-        self.request = Some((*peer, TimestampMs(now.0 + REQUEST_MS)));
-        Some(*peer)
+        let ready = self.able(from).filter(|(_, claim)| claim.not_before <= now);
+        let (peer, _) = ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked))?;
+        let peer = *peer;
+        self.claims.get_mut(&peer)?.asked = now;
+        self.requests.insert(peer, Pending { from, at: now });
+        Some(peer)
     }
 
-    /// The request to `peer` ended.
-    pub fn answered(&mut self, now: TimestampMs, peer: &NodeKey, useful: bool) {
-        if self.request.is_some_and(|(asked, _)| asked == *peer) {
-            self.request = None;
+    /// Peers that have blocks from `from` on and owe no answer.
+    fn able(&self, from: Height) -> impl Iterator<Item = (&NodeKey, &Claim)> {
+        self.claims.iter().filter(move |(peer, claim)| claim.height >= from && !self.requests.contains_key(*peer))
+    }
+
+    /// When one more may be asked for these blocks; `None`: not before a request ends.
+    fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
+        let of_these = self.requests.values().filter(|request| request.from == from);
+        if of_these.clone().count() >= PARALLEL {
+            return None;
         }
-        if let Some(claim) = self.claims.get_mut(peer).filter(|_| !useful) {
-            claim.not_before = TimestampMs(now.0 + RETRY_MS);
+        Some(of_these.map(|request| TimestampMs(request.at.0 + HEDGE_MS)).max().unwrap_or_default())
+    }
+
+    fn expire(&mut self, now: TimestampMs) {
+        let expired = self.requests.extract_if(.., |_, request| request.until() <= now);
+        for (peer, _) in expired {
+            if let Some(claim) = self.claims.get_mut(&peer) {
+                claim.failed(now);
+            }
         }
     }
 
-    /// When [`Self::ask`] may succeed without anything else happening.
+    /// `peer` sent blocks that were of use.
+    pub fn served(&mut self, peer: &NodeKey) {
+        self.requests.remove(peer);
+        if let Some(claim) = self.claims.get_mut(peer) {
+            claim.failures = 0;
+        }
+    }
+
+    /// `peer` sent blocks from `first` on, which are not needed: others were quicker, if these are the ones it was asked for.
+    pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, first: Height) {
+        match self.requests.get(peer) {
+            Some(request) if request.from == first => self.served(peer),
+            _ => self.failed(now, peer),
+        }
+    }
+
+    /// `peer` sent nothing of use.
+    pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
+        // An expired request has failed already.
+        let pending = self.requests.remove(peer).is_some();
+        if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
+            claim.failed(now);
+        }
+    }
+
+    /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
     pub fn deadline(&self, from: Height) -> Option<TimestampMs> {
-        if let Some((_, until)) = self.request {
-            return Some(until);
-        }
-        self.claims.values().filter(|claim| claim.height >= from).map(|claim| claim.not_before).min()
+        let expiry = self.requests.values().map(Pending::until).min();
+        let ready = self.able(from).map(|(_, claim)| claim.not_before).min();
+        let ask = self.may_ask_at(from).zip(ready).map(|(may, ready)| may.max(ready));
+        [expiry, ask].into_iter().flatten().min()
     }
 }
 
@@ -132,4 +200,112 @@ fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
         return Err("another resume point than the header names");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::RangeInclusive;
+
+    const START: TimestampMs = TimestampMs(1_000_000);
+
+    fn key(number: u8) -> NodeKey {
+        [number; 32]
+    }
+
+    /// Peers with everything up to height 1,000; the first `validators` are validators.
+    fn follower(validators: u8, guests: u8) -> Follower {
+        let mut follower = Follower::default();
+        // Guests have the smaller keys, so nothing but the rule prefers validators.
+        for number in 0..guests + validators {
+            follower.peer_up(key(number), number >= guests);
+            follower.claim(key(number), Height(1_000));
+        }
+        follower
+    }
+
+    /// Asks for these ranges, one after the other, from `start` on; `answers` says who answers, at once. Returns how long it took.
+    fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, answers: impl Fn(u8) -> bool) -> u64 {
+        let mut now = start;
+        for round in ranges {
+            let from = Height(round);
+            let mut steps = 0;
+            loop {
+                match follower.ask(now, from) {
+                    Some(peer) if answers(peer[0]) => {
+                        follower.served(&peer);
+                        break;
+                    }
+                    Some(_) => {}
+                    None => now = now.max(follower.deadline(from).expect("somebody can be asked some time")),
+                }
+                steps += 1;
+                assert!(steps < 1_000, "no progress at {now:?}");
+            }
+        }
+        now.0 - start.0
+    }
+
+    #[test]
+    fn silent_guests_do_not_delay_who_has_a_validator() {
+        assert_eq!(fetch(&mut follower(1, 60), START, 1..=100, |peer| peer == 60), 0);
+    }
+
+    #[test]
+    fn silent_guests_delay_who_has_none_once() {
+        let mut follower = follower(0, 60);
+        // Three are asked in five seconds, until the last one is.
+        let took = fetch(&mut follower, START, 1..=1, |peer| peer == 59);
+        assert!(took <= 60 * REQUEST_MS / 2, "{took}");
+        let later = TimestampMs(START.0 + took);
+        assert_eq!(fetch(&mut follower, later, 2..=100, |peer| peer == 59), 0, "it is known by then");
+    }
+
+    #[test]
+    fn silent_validators_cost_a_hedge_each_and_no_timeout() {
+        let mut follower = follower(10, 60);
+        // 60 to 62 are silent: together they use up the requests for the first range.
+        assert!(fetch(&mut follower, START, 1..=100, |peer| peer >= 63) <= REQUEST_MS + 3 * HEDGE_MS);
+    }
+
+    #[test]
+    fn a_peer_that_fails_is_asked_ever_more_rarely_and_forgiven_when_it_serves() {
+        for (validators, guests, longest) in [(1, 0, VALIDATOR_PAUSE_MS), (0, 1, GUEST_PAUSE_MS)] {
+            let mut follower = follower(validators, guests);
+            let mut now = START;
+            let mut pauses = Vec::new();
+            for _ in 0..20 {
+                assert_eq!(follower.ask(now, Height(1)), Some(key(0)));
+                follower.failed(now, &key(0));
+                let next = follower.deadline(Height(1)).expect("it is asked again");
+                assert_eq!(follower.ask(TimestampMs(next.0 - 1), Height(1)), None);
+                pauses.push(next.0 - now.0);
+                now = next;
+            }
+            assert_eq!(pauses[..3], [500, 1_000, 2_000]);
+            assert_eq!(pauses[19], longest);
+            assert_eq!(follower.ask(now, Height(1)), Some(key(0)));
+            follower.served(&key(0));
+            assert_eq!(follower.ask(now, Height(2)), Some(key(0)));
+            follower.failed(now, &key(0));
+            assert_eq!(follower.deadline(Height(2)), Some(TimestampMs(now.0 + RETRY_MS)));
+        }
+    }
+
+    #[test]
+    fn several_are_asked_at_once_when_the_first_takes_its_time() {
+        let mut follower = follower(10, 0);
+        let asked: Vec<_> = (0..10)
+            .filter_map(|step| follower.ask(TimestampMs(START.0 + step * HEDGE_MS / 2), Height(1)).map(|peer| (step, peer[0])))
+            .collect();
+        assert_eq!(asked, [(0, 0), (2, 1), (4, 2)]);
+        // Requests for blocks that came meanwhile are in nobody's way.
+        follower.served(&key(1));
+        let now = TimestampMs(START.0 + 4 * HEDGE_MS);
+        assert!(follower.ask(now, Height(600)).is_some());
+        follower.late(now, &key(0), Height(1));
+        assert_eq!(follower.claims[&key(0)].failures, 0, "it did what it was asked for");
+        follower.late(now, &key(2), Height(7));
+        assert_eq!(follower.claims[&key(2)].failures, 1, "nobody asked for that");
+    }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Node, exchange, genesis, transfer};
-use corniche_pipeline::{FollowedBlock, Input, PeerMessage};
+use corniche_pipeline::{FollowedBlock, Input, PeerMessage, Request};
 use corniche_types::{Bytes, Height, U256};
 
 fn pair() -> (Node, Node) {
@@ -45,6 +45,55 @@ fn a_late_follower_gets_everything() {
     exchange(&mut validator, &mut late);
     assert_eq!(validator.disk.blocks.len(), 300);
     assert_eq!(late.hashes(), validator.hashes());
+}
+
+/// A full node that hears of `blocks` blocks from many guests that never answer and from a validator.
+fn among_silent_guests(blocks: u64) -> (Node, Node) {
+    let mut validator = Node::new(200, &genesis(1), Some(0));
+    (0..blocks).for_each(|nonce| validator.submit(transfer(nonce)));
+    let certificate = validator.disk.certificates.values().next_back().cloned().expect("one validator is a quorum");
+    let mut late = Node::new(1, &genesis(1), None);
+    for guest in 2..60 {
+        let peer = [guest; 32];
+        late.handle(Input::PeerUp { peer, validator: None });
+        late.handle(Input::Certificate { from: peer, certificate: certificate.clone() });
+    }
+    late.requests.clear();
+    late.connect(&validator, Some(0));
+    late.handle(Input::Certificate { from: validator.key, certificate });
+    (validator, late)
+}
+
+#[test]
+fn guests_that_never_answer_starve_nobody() {
+    let (validator, mut late) = among_silent_guests(600);
+    let start = late.now;
+    while late.hashes() != validator.hashes() {
+        for (to, Request::Blocks { from }) in std::mem::take(&mut late.requests) {
+            if to == validator.key {
+                late.handle(Input::Response { from: to, response: Some(validator.answer(from)) });
+            }
+        }
+        if late.requests.is_empty() {
+            late.now = late.pipeline.deadline().expect("it goes on asking").max(late.now);
+            late.handle(Input::Deadline);
+        }
+        assert!(late.now.0 - start.0 <= 2_000, "{} of 600 blocks after {} ms", late.disk.blocks.len(), late.now.0 - start.0);
+    }
+}
+
+#[test]
+fn who_answers_later_than_another_is_not_to_blame() {
+    let (validator, mut late) = among_silent_guests(3);
+    late.wait(1_000);
+    late.wait(1_000);
+    let asked: Vec<_> = late.requests.drain(..).collect();
+    assert!(asked.len() >= 2, "{asked:?}");
+    for (from, _) in asked {
+        late.handle(Input::Response { from, response: Some(validator.answer(Height(1))) });
+    }
+    assert_eq!(late.hashes(), validator.hashes());
+    assert_eq!(late.penalties, []);
 }
 
 #[test]

@@ -61,22 +61,22 @@ impl Pipeline {
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
-        let useful = self.mode == Mode::Following && self.planned == self.appended;
-        let Some(response) = response.filter(|_| useful) else {
-            return self.follower.answered(now, &from, false);
-        };
-        let empty = response.blocks.is_empty();
+        let first = |response: &Response| response.blocks.first().map(|followed| followed.block.height());
+        let answer = response.and_then(|response| Some((first(&response)?, response)));
+        let Some((first, response)) = answer else { return self.follower.failed(now, &from) };
         let next = self.planned.next();
+        if self.mode != Mode::Following || self.planned != self.appended || first != next {
+            // Several are asked for the same blocks, and another was quicker.
+            return self.follower.late(now, &from, first);
+        }
         match check_response(response, next, self.executed_hash, |certificate| self.certifier.is_valid(certificate)) {
             Ok((blocks, certificate)) => {
-                self.follower.answered(now, &from, true);
+                self.follower.served(&from);
                 self.follow_blocks(blocks, certificate);
             }
             Err(problem) => {
-                self.follower.answered(now, &from, false);
-                if !empty {
-                    self.out.push_back(Output::Penalise { peer: from, fault: Fault(problem) });
-                }
+                self.follower.failed(now, &from);
+                self.out.push_back(Output::Penalise { peer: from, fault: Fault(problem) });
             }
         }
     }
