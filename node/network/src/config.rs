@@ -68,6 +68,16 @@ pub struct Limits {
     pub response_bytes: usize,
     /// Per peer, and in each direction.
     pub requests_in_flight: usize,
+    /// Answers to one peer at once, from the making to the last byte; its further requests wait for their turn.
+    pub answers_per_peer: usize,
+    /// Answers to all peers outside the committee at once. Each may hold [`Self::response_bytes`] of memory.
+    pub guest_answers: usize,
+    /// Bytes of answers to one validator, on average; its requests wait until earlier answers are paid for.
+    pub validator_answer_bytes_per_second: u32,
+    /// Bytes of answers to one peer outside the committee, likewise.
+    pub guest_answer_bytes_per_second: u32,
+    /// Bytes of answers to all peers outside the committee, likewise.
+    pub guests_answer_bytes_per_second: u32,
     /// What a peer outside the committee may send on average; beyond it, reading slows down.
     pub frames_per_second: u32,
     pub bytes_per_second: u32,
@@ -120,6 +130,11 @@ impl Default for Limits {
             request_bytes: 64 * KIB,
             response_bytes: 16 * MIB,
             requests_in_flight: 8,
+            answers_per_peer: 1,
+            guest_answers: 32,
+            validator_answer_bytes_per_second: 64 * 1024 * 1024,
+            guest_answer_bytes_per_second: 8 * 1024 * 1024,
+            guests_answer_bytes_per_second: 32 * 1024 * 1024,
             frames_per_second: 1000,
             bytes_per_second: 16 * 1024 * 1024,
             ban: Duration::from_secs(600),

@@ -4,7 +4,7 @@ use crate::{
     Channel, Fault, NetworkConfig, Peer, PeerKey,
     event::EventSender,
     fault::{Scores, Verdict},
-    link::{INBOX_BYTES_LIMIT, Link},
+    link::{INBOX_BYTES_LIMIT, Link, Throttle},
     origin::{Origin, ValidatorOrigins},
     stats::Counters,
 };
@@ -24,6 +24,9 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
+    /// Of all peers outside the committee together.
+    pub guest_answers: Semaphore,
+    pub guest_answer_meter: Throttle,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
     validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
@@ -42,6 +45,8 @@ impl Shared {
             (0..=config.validators.len()).map(|_| Arc::new(Semaphore::new(size))).collect()
         });
         Self {
+            guest_answers: Semaphore::new(config.limits.guest_answers),
+            guest_answer_meter: Throttle::of_bytes(config.limits.guests_answer_bytes_per_second),
             config,
             events,
             counters: Counters::default(),

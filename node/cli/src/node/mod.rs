@@ -16,6 +16,7 @@ mod mirror;
 mod open;
 mod peers;
 mod remembered;
+mod serve;
 mod shared;
 #[cfg(test)]
 mod testing;

@@ -10,6 +10,7 @@ use super::{
     development::{Running, Told},
     journal::Journal,
     metrics::NodeMetrics,
+    serve::BlockServers,
     shared::{Shared, count},
     verify::Verifiers,
 };
@@ -20,10 +21,10 @@ use crate::{
 };
 use anyhow::Context;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{FollowedBlock, Input, Pipeline, Request, answer_blocks};
+use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Genesis, Header, Height, wire};
+use corniche_types::{B256, Bytes, Genesis, Header, Height};
 use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
@@ -107,7 +108,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     if let Some((handle, events)) = network {
         let verifier = chain.verifier.clone();
         let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
-        tokio::spawn(pump(events, verifiers, shared.clone(), chain.store.reader()));
+        tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
     }
     let vm = chain.vm.clone();
     let view = Arc::new(Views::new(chain.view(site.is_validator())));
@@ -257,7 +258,7 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
 }
 
 /// Carries network events to the verifiers and the pipeline, and answers followers from the store.
-async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, reader: Reader) {
+async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
     while let Some(event) = events.recv().await {
         match event {
             Event::PeerUp(peer) => {
@@ -272,23 +273,7 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
                 let taken = verifiers.check(from.id, from.validator, bytes);
                 count(&shared.counters.inbox_dropped, usize::from(!taken));
             }
-            Event::Request { bytes, reply, .. } => {
-                let reader = reader.clone();
-                tokio::task::spawn_blocking(move || {
-                    // Dropping `reply` refuses what does not decode.
-                    if let Ok(Request::Blocks { from }) = wire::decode(&bytes) {
-                        reply.send(wire::encode(&answer(&reader, from)).into());
-                    }
-                });
-            }
+            Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
         }
     }
-}
-
-fn answer(reader: &Reader, from: Height) -> corniche_pipeline::Response {
-    let block = |height| {
-        let committed = reader.block(height)?.committed.clone();
-        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-    };
-    answer_blocks(from, block, |height| reader.certificate(height).filter(|found| found.height == height).as_deref().cloned())
 }
