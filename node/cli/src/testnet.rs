@@ -217,6 +217,9 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         ..Limits::default()
     };
     let ports = Ports::choose(up.base_port, total)?;
+        // All are on one address.
+        guests: up.full_nodes.max(Limits::default().guests),
+        guests_per_address: up.full_nodes.max(Limits::default().guests_per_address),
     let full: Vec<NetworkKey> = (0..up.full_nodes).map(|_| NetworkKey::from_seed(B256::random().0)).collect();
     let addresses: Vec<String> =
         network.validators.iter().zip(&ports.peers).map(|(keys, port)| peer_address(&keys.network, *port)).collect();

@@ -231,6 +231,10 @@ mod history_word {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<History, D::Error> {
         let word = match Word::deserialize(deserializer)? {
             Word::Number(blocks) => blocks.to_string(),
+    /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
+    pub guests: usize,
+    /// Those from one address (IPv6: one /64).
+    pub guests_per_address: usize,
             Word::Text(text) => text,
         };
         word.parse().map_err(D::Error::custom)
@@ -253,6 +257,8 @@ mod index_word {
 fn yes() -> bool {
     true
 }
+            guests: 64,
+            guests_per_address: 8,
 
 fn default_rpc() -> SocketAddr {
     ([127, 0, 0, 1], 8545).into()

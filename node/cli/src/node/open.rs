@@ -244,6 +244,8 @@ async fn start_network(
         network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
     }
     for peer in &config.peers {
+    network.limits.peers = config.limits.guests;
+    network.limits.guests_per_address = config.limits.guests_per_address;
         network = network.with_bootstrap(peer).with_context(|| format!("peer address {peer}"))?;
     }
     Ok(Some(corniche_network::Network::start(network).await?))
