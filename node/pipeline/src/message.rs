@@ -2,6 +2,7 @@
 //! full nodes and lagging validators follow.
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_certify::Share;
 use corniche_types::{Block, Bytes, Certificate, Height, Resume, wire};
 
 /// Most bytes of blocks in one [`Response`], unless a single block is larger.
@@ -66,6 +67,8 @@ impl PeerMessage {
             Self::Transactions(raw) if raw.len() > FORWARDED_TRANSACTIONS => {
                 Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
             }
+            // Refused where its sender pays for it.
+            Self::CertificateShare(bytes) => Share::decode(bytes).map(|_| message),
             _ => Ok(message),
         }
     }

@@ -6,7 +6,7 @@ mod common;
 use common::{Node, RECENT_STATES, genesis, transfer, transfer_for, user_number};
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, PeerMessage};
 use corniche_state::StateView;
-use corniche_types::Height;
+use corniche_types::{Bytes, Height};
 
 fn shares(node: &Node) -> usize {
     node.sent.iter().filter(|(_, message)| matches!(message, PeerMessage::CertificateShare(_))).count()
@@ -69,6 +69,19 @@ fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
         assert_eq!(sent(head - below), Some(newest - below), "{below} below the newest");
     }
     assert_eq!(sent(head - RECENT_STATES - 1), None);
+}
+
+#[test]
+fn a_malformed_share_is_no_message() {
+    let mut node = Node::new(1, &genesis(4), Some(0));
+    node.connect(&Node::new(2, &genesis(4), Some(1)), Some(1));
+    node.submit(transfer(0));
+    let share = node.sent.iter().find(|(_, message)| matches!(message, PeerMessage::CertificateShare(_)));
+    let (_, share) = share.expect("it signs what it executes");
+    assert_eq!(PeerMessage::decode(&share.encode()).as_ref(), Ok(share));
+    for junk in [&b""[..], &[1], &[0xff; 200]] {
+        assert!(PeerMessage::decode(&PeerMessage::CertificateShare(Bytes::copy_from_slice(junk)).encode()).is_err());
+    }
 }
 
 #[test]
