@@ -67,6 +67,7 @@ pub struct ExplorerJob {
 /// Where a node is found.
 pub struct Served {
     pub rpc: SocketAddr,
+    pub metrics: Option<SocketAddr>,
     pub explorer: Option<SocketAddr>,
 }
 
@@ -94,6 +95,7 @@ pub fn start_logging() {
 async fn serve(job: Job) -> anyhow::Result<()> {
     let Job { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = job;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+    let metrics_listener = config.metrics.bind(config.rpc).await?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
     let site = Site { temporary, ..Site::new(config, genesis, keys, data, dev)? };
@@ -136,19 +138,21 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &view)),
         config: rpc,
         listener,
+        metrics_listener,
         backend: Arc::new(backend),
         clock: Arc::new(clock::now),
     };
     let server = RpcServer::start(parts)?;
     let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
     let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
-    tracing::info!(rpc = %server.address(), height = height.0, chain_id, %engine, "{role} is up");
+    let metrics = server.metrics_address();
+    tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
     let rpc = server.address();
     let explorer = match explorer {
         Some(job) => Some(start_explorer(job, rpc, &genesis.currency).await?),
         None => None,
     };
-    ready(Served { rpc, explorer });
+    ready(Served { rpc, metrics, explorer });
 
     let halted = wait_for_the_end(&shared).await;
     server.stop().await;
@@ -240,12 +244,12 @@ async fn start_network(
     };
     let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
     network.learn_addresses = config.learn_addresses;
+    network.limits.peers = config.limits.guests;
+    network.limits.guests_per_address = config.limits.guests_per_address;
     for address in &config.listen {
         network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
     }
     for peer in &config.peers {
-    network.limits.peers = config.limits.guests;
-    network.limits.guests_per_address = config.limits.guests_per_address;
         network = network.with_bootstrap(peer).with_context(|| format!("peer address {peer}"))?;
     }
     Ok(Some(corniche_network::Network::start(network).await?))
