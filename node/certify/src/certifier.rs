@@ -1,10 +1,9 @@
 //! The certifier: a state machine over executed headers, shares and certificates.
 
 use crate::{
-    Share,
+    Share, VerifiedCertificate,
     keys::{Keys, Signature},
 };
-use corniche_crypto::check_claim;
 use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,8 +40,8 @@ pub struct Certifier {
     /// Others' shares above `certified`, by height and signer; `None` for one that was false, so that no validator makes us
     /// check more than one share a height.
     shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Option<Received>>>,
-    /// Verified certificates for heights that we have not executed yet.
-    waiting: BTreeMap<Height, Certificate>,
+    /// Certificates for heights that we have not executed yet.
+    waiting: BTreeMap<Height, VerifiedCertificate>,
     /// Sent a share that does not verify; every later one is checked on arrival.
     suspects: BTreeSet<ValidatorIndex>,
     diverged: bool,
@@ -102,7 +101,7 @@ impl Certifier {
             self.executed.pop_first();
         }
         if let Some(certificate) = self.waiting.remove(&height) {
-            self.apply(certificate);
+            self.apply(certificate.into_inner());
         }
         if self.executed.contains_key(&height) && !self.diverged {
             self.out.extend(self.own_share(height).map(Output::Broadcast));
@@ -136,9 +135,9 @@ impl Certifier {
     }
 
     /// A certificate was learned: from a peer, or at start from the store.
-    pub fn certificate(&mut self, certificate: Certificate) {
+    pub fn certificate(&mut self, certificate: VerifiedCertificate) {
         let height = certificate.height;
-        if self.diverged || height <= self.certified || !self.is_valid(&certificate) {
+        if self.diverged || height <= self.certified {
             return;
         }
         match self.newest_executed {
@@ -149,7 +148,7 @@ impl Certifier {
                     self.waiting.insert(height, certificate);
                 }
             }
-            Some(_) => self.apply(certificate),
+            Some(_) => self.apply(certificate.into_inner()),
         }
     }
 
@@ -161,6 +160,11 @@ impl Certifier {
         heights.into_iter().filter_map(|height| self.own_share(height)).collect()
     }
 
+    /// Our share of the newest block, if it has no certificate.
+    pub fn newest_own_share(&self) -> Option<Bytes> {
+        self.executed.keys().next_back().and_then(|height| self.own_share(*height))
+    }
+
     fn own_share(&self, height: Height) -> Option<Bytes> {
         let header = self.executed.get(&height)?;
         let signature = header.signature?;
@@ -170,18 +174,6 @@ impl Certifier {
     fn is_near(&self, height: Height) -> bool {
         let newest = self.certified.max(self.newest_executed.unwrap_or_default());
         height.0 <= newest.0.saturating_add(SHARES_AHEAD)
-    }
-
-    /// Whether a quorum of the committee signed what this certificate says. Says nothing about what we executed.
-    pub fn is_valid(&self, certificate: &Certificate) -> bool {
-        let (size, quorum) = (self.committee.size(), self.committee.quorum());
-        let (chain, hash, model) = (self.committee.chain_id(), self.committee.hash(), self.committee.fault_model());
-        let claim = check_claim(certificate, chain, size, hash, model, quorum).ok();
-        let claim = claim.filter(|_| certificate.epoch == self.committee.epoch());
-        let signature = Signature::try_from(&certificate.signature[..]).ok();
-        claim
-            .zip(signature)
-            .is_some_and(|(claim, signature)| self.keys.committee.verify(&claim.message, &claim.signers, &signature))
     }
 
     /// Makes a certificate for `height` if a quorum signed one header of it, whichever; a header other than ours is found out

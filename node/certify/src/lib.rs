@@ -12,6 +12,7 @@
 //! - Nothing is certified that this node has not executed itself: shares and certificates for later heights wait.
 //! - A certificate for another header than ours ends everything with one [`Output::Diverged`]: either more validators than
 //!   the fault model allows are faulty, or we have a bug. Nothing after it is certified.
+//! - Learned certificates were verified before they come here ([`VerifiedCertificate`]), on whichever thread.
 //! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
 //! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
 //!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, one a height, so
@@ -22,7 +23,9 @@
 mod certifier;
 mod keys;
 mod share;
+mod verified;
 
 pub use certifier::{Certifier, Output, SHARES_AHEAD};
 pub use keys::{Keys, Signature, Signatures, Signer};
 pub use share::Share;
+pub use verified::{CertificateVerifier, VerifiedCertificate};

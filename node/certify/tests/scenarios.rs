@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use corniche_certify::{Output, SHARES_AHEAD};
-use corniche_types::{B256, Bytes, Certificate, FaultModel, Height, ValidatorIndex};
+use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
 
 const V1: ValidatorIndex = ValidatorIndex(1);
 const V2: ValidatorIndex = ValidatorIndex(2);
@@ -179,7 +179,7 @@ fn a_quorum_for_another_header_stops_us() {
     }
     assert_eq!(diverged(&drain(&mut certifier)), Some((Height(1), header(1), OTHER)));
     // Once and for all.
-    certifier.certificate(certificate(1, header(1)));
+    certifier.certificate(verified(certificate(1, header(1))));
     certifier.executed(Height(2), header(2));
     certifier.share(V1, share(4, 1, 2, header(2)));
     assert_eq!(drain(&mut certifier), []);
@@ -191,7 +191,7 @@ fn a_learned_certificate_is_compared_with_what_we_executed() {
     for (hash, agrees) in [(header(1), true), (OTHER, false)] {
         let mut certifier = full_node(4);
         certifier.executed(Height(1), header(1));
-        certifier.certificate(certificate(1, hash));
+        certifier.certificate(verified(certificate(1, hash)));
         let outputs = drain(&mut certifier);
         match agrees {
             true => assert_eq!(certified(4, &outputs).len(), 1),
@@ -205,7 +205,7 @@ fn a_certificate_for_a_block_to_come_waits_for_it() {
     for (hash, agrees) in [(header(2), true), (OTHER, false)] {
         let mut certifier = full_node(4);
         certifier.executed(Height(1), header(1));
-        certifier.certificate(certificate(2, hash));
+        certifier.certificate(verified(certificate(2, hash)));
         assert_eq!(drain(&mut certifier), []);
         assert_eq!(certifier.certified(), Height(0));
         certifier.executed(Height(2), header(2));
@@ -216,21 +216,18 @@ fn a_certificate_for_a_block_to_come_waits_for_it() {
 }
 
 #[test]
-fn certificates_that_do_not_verify_are_ignored() {
-    let mut certifier = full_node(4);
-    certifier.executed(Height(1), header(1));
+fn a_certificate_is_verified_only_as_it_was_signed() {
     let good = certificate(1, header(1));
     for bad in [
         Certificate { header_hash: OTHER, ..good.clone() },
         Certificate { fault_model: FaultModel::Crash, ..good.clone() },
         Certificate { committee_hash: OTHER, ..good.clone() },
         Certificate { signature: Bytes::new(), ..good.clone() },
+        Certificate { epoch: Epoch(1), ..good.clone() },
     ] {
-        certifier.certificate(bad);
+        assert_eq!(verifier(4).verify(bad), None);
     }
-    assert_eq!(drain(&mut certifier), []);
-    certifier.certificate(good);
-    assert_eq!(certified(4, &drain(&mut certifier)).len(), 1);
+    assert_eq!(verified(good.clone()).into_inner(), good);
 }
 
 #[test]
@@ -273,7 +270,7 @@ fn shares_far_ahead_and_long_past_are_dropped_unread() {
 #[test]
 fn after_a_restart_the_uncertified_blocks_are_signed_again() {
     let mut certifier = validator(4, 0);
-    certifier.certificate(certificate(5, header(5)));
+    certifier.certificate(verified(certificate(5, header(5))));
     assert_eq!(drain(&mut certifier), [], "the store's own certificate is not news");
     assert_eq!(certifier.certified(), Height(5));
     certifier.executed(Height(6), header(6));
@@ -281,6 +278,7 @@ fn after_a_restart_the_uncertified_blocks_are_signed_again() {
     let shares = [share(4, 0, 6, header(6)), share(4, 0, 7, header(7))];
     assert_eq!(drain(&mut certifier), shares.clone().map(Output::Broadcast));
     assert_eq!(certifier.own_shares(), shares, "for a validator that connects later");
+    assert_eq!(certifier.newest_own_share(), Some(shares[1].clone()));
 }
 
 #[test]

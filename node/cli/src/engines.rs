@@ -125,7 +125,7 @@ fn fresh_seed() -> u64 {
 }
 
 fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
-    use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signer, real};
+    use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, real};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let committee = Committee::from_genesis(genesis);
@@ -135,10 +135,12 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
     let public_coin = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys are damaged")?;
     let coin: Arc<dyn Coin> = Arc::new(real::ThresholdCoin::new(&committee, public_coin));
     let signatures = real::CommitteeSignatures::new(&committee).context("the genesis' consensus keys are damaged")?;
-    let verifier = MahiVerifier::new(config.clone(), committee.clone(), Arc::new(signatures));
+    let signatures: Arc<dyn Signatures> = Arc::new(signatures);
+    let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let factory: EngineFactory = Box::new(move |records, resume, now| {
-        let (config, committee, signer, coin) = (config.clone(), committee.clone(), Some(signer.clone()), coin.clone());
-        Box::new(MahiMahi::new(Setup { config, committee, signer, coin, seed: fresh_seed(), records, resume, now }))
+        let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
+        let (signatures, coin, seed) = (signatures.clone(), coin.clone(), fresh_seed());
+        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
             as Box<dyn Engine>
     });
     Ok((Arc::new(verifier), factory))

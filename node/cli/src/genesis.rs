@@ -15,7 +15,9 @@ use clap::Subcommand;
 use corniche_crypto::{CoinSecretShare, EthereumKey};
 use corniche_engine::Committee;
 use corniche_network::PeerKey;
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, TimestampMs, U256, ValidatorInfo};
+use corniche_types::{
+    Address, B256, Bytes, EngineConfig, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256, ValidatorInfo,
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -95,7 +97,8 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         validators.len()
     );
     let mut genesis = Genesis {
-        protocol_version: 1,
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: spec.chain_id.unwrap_or_else(|| derived_chain_id(&spec.seed)),
         currency: spec.currency.clone(),
         timestamp_ms: spec.timestamp_ms,

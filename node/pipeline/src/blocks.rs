@@ -1,19 +1,29 @@
 //! From order to blocks: commits accumulate until a block closes.
 //!
 //! A block closes at the first commit whose time is at least `block_ms` after the previous block's, or before the
-//! transaction whose *declared* gas would exceed the block's limit; the rest of that commit opens the next block. Empty
+//! transaction whose *declared* gas or bytes would exceed the block's limit; the rest of that commit opens the next block. Empty
 //! commits make no block, but for one a minute: an empty commit [`IDLE_BLOCK_MS`] after the last block makes one without
 //! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
 //! function of the sequence of commits, so every validator closes the same blocks.
+//!
+//! A proposer may order anything, so bytes count as well as gas, from version 2 of the rules on ([`ProtocolRules`]):
+//!
+//! - A byte counts [`gas_per_ordered_byte`](ProtocolRules::gas_per_ordered_byte) at least, also of what does not decode.
+//! - A block has at most [`max_block_bytes`](ProtocolRules::max_block_bytes). With at least 64 bytes an entry this bounds the
+//!   ordering record, too: below 90 bytes for each entry (its reference to a batch, and why it was skipped).
+//! - What no honest proposer orders is left out ([`drops_excess`](ProtocolRules::drops_excess)). No reference to a batch covers it.
+//!
+//! Blocks are cut only when they are asked for ([`BlockBuilder::poll`]): until then a commit costs the bytes of its batches,
+//! however many blocks it will make.
 
 use crate::dev::{self, Word};
 use corniche_admission::batch;
-use corniche_engine::{Ordered, Resume};
+use corniche_engine::{Batch, Ordered, Resume};
 use corniche_types::{
-    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, OrderedTransaction, OrderingRecord, TimestampMs, Transaction,
-    ValidatorIndex,
+    B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
+    ProtocolRules, TimestampMs, Transaction, ValidatorIndex,
 };
-use std::collections::VecDeque;
+use std::{collections::VecDeque, iter::Enumerate, sync::Arc, vec};
 
 /// An idle chain closes a block without transactions this long after its last block. Before the first block there is none:
 /// whoever comes late then starts from genesis like everybody else.
@@ -56,9 +66,17 @@ impl BlockPlan {
 pub struct BlockBuilder {
     /// A development chain: [`Word`]s say when blocks end and what time it is, and an idle chain makes no blocks.
     obeys_words: bool,
-    block_ms: u64,
-    block_gas_limit: u64,
+    genesis: Arc<Genesis>,
+    /// Of the next block to close.
+    height: Height,
+    rules: &'static ProtocolRules,
     last_block_time: TimestampMs,
+    /// Commits that were not looked at yet, the oldest first.
+    waiting: VecDeque<Ordered>,
+    /// The commit that blocks are being cut from.
+    cutting: Option<Cutting>,
+    /// Index of the newest commit that was pushed.
+    delivered: CommitIndex,
     /// The last commit taken in completely.
     complete: Resume,
     /// Transactions of commit `complete.index + 1` that an earlier block already consumed; only after recovery.
@@ -67,9 +85,66 @@ pub struct BlockBuilder {
     closed: VecDeque<BlockPlan>,
 }
 
+/// A commit, partly in blocks.
+struct Cutting {
+    /// Without its batches.
+    commit: Ordered,
+    batches: vec::IntoIter<(ValidatorIndex, Batch)>,
+    entries: Entries,
+    /// Entries taken from the commit so far.
+    position: u32,
+    /// The next entry opens another block.
+    ended: bool,
+}
+
+/// What is left of one batch.
+#[derive(Default)]
+struct Entries {
+    author: ValidatorIndex,
+    digest: B256,
+    raw: Enumerate<vec::IntoIter<Bytes>>,
+    /// Declared by the entries so far.
+    gas: u64,
+}
+
+/// One entry of a batch.
+struct Entry {
+    source: BatchRef,
+    raw: Bytes,
+    /// Declared; 0 if it will be skipped because it does not decode or asks for more than a whole block.
+    gas: u64,
+    /// Declared by the batch up to and including this entry.
+    batch_gas: u64,
+}
+
+impl Cutting {
+    fn new(mut commit: Ordered) -> Self {
+        let batches = std::mem::take(&mut commit.batches).into_iter();
+        Self { commit, batches, entries: Entries::default(), position: 0, ended: false }
+    }
+
+    fn next(&mut self, block_gas_limit: u64) -> Option<Entry> {
+        loop {
+            if let Some((number, raw)) = self.entries.raw.next() {
+                self.position += 1;
+                let first = u32::try_from(number).expect("a batch has at most 2^32 bytes");
+                let Entries { author, digest, .. } = self.entries;
+                let gas = declared_gas(&raw, block_gas_limit);
+                self.entries.gas = self.entries.gas.saturating_add(gas);
+                let source = BatchRef { author, digest, first, count: 1 };
+                return Some(Entry { source, raw, gas, batch_gas: self.entries.gas });
+            }
+            let (author, Batch { bytes }) = self.batches.next()?;
+            let digest = corniche_engine::batch_digest(&bytes);
+            self.entries = Entries { author, digest, raw: batch::decode(&bytes).into_iter().enumerate(), gas: 0 };
+        }
+    }
+}
+
 struct OpenBlock {
     plan: BlockPlan,
-    declared_gas: u64,
+    gas: u64,
+    bytes: u64,
 }
 
 impl OpenBlock {
@@ -85,20 +160,24 @@ impl OpenBlock {
             randomness: commit.randomness,
             resume: resume.clone(),
         };
-        Self { plan, declared_gas: 0 }
+        Self { plan, gas: 0, bytes: 0 }
     }
 }
 
 impl BlockBuilder {
-    /// Continues after the block that `head` ordered (`None`: genesis), where ordering resumes at `resume`.
-    pub fn new(genesis: &Genesis, head: Option<&OrderingRecord>, resume: Resume) -> Self {
+    /// Continues after the block at `height` that `head` ordered (`None`: genesis), where ordering resumes at `resume`.
+    pub fn new(genesis: &Arc<Genesis>, height: Height, head: Option<&OrderingRecord>, resume: Resume) -> Self {
         let partial = head.filter(|ordering| ordering.last_commit > resume.index);
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
         Self {
             obeys_words: false,
-            block_ms: genesis.block_ms,
-            block_gas_limit: genesis.block_gas_limit,
+            rules: genesis.rules_at(height.next()),
+            genesis: genesis.clone(),
+            height: height.next(),
             last_block_time: head.map_or(TimestampMs(0), |ordering| ordering.time),
+            waiting: VecDeque::new(),
+            cutting: None,
+            delivered: resume.index,
             complete: resume,
             skip,
             open: None,
@@ -113,12 +192,18 @@ impl BlockBuilder {
 
     /// The next closed block.
     pub fn poll(&mut self) -> Option<BlockPlan> {
+        while self.closed.is_empty() && self.advance() {}
         self.closed.pop_front()
     }
 
-    /// Whether ordered transactions wait for a later commit to close their block.
+    /// Whether there are commits that [`Self::poll`] has not looked at completely.
+    pub fn has_waiting(&self) -> bool {
+        self.cutting.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Whether ordered transactions wait for a block, or for a later commit to close their block.
     pub fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.has_waiting() || !self.closed.is_empty()
     }
 
     /// The last commit taken in completely.
@@ -126,38 +211,91 @@ impl BlockBuilder {
         &self.complete
     }
 
+    /// Index of the newest commit that was pushed.
+    pub fn delivered(&self) -> CommitIndex {
+        self.delivered
+    }
+
     /// Takes the next commit. Its index must follow the last one's.
-    pub fn push(&mut self, mut commit: Ordered) {
-        assert_eq!(commit.index, self.complete.index.next(), "invariant: an engine delivers commits without gaps");
+    pub fn push(&mut self, commit: Ordered) {
+        assert_eq!(commit.index, self.delivered.next(), "invariant: an engine delivers commits without gaps");
+        self.delivered = commit.index;
+        self.waiting.push_back(commit);
+    }
+
+    /// Looks at one entry, or at the end of a commit; false when there is none.
+    fn advance(&mut self) -> bool {
+        let Some(mut cutting) = self.cutting.take().or_else(|| self.next_commit()) else { return false };
+        match cutting.next(self.genesis.block_gas_limit) {
+            Some(entry) => {
+                self.take(&mut cutting, entry);
+                self.cutting = Some(cutting);
+            }
+            None => self.end_commit(cutting),
+        }
+        true
+    }
+
+    fn next_commit(&mut self) -> Option<Cutting> {
+        let mut commit = self.waiting.pop_front()?;
         if self.obeys_words {
             // Its clock may be ahead of the engine's.
             commit.time = commit.time.max(self.last_block_time);
         }
-        let mut position = 0u32;
-        let mut ended = false;
-        let skip = std::mem::take(&mut self.skip);
-        for (author, ordered_batch) in &std::mem::take(&mut commit.batches) {
-            let digest = corniche_engine::batch_digest(&ordered_batch.bytes);
-            for (number, raw) in (0u32..).zip(batch::decode(&ordered_batch.bytes)) {
-                position += 1;
-                if position > skip {
-                    if std::mem::take(&mut ended) {
-                        self.close();
-                    }
-                    match self.obeys_words.then(|| Word::decode(&raw)).flatten() {
-                        Some(Word::Time(time)) => commit.time = time.max(self.last_block_time),
-                        Some(Word::End(_)) => ended = true,
-                        _ => {}
-                    }
-                    self.push_transaction(
-                        &commit,
-                        position,
-                        BatchRef { author: *author, digest, first: number, count: 1 },
-                        raw,
-                    );
-                }
-            }
+        Some(Cutting::new(commit))
+    }
+
+    fn take(&mut self, cutting: &mut Cutting, entry: Entry) {
+        if cutting.position <= self.skip {
+            return;
         }
+        if std::mem::take(&mut cutting.ended) {
+            self.close();
+        }
+        let word = self.obeys_words.then(|| Word::decode(&entry.raw)).flatten();
+        match &word {
+            Some(Word::Time(time)) => cutting.commit.time = (*time).max(self.last_block_time),
+            Some(Word::End(_)) => cutting.ended = true,
+            _ => {}
+        }
+        // A development chain's own words take no room.
+        let counts = word.is_none();
+        if counts && !self.is_excess(&entry) && !self.has_room(&entry) {
+            self.close();
+        }
+        // Asked again: the next block may have other rules.
+        if counts && self.is_excess(&entry) {
+            self.leave_out(cutting);
+        } else {
+            self.add(cutting, entry, counts);
+        }
+    }
+
+    fn is_excess(&self, entry: &Entry) -> bool {
+        self.rules.drops_excess && (entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES)
+    }
+
+    fn has_room(&self, entry: &Entry) -> bool {
+        let Some(open) = &self.open else { return true };
+        let bytes = open.bytes + entry.raw.len() as u64;
+        open.gas.saturating_add(self.gas(entry)) <= self.genesis.block_gas_limit && bytes <= self.rules.max_block_bytes
+    }
+
+    /// What an entry counts.
+    fn gas(&self, entry: &Entry) -> u64 {
+        entry.gas.max((entry.raw.len() as u64).saturating_mul(self.rules.gas_per_ordered_byte))
+    }
+
+    /// The open block consumed an entry that is not in it.
+    fn leave_out(&mut self, cutting: &Cutting) {
+        if let Some(open) = &mut self.open {
+            open.plan.last_commit = cutting.commit.index;
+            open.plan.last_commit_consumed = cutting.position;
+        }
+    }
+
+    fn end_commit(&mut self, Cutting { commit, position, .. }: Cutting) {
+        self.skip = 0;
         self.complete = Resume { index: commit.index, checkpoint: commit.checkpoint.clone() };
         if self.open.is_none() && self.idle_block_is_due(commit.time) {
             self.open = Some(OpenBlock::new(&commit, &self.complete));
@@ -169,7 +307,7 @@ impl BlockBuilder {
             open.plan.time = commit.time;
             open.plan.randomness = commit.randomness;
             open.plan.resume = self.complete.clone();
-            if commit.time.0 >= self.last_block_time.0 + self.block_ms {
+            if commit.time.0 >= self.last_block_time.0 + self.genesis.block_ms {
                 self.close();
             }
         }
@@ -179,17 +317,18 @@ impl BlockBuilder {
         !self.obeys_words && self.last_block_time != TimestampMs(0) && now.0 >= self.last_block_time.0 + IDLE_BLOCK_MS
     }
 
-    fn push_transaction(&mut self, commit: &Ordered, position: u32, source: BatchRef, raw: Bytes) {
-        let gas = declared_gas(&raw, self.block_gas_limit);
-        if self.open.as_ref().is_some_and(|open| open.declared_gas + gas > self.block_gas_limit) {
-            self.close();
-        }
+    fn add(&mut self, Cutting { commit, position, .. }: &Cutting, entry: Entry, counts: bool) {
+        let gas = self.gas(&entry);
+        let Entry { source, raw, .. } = entry;
         let complete = &self.complete;
         let open = self.open.get_or_insert_with(|| OpenBlock::new(commit, complete));
-        open.declared_gas += gas;
+        if counts {
+            open.gas = open.gas.saturating_add(gas);
+            open.bytes += raw.len() as u64;
+        }
         let plan = &mut open.plan;
         plan.last_commit = commit.index;
-        plan.last_commit_consumed = position;
+        plan.last_commit_consumed = *position;
         plan.leader = commit.leader;
         plan.time = commit.time;
         plan.randomness = commit.randomness;
@@ -208,6 +347,8 @@ impl BlockBuilder {
     fn close(&mut self) {
         if let Some(mut open) = self.open.take() {
             self.last_block_time = open.plan.time;
+            self.height = self.height.next();
+            self.rules = self.genesis.rules_at(self.height);
             if self.obeys_words {
                 open.plan.randomness = dev::randomness(&open.plan.ordered).unwrap_or(open.plan.randomness);
             }

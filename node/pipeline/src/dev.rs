@@ -439,7 +439,7 @@ mod tests {
         ];
         let author = corniche_types::ValidatorIndex(0);
         let ordered: Vec<_> = said.iter().map(|word| OrderedTransaction { author, raw: word.encode() }).collect();
-        let changes = changes(&ordered, &EmptyState);
+        let changes = changes(&ordered, &EmptyState, corniche_types::ProtocolRules::LATEST);
         let view = Overlay { base: &EmptyState, changes: &changes };
         let account = view.account(&rich).unwrap();
         assert_eq!((account.balance, account.nonce), (U256::from(8), 3));

@@ -1,8 +1,9 @@
 //! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind.
 
-use crate::message::{FollowedBlock, Response};
+use crate::message::{FollowedBlock, PART_BYTES, Part, Response};
 use crate::words::NodeKey;
-use corniche_types::{B256, Block, Certificate, Height, TimestampMs, header_hash};
+use corniche_certify::VerifiedCertificate;
+use corniche_types::{B256, Block, Certificate, Header, Height, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
 /// A request that was not answered by then has failed.
@@ -16,6 +17,8 @@ const RETRY_MS: u64 = 500;
 /// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
 const VALIDATOR_PAUSE_MS: u64 = 4_000;
 const GUEST_PAUSE_MS: u64 = 60_000;
+/// Most bytes of one block. Blocks under the newest rules have about 10 MiB at most, earlier ones had no bound.
+const MAX_BLOCK_BYTES: u64 = 256 << 20;
 
 /// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
 #[derive(Default)]
@@ -23,7 +26,32 @@ pub struct Follower {
     claims: BTreeMap<NodeKey, Claim>,
     /// At most one for each peer.
     requests: BTreeMap<NodeKey, Pending>,
+    /// The next block, if it is too large for one answer.
+    large: Option<LargeBlock>,
 }
+
+/// A block that comes in parts, all from one peer.
+struct LargeBlock {
+    peer: NodeKey,
+    /// Certified.
+    header: Header,
+    certificate: VerifiedCertificate,
+    length: u64,
+    received: Vec<u8>,
+}
+
+/// Why an answer is of no use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Another peer was faster.
+    Late,
+    /// The peer has nothing for us, or answers after its time: no fault.
+    Nothing,
+    Fault(String),
+}
+
+/// Blocks of which the last is certified, or an ancestor of the certified one.
+type Certified = (Vec<FollowedBlock>, VerifiedCertificate);
 
 /// A connected peer.
 #[derive(Default)]
@@ -31,7 +59,7 @@ struct Claim {
     validator: bool,
     /// The highest height that it says is certified.
     height: Height,
-    /// Requests that failed since the last useful answer.
+    /// Requests that failed since the last useful answer; one if that was a slow one.
     failures: u32,
     not_before: TimestampMs,
     asked: TimestampMs,
@@ -50,9 +78,10 @@ impl Pending {
 }
 
 impl Claim {
-    fn failed(&mut self, now: TimestampMs) {
+    /// No request for a while after `since`.
+    fn failed(&mut self, since: TimestampMs) {
         let longest = if self.validator { VALIDATOR_PAUSE_MS } else { GUEST_PAUSE_MS };
-        self.not_before = TimestampMs(now.0 + (RETRY_MS << self.failures.min(16)).min(longest));
+        self.not_before = TimestampMs(since.0 + (RETRY_MS << self.failures.min(16)).min(longest));
         self.failures = self.failures.saturating_add(1);
     }
 }
@@ -64,7 +93,13 @@ impl Follower {
 
     pub fn peer_down(&mut self, peer: &NodeKey) {
         self.claims.remove(peer);
-        self.requests.remove(peer);
+        self.give_up(peer);
+    }
+
+    /// Nothing more comes from this peer. Returns its request.
+    fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
+        self.large.take_if(|large| large.peer == *peer);
+        self.requests.remove(peer)
     }
 
     /// `peer` holds certified blocks up to `height`.
@@ -79,20 +114,28 @@ impl Follower {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for blocks from `from` on; `None` while enough are asked or nobody can help now.
-    ///
-    /// Validators before others, then the one with fewer failures, then in turn.
-    pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<NodeKey> {
+    /// Chooses a peer to ask for blocks from `from` on, and the offset to ask for; `None` while enough are asked or nobody can help
+    /// now.
+    pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<(NodeKey, u64)> {
         self.expire(now);
+        self.large.take_if(|large| large.header.number != from.0);
+        let (peer, offset) = match &self.large {
+            Some(large) if self.requests.contains_key(&large.peer) => return None,
+            Some(large) => (large.peer, large.received.len() as u64),
+            None => (self.choose(now, from)?, 0),
+        };
+        self.claims.get_mut(&peer)?.asked = now;
+        self.requests.insert(peer, Pending { from, at: now });
+        Some((peer, offset))
+    }
+
+    /// Validators before others, then the one with fewer failures, then in turn.
+    fn choose(&self, now: TimestampMs, from: Height) -> Option<NodeKey> {
         if self.may_ask_at(from).is_none_or(|at| now < at) {
             return None;
         }
         let ready = self.able(from).filter(|(_, claim)| claim.not_before <= now);
-        let (peer, _) = ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked))?;
-        let peer = *peer;
-        self.claims.get_mut(&peer)?.asked = now;
-        self.requests.insert(peer, Pending { from, at: now });
-        Some(peer)
+        ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
     }
 
     /// Peers that have blocks from `from` on and owe no answer.
@@ -103,44 +146,106 @@ impl Follower {
     /// When one more may be asked for these blocks; `None`: not before a request ends.
     fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
         let of_these = self.requests.values().filter(|request| request.from == from);
-        if of_these.clone().count() >= PARALLEL {
+        let comes_in_parts = self.large.as_ref().is_some_and(|large| large.header.number == from.0);
+        if comes_in_parts || of_these.clone().count() >= PARALLEL {
             return None;
         }
         Some(of_these.map(|request| TimestampMs(request.at.0 + HEDGE_MS)).max().unwrap_or_default())
     }
 
     fn expire(&mut self, now: TimestampMs) {
-        let expired = self.requests.extract_if(.., |_, request| request.until() <= now);
-        for (peer, _) in expired {
+        let expired: Vec<_> = self.requests.extract_if(.., |_, request| request.until() <= now).collect();
+        for (peer, request) in expired {
+            self.give_up(&peer);
             if let Some(claim) = self.claims.get_mut(&peer) {
-                claim.failed(now);
+                claim.failed(request.at);
             }
         }
     }
 
-    /// `peer` sent blocks that were of use.
-    pub fn served(&mut self, peer: &NodeKey) {
-        self.requests.remove(peer);
+    /// `peer` sent what it was asked for.
+    fn served(&mut self, now: TimestampMs, peer: &NodeKey, asked: &Pending) {
         if let Some(claim) = self.claims.get_mut(peer) {
-            claim.failures = 0;
+            // One that takes its time makes room for others, or a faulty one could slow everything down without ever failing.
+            claim.failures = u32::from(now.0 >= asked.at.0 + HEDGE_MS);
         }
     }
 
-    /// `peer` sent blocks from `first` on, which are not needed: others were quicker, if these are the ones it was asked for.
-    pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, first: Height) {
-        match self.requests.get(peer) {
-            Some(request) if request.from == first => self.served(peer),
+    /// The request to `peer` ended without anything useful.
+    pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
+        // An expired request has failed already.
+        let pending = self.give_up(peer).is_some();
+        if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
+            claim.failed(now);
+        }
+    }
+
+    /// `peer` sent blocks that are not needed now. If it was asked for them, another peer was faster.
+    pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, response: &Response) {
+        let first = response.first();
+        match self.give_up(peer) {
+            Some(asked) if first == Some(asked.from) || (first.is_none() && response.part.is_some()) => {
+                self.served(now, peer, &asked);
+            }
             _ => self.failed(now, peer),
         }
     }
 
-    /// `peer` sent nothing of use.
-    pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
-        // An expired request has failed already.
-        let pending = self.requests.remove(peer).is_some();
-        if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
-            claim.failed(now);
+    /// Takes the answer to a request for blocks that continue our chain (next height `from`, parent hash `parent`). `None` when
+    /// more parts are to be asked for.
+    pub fn receive(
+        &mut self,
+        now: TimestampMs,
+        peer: NodeKey,
+        mut response: Response,
+        (from, parent): (Height, B256),
+        verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+    ) -> Result<Option<Certified>, Problem> {
+        let of_another = self.large.as_ref().is_some_and(|large| large.peer != peer) && response.part.is_some();
+        if of_another || response.first().is_some_and(|first| first != from) {
+            self.late(now, &peer, &response);
+            return Err(Problem::Late);
         }
+        if response == Response::default() {
+            return Err(Problem::Nothing);
+        }
+        let asked = self.requests.remove(&peer);
+        let problem = |fault| if asked.is_some() { Problem::Fault(fault) } else { Problem::Nothing };
+        let received = match response.part.take() {
+            None => check_blocks(&response, from, parent, verify).map(|certificate| Some((response.blocks, certificate))),
+            Some(part) => {
+                let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
+                if asked.is_none() || part.offset != expected {
+                    return Err(Problem::Nothing);
+                }
+                self.receive_part(peer, &response, &part, (from, parent), verify)
+            }
+        };
+        let received = received.map_err(problem)?;
+        if let Some(asked) = asked {
+            self.served(now, &peer, &asked);
+        }
+        Ok(received)
+    }
+
+    fn receive_part(
+        &mut self,
+        peer: NodeKey,
+        response: &Response,
+        part: &Part,
+        next: (Height, B256),
+        verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+    ) -> Result<Option<Certified>, String> {
+        let mut large = match self.large.take() {
+            Some(large) => large,
+            None => LargeBlock::begin(peer, response, part.length, next, verify)?,
+        };
+        large.add(part)?;
+        if large.received.len() as u64 == large.length {
+            return large.finish().map(Some);
+        }
+        self.large = Some(large);
+        Ok(None)
     }
 
     /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
@@ -152,34 +257,88 @@ impl Follower {
     }
 }
 
-/// Checks that `response` continues our chain (next height `from`, parent hash `parent`) and ends in a certified header.
-/// Signatures are the caller's: `certificate_is_valid`. What passes is what a quorum certified: if executing it gives another
+impl LargeBlock {
+    /// From the answer that brings the first part.
+    fn begin(
+        peer: NodeKey,
+        response: &Response,
+        length: u64,
+        (from, parent): (Height, B256),
+        verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+    ) -> Result<Self, String> {
+        if !response.blocks.is_empty() {
+            return Err("blocks beside a part of one".into());
+        }
+        if length > MAX_BLOCK_BYTES {
+            return Err(format!("a block of {length} bytes, above {MAX_BLOCK_BYTES}"));
+        }
+        let certificate = check_chain(response, from, parent, verify)?;
+        let header = response.headers.first().ok_or("a part without its header")?.0.clone();
+        Ok(Self { peer, header, certificate, length, received: Vec::new() })
+    }
+
+    fn add(&mut self, part: &Part) -> Result<(), String> {
+        let expected = (self.length - self.received.len() as u64).min(PART_BYTES as u64);
+        if part.length != self.length || part.bytes.is_empty() || part.bytes.len() as u64 != expected {
+            let (bytes, length) = (part.bytes.len(), part.length);
+            return Err(format!("part of a block: expected {expected} bytes of {}, got {bytes} of {length}", self.length));
+        }
+        self.received.extend_from_slice(&part.bytes);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Certified, String> {
+        let followed: FollowedBlock = wire::decode(&self.received).map_err(|error| error.to_string())?;
+        if followed.block.header != self.header {
+            return Err("another block than the certified one".into());
+        }
+        check_body(&followed)?;
+        Ok((vec![followed], self.certificate))
+    }
+}
+
+/// Checks that the blocks and headers of `response` continue our chain (next height `from`, parent hash `parent`) and end in a
+/// certified header. Signatures are the caller's: `verify`. What passes is what a quorum certified: if executing it gives another
 /// header, it is our execution that differs, and never a peer's doing.
-pub fn check_response(
-    response: Response,
+fn check_chain(
+    response: &Response,
     from: Height,
     parent: B256,
-    certificate_is_valid: impl FnOnce(&Certificate) -> bool,
-) -> Result<(Vec<FollowedBlock>, Certificate), String> {
-    let certificate = response.certificate.ok_or("no certificate")?;
+    verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+) -> Result<VerifiedCertificate, String> {
+    let certificate = response.certificate.clone().ok_or("no certificate")?;
+    let blocks = response.blocks.iter().map(|followed| &followed.block.header);
     let (mut height, mut hash) = (from, parent);
-    for followed in &response.blocks {
-        let header = &followed.block.header;
+    for header in blocks.chain(response.headers.iter().map(|header| &header.0)) {
         if header.number != height.0 || header.parent_hash != hash {
             return Err(format!("block {} does not continue our chain at {height}", header.number));
         }
-        check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
         hash = header_hash(header);
         height = height.next();
     }
     let last = Height(height.0 - 1);
-    if response.blocks.is_empty() || certificate.height != last || certificate.header_hash != hash {
-        return Err(format!("the certificate is not for the last block, {last}"));
+    if last < from || certificate.height != last || certificate.header_hash != hash {
+        return Err(format!("the certificate is not for the last header, {last}"));
     }
-    if !certificate_is_valid(&certificate) {
-        return Err("the certificate's signature does not verify".into());
+    verify(certificate).ok_or_else(|| "the certificate's signature does not verify".into())
+}
+
+/// The same for whole blocks, with what is in them.
+fn check_blocks(
+    response: &Response,
+    from: Height,
+    parent: B256,
+    verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
+) -> Result<VerifiedCertificate, String> {
+    if response.blocks.is_empty() {
+        return Err("headers without blocks".into());
     }
-    Ok((response.blocks, certificate))
+    let certificate = check_chain(response, from, parent, verify)?;
+    for followed in &response.blocks {
+        let height = followed.block.height();
+        check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
+    }
+    Ok(certificate)
 }
 
 /// Whether everything beside the header is what the header commits to.
@@ -224,6 +383,15 @@ mod tests {
         follower
     }
 
+    fn ask(follower: &mut Follower, now: TimestampMs, from: Height) -> Option<NodeKey> {
+        follower.ask(now, from).map(|(peer, _)| peer)
+    }
+
+    fn serve(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
+        let asked = follower.requests.remove(peer).expect("it was asked");
+        follower.served(now, peer, &asked);
+    }
+
     /// Asks for these ranges, one after the other, from `start` on; `answers` says who answers, at once. Returns how long it took.
     fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, answers: impl Fn(u8) -> bool) -> u64 {
         let mut now = start;
@@ -231,9 +399,9 @@ mod tests {
             let from = Height(round);
             let mut steps = 0;
             loop {
-                match follower.ask(now, from) {
+                match ask(follower, now, from) {
                     Some(peer) if answers(peer[0]) => {
-                        follower.served(&peer);
+                        serve(follower, now, &peer);
                         break;
                     }
                     Some(_) => {}
@@ -275,18 +443,18 @@ mod tests {
             let mut now = START;
             let mut pauses = Vec::new();
             for _ in 0..20 {
-                assert_eq!(follower.ask(now, Height(1)), Some(key(0)));
+                assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
                 follower.failed(now, &key(0));
                 let next = follower.deadline(Height(1)).expect("it is asked again");
-                assert_eq!(follower.ask(TimestampMs(next.0 - 1), Height(1)), None);
+                assert_eq!(ask(&mut follower, TimestampMs(next.0 - 1), Height(1)), None);
                 pauses.push(next.0 - now.0);
                 now = next;
             }
             assert_eq!(pauses[..3], [500, 1_000, 2_000]);
             assert_eq!(pauses[19], longest);
-            assert_eq!(follower.ask(now, Height(1)), Some(key(0)));
-            follower.served(&key(0));
-            assert_eq!(follower.ask(now, Height(2)), Some(key(0)));
+            assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
+            serve(&mut follower, now, &key(0));
+            assert_eq!(ask(&mut follower, now, Height(2)), Some(key(0)));
             follower.failed(now, &key(0));
             assert_eq!(follower.deadline(Height(2)), Some(TimestampMs(now.0 + RETRY_MS)));
         }
@@ -295,17 +463,18 @@ mod tests {
     #[test]
     fn several_are_asked_at_once_when_the_first_takes_its_time() {
         let mut follower = follower(10, 0);
-        let asked: Vec<_> = (0..10)
-            .filter_map(|step| follower.ask(TimestampMs(START.0 + step * HEDGE_MS / 2), Height(1)).map(|peer| (step, peer[0])))
-            .collect();
+        let mut asked = Vec::new();
+        for step in 0..10 {
+            let now = TimestampMs(START.0 + step * HEDGE_MS / 2);
+            asked.extend(ask(&mut follower, now, Height(1)).map(|peer| (step, peer[0])));
+        }
         assert_eq!(asked, [(0, 0), (2, 1), (4, 2)]);
         // Requests for blocks that came meanwhile are in nobody's way.
-        follower.served(&key(1));
         let now = TimestampMs(START.0 + 4 * HEDGE_MS);
-        assert!(follower.ask(now, Height(600)).is_some());
-        follower.late(now, &key(0), Height(1));
-        assert_eq!(follower.claims[&key(0)].failures, 0, "it did what it was asked for");
-        follower.late(now, &key(2), Height(7));
-        assert_eq!(follower.claims[&key(2)].failures, 1, "nobody asked for that");
+        serve(&mut follower, now, &key(1));
+        assert_eq!(follower.claims[&key(1)].failures, 1, "slow");
+        assert_eq!(ask(&mut follower, now, Height(600)), Some(key(3)));
+        serve(&mut follower, now, &key(3));
+        assert_eq!(follower.claims[&key(3)].failures, 0);
     }
 }

@@ -29,8 +29,11 @@ mod pipeline;
 mod words;
 
 pub use blocks::{BlockBuilder, BlockPlan};
-pub use corniche_certify::Keys as CertificateKeys;
+pub use corniche_certify::{
+    CertificateVerifier, Keys as CertificateKeys, Signature as CertificateSignature, Signatures as CertificateSignatures,
+    VerifiedCertificate,
+};
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-pub use message::{FollowedBlock, PeerMessage, Request, Response, answer_blocks};
+pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, PeerMessage, Request, Response, answer_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
 pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

@@ -1,6 +1,7 @@
 //! The composition: one state machine over pool, engine, builder, certifier and follower. The stages are in the modules below;
 //! here is what they share and the one loop over them.
 
+mod backlog;
 mod catch_up;
 mod development;
 mod forwarding;
@@ -13,9 +14,10 @@ use crate::blocks::BlockBuilder;
 use crate::dev::Dev;
 use crate::execution::VerifiedTransaction;
 use crate::follow::Follower;
-use crate::words::{EngineFactory, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
+use crate::words::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
+use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::Certifier;
+use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
@@ -38,14 +40,15 @@ pub struct Pipeline {
     builder: BlockBuilder,
     pool: Pool,
     certifier: Certifier,
+    certificates: CertificateVerifier,
     follower: Follower,
     mode: Mode,
     state: State,
     recent_states: u64,
     base_fee: u64,
     peers: BTreeMap<NodeKey, Option<ValidatorIndex>>,
-    /// Plans not yet given to execution.
-    plans: VecDeque<Plan>,
+    /// Blocks that are not executed yet.
+    backlog: Backlog,
     /// Heights: given to execution ≥ executed ≥ appended.
     planned: Height,
     executing: Height,
@@ -59,14 +62,14 @@ pub struct Pipeline {
     certified: Height,
     newest_certificate: Option<Certificate>,
     /// The newest we were shown of a block that is not appended yet; nobody shows it again before the next block.
-    early_certificate: Option<Certificate>,
+    early_certificate: Option<VerifiedCertificate>,
     /// Executed, being appended.
     appending: VecDeque<Arc<CommittedBlock>>,
     appending_info: BTreeMap<Height, (B256, Vec<(ValidatorIndex, VerifiedTransaction)>)>,
     /// What followed blocks must execute to.
     expected: BTreeMap<Height, B256>,
     /// Certificates of followed blocks, appended after their block.
-    followed_certificates: BTreeMap<Height, Certificate>,
+    followed_certificates: BTreeMap<Height, VerifiedCertificate>,
     /// An unanswered `WantBatch`.
     wanted: Option<(u32, u64)>,
     /// `ReleaseBelow`s that wait until the state is durable that makes the records unnecessary.
@@ -101,10 +104,11 @@ impl Pipeline {
     pub fn new(setup: Setup) -> Self {
         let committee = Committee::from_genesis(&setup.genesis);
         let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
+        let certificates = CertificateVerifier::new(committee.clone(), &setup.certificate_keys);
         let mut certifier = Certifier::new(committee, setup.certificate_keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
-        if let Some(certificate) = &setup.certificate {
-            certifier.certificate(certificate.clone());
+        if let Some(certificate) = setup.certificate.clone().and_then(|stored| certificates.verify(stored)) {
+            certifier.certificate(certificate);
         }
         for (height, hash) in setup.uncertified {
             certifier.executed(height, hash);
@@ -114,7 +118,8 @@ impl Pipeline {
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
         let dev = setup.dev.map(|start| Dev::new(newest, setup.now, start));
-        let builder = BlockBuilder::new(&setup.genesis, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
+        let builder =
+            BlockBuilder::new(&setup.genesis, head_height, head_ordering, setup.resume.clone()).obeying_words(dev.is_some());
         let mut pipeline = Self {
             builder,
             own,
@@ -123,12 +128,13 @@ impl Pipeline {
             engine,
             pool: Pool::new(setup.pool),
             certifier,
+            certificates,
             follower: Follower::default(),
             state: setup.state,
             recent_states: setup.recent_states,
             base_fee: setup.base_fee,
             peers: BTreeMap::new(),
-            plans: VecDeque::new(),
+            backlog: Backlog::default(),
             planned: head_height,
             executing: head_height,
             executed: head_height,
@@ -171,7 +177,7 @@ impl Pipeline {
             Input::Dev { order, reply } => self.obey(now, order, reply),
             Input::PeerUp { peer, validator } => self.peer_up(now, peer, validator),
             Input::PeerDown { peer } => self.peer_down(now, peer),
-            Input::Engine { from, message } => self.engine_input(now, EngineInput::Message { from, message }),
+            Input::Engine { from, message } => self.engine_message(now, from, message),
             Input::CertificateShare { from, bytes } => self.certifier.share(from, bytes),
             Input::Certificate { from, certificate } => self.learn_certificate(from, certificate),
             Input::Response { from, response } => self.response(now, from, response),
@@ -210,6 +216,16 @@ impl Pipeline {
         self.pool.pending_nonce(address, &self.view())
     }
 
+    /// Ordered blocks that wait for execution.
+    pub fn waiting_blocks(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// The newest height that is certified here.
+    pub fn certified_height(&self) -> Height {
+        self.certified
+    }
+
     /// The highest certified height that a peer names.
     pub fn target(&self) -> Height {
         self.follower.target()
@@ -222,7 +238,7 @@ impl Pipeline {
 
     /// No block is on its way through execution and disk.
     fn is_idle(&self) -> bool {
-        self.appended == self.planned && self.plans.is_empty()
+        self.appended == self.planned && self.backlog.is_empty()
     }
 
     /// Runs every stage until nothing moves.
@@ -233,7 +249,6 @@ impl Pipeline {
             dev.tick(now);
         }
         while self.drain_engine(now) {}
-        self.plan_blocks();
         self.drain_certifier(now);
         self.announce(now);
         self.follow(now);

@@ -5,7 +5,7 @@ use crate::dev::{Clock, DevOrder, Start};
 use crate::execution::{Executed, VerifiedTransaction};
 use crate::message::{PeerMessage, Request, Response};
 use corniche_admission::{PoolConfig, Refusal, Rotation};
-use corniche_certify::Keys as CertificateKeys;
+use corniche_certify::{Keys as CertificateKeys, VerifiedCertificate};
 use corniche_engine::{Engine, Offence, Resume, Ticket, TraceEvent, Verified};
 use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
@@ -47,9 +47,10 @@ pub enum Input {
         from: ValidatorIndex,
         bytes: Bytes,
     },
+    /// A certificate from a peer. One at or below [`crate::Pipeline::certified_height`] says nothing and need not be verified for this.
     Certificate {
         from: NodeKey,
-        certificate: Certificate,
+        certificate: VerifiedCertificate,
     },
     /// The answer to [`Output::Request`]; `None` when none came.
     Response {
@@ -135,7 +136,8 @@ pub enum Output {
     /// is for the operator.
     Halt {
         reason: String,
-        certificate: Certificate,
+        /// `None`: no block of ours was contradicted, so a restart is safe once the cause is mended.
+        certificate: Option<Certificate>,
     },
 }
 

@@ -6,21 +6,24 @@ use corniche_crypto::EthereumKey;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_pipeline::{BlockBuilder, BlockPlan};
 use corniche_types::{
-    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, OrderingRecord, TimestampMs, TxKind, ValidatorIndex,
+    B256, Bytes, CommitIndex, EngineConfig, FeeRules, Genesis, Height, OrderingRecord, ProtocolRules, SkipReason, Skipped,
+    TimestampMs, TxKind, Upgrade, ValidatorIndex, wire,
 };
+use std::sync::Arc;
 
 const BLOCK_GAS: u64 = 1_000_000;
 
-fn genesis(block_ms: u64) -> Genesis {
-    Genesis {
-        protocol_version: 1,
+fn genesis(block_ms: u64) -> Arc<Genesis> {
+    Arc::new(Genesis {
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: 7,
         currency: "TST".into(),
         timestamp_ms: TimestampMs(0),
         block_ms,
         block_gas_limit: BLOCK_GAS,
         batch_bytes: 1 << 20,
-        batch_gas: BLOCK_GAS,
+        batch_gas: 10 * BLOCK_GAS,
         epoch_blocks: 1_000,
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: 1 },
         engine: EngineConfig { name: "test".into(), parameters: Default::default() },
@@ -28,7 +31,7 @@ fn genesis(block_ms: u64) -> Genesis {
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
         accounts: Default::default(),
-    }
+    })
 }
 
 /// A transfer that declares `gas`.
@@ -70,7 +73,7 @@ fn gas_limits(plans: &[BlockPlan]) -> Vec<usize> {
 
 #[test]
 fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
-    let mut builder = BlockBuilder::new(&genesis(50), None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &[transfer(0, 21_000)]));
     assert_eq!(gas_limits(&drain(&mut builder)), [1], "the first block is long after genesis");
     builder.push(commit(2, 1_020, &[transfer(1, 21_000)]));
@@ -89,7 +92,7 @@ fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
 #[test]
 fn an_idle_chain_closes_an_empty_block_a_minute() {
     let genesis = genesis(50);
-    let mut builder = BlockBuilder::new(&genesis, None, Resume::default());
+    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     builder.push(commit(1, 500_000, &[]));
     assert!(builder.poll().is_none(), "none before the first block");
     builder.push(commit(2, 500_100, &[transfer(0, 21_000)]));
@@ -106,19 +109,24 @@ fn an_idle_chain_closes_an_empty_block_a_minute() {
 
     // Whoever restarts after the first block, with some of the idle commits behind it, closes the same one.
     let progress = Resume { index: CommitIndex(3), checkpoint: 3u64.to_be_bytes().to_vec().into() };
-    let mut restarted = BlockBuilder::new(&genesis, Some(&record(&first[0])), progress);
+    let mut restarted = BlockBuilder::new(&genesis, Height(1), Some(&record(&first[0])), progress);
     restarted.push(commit(4, 560_100, &[]));
     assert_eq!(drain(&mut restarted), idle);
 }
 
 #[test]
-fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_nothing() {
-    let mut builder = BlockBuilder::new(&genesis(0), None, Resume::default());
+fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_little() {
     let transactions =
         [transfer(0, 600_000), transfer(1, 400_000), transfer(2, BLOCK_GAS + 1), transfer(3, 1), transfer(4, BLOCK_GAS)];
-    builder.push(commit(1, 1_000, &transactions));
-    let plans = drain(&mut builder);
-    assert_eq!(gas_limits(&plans), [3, 1, 1]);
+    let build = |protocol_version| {
+        let genesis = under(genesis(0), |genesis| genesis.protocol_version = protocol_version);
+        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+        builder.push(commit(1, 1_000, &transactions));
+        drain(&mut builder)
+    };
+    // Nothing, or its bytes.
+    let plans = build(1);
+    assert_eq!((gas_limits(&plans), gas_limits(&build(2))), (vec![3, 1, 1], vec![2, 2, 1]));
     assert_eq!(plans[0].resume.index, CommitIndex(0), "commit 1 is not complete in the first block");
     assert_eq!((plans[0].last_commit_consumed, plans[1].last_commit_consumed, plans[2].last_commit_consumed), (3, 4, 5));
     assert_eq!(plans[2].resume.index, CommitIndex(1));
@@ -128,6 +136,7 @@ fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_nothing
 /// What the ordering record of a plan says about commits, as far as recovery reads it.
 fn record(plan: &BlockPlan) -> OrderingRecord {
     OrderingRecord {
+        protocol_version: 1,
         engine: "test".into(),
         epoch: Default::default(),
         committee_hash: B256::ZERO,
@@ -145,28 +154,144 @@ fn record(plan: &BlockPlan) -> OrderingRecord {
     }
 }
 
-#[test]
-fn a_restart_after_any_block_makes_the_same_blocks() {
-    let mut commits = Vec::new();
+/// Transfers, more of them than a batch may have, and bytes that are no transaction, from a few to too many.
+fn any_commits() -> Vec<Ordered> {
     let mut nonce = 0;
-    for index in 1..=40u64 {
+    let commits = (1..=40u64).map(|index| {
         let mut transactions = Vec::new();
         for step in 0..(index * 7 % 5) {
             transactions.push(transfer(nonce, 100_000 + (nonce * 137_911 + step) % 700_000));
             nonce += 1;
+            if nonce % 3 == 0 {
+                transactions.push(Bytes::from(vec![0; [64, 40_000, 131_072, 131_073][nonce as usize % 4]]));
+            }
         }
-        commits.push(commit(index, 1_000 + index * 17, &transactions));
+        commit(index, 1_000 + index * 17, &transactions)
+    });
+    commits.collect()
+}
+
+fn under(genesis: Arc<Genesis>, change: impl FnOnce(&mut Genesis)) -> Arc<Genesis> {
+    let mut genesis = Arc::unwrap_or_clone(genesis);
+    change(&mut genesis);
+    Arc::new(genesis)
+}
+
+#[test]
+fn a_restart_after_any_block_makes_the_same_blocks() {
+    let commits = any_commits();
+    let rules: [fn(&mut Genesis); 4] = [
+        |_| {},
+        |genesis| genesis.protocol_version = 1,
+        |genesis| genesis.batch_gas = BLOCK_GAS,
+        |genesis| {
+            genesis.batch_gas = BLOCK_GAS;
+            genesis.protocol_version = 1;
+            genesis.upgrades = vec![Upgrade { height: 9, protocol_version: 2 }];
+        },
+    ];
+    let mut seen = Vec::new();
+    for change in rules {
+        let genesis = under(genesis(50), change);
+        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+        commits.iter().cloned().for_each(|commit| builder.push(commit));
+        let plans = drain(&mut builder);
+        assert!(plans.len() > 10);
+        for (height, head) in (1..).map(Height).zip(&plans) {
+            let mut restarted = BlockBuilder::new(&genesis, height, Some(&record(head)), head.resume.clone());
+            let rest = commits.iter().filter(|commit| commit.index > head.resume.index);
+            rest.cloned().for_each(|commit| restarted.push(commit));
+            let continued = drain(&mut restarted);
+            assert_eq!(continued[..], plans[height.0 as usize..], "restart after block {height}");
+        }
+        seen.push(plans);
     }
-    let genesis = genesis(50);
-    let mut builder = BlockBuilder::new(&genesis, None, Resume::default());
-    commits.iter().cloned().for_each(|commit| builder.push(commit));
+    assert!((0..4).all(|one| (0..one).all(|other| seen[one] != seen[other])), "the rules make a difference");
+    assert_eq!(seen[3][..8], seen[1][..8], "until they change");
+}
+
+/// When blocks are asked for makes no difference.
+#[test]
+fn blocks_are_the_same_whether_commits_wait_or_not() {
+    let commits = any_commits();
+    let mut eager = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
+    let mut blocks = Vec::new();
+    for commit in commits.clone() {
+        eager.push(commit);
+        blocks.extend(drain(&mut eager));
+    }
+    let mut lazy = BlockBuilder::new(&genesis(50), Height(0), None, Resume::default());
+    commits.into_iter().for_each(|commit| lazy.push(commit));
+    assert!(lazy.has_waiting() && lazy.delivered() == CommitIndex(40) && lazy.complete().index == CommitIndex(0));
+    assert_eq!(drain(&mut lazy), blocks);
+    assert!(!lazy.has_waiting() && lazy.complete() == eager.complete());
+}
+
+fn bytes(plan: &BlockPlan) -> usize {
+    plan.ordered.iter().map(|ordered| ordered.raw.len()).sum()
+}
+
+#[test]
+fn junk_counts_by_its_bytes() {
+    let junk = || Bytes::from(vec![0; 100_000]);
+    // 400,000 gas each; what is declared counts where it is more.
+    let entries = [junk(), junk(), transfer(0, 200_000), transfer(1, 1), junk()];
+    for (change, blocks) in [((|_| {}) as fn(&mut Genesis), vec![3, 2]), (|genesis| genesis.protocol_version = 1, vec![5])] {
+        let mut builder = BlockBuilder::new(&under(genesis(0), change), Height(0), None, Resume::default());
+        builder.push(commit(1, 1_000, &entries));
+        assert_eq!(gas_limits(&drain(&mut builder)), blocks);
+    }
+}
+
+#[test]
+fn a_block_closes_before_it_has_too_many_bytes() {
+    let rules = ProtocolRules::LATEST;
+    let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
+    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    // Exactly as many as there may be, and one more.
+    let full = rules.max_block_bytes as usize / 131_072;
+    builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 131_072]); full]));
+    assert_eq!(drain(&mut builder).iter().map(bytes).collect::<Vec<_>>(), [rules.max_block_bytes as usize]);
+    builder.push(commit(2, 2_000, &[vec![Bytes::from(vec![0; 131_072]); full], vec![Bytes::from(vec![0; 64])]].concat()));
+    assert_eq!(drain(&mut builder).iter().map(bytes).collect::<Vec<_>>(), [rules.max_block_bytes as usize, 64]);
+}
+
+/// What a faulty proposer orders at most: the record of a block stays near the size of the block.
+#[test]
+fn a_block_of_the_smallest_junk_has_a_small_record() {
+    let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
+    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 64]); 200_000]));
     let plans = drain(&mut builder);
-    assert!(plans.len() > 10);
-    for (number, head) in plans.iter().enumerate() {
-        let mut restarted = BlockBuilder::new(&genesis, Some(&record(head)), head.resume.clone());
-        let rest = commits.iter().filter(|commit| commit.index > head.resume.index);
-        rest.cloned().for_each(|commit| restarted.push(commit));
-        let continued = drain(&mut restarted);
-        assert_eq!(continued[..], plans[number + 1..], "restart after block {}", number + 1);
-    }
+    assert_eq!(gas_limits(&plans), [65_536, 65_536, 65_536, 3_392]);
+    let skipped = Skipped { position: 0, hash: B256::ZERO, reason: SkipReason::Undecodable };
+    let record = OrderingRecord { skipped: vec![skipped; 65_536], ..record(&plans[0]) };
+    let most = record.encode().len() + 65_536 * wire::encode(&plans[0].batches[0]).len();
+    assert!(most < 6 << 20, "{most}");
+}
+
+#[test]
+fn what_no_honest_proposer_orders_is_left_out() {
+    let genesis = under(genesis(0), |genesis| genesis.batch_gas = BLOCK_GAS);
+    let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
+    let excess = [
+        transfer(0, 600_000),
+        Bytes::from(vec![0; 131_073]),
+        transfer(1, 300_000),
+        Bytes::from(vec![0; 64]),
+        transfer(2, 100_001),
+        transfer(3, 1),
+    ];
+    builder.push(commit(1, 1_000, &excess));
+    // Another batch of the same proposer has its own gas.
+    builder.push(commit(2, 2_000, &[transfer(4, 500_000)]));
+    let plans = drain(&mut builder);
+    let kept = |plan: &BlockPlan| plan.ordered.iter().map(|ordered| ordered.raw.clone()).collect::<Vec<_>>();
+    assert_eq!(kept(&plans[0]), [excess[0].clone(), excess[2].clone(), excess[3].clone()]);
+    assert_eq!(plans[0].batches.iter().map(|batch| (batch.first, batch.count)).collect::<Vec<_>>(), [(0, 1), (2, 2)]);
+    assert_eq!((plans[0].last_commit_consumed, plans[0].resume.index), (6, CommitIndex(1)));
+    assert_eq!(gas_limits(&plans[1..]), [1]);
+    // A commit of nothing else makes no block.
+    builder.push(commit(3, 3_000, &[Bytes::from(vec![0; 131_073])]));
+    assert!(builder.poll().is_none() && !builder.is_open());
 }

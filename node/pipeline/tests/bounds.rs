@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{Node, RECENT_STATES, genesis, transfer, transfer_for, user_number};
-use corniche_pipeline::{AHEAD_OF_CERTIFICATION, PeerMessage};
+use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, user_number, whole_block};
+use corniche_engine::Verified;
+use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, PeerMessage};
 use corniche_state::StateView;
-use corniche_types::{Bytes, Height};
+use corniche_types::{Bytes, Height, ValidatorIndex};
+use std::sync::{Arc, atomic::Ordering};
 
 fn shares(node: &Node) -> usize {
     node.sent.iter().filter(|(_, message)| matches!(message, PeerMessage::CertificateShare(_))).count()
@@ -99,4 +101,74 @@ fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
         node.disk.blocks.iter().flat_map(|block| &block.receipts).map(|receipt| receipt.transaction_hash).collect();
     assert_eq!(executed, [transfer(0).hash(), early.hash()]);
     assert_eq!(node.disk.certificates.keys().last(), Some(&Height(node.disk.blocks.len() as u64)));
+}
+
+/// Ordered blocks that may wait for execution, beside those that execution has: twice the limit of `pipeline/backlog.rs`.
+const MAX_WAITING: usize = 128;
+
+/// The transactions of these nonces in blocks of their own.
+fn blocks(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
+    nonces.map(|nonce| whole_block(nonce).transaction().raw().clone()).collect()
+}
+
+#[test]
+fn a_batch_of_many_blocks_is_cut_as_they_are_executed() {
+    let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
+    node.slow_processor = true;
+    node.script.lock().unwrap().push_back(blocks(0..1_000));
+    node.wait(1);
+    assert_eq!(node.waiting_plans.len() as u64, AHEAD_OF_CERTIFICATION);
+    assert_eq!(node.pipeline.waiting_blocks(), MAX_WAITING);
+    node.slow_processor = false;
+    node.finish_plans();
+    assert_eq!((node.disk.blocks.len(), node.pipeline.waiting_blocks()), (1_000, 0));
+    assert!(node.disk.blocks.iter().all(|block| block.receipts.len() == 1));
+}
+
+/// Of a batch with too much gas the chain takes what a batch may have, from version 2 of the rules on.
+#[test]
+fn a_batch_with_too_much_gas_makes_one_block() {
+    let mut node = Node::new(1, &genesis(1), Some(0));
+    node.script.lock().unwrap().push_back(blocks(0..1_000));
+    node.wait(1);
+    assert_eq!(node.disk.blocks.len(), 1);
+    assert_eq!(node.disk.blocks[0].receipts.len(), 1);
+}
+
+#[test]
+fn own_proposals_are_empty_while_many_blocks_wait() {
+    let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
+    node.slow_processor = true;
+    let nonces = 0..AHEAD_OF_CERTIFICATION + MAX_WAITING as u64 / 2;
+    node.script.lock().unwrap().push_back(blocks(nonces.clone()));
+    node.wait(1);
+    node.submit(transfer(nonces.end));
+    node.wait(1_000);
+    assert_eq!(node.pipeline.waiting_blocks(), MAX_WAITING / 2, "nothing is added");
+    node.slow_processor = false;
+    node.finish_plans();
+    node.wait(1);
+    assert_eq!(node.disk.blocks.len() as u64, nonces.end + 1);
+}
+
+/// Design, section 3: past twice the limit the engine is given nothing that would make it order more.
+#[test]
+fn the_engine_is_given_no_messages_while_too_many_blocks_wait() {
+    let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
+    node.slow_processor = true;
+    let mut nonce = 0;
+    let mut send = |node: &mut Node| {
+        let message = Verified(Arc::new(blocks(nonce..nonce + 1)));
+        node.handle(Input::Engine { from: ValidatorIndex(0), message });
+        // A proposer sends what it proposed until it is ordered.
+        nonce = node.messages.load(Ordering::Relaxed) as u64;
+    };
+    (0..1_000).for_each(|_| send(&mut node));
+    assert_eq!(node.messages.load(Ordering::Relaxed), AHEAD_OF_CERTIFICATION as usize + MAX_WAITING);
+    assert_eq!(node.pipeline.waiting_blocks(), MAX_WAITING);
+    node.slow_processor = false;
+    node.finish_plans();
+    (0..10).for_each(|_| send(&mut node));
+    assert_eq!(node.messages.load(Ordering::Relaxed), AHEAD_OF_CERTIFICATION as usize + MAX_WAITING + 10);
+    assert_eq!(node.disk.blocks.len(), node.messages.load(Ordering::Relaxed));
 }

@@ -2,14 +2,17 @@
 
 mod common;
 
-use common::{Node, exchange, genesis, transfer};
-use corniche_pipeline::{FollowedBlock, Input, PeerMessage, Request};
-use corniche_types::{Bytes, Height, U256};
+use common::{Node, exchange, first_rules, genesis, transfer};
+use corniche_pipeline::{FollowedBlock, Input, NodeKey, PeerMessage, Request};
+use corniche_types::{Bytes, Genesis, Height, U256, wire};
 
 fn pair() -> (Node, Node) {
-    let genesis = genesis(1);
-    let mut validator = Node::new(1, &genesis, Some(0));
-    let mut full = Node::new(2, &genesis, None);
+    pair_of(&genesis(1))
+}
+
+fn pair_of(genesis: &Genesis) -> (Node, Node) {
+    let mut validator = Node::new(1, genesis, Some(0));
+    let mut full = Node::new(2, genesis, None);
     validator.connect(&full, None);
     full.connect(&validator, Some(0));
     (validator, full)
@@ -56,11 +59,11 @@ fn among_silent_guests(blocks: u64) -> (Node, Node) {
     for guest in 2..60 {
         let peer = [guest; 32];
         late.handle(Input::PeerUp { peer, validator: None });
-        late.handle(Input::Certificate { from: peer, certificate: certificate.clone() });
+        late.learn(peer, certificate.clone());
     }
     late.requests.clear();
     late.connect(&validator, Some(0));
-    late.handle(Input::Certificate { from: validator.key, certificate });
+    late.learn(validator.key, certificate);
     (validator, late)
 }
 
@@ -69,9 +72,9 @@ fn guests_that_never_answer_starve_nobody() {
     let (validator, mut late) = among_silent_guests(600);
     let start = late.now;
     while late.hashes() != validator.hashes() {
-        for (to, Request::Blocks { from }) in std::mem::take(&mut late.requests) {
+        for (to, Request::Blocks { from, offset }) in std::mem::take(&mut late.requests) {
             if to == validator.key {
-                late.handle(Input::Response { from: to, response: Some(validator.answer(from)) });
+                late.handle(Input::Response { from: to, response: Some(validator.answer(from, offset)) });
             }
         }
         if late.requests.is_empty() {
@@ -90,7 +93,7 @@ fn who_answers_later_than_another_is_not_to_blame() {
     let asked: Vec<_> = late.requests.drain(..).collect();
     assert!(asked.len() >= 2, "{asked:?}");
     for (from, _) in asked {
-        late.handle(Input::Response { from, response: Some(validator.answer(Height(1))) });
+        late.handle(Input::Response { from, response: Some(validator.answer(Height(1), 0)) });
     }
     assert_eq!(late.hashes(), validator.hashes());
     assert_eq!(late.penalties, []);
@@ -122,15 +125,17 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     validator.submit(transfer(0));
     for (_, message) in std::mem::take(&mut validator.sent) {
         if let PeerMessage::Certificate(certificate) = message {
-            let mut forged = certificate.clone();
-            forged.signature = Bytes::from(vec![0xc0; 48]);
-            full.handle(Input::Certificate { from: validator.key, certificate: forged });
-            full.handle(Input::Certificate { from: validator.key, certificate });
+            full.learn(validator.key, certificate);
         }
     }
-    assert_eq!(full.penalties.len(), 1, "the forged certificate");
     assert_eq!(full.requests.len(), 1);
-    let honest = validator.answer(Height(1));
+    let honest = validator.answer(Height(1), 0);
+    let mut forged = honest.clone();
+    forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
+    full.handle(Input::Response { from: validator.key, response: Some(forged) });
+    assert_eq!((full.penalties.len(), full.executed_plans), (1, 0), "the forged certificate");
+    // Longer than a validator that fails is left alone.
+    full.wait(5_000);
 
     // Everything that is not what the certificate covers is the peer's fault, never a divergence of ours.
     let tampering: [fn(&mut FollowedBlock); 6] = [
@@ -146,7 +151,7 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
         tamper(&mut tampered.blocks[0]);
         full.handle(Input::Response { from: validator.key, response: Some(tampered) });
         assert_eq!((full.penalties.len(), full.executed_plans, full.halted.clone()), (number, 0, None));
-        full.wait(1_000);
+        full.wait(5_000);
     }
 
     full.handle(Input::Response { from: validator.key, response: Some(honest) });
@@ -167,4 +172,126 @@ fn a_certificate_for_another_header_than_ours_halts_and_appends_nothing() {
     let reason = broken.halted.clone().expect("the node halts");
     assert!(reason.contains("divergence at height 1"), "{reason}");
     assert!(broken.disk.blocks.is_empty());
+}
+
+/// Under the first rules a block has no bound in bytes.
+fn with_a_large_block(bytes: usize) -> (Node, Node) {
+    let (mut validator, full) = pair_of(&first_rules(genesis(1)));
+    validator.submit(transfer(0));
+    validator.script.lock().unwrap().push_back(vec![Bytes::from(vec![7; bytes])]);
+    validator.wait(1);
+    validator.submit(transfer(1));
+    assert_eq!(validator.disk.blocks.len(), 3);
+    assert_eq!(validator.disk.blocks[1].block.ordered[0].raw.len(), bytes);
+    (validator, full)
+}
+
+/// A peer is asked again after a moment.
+fn catch_up(validator: &mut Node, full: &mut Node) {
+    for _ in 0..100 {
+        exchange(validator, full);
+        if full.hashes() == validator.hashes() {
+            return;
+        }
+        full.wait(10);
+    }
+    panic!("only {} of {} blocks", full.disk.blocks.len(), validator.disk.blocks.len());
+}
+
+/// The next request of a node that has one in a moment.
+fn next_request(node: &mut Node) -> (NodeKey, Height, u64) {
+    if node.requests.is_empty() {
+        node.wait(1);
+    }
+    let (to, Request::Blocks { from, offset }) = node.requests.remove(0);
+    (to, from, offset)
+}
+
+#[test]
+fn a_block_larger_than_an_answer_comes_in_parts() {
+    for bytes in [4 << 20, (5 << 20) + 1, 20 << 20] {
+        let (mut validator, mut full) = with_a_large_block(bytes);
+        catch_up(&mut validator, &mut full);
+        assert_eq!(full.penalties, []);
+    }
+}
+
+/// The largest answers are those to honest questions; none comes near what a frame carries.
+#[test]
+fn answers_are_small_whatever_is_asked() {
+    let (mut validator, _) = with_a_large_block(20 << 20);
+    for nonce in 2..20 {
+        validator.script.lock().unwrap().push_back(vec![Bytes::from(vec![7; 1 << 20])]);
+        validator.submit(transfer(nonce));
+    }
+    let last = validator.disk.blocks.len() as u64;
+    // Only the newest certificate is left: what is certified by its descendants goes with their headers.
+    validator.disk.certificates.retain(|height, _| height.0 == last);
+    for from in 0..=last + 1 {
+        for offset in [0, 1, 5 << 20, 1 << 40, u64::MAX] {
+            let bytes = wire::encode(&validator.answer(Height(from), offset)).len();
+            assert!(bytes <= (4 << 20) + (1 << 18), "{bytes} bytes from {from}, {offset}");
+        }
+    }
+    let mut full = Node::new(2, &first_rules(genesis(1)), None);
+    validator.connect(&full, None);
+    full.connect(&validator, Some(0));
+    catch_up(&mut validator, &mut full);
+    assert_eq!(full.disk.certificates.keys().collect::<Vec<_>>(), [&Height(last)]);
+}
+
+/// Whoever spoils a part pays when the block is complete, and it comes from another peer.
+#[test]
+fn a_part_that_is_spoiled_costs_its_sender() {
+    let (mut validator, mut full) = with_a_large_block(6 << 20);
+    let mut other = Node::new(3, &first_rules(genesis(1)), None);
+    validator.connect(&other, None);
+    other.connect(&validator, Some(0));
+    catch_up(&mut validator, &mut other);
+    let newest = validator.disk.certificates.values().next_back().unwrap().clone();
+    full.learn(validator.key, newest.clone());
+    let mut part = 0;
+    while full.penalties.is_empty() {
+        let (to, from, offset) = next_request(&mut full);
+        assert_eq!(to, validator.key);
+        let mut response = validator.answer(from, offset);
+        if let Some(part_of) = &mut response.part {
+            part += 1;
+            let mut bytes = part_of.bytes.to_vec();
+            bytes[1_000] ^= u8::from(part == 4);
+            part_of.bytes = bytes.into();
+        }
+        full.handle(Input::Response { from: to, response: Some(response) });
+    }
+    assert_eq!((part, full.hashes().len(), full.penalties[0].0), (7, 1, validator.key));
+    full.handle(Input::PeerDown { peer: validator.key });
+    full.requests.clear();
+    full.connect(&other, None);
+    full.learn(other.key, newest);
+    catch_up(&mut other, &mut full);
+    assert_eq!(full.penalties.len(), 1);
+}
+
+/// A part that comes after its time belongs to nothing any more; being slow is no fault.
+#[test]
+fn a_late_part_is_ignored() {
+    let (mut validator, mut full) = with_a_large_block(6 << 20);
+    full.learn(validator.key, validator.disk.certificates.values().next_back().unwrap().clone());
+    let next = |full: &mut Node| {
+        let (_, from, offset) = next_request(full);
+        validator.answer(from, offset)
+    };
+    for _ in 0..3 {
+        let response = Some(next(&mut full));
+        full.handle(Input::Response { from: [1; 32], response });
+    }
+    let late = next(&mut full);
+    assert_eq!(late.part.as_ref().unwrap().offset, 2 << 20);
+    full.wait(6_000);
+    // The same peer is asked from the start.
+    assert_eq!(full.requests, [([1; 32], Request::Blocks { from: Height(2), offset: 0 })]);
+    full.handle(Input::Response { from: [1; 32], response: Some(late) });
+    full.wait(1_000);
+    catch_up(&mut validator, &mut full);
+    assert_eq!(full.penalties, []);
 }

@@ -8,7 +8,7 @@ use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionSt
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_state::{Changes, SharedTree, StateView};
-use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, Receipt, TimestampMs, ValidatorIndex};
+use corniche_types::{Block, Certificate, Header, Height, OrderingRecord, ProtocolRules, Receipt, TimestampMs, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::fmt::Display;
@@ -35,6 +35,9 @@ impl From<&Changes> for Changed {
 /// development chain may go back ([`ChainEvent::Reverted`]), and then on with other blocks.
 pub trait Backend: Send + Sync + 'static {
     fn chain_id(&self) -> u64;
+
+    /// The rules that the block at `height` is executed under.
+    fn rules(&self, height: Height) -> &'static ProtocolRules;
 
     /// For instance `corniche/v0.1.0/linux-x86_64/rust1.95`: answered by `web3_clientVersion`.
     fn client_version(&self) -> String;

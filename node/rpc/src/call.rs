@@ -10,6 +10,7 @@ use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use corniche_api::{ErrorCode, Reason, RpcError};
 use corniche_state::StateView;
+use corniche_types::Height;
 use corniche_vm::{BlockEnv, Call, CallOutcome, End, Vm};
 use std::sync::Arc;
 
@@ -60,6 +61,7 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     let mut env = environment(node, &block);
     if trial.block == BlockId::Number(BlockNumberOrTag::Pending) {
         env.number += 1;
+        env.rules = node.backend.rules(Height(env.number));
         env.base_fee = node.backend.next_base_fee();
     }
     if let Some(supposed) = &trial.block_overrides {
@@ -72,7 +74,7 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     }
     let (mut vm, mut gas) = (node.backend.vm().clone(), node.config.call_gas_cap);
     let view: Arc<dyn StateView> = match trial.overrides {
-        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, overrides, &mut vm, &mut gas)?),
+        Some(overrides) if !overrides.is_empty() => Arc::new(Overridden::new(state, env.rules, overrides, &mut vm, &mut gas)?),
         _ => state,
     };
     call.gas = call.gas.min(gas);
@@ -83,6 +85,7 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
 pub(crate) fn environment(node: &Node, block: &ChainBlock) -> BlockEnv {
     let header = &block.header;
     BlockEnv {
+        rules: node.backend.rules(Height(header.number)),
         chain_id: node.backend.chain_id(),
         number: header.number,
         timestamp: header.timestamp,

@@ -4,7 +4,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rpc_types_eth::BlockOverrides;
 use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
 use corniche_api::{Reason, RpcError};
-use corniche_state::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY, StateView};
+use corniche_state::{ABI_VERSION, Account, KECCAK_EMPTY, StateView};
+use corniche_types::ProtocolRules;
 use corniche_vm::wasm::CompileError;
 use corniche_vm::{BlockEnv, Vm, is_precompile};
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub(crate) struct Overridden {
     base: Arc<dyn StateView>,
     accounts: BTreeMap<Address, Supposed>,
     code: BTreeMap<B256, Bytes>,
+    rules: &'static ProtocolRules,
 }
 
 struct Supposed {
@@ -48,8 +50,14 @@ struct Supposed {
 
 impl Overridden {
     /// `vm` will know the code that is supposed, and `gas`, which is what the request may still use, pays for making it ready.
-    pub fn new(base: Arc<dyn StateView>, overrides: StateOverride, vm: &mut Vm, gas: &mut u64) -> Result<Self, RpcError> {
-        let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new() };
+    pub fn new(
+        base: Arc<dyn StateView>,
+        rules: &'static ProtocolRules,
+        overrides: StateOverride,
+        vm: &mut Vm,
+        gas: &mut u64,
+    ) -> Result<Self, RpcError> {
+        let mut overridden = Self { base, accounts: BTreeMap::new(), code: BTreeMap::new(), rules };
         for (address, supposed) in overrides {
             if let Some(code) = supposed.code.as_ref().filter(|code| !code.is_empty()) {
                 overridden.make_ready(&address, code, vm, gas)?;
@@ -96,7 +104,8 @@ impl Overridden {
         account.balance = supposed.balance.unwrap_or(account.balance);
         if let Some(code) = supposed.code {
             account.code_hash = if code.is_empty() { KECCAK_EMPTY } else { keccak256(&code) };
-            (account.abi_version, account.gas_version) = if code.is_empty() { (0, 0) } else { (ABI_VERSION, GAS_VERSION) };
+            (account.abi_version, account.gas_version) =
+                if code.is_empty() { (0, 0) } else { (ABI_VERSION, self.rules.gas_version) };
             self.code.insert(account.code_hash, code);
         }
         let replaces_storage = supposed.state.is_some();
@@ -152,7 +161,7 @@ mod tests {
         let mut vm = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
         let mut supposing = |supposed| {
             let overrides = [(address, supposed)].into_iter().collect();
-            Overridden::new(Arc::new(state.latest()), overrides, &mut vm, &mut 1_000_000).unwrap()
+            Overridden::new(Arc::new(state.latest()), ProtocolRules::LATEST, overrides, &mut vm, &mut 1_000_000).unwrap()
         };
         let module =
             r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#;
@@ -173,6 +182,7 @@ mod tests {
     #[test]
     fn a_supposed_block_differs_in_what_is_named() {
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 1,
             number: 2,
             timestamp: 3,

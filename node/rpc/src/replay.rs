@@ -122,6 +122,7 @@ mod tests {
         let batch = |author, count| BatchRef { author: ValidatorIndex(author), digest: B256::ZERO, first: 7, count };
         let skipped = |position| Skipped { position, hash: B256::ZERO, reason: SkipReason::NonceTooLow };
         let ordering = OrderingRecord {
+            protocol_version: 1,
             engine: "mahi-mahi".into(),
             epoch: Epoch(0),
             committee_hash: B256::ZERO,

@@ -127,6 +127,7 @@ impl Simulation<'_> {
         let overrides = block.block_overrides.unwrap_or_default();
         let base_fee = if self.validation { self.parent.base_fee_per_gas.unwrap_or_default() } else { 0 };
         let mut env = BlockEnv {
+            rules: self.node.backend.rules(Height(self.parent.number + 1)),
             chain_id: self.node.backend.chain_id(),
             number: 0,
             timestamp: 0,
@@ -137,7 +138,7 @@ impl Simulation<'_> {
         };
         suppose_block(&mut env, &overrides)?;
         if let Some(supposed) = block.state_overrides.filter(|supposed| !supposed.is_empty()) {
-            self.view = Arc::new(Overridden::new(self.view.clone(), supposed, &mut self.vm, &mut self.gas)?);
+            self.view = Arc::new(Overridden::new(self.view.clone(), env.rules, supposed, &mut self.vm, &mut self.gas)?);
         }
         let mut under = Under {
             env,

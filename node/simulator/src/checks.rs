@@ -53,6 +53,8 @@ struct Watch {
     /// Lost its disk at least once.
     forgot: bool,
     height: u64,
+    /// When it first executed each height, from 1.
+    executed_at: Vec<Micros>,
     /// When its proposals were made, by the hash of the batch.
     proposals: BTreeMap<B256, Micros>,
 }
@@ -66,7 +68,9 @@ struct Agreed {
 /// How long a transaction took, where it was submitted.
 struct Latency {
     number: u32,
+    /// When that node committed it. A client that turned to the node later learned of it later.
     committed_at: Micros,
+    /// How long the client waited.
     took: Micros,
 }
 
@@ -93,6 +97,7 @@ impl Checks {
             honest: honest(process),
             forgot: false,
             height: 0,
+            executed_at: Vec::new(),
             proposals: BTreeMap::new(),
         };
         Self {
@@ -139,7 +144,7 @@ impl Checks {
 
     /// The client turned to this process, which took the transaction or did not. It may have executed it long ago.
     pub fn offered(&mut self, now: Micros, number: u32, process: usize, taken: bool) {
-        let height = self.processes[process].height;
+        let Watch { height, executed_at, .. } = &self.processes[process];
         let transaction = &mut self.transactions[number as usize];
         transaction.target = process;
         transaction.ordered_at = None;
@@ -147,8 +152,9 @@ impl Checks {
             self.uncommitted += usize::from(transaction.taken_by.is_empty() && transaction.height.is_none());
             transaction.taken_by.push(process);
         }
-        if transaction.height.is_some_and(|executed| executed <= height) {
-            self.commit_at_target(now, number);
+        if let Some(executed) = transaction.height.filter(|executed| executed <= height) {
+            let committed_at = executed_at.get(executed as usize - 1).copied().unwrap_or(now);
+            self.commit_at_target(now, committed_at, number);
         }
     }
 
@@ -167,12 +173,14 @@ impl Checks {
         transaction.committed_at.is_none().then_some(transaction.target)
     }
 
-    fn commit_at_target(&mut self, now: Micros, number: u32) {
+    /// The client learns at `now` that its node committed a transaction, then or before.
+    fn commit_at_target(&mut self, now: Micros, committed_at: Micros, number: u32) {
         let transaction = &mut self.transactions[number as usize];
         if transaction.committed_at.is_none() {
-            let at = transaction.ordered_at.unwrap_or(now);
-            transaction.committed_at = Some(at);
-            self.latencies.push(Latency { number, committed_at: at, took: at - transaction.submitted_at });
+            let learned_at = transaction.ordered_at.unwrap_or(now);
+            let committed_at = committed_at.min(learned_at);
+            transaction.committed_at = Some(committed_at);
+            self.latencies.push(Latency { number, committed_at, took: learned_at - transaction.submitted_at });
         }
     }
 
@@ -231,8 +239,13 @@ impl Checks {
             return;
         }
         let height = executed.committed.block.height().0;
-        self.processes[process].height = height;
         let place = height as usize - 1;
+        let watch = &mut self.processes[process];
+        watch.height = height;
+        // Heights that come out again after a restart were committed before.
+        if watch.executed_at.len() <= place {
+            watch.executed_at.resize(place + 1, now);
+        }
         if place == self.blocks.len() {
             self.first_executed(executed);
         }
@@ -247,7 +260,7 @@ impl Checks {
         }
         let mine = |number: &u32| self.transactions[*number as usize].target == process;
         let committed: Vec<u32> = agreed.transactions.iter().copied().filter(mine).collect();
-        committed.into_iter().for_each(|number| self.commit_at_target(now, number));
+        committed.into_iter().for_each(|number| self.commit_at_target(now, now, number));
     }
 
     fn first_executed(&mut self, executed: &Executed) {
@@ -284,6 +297,7 @@ impl Checks {
     pub fn forgot(&mut self, process: usize) {
         self.processes[process].forgot = true;
         self.processes[process].height = 0;
+        self.processes[process].executed_at.clear();
     }
 
     /// A process starts again with this many blocks.
@@ -405,7 +419,7 @@ impl Checks {
     pub fn samples(&self, client: impl Fn(u64) -> usize) -> Vec<Sample> {
         let sample = |latency: &Latency| Sample {
             client: client(u64::from(latency.number)),
-            submitted_us: (latency.committed_at - latency.took - Micros::START).0,
+            submitted_us: (self.transactions[latency.number as usize].submitted_at - Micros::START).0,
             latency_us: latency.took.0,
         };
         self.latencies.iter().map(sample).collect()
@@ -415,7 +429,7 @@ impl Checks {
         Spread::of(&mut self.commit_delays.iter().map(|delay| delay.0).collect::<Vec<_>>())
     }
 
-    /// Per second since the start, through `end`.
+    /// Per second since the start, through `end`: what was committed at its submitter's node in it.
     pub fn timeline(&self, end: Micros) -> Vec<Second> {
         let seconds = (end - Micros::START).0.div_ceil(1_000_000);
         let mut latencies = vec![Vec::new(); seconds as usize];

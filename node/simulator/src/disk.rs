@@ -1,8 +1,9 @@
 //! What a node has on disk: the safety log, the block log, certificates and the resume point.
 
 use corniche_engine::{Resume, Ticket};
+use corniche_pipeline::{BlockSource, FollowedBlock};
 use corniche_state::CommittedBlock;
-use corniche_types::{B256, Bytes, Certificate, Height, wire};
+use corniche_types::{B256, Bytes, Certificate, Header, Height, wire};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// See the module documentation. The default is empty.
@@ -130,5 +131,20 @@ impl Disk {
     /// The node found that a quorum executed another way, and will not start again.
     pub fn diverged(&self) -> bool {
         self.diverged
+    }
+}
+
+impl BlockSource for Disk {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = Self::block(self, height)?;
+        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        Some(Self::block(self, height)?.block.header.clone())
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.certificates.range(height..).next().map(|(_, certificate)| certificate.clone())
     }
 }

@@ -6,7 +6,8 @@ use crate::{
 };
 use corniche_crypto::{BlsSecretKey, CoinSecretShare, ConsensusKey, deal_coin, digest};
 use corniche_types::{
-    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, TimestampMs, U256, ValidatorInfo,
+    Address, B256, Bytes, EngineConfig, FaultModel, FeeRules, Genesis, GenesisAccount, ProtocolRules, TimestampMs, U256,
+    ValidatorInfo,
 };
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ pub fn make(
     let mut parameters = scenario.engine_config.clone();
     let batch_bytes = parameters.remove("batch_bytes").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512 << 10);
     let mut genesis = Genesis {
-        protocol_version: 1,
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: CHAIN_ID,
         currency: "SIM".into(),
         timestamp_ms: TimestampMs(0),

@@ -21,7 +21,8 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
-    CertificateKeys, FollowedBlock, Input, NodeKey, Output, PeerMessage, Pipeline, Request, Response, Setup, answer_blocks,
+    CertificateKeys, CertificateVerifier, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup,
+    answer_blocks,
 };
 use corniche_testkit::{Action, Event, Micros, Process, Random};
 use corniche_types::{B256, Bytes, Genesis, Height, ValidatorIndex, header_hash, wire};
@@ -62,7 +63,7 @@ pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 pub enum Message {
     Peer(Rc<Parcel>),
     /// [`Request::Blocks`].
-    Ask(Height),
+    Ask(Height, u64),
     Answer(Rc<Response>),
 }
 
@@ -131,6 +132,7 @@ pub struct NodeProcess {
     /// Which process this is.
     process: usize,
     pipeline: Pipeline,
+    certificates: CertificateVerifier,
     executor: Executor,
     /// What the engine's keys did.
     meter: Meter,
@@ -140,6 +142,12 @@ pub struct NodeProcess {
     recovering_us: u64,
     sightings: Sightings,
     disk: Disk,
+    /// Being executed, each with when it is done.
+    executing: VecDeque<(Micros, Plan)>,
+    execute_longer: Micros,
+    write_longer: Micros,
+    /// When the next write of a slow disk begins.
+    write_at: Option<Micros>,
     /// Being written, under this number.
     writing: (u64, Vec<Write>),
     /// Goes into the next write.
@@ -189,9 +197,11 @@ impl NodeProcess {
             &sightings,
             behaviour.map(|(behaviour, _)| behaviour),
         );
+        let certificate_keys = metered(&network.certificate_keys(me), network.cost, &certificate_meter);
+        let certificates = CertificateVerifier::new(network.committee.clone(), &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: network.genesis.clone(),
-            certificate_keys: metered(&network.certificate_keys(me), network.cost, &certificate_meter),
+            certificate_keys,
             engine_factory: Some(factory),
             records: disk.records(),
             state,
@@ -212,6 +222,7 @@ impl NodeProcess {
             network: network.clone(),
             process,
             pipeline,
+            certificates,
             executor,
             meter,
             certificate_meter,
@@ -219,6 +230,10 @@ impl NodeProcess {
             sightings,
             halted: disk.diverged(),
             disk,
+            executing: VecDeque::new(),
+            execute_longer: Micros::ZERO,
+            write_longer: Micros::ZERO,
+            write_at: None,
             writing: (0, Vec::new()),
             waiting: Vec::new(),
             last_parcel: None,
@@ -269,7 +284,7 @@ impl NodeProcess {
     fn message(&mut self, now: Micros, from: usize, message: Message) {
         let peer = node_key(from);
         match message {
-            Message::Ask(height) => self.answer(from, height),
+            Message::Ask(height, offset) => self.answer(from, height, offset),
             Message::Answer(response) => {
                 self.apply(now, Input::Response { from: peer, response: Some(Response::clone(&response)) });
             }
@@ -285,9 +300,12 @@ impl NodeProcess {
                 PeerMessage::CertificateShare(bytes) => {
                     self.apply(now, Input::CertificateShare { from: validator(from), bytes: bytes.clone() });
                 }
-                PeerMessage::Certificate(certificate) => {
-                    self.apply(now, Input::Certificate { from: peer, certificate: certificate.clone() });
-                }
+                // As the rim does: what is not newer is not looked at.
+                PeerMessage::Certificate(certificate) if certificate.height <= self.pipeline.certified_height() => {}
+                PeerMessage::Certificate(certificate) => match self.certificates.verify(certificate.clone()) {
+                    Some(certificate) => self.apply(now, Input::Certificate { from: peer, certificate }),
+                    None => self.network.checks.borrow_mut().peer_fault(self.process, from, "certificate that does not verify"),
+                },
                 PeerMessage::Transactions(raw) => {
                     let chain_id = self.network.genesis.chain_id;
                     let checked = raw.iter().filter_map(|raw| corniche_admission::check(raw.clone(), chain_id).ok());
@@ -301,12 +319,8 @@ impl NodeProcess {
     }
 
     /// Answers a follower from what is durable.
-    fn answer(&mut self, to: usize, from: Height) {
-        let block = |height: Height| {
-            let committed = self.disk.block(height)?;
-            Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-        };
-        let response = answer_blocks(from, block, |height| self.disk.certificate(height).cloned());
+    fn answer(&mut self, to: usize, from: Height, offset: u64) {
+        let response = answer_blocks(from, offset, &self.disk);
         let bytes = wire::encode(&response).len();
         self.actions.push_back(Action::Send { to, message: Message::Answer(Rc::new(response)), bytes });
     }
@@ -319,14 +333,14 @@ impl NodeProcess {
             match output {
                 Output::Submitted { result, .. } => submitted = Some(result.map(|_: B256| ())),
                 Output::Send { to, message } => self.send(identity_of(&to), message),
-                Output::Request { to, request: Request::Blocks { from } } => {
-                    self.actions.push_back(Action::Send { to: identity_of(&to), message: Message::Ask(from), bytes: 16 });
+                Output::Request { to, request: Request::Blocks { from, offset } } => {
+                    let message = Message::Ask(from, offset);
+                    self.actions.push_back(Action::Send { to: identity_of(&to), message, bytes: 24 });
                 }
                 Output::Execute(plan) => {
-                    let executed = self.executor.execute(plan.block);
-                    self.network.checks.borrow_mut().executed(self.process, now, &executed);
-                    self.pipeline.handle(now.timestamp(), Input::Executed(Box::new(executed)));
-                    self.note_sightings(now);
+                    let free = self.executing.back().map_or(now, |(until, _)| *until);
+                    self.executing.push_back((free + self.execute_longer, plan));
+                    self.execute_due(now);
                 }
                 Output::Persist(ticket, record) => {
                     let record = self.network.records.borrow_mut().share(record);
@@ -356,12 +370,36 @@ impl NodeProcess {
                 | Output::Quiet { .. } => {}
             }
         }
-        self.write();
+        self.write(now);
         let work = self.work();
         if work > Micros::ZERO {
             self.actions.push_front(Action::Work(work));
         }
         submitted
+    }
+
+    /// Executes what had its time.
+    fn execute_due(&mut self, now: Micros) {
+        while let Some((_, plan)) = self.executing.pop_front_if(|(until, _)| *until <= now) {
+            let executed = self.executor.execute(plan.block);
+            self.network.checks.borrow_mut().executed(self.process, now, &executed);
+            self.pipeline.handle(now.timestamp(), Input::Executed(Box::new(executed)));
+            self.note_sightings(now);
+        }
+    }
+
+    /// From now on a block takes so much longer to execute, and a write to be durable.
+    pub fn slow_down(&mut self, now: Micros, execute: Micros, write: Micros) {
+        (self.execute_longer, self.write_longer) = (execute, write);
+        // What is under way is done at the new speed.
+        let mut until = now;
+        for (due, _) in &mut self.executing {
+            until = until + execute;
+            *due = until;
+        }
+        self.write_at = self.write_at.map(|at| at.min(now + write));
+        self.execute_due(now);
+        self.carry_out(now);
     }
 
     /// What the processor owes, which goes into the network's books.
@@ -420,11 +458,15 @@ impl NodeProcess {
     // ---- disk ----------------------------------------------------------------------------------------------------------
 
     /// Starts the next write when the last one is done.
-    fn write(&mut self) {
+    fn write(&mut self, now: Micros) {
         let (number, group) = &mut self.writing;
         if !group.is_empty() || self.waiting.is_empty() {
             return;
         }
+        if *self.write_at.get_or_insert(now + self.write_longer) > now {
+            return;
+        }
+        self.write_at = None;
         *number += 1;
         *group = std::mem::take(&mut self.waiting);
         let bytes = group.iter().map(Write::bytes).sum();
@@ -473,7 +515,10 @@ impl Process for NodeProcess {
                 assert_eq!(number, self.writing.0, "invariant: one write at a time");
                 self.written(now);
             }
-            Event::Deadline => self.apply(now, Input::Deadline),
+            Event::Deadline => {
+                self.execute_due(now);
+                self.apply(now, Input::Deadline);
+            }
         }
     }
 
@@ -495,7 +540,9 @@ impl Process for NodeProcess {
     }
 
     fn deadline(&self) -> Option<Micros> {
-        self.pipeline.deadline().filter(|_| !self.halted).map(Micros::from_timestamp)
+        let pipeline = self.pipeline.deadline().map(Micros::from_timestamp);
+        let executed = self.executing.front().map(|(until, _)| *until);
+        [pipeline, executed, self.write_at].into_iter().flatten().min().filter(|_| !self.halted)
     }
 
     /// What was reported written is there; of the rest a prefix, in the order of writing.

@@ -17,6 +17,8 @@ pub enum Change {
     Heal,
     /// Delays and losses of links begin or end: they are set anew.
     Links,
+    /// Nodes become slow or fast: all are set anew.
+    Speeds,
 }
 
 /// The changes to come.
@@ -37,6 +39,17 @@ impl Schedule {
     /// The next change that is due.
     pub fn take(&mut self, now: Micros) -> Option<Change> {
         self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, change)| change)
+    }
+
+    /// How much longer a block takes a node to execute at `now`, and a write to be durable.
+    pub fn slowness(&self, scenario: &Scenario, now: Micros, node: usize) -> (Micros, Micros) {
+        let now = (now - Micros::START).0;
+        let slow = scenario.faults.iter().filter(|fault| is_active(fault, now)).filter_map(|fault| match fault {
+            Fault::Slow { nodes, execute_us, write_us, .. } if nodes.contains(&node) => Some((*execute_us, *write_us)),
+            _ => None,
+        });
+        let (execute, write) = slow.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        (Micros(execute), Micros(write))
     }
 
     /// Every link as the scenario has it at `now`.
@@ -69,7 +82,9 @@ impl Schedule {
 
 fn is_active(fault: &Fault, now: u64) -> bool {
     match fault {
-        Fault::Delay { at_us, until_us, .. } | Fault::Loss { at_us, until_us, .. } => (*at_us..*until_us).contains(&now),
+        Fault::Delay { at_us, until_us, .. } | Fault::Loss { at_us, until_us, .. } | Fault::Slow { at_us, until_us, .. } => {
+            (*at_us..*until_us).contains(&now)
+        }
         Fault::Byzantine { at_us, behaviour: Behaviour::Late, .. } => *at_us <= now,
         _ => false,
     }
@@ -94,6 +109,7 @@ fn changes(fault: &Fault, roles: &[Role]) -> Vec<(u64, Change)> {
         Fault::Delay { at_us, until_us, .. } | Fault::Loss { at_us, until_us, .. } => {
             vec![(*at_us, Change::Links), (*until_us, Change::Links)]
         }
+        Fault::Slow { at_us, until_us, .. } => vec![(*at_us, Change::Speeds), (*until_us, Change::Speeds)],
         Fault::Byzantine { at_us, behaviour: Behaviour::Late, .. } => vec![(*at_us, Change::Links)],
         Fault::Byzantine { at_us, nodes, .. } => {
             let copies = roles.iter().filter(|role| role.process != role.identity && nodes.contains(&role.identity));

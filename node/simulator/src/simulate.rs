@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
         Self::with_probe(scenario, seed, contract, Probe::default())
     }
 
-    fn with_probe(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Self, String> {
+    pub(crate) fn with_probe(scenario: &'a Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Self, String> {
         let clients = Clients::new(scenario, seed);
         let accounts = contract_accounts(scenario.load.payload, contract, &clients)?;
         let (genesis, secrets) = genesis::make(scenario, seed, &clients.senders, accounts);
@@ -152,12 +152,20 @@ impl<'a> Run<'a> {
                 self.world.restart(node);
                 let height = self.world.process(node).map_or(0, |node| node.disk().height().0);
                 self.network.checks.borrow_mut().restarted(node, height);
+                self.set_speed(node);
             }
             Change::Partition(groups) => self.world.partition(&groups),
             Change::Heal => self.world.heal(),
             Change::Links => self.schedule.set_links(self.scenario, self.world.now(), &mut self.world.links),
+            Change::Speeds => (0..self.scenario.nodes).for_each(|node| self.set_speed(node)),
         }
         self.stall.observe(&self.world, &self.network.checks.borrow());
+    }
+
+    fn set_speed(&mut self, node: usize) {
+        let now = self.world.now();
+        let (execute, write) = self.schedule.slowness(self.scenario, now, node);
+        self.world.with(node, |node| node.slow_down(now, execute, write));
     }
 
     // ---- clients -------------------------------------------------------------------------------------------------------

@@ -106,6 +106,12 @@ fn every_kind_of_fault_is_read() {
         nodes = [1]
         fraction = 0.25
         [[fault]]
+        kind = 'slow'
+        at = '4s'
+        until = '5s'
+        nodes = [2]
+        execute_ms = 1.5
+        [[fault]]
         kind = 'byzantine'
         at = '6s'
         nodes = [0]
@@ -123,6 +129,7 @@ fn every_kind_of_fault_is_read() {
             extra_us: 1_500,
         },
         Fault::Loss { at_us: 4 * s, until_us: 60 * s, links: Links::Of(vec![1]), fraction_ppm: 250_000 },
+        Fault::Slow { at_us: 4 * s, until_us: 5 * s, nodes: vec![2], execute_us: 1_500, write_us: 0 },
         Fault::Byzantine { at_us: 6 * s, nodes: vec![0], behaviour: Behaviour::CoinShareForger },
     ];
     assert_eq!(faults, expected);

@@ -79,6 +79,11 @@ impl CodeCache {
         Some(bytes.split_off(SUM_BYTES))
     }
 
+    /// Whether something is kept under `key`. Reads no file, so it may be damaged.
+    pub fn contains(&self, key: &[u8; 32]) -> bool {
+        self.entries().by_key.contains_key(key)
+    }
+
     /// Keeps `content` under `key` if there is room for it at all. A failure is logged: nobody depends on it.
     pub fn put(&self, key: &[u8; 32], content: &[u8]) {
         let bytes = (SUM_BYTES + content.len()) as u64;
@@ -180,7 +185,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = open(directory.path(), 1000);
         assert_eq!(cache.get(&[1; 32]), None);
+        assert!(!cache.contains(&[1; 32]));
         cache.put(&[1; 32], b"one");
+        assert!(cache.contains(&[1; 32]));
         cache.put(&[2; 32], b"");
         cache.put(&[1; 32], b"one again");
         assert_eq!(cache.get(&[1; 32]).as_deref(), Some(b"one again".as_slice()));
@@ -216,7 +223,7 @@ mod tests {
             bytes[byte] ^= 1;
             fs::write(&path, bytes).unwrap();
             assert_eq!(cache.get(&[1; 32]), None);
-            assert!(!path.exists());
+            assert!(!path.exists() && !cache.contains(&[1; 32]));
         }
         cache.put(&[1; 32], b"code");
         fs::rename(cache.path(&[1; 32]), cache.path(&[2; 32])).unwrap();

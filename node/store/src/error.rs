@@ -32,6 +32,12 @@ pub enum StoreError {
     #[error("the block log contradicts itself at height {height}: {problem}; {advice}")]
     Contradiction { height: Height, problem: String, advice: &'static str },
 
+    #[error(
+        "block {height} was built under protocol version {found}, the genesis file says {expected} there; correct \"upgrades\" in the \
+         genesis file, or, if this node missed the upgrade, delete blocks/, state/ and VERSION and keep keys/ and safety/: the node \
+         then fetches the chain again from peers"
+    )]
+    Rules { height: Height, found: u32, expected: u32 },
     #[error("segment {segment}, byte {offset}: {problem}; was it written by a newer version? Use that one")]
     Unreadable { segment: u64, offset: u64, problem: String },
 

@@ -62,6 +62,7 @@ pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
     let committee_hash = genesis.committee_hash();
     let resume = Resume::default();
     let ordering = OrderingRecord {
+        protocol_version: genesis.protocol_version,
         engine: genesis.engine.name.clone(),
         epoch: Epoch(0),
         committee_hash,
@@ -382,6 +383,7 @@ impl Chain<'_> {
     fn follow(&self, base: Base, kv: &Guarded, keeper: &Keeper) -> Result<Replayed, Failure> {
         let mut replay = Replay {
             identity: self.identity,
+            genesis: self.genesis,
             kv,
             keeper,
             log: &self.log,
@@ -394,6 +396,7 @@ impl Chain<'_> {
             certificates: Vec::new(),
             divergence: None,
         };
+        replay.check_rules(&replay.newest)?;
         let lag = usize::try_from(self.options.checkpoint_lag).unwrap_or(usize::MAX);
         let step = usize::try_from(self.options.checkpoint_blocks).unwrap_or(usize::MAX).clamp(1, 1024);
         let mut records = self.log.records_from(replay.base.meta.end);
@@ -412,6 +415,7 @@ impl Chain<'_> {
 /// The block log being read from a base to the head.
 struct Replay<'a> {
     identity: Identity,
+    genesis: &'a Genesis,
     kv: &'a Guarded,
     keeper: &'a Keeper,
     log: &'a LogReader,
@@ -435,6 +439,7 @@ impl Replay<'_> {
             BlockRecord::Block(committed) => {
                 let block = Arc::new(StoredBlock::new(Arc::new(*committed)));
                 self.check_follows(&block)?;
+                self.check_rules(&block)?;
                 self.advance(&block.committed.resume);
                 self.newest = block.clone();
                 let recent = Recent { block, at, after };
@@ -464,6 +469,16 @@ impl Replay<'_> {
             return Err(self.contradiction(expected, problem));
         }
         Ok(())
+    }
+
+    /// A genesis file whose upgrades changed after blocks were built by them.
+    fn check_rules(&self, block: &StoredBlock) -> Result<(), Failure> {
+        let (height, found) = (block.height(), block.committed.block.ordering.protocol_version);
+        let expected = self.genesis.rules_at(height).version;
+        if found == expected {
+            return Ok(());
+        }
+        Err(Failure::Log(StoreError::Rules { height, found, expected }))
     }
 
     fn contradiction(&self, height: Height, problem: String) -> Failure {

@@ -112,6 +112,7 @@ mod tests {
     fn block(height: u64) -> Arc<StoredBlock> {
         let resume = Resume::default();
         let ordering = OrderingRecord {
+            protocol_version: 1,
             engine: String::new(),
             epoch: Default::default(),
             committee_hash: B256::ZERO,

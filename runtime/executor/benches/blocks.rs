@@ -81,6 +81,7 @@ impl Bench {
         state.apply(Height(0), &genesis);
         let config = VmConfig { executors: 8, ..VmConfig::default() };
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: 1,
             timestamp: 1,

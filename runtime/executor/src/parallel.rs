@@ -185,6 +185,7 @@ mod tests {
         let hashes = [1, 2].map(|table_secret| {
             let vm = Vm::new(&VmConfig { executors: 1, callers: 0, table_secret, ..VmConfig::default() }, Arc::new(NoCache));
             let env = BlockEnv {
+                rules: corniche_types::ProtocolRules::LATEST,
                 chain_id: 7,
                 number: 1,
                 timestamp: 1,

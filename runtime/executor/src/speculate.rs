@@ -69,8 +69,8 @@ pub struct SpeculationCounts {
     pub passed_over: u64,
 }
 
-/// Results looked through in one step: the thread must be free for ordered work soon.
-const RESULTS_PER_STEP: usize = 16;
+/// Results checked in one step. A step ends at the first one that has to run again: ordered work waits for one run at most.
+const CHECKS_PER_STEP: usize = 16;
 
 /// A transaction that was seen and not yet run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,33 +116,45 @@ impl Speculator {
         }
     }
 
-    /// After a block that was not as expected: looks through a few of the kept results, and runs those again that do not hold any
-    /// more, or whatever was built on them would never hold either. False when all of them stand.
+    /// Takes one step in the repair of the kept results after a block that was not as expected. A step checks a few of them and ends
+    /// with the first one that no longer holds, which it runs again: everything built on it would fail as well. Returns false when all
+    /// results hold.
     pub fn repair(&mut self, vm: &Vm, state: &dyn StateView, env: &BlockEnv) -> bool {
         let behind = self.gathered.saturating_add(1)..;
-        let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(RESULTS_PER_STEP).collect();
+        let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(CHECKS_PER_STEP).collect();
         for number in &numbers {
             self.gathered = *number;
-            let Some(kept) = self.results.get(number) else { continue };
-            let now = Overlay { base: state, changes: &self.provisional };
-            let (author, transaction, tip_to) = (kept.author, kept.transaction.clone(), kept.recorded.tip_to);
-            if kept.recorded.is_of(&transaction, &tip_to, env) && kept.recorded.reads.hold(&now) {
-                let changed = changes_of(&kept.recorded, &now);
-                self.provisional.merge(changed);
-                continue;
-            }
-            let since = kept.since;
-            self.forget(*number);
-            if let Some((recorded, changed)) = self.attempt(vm, state, env, &transaction, tip_to)
-                && self.keep(*number, author, &transaction, recorded, since)
-            {
-                self.provisional.merge(changed);
+            if !self.adopt_again(*number, state, env) {
+                self.run_again(*number, vm, state, env);
+                break;
             }
         }
         if numbers.is_empty() {
             self.gathered = self.count;
         }
         !numbers.is_empty()
+    }
+
+    /// Adds a result to what is provisional; false if it does not hold there.
+    fn adopt_again(&mut self, number: u64, state: &dyn StateView, env: &BlockEnv) -> bool {
+        let Some(Kept { recorded, transaction, .. }) = self.results.get(&number) else { return true };
+        let now = Overlay { base: state, changes: &self.provisional };
+        let holds = recorded.is_of(transaction, &recorded.tip_to, env) && recorded.reads.hold(&now);
+        if holds {
+            let changed = changes_of(recorded, &now);
+            self.provisional.merge(changed);
+        }
+        holds
+    }
+
+    /// Replaces a result by that of another run, in its place.
+    fn run_again(&mut self, number: u64, vm: &Vm, state: &dyn StateView, env: &BlockEnv) {
+        let Some(Kept { recorded, transaction, author, since, .. }) = self.forget(number) else { return };
+        if let Some((recorded, changed)) = self.attempt(vm, state, env, &transaction, recorded.tip_to)
+            && self.keep(number, author, &transaction, recorded, since)
+        {
+            self.provisional.merge(changed);
+        }
     }
 
     /// The transaction that has waited longest. Check it, and hand it to [`Self::run`].

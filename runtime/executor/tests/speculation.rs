@@ -85,16 +85,43 @@ fn a_surprise_is_made_good() {
     let (_, statistics) = execute_in(&mut node, &mut speculator, &later, &all[..8]);
     assert_eq!((statistics.adopted, statistics.executions), (0, 8));
     let state = node.state.latest();
-    let mut steps = 0;
-    while speculator.repair(&node.vm, &state, &later) {
-        steps += 1;
-    }
-    assert_eq!((steps, speculator.kept()), (2, 24), "a few at a time");
+    while speculator.repair(&node.vm, &state, &later) {}
+    assert_eq!(speculator.kept(), 24);
     drop(state);
     for block in all[8..32].chunks(8) {
         let (_, statistics) = execute_in(&mut node, &mut speculator, &later, block);
         assert_eq!((statistics.adopted, statistics.executions), (8, 0));
     }
+}
+
+/// S6: the thread looks for ordered work between steps, so a step must not run more than one transaction.
+#[test]
+fn a_step_of_repair_runs_one_transaction_at_most() {
+    let mut node = Node::new();
+    let mut speculator = Speculator::new(SpeculationLimits::default());
+    let all = candidates(&transfers(0..40));
+    speculate(&node, &mut speculator, &all);
+    // Another base fee, so none of the 32 results that are left holds.
+    let later = BlockEnv { base_fee: BASE_FEE + 1, ..node.env() };
+    execute_in(&mut node, &mut speculator, &later, &all[..8]);
+    let state = node.state.latest();
+    let mut steps = 0;
+    loop {
+        let before = speculator.counts().runs;
+        let repaired = speculator.repair(&node.vm, &state, &later);
+        let runs = speculator.counts().runs - before;
+        assert!(runs <= 1, "{runs} runs in step {steps}");
+        if !repaired {
+            break;
+        }
+        steps += 1;
+    }
+    assert_eq!((steps, speculator.kept()), (32, 32), "all are run again");
+    // Now all of them hold, and checking them is no run.
+    speculator.settle(&[], false);
+    let before = speculator.counts().runs;
+    let steps = std::iter::repeat_with(|| speculator.repair(&node.vm, &state, &later)).take_while(|repaired| *repaired).count();
+    assert_eq!((steps, speculator.counts().runs - before), (2, 0));
 }
 
 /// S2, S5: in another order, with strangers in between, what does not hold is run, and the results are the judge's.

@@ -55,6 +55,7 @@ impl Chain {
         let config = VmConfig { rules: Rules::DEVELOPMENT, ..VmConfig::default() };
         let vm = VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).expect("a virtual machine"));
         let block = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 31_337,
             number: 1,
             timestamp: 1_893_456_000,

@@ -1,13 +1,14 @@
 //! The state that a genesis describes, as changes to nothing.
 
-use crate::{ABI_VERSION, Account, Changes, GAS_VERSION, KECCAK_EMPTY};
-use corniche_types::{Genesis, GenesisAccount, keccak256};
+use crate::{ABI_VERSION, Account, Changes, KECCAK_EMPTY};
+use corniche_types::{Genesis, GenesisAccount, Height, keccak256};
 
-/// Everything that exists at height 0. Code given in the genesis is taken as deployed under the versions of today.
+/// Everything that exists at height 0. Code given in the genesis counts as deployed under the rules of block 1.
 pub fn genesis_changes(genesis: &Genesis) -> Changes {
     let mut changes = Changes::default();
+    let gas_version = genesis.rules_at(Height(1)).gas_version;
     for (address, given) in &genesis.accounts {
-        let account = account_of(given);
+        let account = account_of(given, gas_version);
         if account.has_code() {
             changes.code.insert(account.code_hash, given.code.clone());
         }
@@ -20,9 +21,9 @@ pub fn genesis_changes(genesis: &Genesis) -> Changes {
     changes
 }
 
-fn account_of(given: &GenesisAccount) -> Account {
+fn account_of(given: &GenesisAccount, gas_version: u8) -> Account {
     let (code_hash, abi_version, gas_version) =
-        if given.code.is_empty() { (KECCAK_EMPTY, 0, 0) } else { (keccak256(&given.code), ABI_VERSION, GAS_VERSION) };
+        if given.code.is_empty() { (KECCAK_EMPTY, 0, 0) } else { (keccak256(&given.code), ABI_VERSION, gas_version) };
     Account { nonce: given.nonce, balance: given.balance, code_hash, abi_version, gas_version }
 }
 
@@ -47,6 +48,7 @@ mod tests {
         ];
         let genesis = Genesis {
             protocol_version: 1,
+            upgrades: Vec::new(),
             chain_id: 1,
             currency: "COR".into(),
             timestamp_ms: TimestampMs(0),
@@ -65,7 +67,7 @@ mod tests {
         let changes = genesis_changes(&genesis);
         assert_eq!(changes.accounts.len(), 2, "an account with nothing in it does not exist");
         let contract = changes.accounts[&Address::with_last_byte(2)].as_ref().unwrap();
-        assert_eq!((contract.abi_version, contract.gas_version), (ABI_VERSION, GAS_VERSION));
+        assert_eq!((contract.abi_version, contract.gas_version), (ABI_VERSION, 1));
         assert_eq!(changes.code[&contract.code_hash], bytes!("0061736d"));
         assert_eq!(changes.storage.len(), 1, "a zero slot does not exist");
     }

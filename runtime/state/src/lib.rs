@@ -21,7 +21,7 @@ mod view;
 pub use additions::{Additions, Sum};
 pub use changes::{Changes, CommittedBlock};
 pub use corniche_types::proof::{MAX_DEPTH, Proof, Terminal, TreeKey, account_value};
-pub use corniche_types::{ABI_VERSION, Account, GAS_VERSION, KECCAK_EMPTY};
+pub use corniche_types::{ABI_VERSION, Account, KECCAK_EMPTY};
 pub use genesis::genesis_changes;
 pub use state::{Snapshot, State};
 pub use tree::{SharedTree, Tree};

@@ -16,7 +16,7 @@ mod table;
 
 use crate::{Account, Changes, StateView};
 use corniche_types::{Address, B256, Bytes, Height, U256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use table::{Codes, Table, Written};
 
@@ -186,6 +186,19 @@ impl State {
             touched.accounts.into_iter().for_each(|written| self.shared.accounts.forget_before(written));
             touched.storage.into_iter().for_each(|written| self.shared.storage.forget_before(written));
         }
+    }
+
+    /// Code of the accounts at the newest height, by its hash and the version of the gas table it was validated under. Looks at every
+    /// account.
+    pub fn code_in_use(&self) -> BTreeMap<(B256, u8), Bytes> {
+        let mut versions = BTreeSet::new();
+        self.shared.accounts.for_each_newest(|account| {
+            if let Some(code) = &account.code {
+                versions.insert((code.hash, code.gas_version));
+            }
+        });
+        let code = |version: (B256, u8)| Some((version, self.shared.code.get(&version.0)?));
+        versions.into_iter().filter_map(code).collect()
     }
 
     /// Keys that are kept, and bytes of memory held for them.

@@ -216,3 +216,26 @@ fn what_is_gone_takes_no_room() {
     state.prune_below(Height(600));
     assert_eq!(state.size().0, 0);
 }
+
+#[test]
+fn code_in_use_is_that_of_the_accounts_there_are() {
+    let state = State::default();
+    assert!(state.code_in_use().is_empty());
+    let [first, second, unused] = [&b"first"[..], b"second", b"unused"].map(Bytes::from_static);
+    let account = |code: &Bytes, gas_version| {
+        Some(Account { nonce: 1, code_hash: keccak256(code), abi_version: 1, gas_version, ..Account::default() })
+    };
+    let mut changes = Changes::default();
+    changes.code.extend([&first, &second, &unused].map(|code| (keccak256(code), code.clone())));
+    let accounts = [account(&first, 1), account(&first, 1), account(&second, 1), account(&second, 2), Some(balance(1))];
+    changes.accounts.extend((0..).map(address).zip(accounts));
+    state.apply(Height(0), &changes);
+    let expected = |codes: &[(&Bytes, u8)]| -> BTreeMap<(B256, u8), Bytes> {
+        codes.iter().map(|(code, version)| ((keccak256(code), *version), (*code).clone())).collect()
+    };
+    assert_eq!(state.code_in_use(), expected(&[(&first, 1), (&second, 1), (&second, 2)]));
+    // The newest height counts, also while an older one can be read.
+    let changes = Changes { accounts: [(address(0), None), (address(1), None)].into(), ..Changes::default() };
+    state.apply(Height(1), &changes);
+    assert_eq!(state.code_in_use(), expected(&[(&second, 1), (&second, 2)]));
+}

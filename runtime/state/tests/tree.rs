@@ -1,6 +1,6 @@
 //! The authenticated tree: its frozen format, and that its root says exactly what the state holds.
 
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Proof, Terminal, Tree, TreeKey, account_value};
+use corniche_state::{ABI_VERSION, Account, Changes, Proof, Terminal, Tree, TreeKey, account_value};
 use corniche_types::{Address, B256, U256};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn format_fixtures() {
         balance: U256::from(0x0102),
         code_hash: B256::repeat_byte(7),
         abi_version: ABI_VERSION,
-        gas_version: GAS_VERSION,
+        gas_version: 1,
     };
     lines.push(format!("account      {}", alloy_primitives::hex::encode(account_value(&contract))));
     let mut tree = Tree::default();

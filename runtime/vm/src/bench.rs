@@ -147,6 +147,7 @@ struct Least {
 impl Least {
     fn new(sender: Address) -> Self {
         let block = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 7,
             number: 1,
             timestamp: TIMESTAMP,

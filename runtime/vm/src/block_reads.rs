@@ -53,7 +53,8 @@ impl BlockReads {
     /// Whether what was seen of block `then` is the same in block `now`.
     pub fn hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
         let unseen = |field: BlockField| self.fields & field as u8 == 0;
-        (unseen(BlockField::ChainId) || then.chain_id == now.chain_id)
+        then.rules == now.rules
+            && (unseen(BlockField::ChainId) || then.chain_id == now.chain_id)
             && (unseen(BlockField::Number) || then.number == now.number)
             && (unseen(BlockField::Timestamp) || then.timestamp == now.timestamp)
             && (unseen(BlockField::BaseFee) || then.base_fee == now.base_fee)
@@ -69,6 +70,7 @@ mod tests {
     use alloy_primitives::B256;
 
     const BLOCK: BlockEnv = BlockEnv {
+        rules: corniche_types::ProtocolRules::LATEST,
         chain_id: 1,
         number: 2,
         timestamp: 3,

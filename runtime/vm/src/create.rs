@@ -58,7 +58,7 @@ impl World<'_> {
     }
 
     fn create_unguarded(&mut self, creation: Creation<'_>) -> Ended {
-        let prepared = self.machine.prepare(creation.data, creation.gas);
+        let prepared = self.machine.prepare(creation.data, creation.gas, self.block.rules.gas_version);
         let Some(gas) = creation.gas.checked_sub(prepared.gas) else {
             return Ended::failed(End::OutOfGas, 0);
         };

@@ -16,6 +16,7 @@ use crate::block_reads::BlockField;
 use crate::wasm::places::RawPlaces;
 use alloy_primitives::{Address, B256, Bytes, U256};
 pub use corniche_state::Sum;
+use corniche_types::ProtocolRules;
 
 /// Frames that may be open at once in one transaction. Ethereum's 1,024 is not reachable at 63/64 of the gas per level; this bound keeps
 /// instances and native stack per transaction small. A call or creation at this depth fails without running.
@@ -24,6 +25,8 @@ pub const MAX_CALL_DEPTH: u32 = 256;
 /// The block a transaction runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockEnv {
+    /// The rules the block is executed under; no contract can read them.
+    pub rules: &'static ProtocolRules,
     pub chain_id: u64,
     pub number: u64,
     /// Seconds.

@@ -14,8 +14,8 @@ pub(crate) trait Machine: Send + Sync {
     /// Runs the code of `account`; the code's hash is the account's. `code` finds it, for a machine that does not have it ready.
     fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit;
 
-    /// Reads creation data and checks the code in it, within `gas`.
-    fn prepare(&self, data: &Bytes, gas: u64) -> Prepared;
+    /// Reads creation data and checks the code in it by the rules of `gas_version`, within `gas`.
+    fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared;
 
     /// The right to run something that is not part of a block, until it is dropped. `None`: too much runs already.
     fn call_permit(&self) -> Option<Box<dyn Send>> {

@@ -4,6 +4,7 @@ use crate::machine::Machine;
 use crate::outcome::{End, Fault};
 use crate::trace::Trace;
 use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine};
+use alloy_primitives::B256;
 use std::sync::{Arc, OnceLock};
 
 /// Sizes of the engine, local to a node and never visible in a result, and the chain's rules.
@@ -50,6 +51,12 @@ impl Vm {
     /// would for being checked and compiled: answers the gas, at most `gas`.
     pub fn suppose(&mut self, code: &[u8], gas: u64) -> Result<u64, CompileError> {
         self.for_calls.suppose(code, gas)
+    }
+
+    /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all code of the state
+    /// before it votes, so that no block waits for the compiler.
+    pub fn compile_ahead(&self, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
+        self.for_calls.compile_ahead(code_hash, stored_code)
     }
 
     /// For work beside blocks. `Err`: busy.

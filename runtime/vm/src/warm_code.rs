@@ -1,9 +1,9 @@
 //! Codes that a node need not load again for a transaction.
 //!
 //! Which code is loaded, and which instances wait for their next run, is each node's own affair and never shows. What shows is this: the last
-//! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps at least so many instances waiting, so a start at the price of warm code
-//! finds one, however many contracts a transaction calls in turns. Frames that are open deep below each other may need many instances of one code, so
-//! from [`WARM_DEPTH`] on every start pays for a cold one.
+//! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each of them until the transaction ends
+//! ([`shelf`](crate::wasm)), so a start at the price of warm code finds one, however many contracts a transaction calls in turns. Frames that are
+//! open deep below each other may need many instances of one code, so from [`WARM_DEPTH`] on every start pays for a cold one.
 
 use alloy_primitives::B256;
 

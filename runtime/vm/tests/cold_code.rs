@@ -66,6 +66,7 @@ fn gas_of(vm: &Vm, calls: &[(u32, Address)]) -> u64 {
     let changes = state();
     let view = Overlay { base: &EmptyState, changes: &changes };
     let env = BlockEnv {
+        rules: corniche_types::ProtocolRules::LATEST,
         chain_id: 7,
         number: 1,
         timestamp: 1,

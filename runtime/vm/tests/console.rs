@@ -28,6 +28,7 @@ fn vm(rules: Rules) -> Vm {
 
 fn env() -> BlockEnv {
     BlockEnv {
+        rules: corniche_types::ProtocolRules::LATEST,
         chain_id: 1,
         number: 1,
         timestamp: 1,

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordering {
+    /// Version of the rules that the block was built and executed under; 1 is the first.
+    #[serde(with = "quantity")]
+    pub protocol_version: u64,
     /// The ordering engine's word in the genesis.
     pub engine: String,
     /// Number of the committee that ordered it; the first has 0.
@@ -92,6 +95,7 @@ impl From<&OrderingRecord> for Ordering {
             reason: Reason::from(skipped.reason).phrase().into(),
         });
         Self {
+            protocol_version: record.protocol_version.into(),
             engine: record.engine.clone(),
             epoch: record.epoch.0,
             committee_hash: record.committee_hash,

@@ -38,6 +38,7 @@ impl Chain {
         };
         let genesis = Genesis {
             protocol_version: 1,
+            upgrades: Vec::new(),
             chain_id: 7,
             currency: "T".into(),
             timestamp_ms: TimestampMs(0),

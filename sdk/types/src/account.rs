@@ -9,9 +9,6 @@ pub const KECCAK_EMPTY: B256 = alloy_primitives::KECCAK256_EMPTY;
 /// Version of the host interface that code is deployed under now: `vm_hooks`.
 pub const ABI_VERSION: u8 = 1;
 
-/// Version of the gas table that code is deployed under now.
-pub const GAS_VERSION: u8 = 1;
-
 /// One account. An account that would equal `Account::default()` does not exist (EIP-161).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Account {
@@ -23,7 +20,8 @@ pub struct Account {
     pub code_hash: B256,
     /// Version of the host interface the code was deployed under; 0 without code, 1 is `vm_hooks`.
     pub abi_version: u8,
-    /// Version of the gas table the code was deployed under; 0 without code.
+    /// Version of the gas table and instrumentation that the code was validated under
+    /// ([`ProtocolRules::gas_version`](crate::ProtocolRules)); 0 without code.
     pub gas_version: u8,
 }
 

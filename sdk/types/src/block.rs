@@ -71,6 +71,29 @@ pub fn header_hash(header: &Header) -> B256 {
     header.hash_slow()
 }
 
+/// A header by itself in our own encoding: RLP behind its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedHeader(pub Header);
+
+impl BorshSerialize for EncodedHeader {
+    fn serialize<W: borsh::io::Write>(&self, writer: &mut W) -> borsh::io::Result<()> {
+        alloy_rlp::encode(&self.0).serialize(writer)
+    }
+}
+
+impl BorshDeserialize for EncodedHeader {
+    fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
+        let rlp = Vec::<u8>::deserialize_reader(reader)?;
+        let mut rest = rlp.as_slice();
+        let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);
+        let header = Header::decode(&mut rest).map_err(|error| invalid(format!("header: {error}")))?;
+        if !rest.is_empty() {
+            return Err(invalid("bytes after the header".into()));
+        }
+        Ok(Self(header))
+    }
+}
+
 impl BorshSerialize for Block {
     fn serialize<W: borsh::io::Write>(&self, writer: &mut W) -> borsh::io::Result<()> {
         alloy_rlp::encode(&self.header).serialize(writer)?;
@@ -81,13 +104,7 @@ impl BorshSerialize for Block {
 
 impl BorshDeserialize for Block {
     fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
-        let rlp = Vec::<u8>::deserialize_reader(reader)?;
-        let mut rest = rlp.as_slice();
-        let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);
-        let header = Header::decode(&mut rest).map_err(|error| invalid(format!("header: {error}")))?;
-        if !rest.is_empty() {
-            return Err(invalid("bytes after the header".into()));
-        }
+        let EncodedHeader(header) = EncodedHeader::deserialize_reader(reader)?;
         Ok(Self { header, ordering: OrderingRecord::deserialize_reader(reader)?, ordered: Vec::deserialize_reader(reader)? })
     }
 }

@@ -1,6 +1,6 @@
 //! The genesis: everything that affects validity or results, agreed before the first block.
 
-use crate::{Epoch, FaultModel, TimestampMs, certified};
+use crate::{Epoch, FaultModel, Height, ProtocolRules, TimestampMs, Upgrade, certified};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -11,8 +11,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Genesis {
-    /// Version of the rules; 1 now.
+    /// Version of the rules of block 1: see [`ProtocolRules`].
     pub protocol_version: u32,
+    /// Later versions and the heights that they begin at, ascending. Not part of [`Self::hash`]: a running chain is upgraded by adding
+    /// an entry, and blocks built under other rules have other headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[borsh(skip)]
+    pub upgrades: Vec<Upgrade>,
     /// EIP-155: what transactions and everything that validators sign name.
     pub chain_id: u64,
     /// Ticker of the native currency, for wallets.
@@ -128,8 +133,23 @@ impl Genesis {
 
     fn check(&self) -> Result<(), GenesisError> {
         let refuse = |field, problem: String| Err(GenesisError::Field { field, problem });
-        if self.protocol_version != 1 {
-            return refuse("protocol_version", format!("is {}, this build knows 1", self.protocol_version));
+        let known = ProtocolRules::LATEST.version;
+        if ProtocolRules::of(self.protocol_version).is_none() {
+            return refuse("protocol_version", format!("is {}, this build knows 1 to {known}", self.protocol_version));
+        }
+        let mut before = Upgrade { height: 1, protocol_version: self.protocol_version };
+        for upgrade in &self.upgrades {
+            if upgrade.height <= before.height || upgrade.protocol_version <= before.protocol_version {
+                return refuse("upgrades", format!("must ascend in height and version, got {upgrade:?} after {before:?}"));
+            }
+            if ProtocolRules::of(upgrade.protocol_version).is_none() {
+                let (height, version) = (upgrade.height, upgrade.protocol_version);
+                return refuse(
+                    "upgrades",
+                    format!("name version {version} at height {height}, this build knows 1 to {known}; install a newer build"),
+                );
+            }
+            before = *upgrade;
         }
         if self.validators.is_empty() || self.validators.len() > 1_000 {
             return refuse("validators", format!("are {}, must be 1 to 1000", self.validators.len()));
@@ -171,14 +191,24 @@ impl Genesis {
         Ok(())
     }
 
+    /// The rules that the block at `height` is built and executed under.
+    pub fn rules_at(&self, height: Height) -> &'static ProtocolRules {
+        let upgrade = self.upgrades.iter().rev().find(|upgrade| upgrade.height <= height.0);
+        let version = upgrade.map_or(self.protocol_version, |upgrade| upgrade.protocol_version);
+        ProtocolRules::of(version).expect("invariant: a checked genesis names known versions only")
+    }
+
     /// keccak-256 of the canonical encoding; peers compare it in the handshake.
     pub fn hash(&self) -> B256 {
         keccak256(crate::wire::encode(self))
     }
 
-    /// Identifies the first committee in everything its members sign.
+    /// Identifies the first committee, and from version 2 on the genesis, in everything its members sign.
     pub fn committee_hash(&self) -> B256 {
         let body = (&self.validators, &self.coin_shares, &self.coin_public_key);
+        if self.rules_at(Height(1)).committee_covers_genesis {
+            return keccak256(crate::wire::encode(&("corniche-committee", self.hash(), self.chain_id, Epoch(0), body)));
+        }
         keccak256(crate::wire::encode(&("corniche-committee", self.chain_id, Epoch(0), body)))
     }
 

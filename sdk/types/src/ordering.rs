@@ -2,6 +2,7 @@
 
 use crate::{CommitIndex, Epoch, TimestampMs, ValidatorIndex};
 use alloy_primitives::{B256, Bytes};
+use borsh::io::{self, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
 
 /// Part of a proposer's batch that a block consumed: transactions `first .. first + count` of the batch.
@@ -69,8 +70,10 @@ pub struct Skipped {
 }
 
 /// How a block came to be.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderingRecord {
+    /// Version of the rules that the block was built and executed under, see [`ProtocolRules`](crate::ProtocolRules).
+    pub protocol_version: u32,
     /// The genesis' word for the engine, `mahi-mahi` or `autobahn`.
     pub engine: String,
     /// Number of the committee that ordered it.
@@ -100,6 +103,68 @@ pub struct OrderingRecord {
     /// keccak-256 of the encoded [`Resume`] point after the last commit that is complete in this block, so that a
     /// certificate also covers the point from which another validator may resume ordering.
     pub resume_hash: B256,
+}
+
+/// Stands in front of the protocol version. Records of version 1 have neither: they begin with the length of the engine's name.
+const VERSION_MARKER: u32 = u32::MAX;
+/// Bytes of an engine's name.
+const MAX_ENGINE_BYTES: u32 = 64;
+
+impl BorshSerialize for OrderingRecord {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
+        if self.protocol_version > 1 {
+            (VERSION_MARKER, self.protocol_version).serialize(writer)?;
+        }
+        let commits = (&self.first_commit, &self.last_commit, &self.last_commit_consumed);
+        let committees = (&self.engine, &self.epoch, &self.committee_hash, &self.next_committee_hash);
+        let agreed = (&self.leader, &self.time, &self.randomness);
+        let content = (&self.batches, &self.transactions_hash, &self.skipped, &self.resume_hash);
+        (committees, commits, agreed, content).serialize(writer)
+    }
+}
+
+impl BorshDeserialize for OrderingRecord {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+        let (mut protocol_version, mut length) = (1, u32::deserialize_reader(reader)?);
+        if length == VERSION_MARKER {
+            (protocol_version, length) = BorshDeserialize::deserialize_reader(reader)?;
+            if protocol_version < 2 {
+                return Err(invalid(format!(
+                    "ordering record: expected a version above 1 behind the marker, got {protocol_version}"
+                )));
+            }
+        }
+        if length > MAX_ENGINE_BYTES {
+            return Err(invalid(format!(
+                "ordering record: expected an engine name of at most {MAX_ENGINE_BYTES} bytes, got {length}"
+            )));
+        }
+        let mut engine = vec![0; length as usize];
+        reader.read_exact(&mut engine)?;
+        let engine = String::from_utf8(engine).map_err(|error| invalid(error.to_string()))?;
+        let (epoch, committee_hash, next_committee_hash) = BorshDeserialize::deserialize_reader(reader)?;
+        let (first_commit, last_commit, last_commit_consumed) = BorshDeserialize::deserialize_reader(reader)?;
+        let (leader, time, randomness) = BorshDeserialize::deserialize_reader(reader)?;
+        let (batches, transactions_hash, skipped, resume_hash) = BorshDeserialize::deserialize_reader(reader)?;
+        Ok(Self {
+            protocol_version,
+            engine,
+            epoch,
+            committee_hash,
+            next_committee_hash,
+            first_commit,
+            last_commit,
+            last_commit_consumed,
+            leader,
+            time,
+            randomness,
+            batches,
+            transactions_hash,
+            skipped,
+            resume_hash,
+        })
+    }
 }
 
 impl OrderingRecord {

@@ -94,3 +94,51 @@ fn resume_point() {
     let resume = Resume { index: corniche_types::CommitIndex(9), checkpoint: vec![1, 2, 3].into() };
     frozen(wire::encode(&resume), "01090000000000000003000000010203");
 }
+
+#[test]
+fn ordering_record_of_a_later_version() {
+    let record = corniche_types::OrderingRecord { protocol_version: 2, ..ordering() };
+    let (first, later) = (ordering().encode(), record.encode());
+    // Version byte, marker and version; then the record as before.
+    assert_eq!(later[..9], [1, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
+    assert_eq!(later[9..], first[1..]);
+    assert_eq!(corniche_types::wire::decode(&later), Ok(record));
+    assert_eq!(corniche_types::wire::decode(&first), Ok(ordering()));
+    // One encoding for each record: version 1 behind the marker is refused.
+    let mut again = later.clone();
+    again[5] = 1;
+    assert!(corniche_types::wire::decode::<corniche_types::OrderingRecord>(&again).is_err());
+}
+
+#[test]
+fn committee_hash_covers_the_genesis_from_version_2_on() {
+    let other = |genesis: corniche_types::Genesis| corniche_types::Genesis { accounts: Default::default(), ..genesis };
+    let first = genesis();
+    assert_eq!(first.protocol_version, 1);
+    assert_eq!(first.committee_hash(), other(first.clone()).committee_hash());
+    let second = corniche_types::Genesis { protocol_version: 2, ..first.clone() };
+    assert_ne!(second.committee_hash(), first.committee_hash());
+    assert_ne!(second.committee_hash(), other(second.clone()).committee_hash());
+    frozen(second.committee_hash(), "d1e7eb6455ed37fe4d128acf89d72ec23e1c67c16e0b3ee5e26ab2b569fac39a");
+}
+
+#[test]
+fn upgrades_choose_rules_by_height_and_stay_out_of_the_hash() {
+    use corniche_types::{Genesis, Height, Upgrade};
+    let plain = genesis();
+    let upgraded = Genesis { upgrades: vec![Upgrade { height: 100, protocol_version: 2 }], ..plain.clone() };
+    assert_eq!(upgraded.hash(), plain.hash());
+    assert_eq!(upgraded.committee_hash(), plain.committee_hash());
+    let version = |height| upgraded.rules_at(Height(height)).version;
+    assert_eq!([0, 1, 99, 100, 101].map(version), [1, 1, 1, 2, 2]);
+    assert_eq!(Genesis::from_json(&upgraded.to_json()), Ok(upgraded.clone()));
+    assert!(!plain.to_json().contains("upgrades"), "a file without upgrades reads as before");
+    let refused = |upgrades: &[(u64, u32)]| {
+        let upgrades = upgrades.iter().map(|&(height, protocol_version)| Upgrade { height, protocol_version }).collect();
+        Genesis::from_json(&Genesis { upgrades, ..plain.clone() }.to_json()).unwrap_err().to_string()
+    };
+    assert!(refused(&[(100, 9)]).contains("install a newer build"));
+    assert!(refused(&[(100, 1)]).contains("must ascend"));
+    assert!(refused(&[(1, 2)]).contains("must ascend"));
+    assert!(refused(&[(100, 2), (100, 2)]).contains("must ascend"));
+}

@@ -122,6 +122,7 @@ pub fn block(number: u64, steps: Vec<Step>, skip: Option<u64>) -> WholeBlock {
     let used: u64 = steps.iter().map(gas).sum();
     let count = steps.len() as u64 + u64::from(skip.is_some());
     let ordering = (number > 0).then(|| Ordering {
+        protocol_version: 2,
         engine: "mahi-mahi".into(),
         epoch: 0,
         committee_hash: B256::ZERO,

@@ -37,6 +37,7 @@ pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlo
     let (transactions, receipts): (Vec<_>, Vec<_>) = transactions.into_iter().unzip();
     let gas_used: u64 = receipts.iter().map(|receipt: &Receipt| receipt.gas_used.to::<u64>()).sum();
     let ordering = Ordering {
+        protocol_version: 2,
         engine: "mahi-mahi".into(),
         epoch: 0,
         committee_hash: B256::ZERO,

@@ -1,7 +1,7 @@
 //! A committee with real keys, and certifiers for its members.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use corniche_certify::{Certifier, Keys, Output, Share};
+use corniche_certify::{CertificateVerifier, Certifier, Keys, Output, Share, VerifiedCertificate};
 use corniche_crypto::{BlsSecretKey, CommitteeKeys};
 use corniche_engine::Committee;
 use corniche_types::{
@@ -25,6 +25,7 @@ pub fn genesis(validators: u16) -> Genesis {
     });
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: CHAIN_ID,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(0),
@@ -52,6 +53,17 @@ pub fn full_node(n: u16) -> Certifier {
     let committee = Committee::from_genesis(&genesis(n));
     let keys = Keys::bls(&committee, None);
     Certifier::new(committee, keys)
+}
+
+pub fn verifier(n: u16) -> CertificateVerifier {
+    let committee = Committee::from_genesis(&genesis(n));
+    let keys = Keys::bls(&committee, None);
+    CertificateVerifier::new(committee, &keys)
+}
+
+/// Of a committee of four.
+pub fn verified(certificate: Certificate) -> VerifiedCertificate {
+    verifier(4).verify(certificate).expect("a quorum signed it")
 }
 
 /// The header hash of this height that everyone agrees on.

@@ -37,6 +37,7 @@ impl Chain {
         let state = State::default();
         state.apply(Height(0), &Changes { accounts, ..Changes::default() });
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: 0,
             timestamp: 1_800_000_000,

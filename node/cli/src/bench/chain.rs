@@ -139,6 +139,7 @@ impl<'a> Chain<'a> {
     pub fn env(&self) -> BlockEnv {
         let number = self.state.head().unwrap_or_default().next().0;
         BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number,
             timestamp: 1_800_000_000 + number,

@@ -11,7 +11,7 @@ use corniche_network::{NetworkHandle, PeerKey};
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, SyncProgress};
 use corniche_state::{SharedTree, State, StateView};
 use corniche_store::{Reader, Trace};
-use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ValidatorIndex};
+use corniche_types::{Address, B256, Bloom, Bytes, Certificate, Genesis, Header, Height, ProtocolRules, ValidatorIndex};
 use corniche_vm::Vm;
 use futures::future::BoxFuture;
 use std::{
@@ -101,6 +101,10 @@ impl Dag {
 impl Backend for NodeBackend {
     fn chain_id(&self) -> u64 {
         self.genesis.chain_id
+    }
+
+    fn rules(&self, height: Height) -> &'static ProtocolRules {
+        self.genesis.rules_at(height)
     }
 
     fn client_version(&self) -> String {

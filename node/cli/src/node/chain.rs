@@ -3,7 +3,7 @@
 use super::{
     NodeConfig,
     backend::{Dag, View},
-    clock,
+    clock, warm_up,
 };
 use crate::{
     engines,
@@ -16,7 +16,8 @@ use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_pipeline::{
-    CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
+    CertificateKeys, CertificateVerifier, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup,
+    dev::Start as DevStart,
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
@@ -55,6 +56,7 @@ pub struct Chain {
     pub tree: SharedTree,
     pub vm: Vm,
     pub verifier: Option<Arc<dyn Verifier>>,
+    pub certificates: CertificateVerifier,
     pub pipeline: Pipeline,
     pub runner: Runner,
     pub sealer: Sealer,
@@ -115,7 +117,15 @@ impl Site {
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
         let vm = match vm {
             Some(vm) => vm,
-            None => Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?,
+            None => {
+                let vm = Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?;
+                if self.is_validator() {
+                    warm_up::compile_before_voting(&vm, &recovered.state)?;
+                } else {
+                    warm_up::compile_in_background(&vm, &recovered.state)?;
+                }
+                vm
+            }
         };
         let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
@@ -142,9 +152,12 @@ impl Site {
         let resume = recovered.resume.clone();
         let least_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let own_key = self.own.zip(self.keys.as_ref().map(|keys| keys.bls.clone()));
+        let committee = Committee::from_genesis(genesis);
+        let certificate_keys = CertificateKeys::bls(&committee, own_key);
+        let certificates = CertificateVerifier::new(committee, &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
+            certificate_keys,
             engine_factory,
             records: recovered.safety,
             state: state.clone(),
@@ -161,7 +174,22 @@ impl Site {
             now: clock::now(),
         });
         let height = start.height;
-        Ok(Chain { resume, store, state, tree, vm, verifier, pipeline, runner, sealer, threads, height, certified, base_fee })
+        Ok(Chain {
+            resume,
+            store,
+            state,
+            tree,
+            vm,
+            verifier,
+            certificates,
+            pipeline,
+            runner,
+            sealer,
+            threads,
+            height,
+            certified,
+            base_fee,
+        })
     }
 
     pub fn is_validator(&self) -> bool {
@@ -276,6 +304,10 @@ struct CodeOnDisk(CodeCache);
 impl ModuleCache for CodeOnDisk {
     fn get(&self, key: &B256) -> Option<Vec<u8>> {
         self.0.get(&key.0)
+    }
+
+    fn contains(&self, key: &B256) -> bool {
+        self.0.contains(&key.0)
     }
 
     fn put(&self, key: &B256, artefact: &[u8]) {

@@ -75,7 +75,9 @@ pub fn spawn(
         spawn(
             "execution",
             corniche_vm::THREAD_STACK_BYTES,
-            Box::new(move || guarded(&execution, "execution", || run_execution(runner, &*threads, &tasks_in, ran, &execution))),
+            Box::new(move || {
+                guarded(&execution, "execution", || run_execution(runner, &*threads, Tasks::new(tasks_in), ran, &execution))
+            }),
         ),
         spawn(
             "sealing",
@@ -233,7 +235,7 @@ impl Ports {
                     trace.record(clock::now(), event);
                 }
             }
-            Output::Halt { reason, certificate } => self.write(Write::Divergence { reason, certificate }),
+            Output::Halt { reason, certificate } => self.write(Write::Halt { reason, certificate }),
         }
     }
 
@@ -284,28 +286,60 @@ enum Task {
 /// Proposals seen that the execution thread has not looked at yet. More are passed over: running early is never owed.
 const EARLY_WAITING: usize = 64;
 
+/// What waits for the execution thread. Blocks come first, whatever else waits.
+struct Tasks {
+    incoming: mpsc::Receiver<Task>,
+    plans: VecDeque<Plan>,
+    /// At most [`EARLY_WAITING`], together with those in `incoming`.
+    early: VecDeque<(ValidatorIndex, Vec<Bytes>)>,
+}
+
+impl Tasks {
+    fn new(incoming: mpsc::Receiver<Task>) -> Self {
+        Self { incoming, plans: VecDeque::new(), early: VecDeque::new() }
+    }
+
+    /// The most urgent task; `Ok(None)` if none waits. `Err`: none waits and none will come, the node is stopping.
+    fn try_next(&mut self) -> Result<Option<Task>, mpsc::RecvError> {
+        let ended = loop {
+            match self.incoming.try_recv() {
+                Ok(task) => self.add(task),
+                Err(error) => break error == mpsc::TryRecvError::Disconnected,
+            }
+        };
+        let task = self.plans.pop_front().map(Task::Run);
+        let task = task.or_else(|| self.early.pop_front().map(|(author, transactions)| Task::Early { author, transactions }));
+        if task.is_none() && ended { Err(mpsc::RecvError) } else { Ok(task) }
+    }
+
+    /// Waits until there is a task.
+    fn wait(&mut self) -> Result<(), mpsc::RecvError> {
+        let task = self.incoming.recv()?;
+        self.add(task);
+        Ok(())
+    }
+
+    fn add(&mut self, task: Task) {
+        match task {
+            Task::Run(plan) => self.plans.push_back(plan),
+            Task::Early { author, transactions } => self.early.push_back((author, transactions)),
+        }
+    }
+}
+
 /// Ordered work first; with none at hand, one transaction at a time of what will probably be ordered.
-fn run_execution(
-    mut runner: Runner,
-    threads: &dyn Pool,
-    tasks: &mpsc::Receiver<Task>,
-    sealing: mpsc::SyncSender<Ran>,
-    shared: &Shared,
-) {
+fn run_execution(mut runner: Runner, threads: &dyn Pool, mut tasks: Tasks, sealing: mpsc::SyncSender<Ran>, shared: &Shared) {
     let mut early = true;
     loop {
-        let task = match tasks.try_recv() {
-            Ok(task) => task,
-            Err(mpsc::TryRecvError::Disconnected) => return,
-            Err(mpsc::TryRecvError::Empty) if early => {
+        let Ok(task) = tasks.try_next() else { return };
+        let Some(task) = task else {
+            if early {
                 let pooled = |hash: &B256| shared.mirror.transaction(hash);
                 early = runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_once(raw, chain_id, pooled));
-                continue;
+            } else if tasks.wait().is_err() {
+                return;
             }
-            Err(mpsc::TryRecvError::Empty) => match tasks.recv() {
-                Ok(task) => task,
-                Err(mpsc::RecvError) => return,
-            },
+            continue;
         };
         match task {
             Task::Early { author, transactions } => {
@@ -408,6 +442,35 @@ mod tests {
             output: Bytes::new(),
         }];
         Arc::new(block)
+    }
+
+    /// Looking at a proposal takes a millisecond, and there may be dozens. A block waits for none of them.
+    #[test]
+    fn a_block_waits_for_no_proposal() {
+        let (sender, incoming) = mpsc::channel();
+        let mut tasks = Tasks::new(incoming);
+        let proposal = |number| Task::Early { author: ValidatorIndex(number), transactions: Vec::new() };
+        let block = |height: u64| {
+            let committed = block_of(height, B256::ZERO);
+            let block = corniche_pipeline::BlockPlan::of_block(&committed.block, committed.resume.clone());
+            Task::Run(Plan { height: Height(height), block })
+        };
+        let mut next = || match tasks.try_next() {
+            Ok(Some(Task::Run(plan))) => format!("block {}", plan.height.0),
+            Ok(Some(Task::Early { author, .. })) => format!("proposal {}", author.0),
+            Ok(None) => "none".into(),
+            Err(_) => "end".into(),
+        };
+        let send = |task| sender.send(task).unwrap();
+        (0..3).map(proposal).for_each(send);
+        assert_eq!(next(), "proposal 0");
+        send(block(1));
+        send(proposal(3));
+        send(block(2));
+        assert_eq!([(); 6].map(|()| next()), ["block 1", "block 2", "proposal 1", "proposal 2", "proposal 3", "none"]);
+        send(block(3));
+        drop(sender);
+        assert_eq!([(); 2].map(|()| next()), ["block 3", "end"], "what was ordered is run before the end");
     }
 
     /// The pool's copy saves a check and decides nothing: with it in hand a block's transactions are judged as without.

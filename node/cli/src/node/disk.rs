@@ -21,9 +21,9 @@ pub enum Write {
     Certificate(Certificate),
     Progress(Resume),
     /// The last thing this node does.
-    Divergence {
+    Halt {
         reason: String,
-        certificate: Certificate,
+        certificate: Option<Certificate>,
     },
 }
 
@@ -97,8 +97,10 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
                 store.append_progress(&resume)?;
                 shared.resumes_at(resume);
             }
-            Write::Divergence { reason, certificate } => {
-                store.append_divergence(&certificate)?;
+            Write::Halt { reason, certificate } => {
+                if let Some(certificate) = certificate {
+                    store.append_divergence(&certificate)?;
+                }
                 diverged = Some(reason);
             }
         }

@@ -1,10 +1,18 @@
-//! A queue between many sources and one thread, which serves the sources in turn: one that floods it waits behind itself, and
-//! what it adds beyond its share is dropped. Each source has its own bounds, in items and in bytes.
+//! A queue between many sources and one thread, which serves the sources in turn. A turn is [`TURN_US`] of work: an item takes as many
+//! turns as it costs, so a source that sends expensive items gets no more of the thread than one that sends cheap ones. A source that floods
+//! waits behind itself, and what it adds beyond its share is dropped. Each source has its own bounds, in items and in bytes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard},
 };
+
+/// Work that one turn pays for, µs: a little more than checking a vote.
+const TURN_US: u64 = 200;
+/// Most turns that one item takes: 200 ms.
+const MAX_TURNS: u64 = 1_000;
+/// Most sources at once, those included that still owe turns: more than a node has peers.
+const MAX_SOURCES: usize = 8_192;
 
 /// What one source may have waiting.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +20,14 @@ pub struct Share {
     pub items: usize,
     /// One item that is larger is taken when nothing else of its source waits.
     pub bytes: usize,
+}
+
+/// What an item takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub bytes: usize,
+    /// Estimate of the thread's time, µs.
+    pub cost: u64,
 }
 
 /// See the module documentation. Each source's items stay in order.
@@ -24,22 +40,26 @@ pub struct FairQueue<K, T> {
 }
 
 struct Waiting<K, T> {
-    /// Never holds an empty line between calls.
+    /// A line is empty only while its source owes turns.
     lines: BTreeMap<K, Line<T>>,
-    /// Sources with something waiting, whose turn it is first.
+    /// The sources that have a line, whose turn it is first.
     turns: VecDeque<K>,
     bytes: usize,
+    /// Items in all lines.
+    items: usize,
     closed: bool,
 }
 
 struct Line<T> {
-    items: VecDeque<(T, usize)>,
+    items: VecDeque<(T, Load)>,
     bytes: usize,
+    /// Turns that pass before the next item, because the last one cost more than one.
+    owed: u64,
 }
 
 impl<K: Ord + Copy, T> FairQueue<K, T> {
     pub fn new(share: Share, most_bytes: usize) -> Self {
-        let waiting = Waiting { lines: BTreeMap::new(), turns: VecDeque::new(), bytes: 0, closed: false };
+        let waiting = Waiting { lines: BTreeMap::new(), turns: VecDeque::new(), bytes: 0, items: 0, closed: false };
         Self { waiting: Mutex::new(waiting), arrived: Condvar::new(), share, most_bytes }
     }
 
@@ -47,24 +67,18 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         self.waiting.lock().expect("invariant: nobody panics while holding the queue")
     }
 
-    /// Adds an item of so many bytes; false when its source, or all together, have too much waiting.
-    pub fn offer(&self, source: K, item: T, bytes: usize) -> bool {
+    /// Adds an item; false when its source, or all together, have too much waiting.
+    pub fn offer(&self, source: K, item: T, load: Load) -> bool {
         let mut waiting = self.lock();
-        let Waiting { lines, turns, bytes: all, .. } = &mut *waiting;
-        let has_room = match lines.get(&source) {
-            Some(line) => line.items.len() < self.share.items && line.bytes + bytes <= self.share.bytes,
-            None => true,
+        let has_room = match waiting.lines.get(&source) {
+            Some(line) if line.items.is_empty() => true,
+            Some(line) => line.items.len() < self.share.items && line.bytes + load.bytes <= self.share.bytes,
+            None => waiting.lines.len() < MAX_SOURCES,
         };
-        if !has_room || *all + bytes > self.most_bytes {
+        if !has_room || waiting.bytes + load.bytes > self.most_bytes {
             return false;
         }
-        *all += bytes;
-        let line = lines.entry(source).or_insert_with(|| {
-            turns.push_back(source);
-            Line { items: VecDeque::new(), bytes: 0 }
-        });
-        line.items.push_back((item, bytes));
-        line.bytes += bytes;
+        waiting.add(source, item, load);
         drop(waiting);
         self.arrived.notify_one();
         true
@@ -92,24 +106,57 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
 }
 
 impl<K: Ord + Copy, T> Waiting<K, T> {
+    fn add(&mut self, source: K, item: T, load: Load) {
+        let Self { lines, turns, bytes, items, .. } = self;
+        let line = lines.entry(source).or_insert_with(|| {
+            turns.push_back(source);
+            Line { items: VecDeque::new(), bytes: 0, owed: 0 }
+        });
+        line.items.push_back((item, load));
+        line.bytes += load.bytes;
+        *bytes += load.bytes;
+        *items += 1;
+    }
+
     fn next(&mut self) -> Option<T> {
-        let source = self.turns.pop_front()?;
-        let line = self.lines.get_mut(&source)?;
-        let (item, bytes) = line.items.pop_front()?;
-        line.bytes -= bytes;
-        self.bytes -= bytes;
-        if line.items.is_empty() {
-            self.lines.remove(&source);
-        } else {
-            self.turns.push_back(source);
+        if self.items == 0 {
+            // The thread is free: what was owed to nobody is forgotten.
+            self.lines.clear();
+            self.turns.clear();
+            return None;
         }
-        Some(item)
+        loop {
+            let source = self.turns.pop_front()?;
+            let line = self.lines.get_mut(&source)?;
+            let taken = if line.owed == 0 { line.items.pop_front() } else { None };
+            line.owed = match &taken {
+                Some((_, load)) => load.cost.div_ceil(TURN_US).clamp(1, MAX_TURNS) - 1,
+                None => line.owed.saturating_sub(1),
+            };
+            if let Some((_, load)) = &taken {
+                line.bytes -= load.bytes;
+                self.bytes -= load.bytes;
+                self.items -= 1;
+            }
+            if line.items.is_empty() && line.owed == 0 {
+                self.lines.remove(&source);
+            } else {
+                self.turns.push_back(source);
+            }
+            if let Some((item, _)) = taken {
+                return Some(item);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn cheap(bytes: usize) -> Load {
+        Load { bytes, cost: 1 }
+    }
 
     fn queue(items: usize, bytes: usize, most_bytes: usize) -> FairQueue<u8, u32> {
         FairQueue::new(Share { items, bytes }, most_bytes)
@@ -118,8 +165,8 @@ mod tests {
     #[test]
     fn sources_are_served_in_turn_and_each_in_order() {
         let queue = queue(100, 1_000, 10_000);
-        (0..100).for_each(|number| assert!(queue.offer(0, number, 1)));
-        assert!(queue.offer(1, 1_000, 1) && queue.offer(1, 1_001, 1) && queue.offer(2, 2_000, 1));
+        (0..100).for_each(|number| assert!(queue.offer(0, number, cheap(1))));
+        assert!(queue.offer(1, 1_000, cheap(1)) && queue.offer(1, 1_001, cheap(1)) && queue.offer(2, 2_000, cheap(1)));
         let taken: Vec<_> = (0..7).map(|_| queue.take().unwrap()).collect();
         assert_eq!(taken, [0, 1_000, 2_000, 1, 1_001, 2, 3]);
     }
@@ -127,17 +174,51 @@ mod tests {
     #[test]
     fn each_source_and_all_of_them_are_bounded() {
         let few = queue(2, 1_000, 10_000);
-        assert_eq!([0, 1, 2].map(|number| few.offer(0, number, 1)), [true, true, false]);
-        assert!(few.offer(1, 9, 1), "another has room all the same");
+        assert_eq!([0, 1, 2].map(|number| few.offer(0, number, cheap(1))), [true, true, false]);
+        assert!(few.offer(1, 9, cheap(1)), "another has room all the same");
         let small = queue(10, 10, 25);
-        assert_eq!([0, 1, 2].map(|number| small.offer(0, number, 5)), [true, true, false]);
-        assert!(small.offer(1, 9, 12), "larger than a share, and alone");
-        assert!(!small.offer(1, 9, 1));
-        assert!(!small.offer(2, 9, 4), "more than all may have");
+        assert_eq!([0, 1, 2].map(|number| small.offer(0, number, cheap(5))), [true, true, false]);
+        assert!(small.offer(1, 9, cheap(12)), "larger than a share, and alone");
+        assert!(!small.offer(1, 9, cheap(1)));
+        assert!(!small.offer(2, 9, cheap(4)), "more than all may have");
         // What was taken makes room, to the last byte.
         (0..3).for_each(|_| assert!(small.take().is_some()));
         assert!(small.lock().lines.is_empty() && small.lock().bytes == 0 && small.lock().turns.is_empty());
         small.close();
         assert_eq!(small.take(), None);
+    }
+
+    #[test]
+    fn a_turn_is_an_amount_of_work() {
+        let queue = queue(1_000, 100_000, 1_000_000);
+        let expensive = Load { bytes: 1, cost: 100 * TURN_US };
+        (0..10).for_each(|number| assert!(queue.offer(0, number, expensive)));
+        (0..500).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
+        let taken: Vec<_> = (0..505).map(|_| queue.take().unwrap()).collect();
+        let expensive = |taken: &[u32]| taken.iter().filter(|item| **item < 1_000).count();
+        assert_eq!([expensive(&taken[..100]), expensive(&taken[..500])], [1, 5], "one for a hundred cheap ones");
+        // With nobody else waiting, debts cost nothing.
+        assert!((0..5).all(|_| queue.take().unwrap() < 1_000));
+    }
+
+    /// A source that sends its next expensive item after the last one was taken is not new each time.
+    #[test]
+    fn debts_outlive_an_empty_line_and_not_an_idle_queue() {
+        let queue = queue(1_000, 100_000, 1_000_000);
+        let expensive = Load { bytes: 1, cost: 50 * TURN_US };
+        (0..200).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
+        let mut taken = 0;
+        for _ in 0..100 {
+            if !queue.lock().lines.get(&0).is_some_and(|line| !line.items.is_empty()) {
+                assert!(queue.offer(0, 0, expensive));
+            }
+            taken += usize::from(queue.take().unwrap() == 0);
+        }
+        assert_eq!(taken, 2);
+        while queue.lock().items > 0 {
+            queue.take();
+        }
+        assert!(queue.lock().next().is_none() && queue.lock().lines.is_empty());
+        assert!(queue.offer(0, 7, expensive) && queue.take() == Some(7));
     }
 }

@@ -1,14 +1,16 @@
-//! The pipeline thread's inbox, in three classes. Answers to what the pipeline asked for come first and are bounded by what it
-//! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, then everybody's transactions: a flood of
-//! the latter delays nothing but itself. Both of these are bounded and push back. Many add, one thread receives.
+//! The pipeline thread's inbox, in four classes. Answers to what the pipeline asked for come first and are bounded by what it
+//! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, then guests' (peers outside the committee,
+//! one message each), then everybody's transactions: a flood of the latter delays nothing but itself. All but answers are bounded
+//! and push back. Many add, one thread receives.
 
+use corniche_pipeline::NodeKey;
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard},
     time::Duration,
 };
 
-/// A queue with three classes.
+/// A queue with four classes.
 pub struct Inbox<T> {
     queues: Mutex<Queues<T>>,
     arrived: Condvar,
@@ -18,6 +20,8 @@ pub struct Inbox<T> {
 struct Queues<T> {
     answers: VecDeque<T>,
     messages: VecDeque<T>,
+    /// Each guest's newest message.
+    guests: VecDeque<(NodeKey, T)>,
     transactions: VecDeque<T>,
     closed: bool,
     /// The receiver has nothing to do: only then is waking it worth a system call.
@@ -27,11 +31,15 @@ struct Queues<T> {
 impl<T> Queues<T> {
     fn next(&mut self, transactions: bool) -> Option<T> {
         let first = self.answers.pop_front().or_else(|| self.messages.pop_front());
+        let first = first.or_else(|| self.guests.pop_front().map(|(_, item)| item));
         first.or_else(|| if transactions { self.transactions.pop_front() } else { None })
     }
 
     fn is_empty(&self, transactions: bool) -> bool {
-        self.answers.is_empty() && self.messages.is_empty() && (!transactions || self.transactions.is_empty())
+        self.answers.is_empty()
+            && self.messages.is_empty()
+            && self.guests.is_empty()
+            && (!transactions || self.transactions.is_empty())
     }
 }
 
@@ -43,11 +51,12 @@ pub enum Received<T> {
 }
 
 impl<T> Inbox<T> {
-    /// `capacity` bounds each of the two lower classes.
+    /// `capacity` bounds each of the three lower classes.
     pub fn new(capacity: usize) -> Self {
         let queues = Queues {
             answers: VecDeque::new(),
             messages: VecDeque::new(),
+            guests: VecDeque::new(),
             transactions: VecDeque::new(),
             closed: false,
             waits: false,
@@ -69,6 +78,21 @@ impl<T> Inbox<T> {
     /// Adds a validator's message, or gives it back when there is no room.
     pub fn message(&self, item: T) -> Result<(), T> {
         self.offer(item, self.capacity, |queues| &mut queues.messages)
+    }
+
+    /// Adds a guest's message in the place of the one it has waiting, or gives it back when there is no room.
+    pub fn guest(&self, guest: NodeKey, item: T) -> Result<(), T> {
+        let mut queues = self.lock();
+        if let Some((_, older)) = queues.guests.iter_mut().find(|(other, _)| *other == guest) {
+            *older = item;
+            return Ok(());
+        }
+        if queues.closed || queues.guests.len() >= self.capacity {
+            return Err(item);
+        }
+        queues.guests.push_back((guest, item));
+        self.wake(queues);
+        Ok(())
     }
 
     /// Adds a transaction, or gives it back when there is no room or nobody receives any more.
@@ -109,6 +133,7 @@ impl<T> Inbox<T> {
         let mut queues = self.lock();
         queues.answers.clear();
         queues.messages.clear();
+        queues.guests.clear();
         queues.transactions.clear();
         (queues.closed, queues.waits) = (false, false);
     }
@@ -174,6 +199,21 @@ mod tests {
         assert!(matches!(inbox.receive(None, true), Received::Closed));
         assert_eq!([inbox.transaction("late"), inbox.message("late"), inbox.order("late")], [Err("late"); 3]);
         assert!(inbox.is_closed());
+    }
+
+    #[test]
+    fn guests_wait_behind_validators_and_each_has_one_place() {
+        let inbox = Inbox::new(2);
+        let guest = |number: u8| [number; 32];
+        assert!(["old", "older", "guest"].iter().all(|item| inbox.guest(guest(1), *item).is_ok()));
+        assert!(inbox.guest(guest(2), "another guest").is_ok());
+        assert_eq!(inbox.guest(guest(3), "one too many"), Err("one too many"));
+        assert!(inbox.transaction("transaction").is_ok() && inbox.message("message").is_ok() && inbox.message("vote").is_ok());
+        for expected in ["message", "vote", "guest", "another guest", "transaction"] {
+            assert!(matches!(inbox.receive(None, true), Received::Item(item) if item == expected), "{expected}");
+        }
+        inbox.close();
+        assert_eq!(inbox.guest(guest(1), "late"), Err("late"));
     }
 
     /// A receiver is woken only when it waits; a wake that got lost between looking and waiting would end this test's time.

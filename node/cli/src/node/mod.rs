@@ -1,6 +1,7 @@
 //! `corniche node` and `corniche dev`: one node, wired: store, state, virtual machine, pipeline, network, RPC.
 
 mod backend;
+mod certificates;
 mod chain;
 mod clock;
 mod config;
@@ -11,6 +12,7 @@ mod executions;
 mod fair;
 mod inbox;
 mod journal;
+mod latest;
 mod metrics;
 mod mirror;
 mod open;
@@ -21,6 +23,7 @@ mod shared;
 #[cfg(test)]
 mod testing;
 mod verify;
+mod warm_up;
 
 pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use open::start_logging;

@@ -3,6 +3,7 @@
 use super::{
     NodeConfig,
     backend::{NodeBackend, Views, own_version},
+    certificates::Certificates,
     chain::{Chain, Site, header_at},
     clock,
     config::Faucet,
@@ -12,7 +13,7 @@ use super::{
     metrics::NodeMetrics,
     serve::BlockServers,
     shared::{Shared, count},
-    verify::Verifiers,
+    verify::{Checks, Verifiers},
 };
 use crate::{
     exit::{Exit, Failed},
@@ -108,8 +109,9 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, site.keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     if let Some((handle, events)) = network {
-        let verifier = chain.verifier.clone();
-        let verifiers = Verifiers::spawn(config.limits.verify_threads, genesis.chain_id, verifier, &shared, &handle);
+        let certificates = Certificates::new(chain.certificates.clone());
+        let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
+        let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
     }
     let vm = chain.vm.clone();

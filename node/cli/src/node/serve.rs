@@ -3,9 +3,9 @@
 
 use super::fair::{FairQueue, Share};
 use corniche_network::{Peer, PeerKey, Reply};
-use corniche_pipeline::{FollowedBlock, Request, Response, answer_blocks};
+use corniche_pipeline::{BlockSource, FollowedBlock, Request, answer_blocks};
 use corniche_store::Reader;
-use corniche_types::{Bytes, Height, wire};
+use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
 /// Requests of one peer that wait; the network lets one through at a time.
@@ -25,12 +25,12 @@ impl BlockServers {
         let queue = || Arc::new(FairQueue::new(SHARE, ALL_BYTES));
         let servers = Self { validators: queue(), guests: queue() };
         for (name, queue) in [("serve", &servers.validators), ("serve-guests", &servers.guests)] {
-            let (queue, reader) = (queue.clone(), reader.clone());
+            let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
             let body = move || {
                 while let Some((request, reply)) = queue.take() {
                     // Dropping `reply` refuses what does not decode.
-                    if let Ok(Request::Blocks { from }) = wire::decode(&request) {
-                        reply.send(wire::encode(&answer(&reader, from)).into());
+                    if let Ok(Request::Blocks { from, offset }) = wire::decode(&request) {
+                        reply.send(wire::encode(&answer_blocks(from, offset, &stored)).into());
                     }
                 }
             };
@@ -54,10 +54,20 @@ impl Drop for BlockServers {
     }
 }
 
-fn answer(reader: &Reader, from: Height) -> Response {
-    let block = |height| {
-        let committed = reader.block(height)?.committed.clone();
+/// What peers that follow are answered from.
+struct StoredBlocks(Reader);
+
+impl BlockSource for StoredBlocks {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = self.0.block(height)?.committed.clone();
         Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-    };
-    answer_blocks(from, block, |height| reader.certificate(height).filter(|found| found.height == height).as_deref().cloned())
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        self.0.header(height)
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.0.certificate(height).as_deref().cloned()
+    }
 }

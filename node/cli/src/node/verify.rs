@@ -1,24 +1,31 @@
 //! What peers send, checked on threads of its own before the pipeline sees it.
 //!
 //! ```text
-//! validators: engine, certificates ─▶ verify-n ×threads ─╮
-//! validators: transactions ─────────▶ verify-shared ─────┼─▶ inbox
-//! everybody else ───────────────────▶ verify-guests ─────╯
+//! validators: engine, certificates ─▶ verify-n ×threads ──╮
+//! validators: transactions ─────────▶ verify-shared ──────┤
+//! guests: transactions ─────────────▶ verify-guests ──────┼─▶ inbox
+//! guests: certificates ─────────────▶ verify-certificates ╯
 //! ```
+//! Guests are all peers outside the committee. Checking a certificate costs a pairing, so of each guest only the newest waits.
 //! Checking a message of 256 transactions takes a hundred times as long as a vote, so they have a thread of their own: what
-//! validators pass on to each other delays no vote. On each thread peers are served in turn ([`FairQueue`]), so that one that
-//! floods delays nobody but itself, and what waits is bounded in bytes.
+//! validators pass on to each other delays no vote. On each thread peers are served in turn ([`FairQueue`]), and a message takes as many
+//! turns as checking it costs ([`Verifier::cost`]). So a peer that floods, with many messages or with expensive ones, delays nobody but
+//! itself, and what waits is bounded in bytes.
 
 use super::{
-    fair::{FairQueue, Share},
-    mirror::Mirror,
+    certificates::Certificates,
+    fair::{FairQueue, Load, Share},
+    latest::LatestQueue,
     shared::{Shared, count},
 };
 use corniche_engine::Verifier;
 use corniche_network::{Fault, NetworkHandle, PeerKey};
-use corniche_pipeline::{Input, PeerMessage};
-use corniche_types::{Bytes, ValidatorIndex};
-use std::{sync::Arc, thread};
+use corniche_pipeline::{FORWARDED_TRANSACTIONS, Input, PeerMessage};
+use corniche_types::{Bytes, Height, ValidatorIndex};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread,
+};
 
 const MIB: usize = 1 << 20;
 /// Of one validator, for engine and certificates: a batch has up to 8 MiB, and votes come many at a time.
@@ -29,36 +36,37 @@ const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB };
 const TRANSACTIONS_BYTES: usize = 64 * MIB;
 const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB };
 const GUEST_BYTES: usize = 32 * MIB;
+/// Guests with a certificate waiting.
+const GUEST_CERTIFICATES: usize = 1_024;
+/// A committee of 1,000 has certificates of about 300 bytes.
+const MAX_CERTIFICATE_BYTES: usize = 1_024;
+
+/// Finding the sender of a transaction, or checking a certificate's share, µs.
+const RECOVER_US: u64 = 60;
+const CERTIFICATE_US: u64 = 1_000;
+/// Bytes of the smallest transaction.
+const LEAST_TRANSACTION: usize = 100;
 
 /// A message as it came from the network.
 type Unchecked = (PeerKey, Option<ValidatorIndex>, Bytes);
 type Queue = Arc<FairQueue<PeerKey, Unchecked>>;
 
 /// Checks peers' messages on a few threads. A peer's messages of one kind keep their order because they stay with one thread.
-pub struct Verifiers(Queues);
+pub struct Verifiers {
+    queues: Queues,
+    checks: Arc<Checks>,
+}
 
 impl Verifiers {
-    pub fn spawn(
-        threads: usize,
-        chain_id: u64,
-        verifier: Option<Arc<dyn Verifier>>,
-        shared: &Arc<Shared>,
-        network: &NetworkHandle,
-    ) -> Self {
+    pub fn spawn(threads: usize, checks: Checks, shared: &Arc<Shared>, network: &NetworkHandle) -> Self {
         let queues = Queues::new(threads);
-        for (name, queue) in queues.all() {
-            let (shared, network, verifier, queue) = (shared.clone(), network.clone(), verifier.clone(), queue.clone());
+        let checks = Arc::new(checks);
+        let start = |name: String, take: Box<dyn Fn() -> Option<Unchecked> + Send>| {
+            let (checks, shared, network) = (checks.clone(), shared.clone(), network.clone());
             let body = move || {
-                while let Some((peer, validator, bytes)) = queue.take() {
-                    match check(peer, validator, &bytes, chain_id, verifier.as_deref(), &shared.mirror) {
-                        Ok(inputs) => inputs.into_iter().for_each(|input| {
-                            // A full inbox drops peers' messages; whoever lacks something asks for it.
-                            let taken = match input {
-                                Input::Submit { .. } => shared.inbox.transaction(input),
-                                _ => shared.inbox.message(input),
-                            };
-                            count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
-                        }),
+                while let Some((peer, validator, bytes)) = take() {
+                    match checks.check(peer, validator, &bytes, &shared) {
+                        Ok(inputs) => inputs.into_iter().for_each(|input| hand_over(&shared, peer, validator, input)),
                         Err(fault) => {
                             tracing::debug!(%peer, fault, "a peer broke the rules");
                             count(&shared.counters.peer_faults, 1);
@@ -68,24 +76,42 @@ impl Verifiers {
                 }
             };
             thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
+        };
+        for (name, queue) in queues.all() {
+            let queue = queue.clone();
+            start(name, Box::new(move || queue.take()));
         }
-        Self(queues)
+        let certificates = queues.guest_certificates.clone();
+        start("verify-certificates".into(), Box::new(move || certificates.take()));
+        Self { queues, checks }
     }
 
     /// Queues one message; false when its queue is full and drops it.
     pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
-        let length = bytes.len();
-        self.0.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+        let cost = cost(&bytes, self.checks.engine.as_deref());
+        self.queues.offer((peer, validator, bytes), cost)
     }
+}
+
+/// Gives the pipeline what was checked. A full inbox drops peers' messages; whoever lacks something asks for it.
+fn hand_over(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
+    let taken = match input {
+        Input::Submit { .. } => shared.inbox.transaction(input),
+        Input::Certificate { .. } if validator.is_none() => shared.inbox.guest(peer.0.0, input),
+        _ => shared.inbox.message(input),
+    };
+    count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
 }
 
 impl Drop for Verifiers {
     fn drop(&mut self) {
-        self.0.all().for_each(|(_, queue)| queue.close());
+        self.queues.all().for_each(|(_, queue)| queue.close());
+        self.queues.guest_certificates.close();
     }
 }
 
 struct Queues {
+    guest_certificates: Arc<LatestQueue<PeerKey, Unchecked>>,
     guests: Queue,
     transactions: Queue,
     engine: Vec<Queue>,
@@ -95,6 +121,7 @@ impl Queues {
     fn new(threads: usize) -> Self {
         let queue = |share, bytes| Arc::new(FairQueue::new(share, bytes));
         Self {
+            guest_certificates: Arc::new(LatestQueue::new(GUEST_CERTIFICATES)),
             guests: queue(GUEST_SHARE, GUEST_BYTES),
             transactions: queue(TRANSACTIONS_SHARE, TRANSACTIONS_BYTES),
             engine: (0..threads.max(1)).map(|_| queue(ENGINE_SHARE, ENGINE_BYTES)).collect(),
@@ -107,6 +134,15 @@ impl Queues {
         [("verify-guests".into(), &self.guests), ("verify-shared".into(), &self.transactions)].into_iter().chain(engine)
     }
 
+    fn offer(&self, message: Unchecked, cost: u64) -> bool {
+        let (peer, validator, bytes) = &message;
+        let (peer, load) = (*peer, Load { bytes: bytes.len(), cost });
+        if validator.is_none() && PeerMessage::carries_certificate(bytes) {
+            return load.bytes <= MAX_CERTIFICATE_BYTES && self.guest_certificates.offer(peer, message);
+        }
+        self.of(*validator, bytes).offer(peer, message, load)
+    }
+
     fn of(&self, validator: Option<ValidatorIndex>, bytes: &[u8]) -> &Queue {
         match validator {
             None => &self.guests,
@@ -116,42 +152,67 @@ impl Queues {
     }
 }
 
-/// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
-fn check(
-    peer: PeerKey,
-    validator: Option<ValidatorIndex>,
-    bytes: &Bytes,
-    chain_id: u64,
-    verifier: Option<&dyn Verifier>,
-    pool: &Mirror,
-) -> Result<Vec<Input>, String> {
-    let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
-    let from_validator = validator.ok_or("a message that only validators send");
-    Ok(match message {
-        PeerMessage::Engine(bytes) => {
-            let from = from_validator?;
-            let Some(verifier) = verifier else { return Ok(Vec::new()) };
-            let message = verifier.verify(from, &bytes).map_err(|fault| fault.to_string())?;
-            vec![Input::Engine { from, message }]
-        }
-        PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
-        PeerMessage::Certificate(certificate) => vec![Input::Certificate { from: peer.0.0, certificate }],
-        PeerMessage::Transactions(raw) => raw
-            .into_iter()
-            .map(|raw| {
-                let checked = corniche_admission::check_once(raw, chain_id, |hash| pool.transaction(hash));
-                let transaction = checked.map_err(|error| error.to_string())?;
-                Ok(Input::Submit { transaction, from: Some(peer.0.0), reply: None })
-            })
-            .collect::<Result<_, String>>()?,
-    })
+/// Estimate of what [`Checks::check`] takes, µs, from the message's first bytes and its length.
+fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
+    if let Some(message) = PeerMessage::engine_bytes(bytes) {
+        return verifier.map_or(0, |verifier| verifier.cost(message));
+    }
+    if PeerMessage::carries_transactions(bytes) {
+        return RECOVER_US * (bytes.len() / LEAST_TRANSACTION).clamp(1, FORWARDED_TRANSACTIONS) as u64;
+    }
+    CERTIFICATE_US
+}
+
+/// What messages are checked with.
+pub struct Checks {
+    pub chain_id: u64,
+    /// `None`: a full node, which has no use for engine messages.
+    pub engine: Option<Arc<dyn Verifier>>,
+    pub certificates: Certificates,
+}
+
+impl Checks {
+    /// Decodes and checks one message: inputs for the pipeline, or the sender's fault.
+    fn check(
+        &self,
+        peer: PeerKey,
+        validator: Option<ValidatorIndex>,
+        bytes: &Bytes,
+        shared: &Shared,
+    ) -> Result<Vec<Input>, String> {
+        let message = PeerMessage::decode(bytes).map_err(|error| error.to_string())?;
+        let from_validator = validator.ok_or("a message that only validators send");
+        Ok(match message {
+            PeerMessage::Engine(bytes) => {
+                let from = from_validator?;
+                let Some(verifier) = &self.engine else { return Ok(Vec::new()) };
+                let message = verifier.verify(from, &bytes).map_err(|fault| fault.to_string())?;
+                vec![Input::Engine { from, message }]
+            }
+            PeerMessage::CertificateShare(bytes) => vec![Input::CertificateShare { from: from_validator?, bytes }],
+            PeerMessage::Certificate(certificate) => {
+                let certified = Height(shared.counters.finalized.load(Ordering::Relaxed));
+                let verified = self.certificates.check(certificate, certified)?;
+                verified.map(|certificate| Input::Certificate { from: peer.0.0, certificate }).into_iter().collect()
+            }
+            PeerMessage::Transactions(raw) => raw
+                .into_iter()
+                .map(|raw| {
+                    let checked = corniche_admission::check_once(raw, self.chain_id, |hash| shared.mirror.transaction(hash));
+                    let transaction = checked.map_err(|error| error.to_string())?;
+                    Ok(Input::Submit { transaction, from: Some(peer.0.0), reply: None })
+                })
+                .collect::<Result<_, String>>()?,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::node::testing::transfer;
-    use corniche_types::B256;
+    use corniche_engine::{PeerFault, Verified};
+    use corniche_types::{B256, Certificate, Epoch, FaultModel, SignerBitmap};
 
     fn peer(number: u16) -> (PeerKey, Option<ValidatorIndex>) {
         (PeerKey(B256::with_last_byte(number as u8)), Some(ValidatorIndex(number)))
@@ -163,8 +224,8 @@ mod tests {
         let queues = Queues::new(2);
         let offer = |from: u16, message: &PeerMessage| {
             let ((peer, validator), bytes) = (peer(from), message.encode());
-            let length = bytes.len();
-            queues.of(validator, &bytes).offer(peer, (peer, validator, bytes), length)
+            let cost = cost(&bytes, None);
+            queues.offer((peer, validator, bytes), cost)
         };
         let raw = transfer(0, 1).transaction().raw().clone();
         let flood = PeerMessage::Transactions(vec![raw.clone(); 256]);
@@ -181,10 +242,64 @@ mod tests {
         assert_eq!(first(&queues.transactions), [0, 2, 1]);
     }
 
+    /// Each check costs a millisecond: a guest that sends a thousand waits for one, and delays nobody else's transactions.
+    #[test]
+    fn of_a_guest_only_the_newest_certificate_waits() {
+        let queues = Queues::new(1);
+        let guest = |number: u16| peer(number).0;
+        let offer = |from: u16, height: u64| queues.offer((guest(from), None, certificate(height).encode()), 1);
+        (1..=1_000).for_each(|height| assert!(offer(0, height)));
+        assert!(offer(1, 5));
+        let passed_on = PeerMessage::Transactions(vec![transfer(0, 1).transaction().raw().clone()]);
+        assert!(queues.offer((guest(0), None, passed_on.encode()), 1));
+        let next = || queues.guest_certificates.take().map(|(peer, _, bytes)| (peer, PeerMessage::decode(&bytes).unwrap()));
+        assert_eq!([next(), next()], [Some((guest(0), certificate(1_000))), Some((guest(1), certificate(5)))]);
+        assert_eq!(queues.guests.take().unwrap().2, passed_on.encode());
+        let huge = Bytes::from([&certificate(1).encode()[..], &[0; 2_000]].concat());
+        assert!(!queues.offer((guest(2), None, huge), 1));
+    }
+
+    fn certificate(height: u64) -> PeerMessage {
+        PeerMessage::Certificate(Certificate {
+            epoch: Epoch(0),
+            committee_hash: B256::ZERO,
+            height: Height(height),
+            header_hash: B256::ZERO,
+            fault_model: FaultModel::Byzantine,
+            signers: SignerBitmap::from_signers([], 4),
+            signature: Bytes::from(vec![0; 48]),
+        })
+    }
+
+    #[test]
+    fn costs_are_known_before_a_message_is_decoded() {
+        struct Each;
+        impl Verifier for Each {
+            fn cost(&self, bytes: &[u8]) -> u64 {
+                bytes.len() as u64
+            }
+            fn verify(&self, _: ValidatorIndex, _: &Bytes) -> Result<Verified, PeerFault> {
+                unreachable!("nothing is verified here")
+            }
+        }
+        let of = |message: PeerMessage| cost(&message.encode(), Some(&Each));
+        assert_eq!(of(PeerMessage::Engine(Bytes::from_static(b"seven b"))), 7);
+        assert_eq!(of(PeerMessage::CertificateShare(Bytes::from_static(b"share"))), CERTIFICATE_US);
+        let raw = transfer(0, 1).transaction().raw().clone();
+        let one = of(PeerMessage::Transactions(vec![raw.clone()]));
+        let many = of(PeerMessage::Transactions(vec![raw; 256]));
+        assert!(one >= RECOVER_US && many >= 256 * RECOVER_US, "{one} and {many}");
+        assert_eq!(cost(&[], Some(&Each)), CERTIFICATE_US, "what makes no sense is not free");
+        let cut = PeerMessage::Engine(Bytes::from_static(b"seven b")).encode();
+        assert_eq!(cost(&cut[..8], Some(&Each)), 2);
+    }
+
     #[test]
     fn a_message_is_known_by_its_first_bytes() {
+        let certificate = certificate(1).encode();
+        assert!(PeerMessage::carries_certificate(&certificate) && !PeerMessage::carries_transactions(&certificate));
         let transactions = PeerMessage::Transactions(Vec::new()).encode();
-        assert!(PeerMessage::carries_transactions(&transactions));
+        assert!(PeerMessage::carries_transactions(&transactions) && !PeerMessage::carries_certificate(&transactions));
         let others = [PeerMessage::Engine(Bytes::new()), PeerMessage::CertificateShare(Bytes::new())];
         assert!(!others.iter().any(|other| PeerMessage::carries_transactions(&other.encode())));
         assert!(![&[][..], &transactions[..1], &[9, 9]].into_iter().any(PeerMessage::carries_transactions));

@@ -187,3 +187,19 @@ fn messages_records_checkpoints_and_what_is_signed_keep_their_bytes() {
     }
     assert!(text == FROZEN, "the encoding changed; it is now\n{text}");
 }
+
+#[test]
+fn kinds_are_known_by_their_first_bytes() {
+    for (name, message) in messages() {
+        let kind = match message {
+            Message::Car(_) => Message::CAR,
+            Message::Cars { .. } => Message::CARS,
+            Message::Commits(_) => Message::COMMITS,
+            Message::Prepare(_) => Message::PREPARE,
+            Message::TimedOut(_) => Message::TIMED_OUT,
+            Message::Standing(_) => Message::STANDING,
+            _ => continue,
+        };
+        assert_eq!(message.encode()[1], kind, "{name}");
+    }
+}

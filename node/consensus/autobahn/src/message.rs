@@ -341,6 +341,14 @@ impl Cut {
 }
 
 impl Message {
+    /// First bytes of an encoding, after the version.
+    pub(crate) const CAR: u8 = 0;
+    pub(crate) const PREPARE: u8 = 3;
+    pub(crate) const TIMED_OUT: u8 = 9;
+    pub(crate) const STANDING: u8 = 14;
+    pub(crate) const CARS: u8 = 11;
+    pub(crate) const COMMITS: u8 = 16;
+
     pub fn encode(&self) -> Bytes {
         wire::encode(self).into()
     }

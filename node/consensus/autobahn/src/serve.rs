@@ -9,7 +9,7 @@ use crate::{
     engine::Autobahn,
     message::{Message, Position, SignedCar, Slot, Standing, Tip},
     slots,
-    verify::{MAX_CARS, MAX_COMMITS},
+    verify::{MAX_CARS, max_commits},
 };
 use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
@@ -21,6 +21,8 @@ const ANSWERS_PER_SECOND: u64 = 16;
 const BURST_ANSWERS: u64 = 8;
 /// Bytes that even the smallest answer counts.
 const LEAST: u64 = 1_024;
+/// Signature checks for answers that count as much as a full answer.
+const CHECKS: usize = 64;
 /// Questions of one peer that wait, at most; more are dropped, and asked again.
 pub const MAX_WAITING: usize = 64;
 
@@ -118,7 +120,8 @@ impl Autobahn {
         let bytes = self.send(peer, &Message::Standing(self.standing(peer, nonce, false)));
         // Its records do not have it.
         let certificate = self.lanes.certified(peer).cloned();
-        bytes + certificate.map_or(0, |certificate| self.send(peer, &Message::Available(certificate)))
+        let check = self.config.fetch_bytes as usize / CHECKS;
+        bytes + check + certificate.map_or(0, |certificate| self.send(peer, &Message::Available(certificate)))
     }
 
     /// STATUS for one peer.
@@ -128,7 +131,7 @@ impl Autobahn {
             nonce,
             answer,
             committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
-            yours: (!answer).then(|| self.lanes.highest(peer).map(|car| car.signed().clone())).flatten(),
+            yours: (!answer).then(|| self.lanes.highest_signed(peer).map(|car| car.signed().clone())).flatten(),
             lanes: self.committee.indices().map(highest).collect(),
             birth: self.repair.announced().filter(|_| answer),
             met: self.repair.met(peer).filter(|_| !answer),
@@ -152,7 +155,7 @@ impl Autobahn {
         let mut room = self.config.fetch_bytes as usize;
         let mut commits = Vec::new();
         let wanted = (above.0.saturating_add(1)..=self.slots.committed().0).map(Slot);
-        for (number, slot) in wanted.take(MAX_COMMITS).enumerate() {
+        for (number, slot) in wanted.take(max_commits(&self.config, &self.committee)).enumerate() {
             let Some(commit) = self.commits.get(&slot) else { break };
             let entry = ((*commit.cut).clone(), commit.certificate.clone());
             let bytes = wire::encode(&entry).len();

@@ -2,6 +2,10 @@
 //!
 //! Checked is all that one message can show by itself: signatures, quorums (P2), kinds (P3), the shape of cars and cuts, sizes. What
 //! needs the protocol (tickets, `select`, views) is the slots', what needs a lane's history the lanes'.
+//!
+//! **No message costs much.** An answer can hold thousands of cars, and anybody can send one unasked. Of [`Message::Cars`] only the hashes
+//! are checked here; the lanes drop what they did not ask for, and check the one signature that a hash does not replace. Of
+//! [`Message::Commits`] the first [`max_commits`] are checked and the rest is dropped. [`Verifier::cost`] states what each message takes.
 
 use crate::{
     config::Config,
@@ -23,6 +27,21 @@ const MAX_NUMBER: u64 = 1 << 48;
 pub const MAX_COMMITS: usize = 256;
 /// Most cars in one answer.
 pub const MAX_CARS: usize = 10_000;
+/// Most signature checks for one [`Message::Commits`], unless one certificate takes more.
+const MAX_COMMIT_CHECKS: usize = 512;
+/// Checking an ed25519 signature, µs.
+const CHECK_US: u64 = 50;
+/// Checking a BLS share or one message of a sum, µs.
+const PAIRING_US: u64 = 1_000;
+/// Least bytes of a signature with what it belongs to: an ed25519 signature; a tip with its certificate's signers and BLS sum.
+const LEAST_SIGNED: usize = 64;
+
+/// How many commits of one answer are checked: so many that their signatures take a few dozen milliseconds at most.
+pub fn max_commits(config: &Config, committee: &Committee) -> usize {
+    // A sum takes one pairing however many signed it, which is as long as twenty signatures.
+    let checks = if config.bls { (PAIRING_US / CHECK_US) as usize } else { committee.quorum() };
+    (MAX_COMMIT_CHECKS / checks).clamp(1, MAX_COMMITS)
+}
 
 /// The stateless half of the engine.
 pub struct AutobahnVerifier {
@@ -47,7 +66,7 @@ pub enum Checked {
         tip: Tip,
         above: Position,
     },
-    /// A chain that ends at `tip`, or nothing.
+    /// A chain that ends at `tip`, or nothing. The hashes are checked, the signatures are not.
     Cars {
         tip: Tip,
         cars: Vec<Arc<NamedCar>>,
@@ -67,6 +86,25 @@ pub enum Checked {
 type Checks = Result<(), String>;
 
 impl Verifier for AutobahnVerifier {
+    fn cost(&self, bytes: &[u8]) -> u64 {
+        // The version, then the kind.
+        let kind = bytes.get(1).copied().unwrap_or_default();
+        let signed = bytes.len() / LEAST_SIGNED + 1;
+        let size = self.committee.size();
+        let checks = match kind {
+            Message::CAR | Message::CARS => signed.min(size + 1),
+            Message::STANDING => signed.min(2 * size + 3),
+            Message::COMMITS => signed.min(MAX_COMMIT_CHECKS + size),
+            // A sum of different statements takes a pairing for each, and these may be short.
+            Message::PREPARE | Message::TIMED_OUT if self.config.bls => signed + size,
+            _ if self.config.bls && self.config.weak_votes => signed + size,
+            _ => signed,
+        };
+        // Decoding and hashing: about a microsecond a small car or half a kilobyte.
+        let read = 5 + bytes.len() as u64 / if kind == Message::CARS { 100 } else { 512 };
+        read + checks as u64 * if self.config.bls { PAIRING_US } else { CHECK_US }
+    }
+
     fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault> {
         self.check(from, bytes).map(|message| Verified(Arc::new(message))).map_err(PeerFault)
     }
@@ -148,6 +186,15 @@ impl AutobahnVerifier {
     }
 
     fn check_car(&self, signed: SignedCar) -> Result<Arc<NamedCar>, String> {
+        let car = self.check_unsigned(signed)?;
+        // Last, because it is expensive.
+        let good = self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
+        must(good, || format!("bad signature on {:?}", car.tip()))?;
+        Ok(Arc::new(car))
+    }
+
+    /// Everything about a car but its own signature.
+    fn check_unsigned(&self, signed: SignedCar) -> Result<NamedCar, String> {
         let Car { lane, position, parent, batch } = &signed.car;
         let limit = self.config.batch_bytes as usize;
         must(batch.len() <= limit, || format!("batch of {} bytes, at most {limit}", batch.len()))?;
@@ -163,18 +210,18 @@ impl AutobahnVerifier {
             must(names_parent, || "the certificate is of another car than the parent".into())?;
             self.check_availability(certificate)?;
         }
-        let car = NamedCar::trusted(signed, &self.context);
-        // Last, because it is dear.
-        let good = self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
-        must(good, || format!("bad signature on {:?}", car.tip()))?;
-        Ok(Arc::new(car))
+        Ok(NamedCar::trusted(signed, &self.context))
     }
 
-    /// SYNC-REPLY: the hashes chain up to the tip.
-    fn check_cars(&self, tip: Tip, cars: Vec<SignedCar>) -> Result<Checked, String> {
+    /// SYNC-REPLY: the hashes chain up to the tip. Signatures are checked by [`crate::Lanes::take_cars`], where the hashes do not do:
+    /// checked here they would cost half a second for an answer that nobody asked for.
+    fn check_cars(&self, tip: Tip, mut cars: Vec<SignedCar>) -> Result<Checked, String> {
         self.check_tip(&tip)?;
         must(cars.len() <= MAX_CARS, || format!("{} cars, at most {MAX_CARS}", cars.len()))?;
-        let cars = cars.into_iter().map(|car| self.check_car(car)).collect::<Result<Vec<_>, _>>()?;
+        // Inside a chain they say nothing that the chain does not say.
+        cars.iter_mut().rev().skip(1).for_each(|car| car.certificate = None);
+        let named = |car| self.check_unsigned(car).map(Arc::new);
+        let cars = cars.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
         let chained = cars.windows(2).all(|pair| pair[1].parent() == pair[0].tip());
         must(chained && cars.last().is_none_or(|last| last.tip() == tip), || "cars that are no chain up to their tip".into())?;
         Ok(Checked::Cars { tip, cars })
@@ -328,8 +375,10 @@ impl AutobahnVerifier {
         Ok(Checked::Standing { standing: Box::new(standing), yours })
     }
 
-    fn check_commits(&self, commits: Vec<(Cut, CommitQc)>) -> Result<Checked, String> {
+    fn check_commits(&self, mut commits: Vec<(Cut, CommitQc)>) -> Result<Checked, String> {
         must(commits.len() <= MAX_COMMITS, || format!("{} commits, at most {MAX_COMMITS}", commits.len()))?;
+        // They ascend, and whoever lacks the rest asks for it.
+        commits.truncate(max_commits(&self.config, &self.committee));
         for (cut, certificate) in &commits {
             self.check_cut(cut)?;
             let named = certificate.slot == cut.slot && certificate.cut == self.context.cut(cut);

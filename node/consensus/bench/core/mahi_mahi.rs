@@ -66,6 +66,7 @@ impl Subject for Mahi {
             config: self.config.clone(),
             committee: self.keys.committee.clone(),
             signer: Some(self.keys.signers[me.as_usize()].clone()),
+            signatures: self.keys.signatures.clone(),
             coin: self.coin(me),
             seed: 1,
             records: Vec::new(),

@@ -36,6 +36,10 @@ pub trait Engine: Send {
 
 /// Checks peers' bytes, without state, on any thread.
 pub trait Verifier: Send + Sync {
+    /// Estimate of what [`Verifier::verify`] takes for `bytes`, µs on an ordinary machine, from the first bytes and the length alone. Not
+    /// less than it takes; more where decoding would be needed to know. Callers share their threads among peers by it.
+    fn cost(&self, bytes: &[u8]) -> u64;
+
     /// Decodes and checks everything about `bytes` that can be checked without the engine's state.
     fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault>;
 }

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// How far ahead of `now` a block's timestamp may be before the block is held back.
 pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
 
+/// Most bytes of blocks that wait for their history, of all authors together.
+const MAX_PENDING_BYTES: usize = 256 << 20;
+
 /// Parameters of one engine instance; see [`Config::from_genesis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -195,6 +198,28 @@ impl Config {
     pub fn most_held(&self, committee_size: usize) -> usize {
         let rounds = self.retain_rounds + 6 * self.gc_depth;
         2 * committee_size * usize::try_from(rounds).unwrap_or(usize::MAX)
+    }
+
+    /// Rounds above the one that can be proposed whose blocks are kept: as many as one answer brings of one author.
+    pub(crate) fn window(&self) -> u64 {
+        self.gc_depth.max(u64::from(self.fetch_blocks))
+    }
+
+    /// Most blocks that wait on behalf of one author: twice all that an honest author's blocks can stand on above the floor.
+    pub(crate) fn max_pending(&self, committee_size: usize) -> usize {
+        let rounds = usize::try_from(2 * self.gc_depth).unwrap_or(usize::MAX).saturating_add(64);
+        rounds.saturating_mul(2 * committee_size)
+    }
+
+    /// And most bytes of them. A few blocks of the largest size always fit.
+    pub(crate) fn max_pending_bytes(&self, committee_size: usize) -> usize {
+        (MAX_PENDING_BYTES / committee_size.max(1)).max(4 * self.max_block_bytes(committee_size))
+    }
+
+    /// Most bytes of second and further siblings in the DAG on behalf of one author: as much as one block of each round that is kept.
+    pub(crate) fn max_extra_bytes(&self, committee_size: usize) -> usize {
+        let rounds = usize::try_from(self.retain_rounds + 6 * self.gc_depth).unwrap_or(usize::MAX);
+        rounds.saturating_mul(self.max_block_bytes(committee_size))
     }
 
     /// Most bytes of an encoded block.

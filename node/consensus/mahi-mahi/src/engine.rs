@@ -9,14 +9,14 @@ use crate::{
     dag::Dag,
     decisions::Decisions,
     journal::Journal,
-    keys::{Coin, Signer},
-    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
+    keys::{Coin, Signatures, Signer},
+    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock, first_of},
     proposer::{Proposer, Want},
     repair::Repair,
     rules::{Decision, Slot, Verdict, Waves},
     serve::Service,
     state::Sequence,
-    synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser},
+    synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser, Weight},
     verify::Checked,
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
@@ -39,6 +39,7 @@ pub struct Setup {
     pub committee: Committee,
     /// This validator's keys; without them the engine follows and answers, but never proposes.
     pub signer: Option<Arc<dyn Signer>>,
+    pub signatures: Arc<dyn Signatures>,
     pub coin: Arc<dyn Coin>,
     /// Different at every start.
     pub seed: u64,
@@ -55,6 +56,7 @@ pub struct MahiMahi {
     pub(crate) committee: Committee,
     pub(crate) context: Context,
     pub(crate) signer: Option<Arc<dyn Signer>>,
+    pub(crate) signatures: Arc<dyn Signatures>,
     pub(crate) now: TimestampMs,
     pub(crate) dag: Dag,
     pub(crate) coins: Coins,
@@ -76,6 +78,8 @@ pub struct MahiMahi {
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
     /// Blocks from the future, by when they may be looked at.
     early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
+    /// Siblings in the DAG beyond the first of each slot.
+    extras: Extras,
     /// Slots whose equivocation was reported.
     accused: BTreeSet<(Round, ValidatorIndex)>,
     /// P24: more validators are faulty than may be; see `alarm`.
@@ -83,6 +87,35 @@ pub struct MahiMahi {
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
+}
+
+/// What siblings beyond the first of a slot weigh, by the author on whose behalf they were taken in: the one whose block needs them, or
+/// their own. So an equivocator fills its account, and not the memory.
+struct Extras {
+    of: BTreeMap<BlockRef, (ValidatorIndex, usize)>,
+    bytes: Vec<usize>,
+}
+
+impl Extras {
+    fn new(committee_size: usize) -> Self {
+        Self { of: BTreeMap::new(), bytes: vec![0; committee_size] }
+    }
+
+    fn has_room(&self, account: ValidatorIndex, most: usize) -> bool {
+        self.bytes[account.as_usize()] < most
+    }
+
+    fn add(&mut self, reference: BlockRef, account: ValidatorIndex, bytes: usize) {
+        self.bytes[account.as_usize()] += bytes;
+        self.of.insert(reference, (account, bytes));
+    }
+
+    fn prune(&mut self, floor: Round) {
+        let above = self.of.split_off(&first_of(floor + 1));
+        for (account, bytes) in std::mem::replace(&mut self.of, above).into_values() {
+            self.bytes[account.as_usize()] -= bytes;
+        }
+    }
 }
 
 /// Where a block comes from.
@@ -129,7 +162,7 @@ impl MahiMahi {
     /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and asks the
     /// peers what they know of this validator's own blocks.
     pub fn new(setup: Setup) -> Self {
-        let Setup { config, committee, signer, coin, seed, records, resume, now } = setup;
+        let Setup { config, committee, signer, signatures, coin, seed, records, resume, now } = setup;
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
@@ -137,7 +170,8 @@ impl MahiMahi {
         // A chain that has commits and a validator that has no record: what it signed is forgotten.
         let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
         let limits = Limits {
-            per_author: usize::try_from(2 * config.gc_depth).unwrap_or(usize::MAX).saturating_add(64),
+            blocks: config.max_pending(size),
+            weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },
             delay_ms: config.fetch_delay_ms,
             retry_ms: config.fetch_retry_ms,
             retry_cap_ms: config.heartbeat_ms.max(config.fetch_retry_ms),
@@ -159,6 +193,7 @@ impl MahiMahi {
             undelivered: BTreeSet::new(),
             early: BTreeMap::new(),
             accused: BTreeSet::new(),
+            extras: Extras::new(size),
             is_broken: false,
             changed: true,
             outputs: VecDeque::new(),
@@ -166,6 +201,7 @@ impl MahiMahi {
             committee,
             context,
             signer,
+            signatures,
             now,
         };
         engine.recover(records);
@@ -201,7 +237,7 @@ impl MahiMahi {
             Checked::Hello(hello) => self.take_hello(from, hello),
             Checked::Welcome { nonce, latest, named } => self.take_welcome(from, *nonce, latest.clone(), *named),
             Checked::Fetch(fetch) => self.take_fetch(from, fetch),
-            Checked::Found { blocks, missing } => self.take_found(from, blocks, missing),
+            Checked::Found { unsigned, missing } => self.take_found(from, unsigned, missing),
             Checked::Coins(help) => self.take_coin_help(from, help),
         }
     }
@@ -254,14 +290,28 @@ impl MahiMahi {
             self.learn_of_lost_life(&block);
         }
         self.notice_own(&block);
-        if reference.round <= self.sequence.floor() || self.dag.contains(&reference) || self.synchroniser.is_pending(&reference)
-        {
+        if self.is_known(&reference) {
             return;
         }
+        if reference.round > self.horizon() {
+            return self.synchroniser.saw_far(self.now, reference);
+        }
+        self.synchroniser.reached(&reference);
         if self.hold_if_early(from, &block) || self.is_surplus_sibling(&block) {
             return;
         }
         self.place(from, block, Origin::Peer);
+    }
+
+    /// It is here, or final or gone.
+    pub(crate) fn is_known(&self, reference: &BlockRef) -> bool {
+        reference.round <= self.sequence.floor() || self.dag.contains(reference) || self.synchroniser.is_pending(reference)
+    }
+
+    /// The highest round whose blocks are kept. An author may sign blocks of any round; one that is honest is this far ahead only of a
+    /// validator that has to fetch what lies between first, and the blocks with it.
+    pub(crate) fn horizon(&self) -> Round {
+        self.dag.clock().max(self.sequence.floor() + 1) + self.config.window()
     }
 
     /// E8 across lives: an own block that this life did not know of.
@@ -286,16 +336,24 @@ impl MahiMahi {
         true
     }
 
-    /// V8 keeps siblings, E2 reports them. One that nobody references is kept only up to a bound.
+    /// V8 keeps siblings, E2 reports them. One that nobody references is kept only up to a bound, and all of them only as far as the
+    /// accounts go that they are here for.
     fn is_surplus_sibling(&mut self, block: &Block) -> bool {
-        let (round, author) = (block.round(), block.author());
+        let reference = block.reference();
+        let BlockRef { round, author, .. } = reference;
         let siblings = self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author));
         let siblings: Vec<_> = siblings.take(MAX_UNASKED_SIBLINGS).cloned().collect();
         if let Some(first) = siblings.first().filter(|_| self.note_equivocation(round, author)) {
             let evidence = vec![first.encode(), block.encode()];
             self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
         }
-        siblings.len() >= MAX_UNASKED_SIBLINGS && !self.synchroniser.is_needed(&block.reference())
+        let most = self.config.max_extra_bytes(self.committee.size());
+        let mut accounts = self.synchroniser.needed_by(&reference).peekable();
+        let has_room = match accounts.peek() {
+            Some(_) => accounts.any(|account| self.extras.has_room(account, most)),
+            None => siblings.len() < MAX_UNASKED_SIBLINGS && self.extras.has_room(author, most),
+        };
+        !siblings.is_empty() && !has_room
     }
 
     /// True when this is worth a report: once a slot, and not without end for one author, whose rounds cost it nothing.
@@ -320,8 +378,15 @@ impl MahiMahi {
         let mut ready = VecDeque::from([(block, origin)]);
         while let Some((block, origin)) = ready.pop_front() {
             let reference = block.reference();
+            let is_extra = self.dag.siblings(reference.round, reference.author).next().is_some();
             if !self.dag.insert(block.clone()) {
                 continue;
+            }
+            if is_extra {
+                let most = self.config.max_extra_bytes(self.committee.size());
+                let mut accounts = self.synchroniser.needed_by(&reference).collect::<Vec<_>>().into_iter();
+                let account = accounts.find(|account| self.extras.has_room(*account, most)).unwrap_or(reference.author);
+                self.extras.add(reference, account, block.weight());
             }
             if origin == Origin::Peer {
                 self.record(&block);
@@ -478,6 +543,7 @@ impl MahiMahi {
         let retained = floor - self.config.retain_rounds;
         self.postponed.retain(|block| block.round() > retained);
         self.dag.prune(retained);
+        self.extras.prune(retained);
         self.coins.prune(retained);
         self.closed_coins = self.closed_coins.split_off(&(floor + 1));
         if let Some(ticket) = self.journal.release(retained) {
@@ -573,6 +639,12 @@ impl MahiMahi {
     /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.
     pub fn footprint(&self) -> [usize; 3] {
         [self.dag.len(), self.synchroniser.count() + self.early.len(), self.decisions.len()]
+    }
+
+    /// Bytes of blocks that wait for their history, and how many blocks are asked for.
+    pub fn waiting(&self) -> [usize; 2] {
+        let (weight, wanted) = self.synchroniser.weight();
+        [weight.bytes, wanted]
     }
 
     /// Everything up to this round is final or gone.

@@ -66,7 +66,8 @@ impl Kit for MahiKit {
             _ => Arc::new(FakeKeys(me)),
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
-        Box::new(MahiMahi::new(Setup { config, committee, signer: Some(signer), coin, seed, records, resume, now }))
+        let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
+        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {

@@ -129,6 +129,12 @@ impl Block {
         &self.signed.content
     }
 
+    /// Bytes of memory, about.
+    pub(crate) fn weight(&self) -> usize {
+        // A place in tables and a record take about as much as a small block.
+        self.content().batch.len() + self.parents().len() * 42 + 1_024
+    }
+
     pub fn signed(&self) -> &SignedBlock {
         &self.signed
     }
@@ -183,6 +189,12 @@ pub enum Message {
     Fetch(Fetch),
     Found(Found),
     Coins(CoinHelp),
+}
+
+impl Message {
+    /// First bytes of an encoding, after the version.
+    pub(crate) const BLOCK: u8 = 0;
+    pub(crate) const WELCOME: u8 = 2;
 }
 
 /// "Here I am": asks the receiver for its later blocks, and for what it remembers of mine.

@@ -37,7 +37,12 @@ pub struct Repair {
     attempts: u32,
     /// When to ask for shares of coins that blocks cannot open; `None` while there are none.
     coins_at: Option<TimestampMs>,
+    /// Questions for blocks that each peer did not answer yet, up to [`MAX_QUESTIONS`].
+    questions: BTreeMap<ValidatorIndex, u32>,
 }
+
+/// Answers that a peer may owe at once.
+const MAX_QUESTIONS: u32 = 16;
 
 impl Repair {
     /// `forgot`: there was an earlier life and no record of it. `blank`: there was no record.
@@ -46,7 +51,21 @@ impl Repair {
         let nonce = seed.rotate_left(32) ^ now.0;
         let (named, doubtful) = (BTreeMap::new(), Round(0));
         let (standing_since, progress_at, attempts, coins_at) = (None, now, 0, None);
-        Self { nonce, named, standing_since, forgot, blank, doubtful, progress_at, attempts, coins_at }
+        let questions = BTreeMap::new();
+        Self { nonce, named, standing_since, forgot, blank, doubtful, progress_at, attempts, coins_at, questions }
+    }
+
+    fn asked(&mut self, peer: ValidatorIndex) {
+        let questions = self.questions.entry(peer).or_default();
+        *questions = (*questions + 1).min(MAX_QUESTIONS);
+    }
+
+    /// Whether this peer was asked for blocks and had not answered yet.
+    fn is_answer(&mut self, peer: ValidatorIndex) -> bool {
+        let questions = self.questions.entry(peer).or_default();
+        let owed = *questions > 0;
+        *questions = questions.saturating_sub(1);
+        owed
     }
 
     pub fn has_standing(&self) -> bool {
@@ -205,26 +224,44 @@ impl MahiMahi {
         self.check_standing();
     }
 
-    pub(crate) fn take_found(&mut self, from: ValidatorIndex, blocks: &[Arc<Block>], missing: &[BlockRef]) {
+    /// The signatures of these blocks were not checked: of what nobody asked for and of what is here already they need not be.
+    pub(crate) fn take_found(&mut self, from: ValidatorIndex, unsigned: &[Arc<Block>], missing: &[BlockRef]) {
+        if !self.repair.is_answer(from) {
+            return;
+        }
         let before = self.dag.len();
-        for block in blocks {
+        for block in unsigned {
+            let reference = block.reference();
+            if self.is_known(&reference) || reference.round > self.horizon() {
+                continue;
+            }
+            if !self.signatures.verify(reference.author, &reference.digest, &block.signed().signature) {
+                self.trace(TraceEvent::note("bad-answer", format!("of validator {from}: {reference:?} is not signed")));
+                break;
+            }
             self.take_block(from, block.clone());
         }
         for reference in missing {
             self.synchroniser.not_found(self.now, reference);
         }
-        if self.dag.len() > before {
-            self.synchroniser.hurry(self.now, from);
-        }
+        self.synchroniser.answered(self.now, from, self.dag.len() > before);
         self.ask_for_missing();
     }
 
     pub(crate) fn ask_for_missing(&mut self) {
         let limit = self.config.fetch_blocks as usize;
-        let above = (self.dag.clock() - 1).max(self.sequence.floor());
         for (whom, wanted) in self.synchroniser.due(self.now, limit) {
-            self.send(whom, &Message::Fetch(Fetch { wanted, above }));
+            self.ask(whom, wanted);
         }
+        if let Some(far) = self.synchroniser.ask_far(self.now) {
+            self.ask(far.author, vec![far]);
+        }
+    }
+
+    fn ask(&mut self, whom: ValidatorIndex, wanted: Vec<BlockRef>) {
+        let above = (self.dag.clock() - 1).max(self.sequence.floor());
+        self.repair.asked(whom);
+        self.send(whom, &Message::Fetch(Fetch { wanted, above }));
     }
 
     pub(crate) fn take_coin_help(&mut self, from: ValidatorIndex, help: &CoinHelp) {

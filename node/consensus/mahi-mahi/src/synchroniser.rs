@@ -4,10 +4,13 @@
 //! the whole history), its author, the authors of blocks that name it, then everybody in turn. The second is asked after half a
 //! pause already, in case the first is slow (hedging), the others with growing pauses, until it is here or below the floor.
 //!
-//! Everything is bounded by author: a validator that floods blocks whose ancestors do not exist displaces only its own. A
-//! pending block is on the account of the author on whose behalf it was taken in: its own, or, when others need it, that of
-//! whoever's block needed it in the end. So a Byzantine author cannot grow a tree of blocks that only its own blocks
-//! reference (P17).
+//! **Everything is bounded by account** ([`Limits`]), in blocks, in bytes and in missing parents. A pending block is on the account of
+//! the author on whose behalf it was taken in: its own, or, when others need it, that of whoever's block needed it in the end. So a
+//! Byzantine author cannot grow a tree of blocks that only its own blocks reference (P17), and a flood displaces only the flooder's own.
+//! A full account keeps its lowest rounds, which are the nearest to being usable. What is displaced is fetched again when it is needed:
+//! answers bring the lowest rounds first, so no catching up depends on what is kept here.
+//!
+//! Blocks of rounds far ahead are not kept at all. One name an author is noted ([`Far`]), and its author is asked for what lies between.
 
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -24,10 +27,8 @@ pub const MAX_UNASKED_SIBLINGS: usize = 4;
 pub struct Synchroniser {
     committee_size: usize,
     me: Option<ValidatorIndex>,
-    /// Most pending blocks of one author (S3).
-    per_author: usize,
-    /// The number of pending blocks on each author's account.
-    charged: Vec<usize>,
+    limits: Limits,
+    accounts: Vec<Account>,
     pending: BTreeMap<BlockRef, Pending>,
     /// The pending blocks of each author.
     by_author: Vec<BTreeSet<BlockRef>>,
@@ -35,16 +36,32 @@ pub struct Synchroniser {
     waiting: BTreeMap<BlockRef, BTreeSet<BlockRef>>,
     /// Missing parents that are not pending themselves.
     wanted: BTreeMap<BlockRef, Want>,
-    delay_ms: u64,
-    retry_ms: u64,
-    retry_cap_ms: u64,
+    /// `(due, reference)` of every wanted one.
+    timers: BTreeSet<(TimestampMs, BlockRef)>,
+    far: Far,
 }
 
 struct Pending {
     block: Arc<Block>,
     missing: BTreeSet<BlockRef>,
-    /// On whose account it is here.
+    /// On whose account it is here, and what it weighs there.
     account: ValidatorIndex,
+    weight: Weight,
+}
+
+/// The pending blocks that are here on behalf of one author.
+#[derive(Default)]
+struct Account {
+    blocks: BTreeSet<BlockRef>,
+    weight: Weight,
+}
+
+/// What pending blocks take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    pub bytes: usize,
+    /// Parents that are not here.
+    pub missing: usize,
 }
 
 struct Want {
@@ -57,7 +74,9 @@ struct Want {
 
 /// How patient the synchroniser is and how much it keeps.
 pub struct Limits {
-    pub per_author: usize,
+    /// Most pending blocks on an account, and what they may weigh. One block always fits.
+    pub blocks: usize,
+    pub weight: Weight,
     pub delay_ms: u64,
     pub retry_ms: u64,
     pub retry_cap_ms: u64,
@@ -65,25 +84,40 @@ pub struct Limits {
 
 impl Synchroniser {
     pub fn new(committee_size: usize, me: Option<ValidatorIndex>, limits: Limits) -> Self {
-        let Limits { per_author, delay_ms, retry_ms, retry_cap_ms } = limits;
         let (pending, waiting, wanted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let by_author = vec![BTreeSet::new(); committee_size];
-        let charged = vec![0; committee_size];
-        Self { committee_size, me, per_author, charged, pending, by_author, waiting, wanted, delay_ms, retry_ms, retry_cap_ms }
+        Self {
+            committee_size,
+            me,
+            limits,
+            accounts: (0..committee_size).map(|_| Account::default()).collect(),
+            pending,
+            by_author: vec![BTreeSet::new(); committee_size],
+            waiting,
+            wanted,
+            timers: BTreeSet::new(),
+            far: Far::default(),
+        }
     }
 
     pub fn is_pending(&self, reference: &BlockRef) -> bool {
         self.pending.contains_key(reference)
     }
 
-    /// A pending block needs this one.
-    pub fn is_needed(&self, reference: &BlockRef) -> bool {
-        self.waiting.contains_key(reference)
+    /// On whose behalf a block may be here: the accounts of the pending blocks that need it. Empty when none does.
+    pub fn needed_by(&self, reference: &BlockRef) -> impl Iterator<Item = ValidatorIndex> {
+        let dependents = self.waiting.get(reference).into_iter().flatten();
+        dependents.filter_map(|dependent| self.pending.get(dependent)).map(|pending| pending.account)
     }
 
     /// How many blocks are pending.
     pub fn count(&self) -> usize {
         self.pending.len()
+    }
+
+    /// What is pending on all accounts, and how many blocks are asked for.
+    pub fn weight(&self) -> (Weight, usize) {
+        let sum = |a: Weight, b: Weight| Weight { bytes: a.bytes + b.bytes, missing: a.missing + b.missing };
+        (self.accounts.iter().map(|account| account.weight).fold(Weight::default(), sum), self.wanted.len())
     }
 
     /// The highest pending block of an author.
@@ -101,24 +135,25 @@ impl Synchroniser {
     /// Keeps a block until `missing`, its parents that are not present, are. False when there is no room for it.
     pub fn park(&mut self, now: TimestampMs, from: ValidatorIndex, block: Arc<Block>, missing: BTreeSet<BlockRef>) -> bool {
         let reference = block.reference();
-        let Some(account) = self.make_room(&reference) else { return false };
-        self.wanted.remove(&reference);
+        let weight = Weight { bytes: block.weight(), missing: missing.len() };
+        let Some(account) = self.make_room(&reference, weight) else { return false };
+        self.unwant(&reference);
         for parent in &missing {
             self.waiting.entry(*parent).or_default().insert(reference);
-            if !self.pending.contains_key(parent) {
-                let due = TimestampMs(now.0 + self.delay_ms);
-                self.wanted.entry(*parent).or_insert(Want { attempts: 0, due, sender: from });
+            if !self.pending.contains_key(parent) && !self.wanted.contains_key(parent) {
+                let due = TimestampMs(now.0 + self.limits.delay_ms);
+                self.want(*parent, Want { attempts: 0, due, sender: from });
             }
         }
         self.by_author[reference.author.as_usize()].insert(reference);
-        self.charged[account.as_usize()] += 1;
-        self.pending.insert(reference, Pending { block, missing, account });
+        self.accounts[account.as_usize()].add(reference, weight);
+        self.pending.insert(reference, Pending { block, missing, account, weight });
         true
     }
 
     /// `reference` is in the DAG now. Returns the blocks that waited for nothing else, in order.
     pub fn arrived(&mut self, reference: &BlockRef) -> Vec<Arc<Block>> {
-        self.wanted.remove(reference);
+        self.unwant(reference);
         let dependents = self.waiting.remove(reference).unwrap_or_default();
         dependents.iter().filter_map(|dependent| self.satisfied(dependent, reference)).collect()
     }
@@ -130,7 +165,10 @@ impl Synchroniser {
         obsolete.iter().for_each(|(reference, pending)| self.forget(reference, pending));
         let above = self.waiting.split_off(&first_of(floor + 1));
         let present = std::mem::replace(&mut self.waiting, above);
-        self.wanted = self.wanted.split_off(&first_of(floor + 1));
+        let above = self.wanted.split_off(&first_of(floor + 1));
+        let done = std::mem::replace(&mut self.wanted, above);
+        done.iter().for_each(|(reference, want)| _ = self.timers.remove(&(want.due, *reference)));
+        self.far.raise_floor(floor);
         let waiting =
             present.iter().flat_map(|(parent, dependents)| dependents.iter().map(move |dependent| (dependent, parent)));
         waiting.filter_map(|(dependent, parent)| self.satisfied(dependent, parent)).collect()
@@ -138,47 +176,89 @@ impl Synchroniser {
 
     /// S2: `from` does not have it: ask the next one without waiting, once around the committee.
     pub fn not_found(&mut self, now: TimestampMs, reference: &BlockRef) {
-        let size = self.committee_size;
-        if let Some(want) = self.wanted.get_mut(reference).filter(|want| (want.attempts as usize) < size) {
-            want.due = now;
+        if self.wanted.get(reference).is_some_and(|want| (want.attempts as usize) < self.committee_size) {
+            self.reschedule(reference, now);
         }
     }
 
-    /// S1: an answer of `from` was useful and cut short: ask for the rest of what its blocks need at once.
-    pub fn hurry(&mut self, now: TimestampMs, from: ValidatorIndex) {
-        self.wanted.values_mut().filter(|want| want.sender == from).for_each(|want| want.due = want.due.min(now));
+    /// A signed block of a round too far ahead to be kept.
+    pub fn saw_far(&mut self, now: TimestampMs, reference: BlockRef) {
+        if Some(reference.author) != self.me {
+            self.far.saw(reference, TimestampMs(now.0 + self.limits.delay_ms));
+        }
+    }
+
+    /// A block of a round near enough to be kept.
+    pub fn reached(&mut self, reference: &BlockRef) {
+        self.far.reached(reference);
+    }
+
+    /// The far block whose author is to be asked now for what lies between.
+    pub fn ask_far(&mut self, now: TimestampMs) -> Option<BlockRef> {
+        self.far.ask(now, self.limits.retry_ms, self.limits.retry_cap_ms)
+    }
+
+    /// An answer of `from`. S1: when it was useful it was cut short: ask for the rest of what its blocks need at once.
+    pub fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
+        self.far.answered(now, from, grew);
+        if !grew {
+            return;
+        }
+        let later = self.wanted.iter().filter(|(_, want)| want.sender == from && want.due > now);
+        let later: Vec<_> = later.map(|(reference, _)| *reference).collect();
+        later.iter().for_each(|reference| self.reschedule(reference, now));
     }
 
     /// When [`Self::due`] has something.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.wanted.values().map(|want| want.due).min()
+        [self.timers.first().map(|(due, _)| *due), self.far.deadline()].into_iter().flatten().min()
     }
 
-    /// Whom to ask for what now, at most `limit` blocks each. What does not fit stays due.
+    /// Whom to ask for what now, at most `limit` blocks each. What does not fit is due again after a pause.
     pub fn due(&mut self, now: TimestampMs, limit: usize) -> BTreeMap<ValidatorIndex, Vec<BlockRef>> {
         let mut requests: BTreeMap<ValidatorIndex, Vec<BlockRef>> = BTreeMap::new();
-        let (size, me) = (self.committee_size, self.me);
-        for (reference, want) in self.wanted.iter_mut().filter(|(_, want)| want.due <= now) {
-            let naming = self.waiting.get(reference).into_iter().flatten().map(|dependent| dependent.author);
-            let Some(whom) = whom_to_ask(reference, want, naming, size, me) else {
-                want.due = TimestampMs(now.0 + self.retry_cap_ms);
-                continue;
+        let (size, me, retry, cap) = (self.committee_size, self.me, self.limits.retry_ms, self.limits.retry_cap_ms);
+        let later = self.timers.split_off(&(TimestampMs(now.0.saturating_add(1)), first_of(Round(0))));
+        for (_, reference) in std::mem::replace(&mut self.timers, later) {
+            let Some(want) = self.wanted.get_mut(&reference) else { continue };
+            let naming = self.waiting.get(&reference).into_iter().flatten().map(|dependent| dependent.author);
+            let whom = whom_to_ask(&reference, want, naming, size, me);
+            let asked = whom.map(|whom| requests.entry(whom).or_default()).filter(|asked| asked.len() < limit);
+            let pause = match (&asked, want.attempts) {
+                (None, _) if whom.is_some() => retry,
+                (None, _) => cap,
+                (_, 0) => retry / 2, // Hedging: the first one asked may be slow rather than gone.
+                (_, attempts) => retry.saturating_mul(1 << (attempts - 1).min(16)).min(cap),
             };
-            let asked = requests.entry(whom).or_default();
-            let pause = match want.attempts {
-                0 => (self.retry_ms / 2).max(1), // Hedging: the first one asked may be slow rather than gone.
-                attempts => self.retry_ms.saturating_mul(1 << (attempts - 1).min(16)).min(self.retry_cap_ms),
-            };
-            if asked.len() < limit {
-                asked.push(*reference);
+            if let Some(asked) = asked {
+                asked.push(reference);
                 want.attempts = want.attempts.saturating_add(1);
-                want.due = TimestampMs(now.0 + pause);
-            } else {
-                want.due = TimestampMs(now.0 + self.retry_ms);
             }
+            want.due = TimestampMs(now.0 + pause.max(1));
+            self.timers.insert((want.due, reference));
         }
         requests.retain(|_, wanted| !wanted.is_empty());
         requests
+    }
+
+    fn want(&mut self, reference: BlockRef, want: Want) {
+        self.unwant(&reference);
+        self.timers.insert((want.due, reference));
+        self.wanted.insert(reference, want);
+    }
+
+    fn unwant(&mut self, reference: &BlockRef) {
+        if let Some(want) = self.wanted.remove(reference) {
+            self.timers.remove(&(want.due, *reference));
+        }
+    }
+
+    fn reschedule(&mut self, reference: &BlockRef, due: TimestampMs) {
+        if let Some(want) = self.wanted.get_mut(reference) {
+            self.timers.remove(&(want.due, *reference));
+            want.due = due;
+            self.timers.insert((due, *reference));
+        }
     }
 
     /// One of `dependent`'s missing parents is present; returns it when that was the last.
@@ -188,46 +268,140 @@ impl Synchroniser {
         if !pending.missing.is_empty() {
             return None;
         }
-        self.by_author[dependent.author.as_usize()].remove(dependent);
         let complete = self.pending.remove(dependent)?;
-        self.charged[complete.account.as_usize()] -= 1;
+        self.by_author[dependent.author.as_usize()].remove(dependent);
+        self.accounts[complete.account.as_usize()].remove(dependent, complete.weight);
         Some(complete.block)
     }
 
-    /// S3: on whose account a block can be kept; `None` when there is no room. An author at its bound keeps its lowest rounds,
-    /// which are the nearest to being usable. What pending blocks need comes on the account of one of those that need it.
-    fn make_room(&mut self, reference: &BlockRef) -> Option<ValidatorIndex> {
-        if let Some(dependents) = self.waiting.get(reference) {
-            let accounts = dependents.iter().filter_map(|dependent| self.pending.get(dependent)).map(|pending| pending.account);
-            // Twice everything that an honest author's blocks can stand on above the floor.
-            let bound = 2 * self.committee_size * self.per_author;
-            return accounts.into_iter().find(|account| self.charged[account.as_usize()] < bound);
+    /// S3: on whose account a block can be kept; `None` when there is no room. What pending blocks need comes on the account of one of
+    /// those that need it, everything else on its author's.
+    fn make_room(&mut self, reference: &BlockRef, weight: Weight) -> Option<ValidatorIndex> {
+        let mut accounts: Vec<_> = self.needed_by(reference).collect();
+        if accounts.is_empty() {
+            accounts.push(reference.author);
         }
-        let own = &self.by_author[reference.author.as_usize()];
-        if own.len() >= self.per_author {
-            let highest = own.last().copied().filter(|highest| highest > reference)?;
+        let has_room = |account: &&ValidatorIndex| self.accounts[account.as_usize()].fits(weight, &self.limits);
+        if let Some(account) = accounts.iter().find(has_room) {
+            return Some(*account);
+        }
+        // An account that belongs to several dependents is tried once.
+        accounts.dedup();
+        accounts.into_iter().find(|account| self.displace(*account, reference, weight))
+    }
+
+    /// Gives up the highest blocks of a full account for a lower one. Whether that made room.
+    fn displace(&mut self, account: ValidatorIndex, reference: &BlockRef, weight: Weight) -> bool {
+        while !self.accounts[account.as_usize()].fits(weight, &self.limits) {
+            let highest = self.accounts[account.as_usize()].blocks.last().copied().filter(|highest| highest > reference);
+            let Some(highest) = highest else { return false };
             if let Some(pending) = self.pending.remove(&highest) {
                 self.forget(&highest, &pending);
             }
         }
-        Some(reference.author)
+        true
     }
 
     /// A pending block was dropped: what only it needed is not wanted any more; who needs it wants it again.
     fn forget(&mut self, reference: &BlockRef, dropped: &Pending) {
         self.by_author[reference.author.as_usize()].remove(reference);
-        self.charged[dropped.account.as_usize()] -= 1;
+        self.accounts[dropped.account.as_usize()].remove(reference, dropped.weight);
         for parent in &dropped.missing {
             let Some(dependents) = self.waiting.get_mut(parent) else { continue };
             dependents.remove(reference);
             if dependents.is_empty() {
                 self.waiting.remove(parent);
-                self.wanted.remove(parent);
+                self.unwant(parent);
             }
         }
         if self.waiting.contains_key(reference) {
-            let want = Want { attempts: 0, due: TimestampMs(0), sender: reference.author };
-            self.wanted.insert(*reference, want);
+            self.want(*reference, Want { attempts: 0, due: TimestampMs(0), sender: reference.author });
+        }
+    }
+}
+
+impl Account {
+    fn fits(&self, more: Weight, limits: &Limits) -> bool {
+        let Weight { bytes, missing } = self.weight;
+        let room = self.blocks.len() < limits.blocks
+            && bytes + more.bytes <= limits.weight.bytes
+            && missing + more.missing <= limits.weight.missing;
+        room || self.blocks.is_empty()
+    }
+
+    fn add(&mut self, reference: BlockRef, weight: Weight) {
+        self.blocks.insert(reference);
+        self.weight.bytes += weight.bytes;
+        self.weight.missing += weight.missing;
+    }
+
+    fn remove(&mut self, reference: &BlockRef, weight: Weight) {
+        if self.blocks.remove(reference) {
+            self.weight.bytes -= weight.bytes;
+            self.weight.missing -= weight.missing;
+        }
+    }
+}
+
+/// Blocks of rounds too far ahead to be kept: the newest of each author by name. Somebody who has one has its whole history, so its
+/// author is asked for what lies between, one author after the other.
+#[derive(Default)]
+pub struct Far {
+    newest: BTreeMap<ValidatorIndex, BlockRef>,
+    /// Whom was asked last.
+    asked: Option<ValidatorIndex>,
+    /// Questions since the DAG last grew by an answer.
+    attempts: usize,
+    due: TimestampMs,
+}
+
+impl Far {
+    /// A signed block from too far ahead.
+    fn saw(&mut self, reference: BlockRef, due: TimestampMs) {
+        if self.newest.is_empty() {
+            (self.attempts, self.due) = (0, due);
+        }
+        let newest = self.newest.entry(reference.author).or_insert(reference);
+        *newest = (*newest).max(reference);
+    }
+
+    /// A block of this author is near enough to be kept.
+    fn reached(&mut self, reference: &BlockRef) {
+        if self.newest.get(&reference.author).is_some_and(|newest| newest.round <= reference.round) {
+            self.newest.remove(&reference.author);
+        }
+    }
+
+    fn raise_floor(&mut self, floor: Round) {
+        self.newest.retain(|_, newest| newest.round > floor);
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        (!self.newest.is_empty()).then_some(self.due)
+    }
+
+    /// Whom to ask now, for what.
+    fn ask(&mut self, now: TimestampMs, retry_ms: u64, cap_ms: u64) -> Option<BlockRef> {
+        if self.due > now {
+            return None;
+        }
+        let after = self.asked.map_or(ValidatorIndex(0), |asked| ValidatorIndex(asked.0.saturating_add(1)));
+        let next = self.newest.range(after..).next().or_else(|| self.newest.first_key_value());
+        let reference = *next?.1;
+        let rounds = (self.attempts / self.newest.len()).min(16);
+        self.asked = Some(reference.author);
+        self.attempts = self.attempts.saturating_add(1);
+        self.due = TimestampMs(now.0 + retry_ms.saturating_mul(1 << rounds).min(cap_ms).max(1));
+        Some(reference)
+    }
+
+    /// An answer came. The next one is asked at once after a useful answer, and once around after useless ones.
+    fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
+        if self.asked == Some(from) && (grew || self.attempts < self.newest.len()) {
+            self.due = now;
+        }
+        if grew {
+            self.attempts = 0;
         }
     }
 }
@@ -244,8 +418,9 @@ fn whom_to_ask(
     let all = (0u16..).take(committee_size).map(ValidatorIndex);
     let (first, then): (Vec<_>, Vec<_>) = all.partition(|other| *other > reference.author);
     let mut turns: Vec<ValidatorIndex> = Vec::with_capacity(committee_size);
+    let mut seen = vec![false; committee_size];
     for whom in [want.sender, reference.author].into_iter().chain(naming).chain(first).chain(then) {
-        if Some(whom) != me && !turns.contains(&whom) {
+        if Some(whom) != me && !std::mem::replace(&mut seen[whom.as_usize()], true) {
             turns.push(whom);
         }
     }

@@ -2,8 +2,8 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch::MIN_TRANSACTION_BYTES;
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, KECCAK_EMPTY, Overlay, StateView};
-use corniche_types::{Address, B256, Bytes, OrderedTransaction, TimestampMs, U256, keccak256};
+use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY, Overlay, StateView};
+use corniche_types::{Address, B256, Bytes, OrderedTransaction, ProtocolRules, TimestampMs, U256, keccak256};
 
 /// First byte of a word: a type that no transaction has.
 const TAG: u8 = 0x7f;
@@ -54,7 +54,7 @@ impl Word {
 }
 
 /// What the words of a block come to, on top of `view`.
-pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView) -> Changes {
+pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
     let mut changes = Changes::default();
     for word in ordered.iter().filter_map(|ordered| Word::decode(&ordered.raw)) {
         let Some(address) = word.account() else { continue };
@@ -62,7 +62,7 @@ pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView) -> C
         match word {
             Word::SetBalance(_, balance) => account.balance = balance,
             Word::SetNonce(_, nonce) => account.nonce = nonce,
-            Word::SetCode(_, code) => set_code(&mut account, code, &mut changes),
+            Word::SetCode(_, code) => set_code(&mut account, code, rules, &mut changes),
             Word::SetStorage(_, slot, value) => {
                 changes.storage.insert((address, slot), value);
                 // An account that does not exist has no storage.
@@ -87,12 +87,12 @@ pub(crate) fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
     ordered.iter().filter_map(|ordered| said(Word::decode(&ordered.raw)?)).next_back()
 }
 
-fn set_code(account: &mut Account, code: Bytes, changes: &mut Changes) {
+fn set_code(account: &mut Account, code: Bytes, rules: &ProtocolRules, changes: &mut Changes) {
     if code.is_empty() {
         (account.code_hash, account.abi_version, account.gas_version) = (KECCAK_EMPTY, 0, 0);
     } else {
         account.code_hash = keccak256(&code);
-        (account.abi_version, account.gas_version) = (ABI_VERSION, GAS_VERSION);
+        (account.abi_version, account.gas_version) = (ABI_VERSION, rules.gas_version);
         changes.code.insert(account.code_hash, code);
     }
 }

@@ -216,7 +216,8 @@ impl Runner {
 
     fn finish(&mut self, plan: BlockPlan, env: BlockEnv, candidates: &[Candidate], mut output: BlockOutput) -> Ran {
         if self.obeys_words {
-            let said = dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes });
+            let said =
+                dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes }, env.rules);
             output.changes.merge(said);
         }
         // Behind everything that may be said of an account; the next block's transactions are the first to see it.
@@ -245,6 +246,7 @@ impl Runner {
         // The header carries seconds, non-decreasing (design §3).
         let timestamp = self.parent.timestamp.max(second);
         BlockEnv {
+            rules: self.genesis.rules_at(Height(self.parent.number + 1)),
             chain_id: self.genesis.chain_id,
             number: self.parent.number + 1,
             timestamp,

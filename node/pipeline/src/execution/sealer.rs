@@ -3,8 +3,14 @@
 use super::{Executed, ExecutionStart, Ran};
 use corniche_executor::BlockOutput;
 use corniche_state::{CommittedBlock, SharedTree};
-use corniche_types::{B256, Block, Epoch, Genesis, Header, Height, OrderingRecord, Skipped, U256, header_hash};
+use corniche_types::{
+    B256, Block, Bytes, Epoch, Genesis, Header, Height, OrderingRecord, ProtocolRules, Receipt, Skipped, U256, header_hash,
+};
 use std::sync::{Arc, mpsc::Sender};
+
+/// Return data of a block's transactions that is kept with their receipts. A byte costs a quarter of a gas, so a large block gas
+/// limit would buy more than a record of the log carries. It is in no root, so what is kept is no part of the rules.
+const MAX_OUTPUT_BYTES: usize = 128 << 20;
 
 /// Hashes blocks in the order they were run: the tree over the state, the ordering record, the header.
 pub struct Sealer {
@@ -38,9 +44,10 @@ impl Sealer {
     pub fn seal(&mut self, ran: Ran) -> Executed {
         assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
         let Ran { plan, env, output, returned, .. } = ran;
-        let BlockOutput { receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
+        let BlockOutput { mut receipts, skipped, changes, transactions_root, receipts_root, logs_bloom, gas_used } = output;
+        bound_outputs(&mut receipts, MAX_OUTPUT_BYTES);
         let state_root = self.tree.apply(Height(env.number), &changes);
-        let ordering = self.ordering_record(&plan, skipped);
+        let ordering = self.ordering_record(&plan, skipped, env.rules);
         let header = Header {
             parent_hash: self.parent_hash,
             beneficiary: env.coinbase,
@@ -68,8 +75,9 @@ impl Sealer {
         Executed { hash, committed: Arc::new(committed), returned }
     }
 
-    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>) -> OrderingRecord {
+    fn ordering_record(&self, plan: &crate::BlockPlan, skipped: Vec<Skipped>, rules: &ProtocolRules) -> OrderingRecord {
         OrderingRecord {
+            protocol_version: rules.version,
             engine: self.engine.clone(),
             epoch: Epoch(0),
             committee_hash: self.committee_hash,
@@ -85,5 +93,44 @@ impl Sealer {
             skipped,
             resume_hash: plan.resume.hash(),
         }
+    }
+}
+
+/// Drops return data that does not fit.
+fn bound_outputs(receipts: &mut [Receipt], most: usize) {
+    let mut left = most;
+    for receipt in receipts {
+        match left.checked_sub(receipt.output.len()) {
+            Some(rest) => left = rest,
+            None => receipt.output = Bytes::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(output: usize) -> Receipt {
+        Receipt {
+            transaction_hash: B256::ZERO,
+            type_byte: 2,
+            success: true,
+            gas_used: 21_000,
+            cumulative_gas_used: 21_000,
+            effective_gas_price: 1,
+            sender: Default::default(),
+            to: None,
+            contract_address: None,
+            logs: Vec::new(),
+            output: Bytes::from(vec![1; output]),
+        }
+    }
+
+    #[test]
+    fn return_data_is_kept_as_long_as_there_is_room() {
+        let mut receipts = [10, 80, 20, 10, 1].map(receipt);
+        bound_outputs(&mut receipts, 100);
+        assert_eq!(receipts.map(|receipt| receipt.output.len()), [10, 80, 0, 10, 0]);
     }
 }

@@ -4,16 +4,20 @@ use super::Pipeline;
 use crate::message::PeerMessage;
 use crate::words::Output;
 use corniche_admission::batch;
-use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput};
-use corniche_types::TimestampMs;
-
-/// With this many ordered blocks waiting for execution, own proposals go empty.
-const PLANS_WAITING: usize = 64;
+use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput, Verified};
+use corniche_types::{TimestampMs, ValidatorIndex};
 
 impl Pipeline {
     pub(super) fn engine_input(&mut self, now: TimestampMs, input: EngineInput) {
         if let Some(engine) = &mut self.engine {
             engine.handle(now, input);
+        }
+    }
+
+    /// A peer's message, unless it could only add to ordered work that waits already: see [`super::backlog`].
+    pub(super) fn engine_message(&mut self, now: TimestampMs, from: ValidatorIndex, message: Verified) {
+        if !self.builder.has_waiting() {
+            self.engine_input(now, EngineInput::Message { from, message });
         }
     }
 
@@ -34,7 +38,7 @@ impl Pipeline {
                 EngineOutput::Send { to, message } => self.send_to_validators(to, &PeerMessage::Engine(message)),
                 EngineOutput::Persist(ticket, record) => self.out.push_back(Output::Persist(ticket, record)),
                 EngineOutput::ReleaseBelow(ticket) => {
-                    self.releases.push_back((self.builder.complete().index, ticket));
+                    self.releases.push_back((self.builder.delivered(), ticket));
                 }
                 EngineOutput::Deliver(commit) => {
                     self.delivered(commit.batches.iter().map(|(_, batch)| batch));
@@ -53,13 +57,14 @@ impl Pipeline {
                 EngineOutput::Trace(event) => self.out.push_back(Output::Trace(event)),
             }
         }
+        self.plan_blocks();
         any |= self.answer_want_batch(now);
         any
     }
 
     pub(super) fn answer_want_batch(&mut self, now: TimestampMs) -> bool {
         let Some((bytes, gas)) = self.wanted else { return false };
-        let overloaded = self.plans.len() >= PLANS_WAITING;
+        let overloaded = self.backlog.is_long();
         let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
         // An open block needs later commits to close, so rounds go on with empty proposals.
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));

@@ -2,9 +2,10 @@
 
 use super::Pipeline;
 use crate::message::PeerMessage;
-use crate::words::{Fault, NodeKey, Output};
+use crate::words::{NodeKey, Output};
+use corniche_certify::VerifiedCertificate;
 use corniche_engine::{Input as EngineInput, Recipients};
-use corniche_types::{Certificate, TimestampMs, ValidatorIndex};
+use corniche_types::{TimestampMs, ValidatorIndex};
 
 impl Pipeline {
     pub(super) fn peer_up(&mut self, now: TimestampMs, peer: NodeKey, validator: Option<ValidatorIndex>) {
@@ -30,19 +31,14 @@ impl Pipeline {
         }
     }
 
-    pub(super) fn learn_certificate(&mut self, from: NodeKey, certificate: Certificate) {
-        if certificate.height > self.certified && !self.certifier.is_valid(&certificate) {
-            let fault = Fault("certificate that does not verify".into());
-            self.out.push_back(Output::Penalise { peer: from, fault });
-            return;
-        }
+    pub(super) fn learn_certificate(&mut self, from: NodeKey, certificate: VerifiedCertificate) {
         self.follower.claim(from, certificate.height);
         if certificate.height > self.appended {
             let newest = self.early_certificate.as_ref().map_or(self.certified, |early| early.height);
             if certificate.height > newest {
                 self.early_certificate = Some(certificate);
             }
-        } else if certificate.height > self.certified {
+        } else {
             self.certifier.certificate(certificate);
         }
     }

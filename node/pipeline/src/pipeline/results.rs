@@ -10,27 +10,34 @@ use corniche_types::{B256, Certificate, Height, TimestampMs};
 
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
-/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
+/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it; and while
+/// execution waits for a certificate, their newest share.
 const ANNOUNCE_MS: u64 = 1_000;
 
 impl Pipeline {
+    /// Cuts blocks from what the engine ordered, as long as not too many wait.
     pub(super) fn plan_blocks(&mut self) {
-        while let Some(block) = self.builder.poll() {
+        while self.mode == Mode::Ordering && !self.backlog.is_full() {
+            let Some(block) = self.builder.poll() else { return };
             self.planned = self.planned.next();
-            self.plans.push_back(Plan { height: self.planned, block });
+            self.backlog.push(Plan { height: self.planned, block });
         }
     }
 
     pub(super) fn dispatch_plans(&mut self) {
-        while let Some(plan) = self.plans.front() {
-            let certified_through = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
-            if plan.height.0 > self.certified.max(certified_through).0 + AHEAD_OF_CERTIFICATION {
-                return;
-            }
+        let through = self.may_execute_through();
+        while let Some(plan) = self.backlog.start(|height| height <= through) {
             self.executing = plan.height;
-            let plan = self.plans.pop_front().expect("front was there");
             self.out.push_back(Output::Execute(plan));
         }
+        // What was taken made room.
+        self.plan_blocks();
+    }
+
+    /// The highest block whose ancestor [`AHEAD_OF_CERTIFICATION`] below it is certified.
+    pub(super) fn may_execute_through(&self) -> Height {
+        let followed = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
+        Height(self.certified.max(followed).0 + AHEAD_OF_CERTIFICATION)
     }
 
     pub(super) fn executed(&mut self, executed: Executed) {
@@ -38,7 +45,7 @@ impl Pipeline {
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
         if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
             let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
-            return self.halt(height, executed.hash, expected, certificate);
+            return self.diverged(height, executed.hash, expected, certificate.into_inner());
         }
         self.executed = height;
         self.executed_hash = executed.hash;
@@ -80,6 +87,7 @@ impl Pipeline {
             }
             self.appended_ordering = Some(committed.block.ordering.clone());
         }
+        self.backlog.appended(self.appended);
         self.state.prune_below(Height(self.appended.0.saturating_sub(self.recent_states)));
         self.release();
     }
@@ -95,7 +103,7 @@ impl Pipeline {
     /// Stores the resume point when many commits made no block. Appends are in order, so it is durable before what follows.
     pub(super) fn store_progress(&mut self) {
         let complete = self.builder.complete();
-        let quiet = !self.builder.is_open() && self.plans.is_empty() && self.appended == self.planned;
+        let quiet = !self.builder.is_open() && self.is_idle();
         if self.mode == Mode::Ordering && quiet && complete.index.0 >= self.progress.0 + PROGRESS_COMMITS {
             self.progress = complete.index;
             self.appended_resume = complete.clone();
@@ -112,7 +120,7 @@ impl Pipeline {
                 }
                 CertifierOutput::Certified(certificate) => self.certified(now, certificate),
                 CertifierOutput::Diverged { ours, certificate } => {
-                    self.halt(certificate.height, ours, certificate.header_hash, certificate);
+                    self.diverged(certificate.height, ours, certificate.header_hash, certificate);
                 }
                 CertifierOutput::Accuse { validator, evidence } => {
                     let offence = Offence::BadSignature;
@@ -138,6 +146,9 @@ impl Pipeline {
     }
 
     pub(super) fn announce(&mut self, now: TimestampMs) {
+        if self.is_blocked() {
+            self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
+        }
         if self.announce_at.is_none_or(|at| now < at) {
             return;
         }
@@ -145,12 +156,19 @@ impl Pipeline {
         if let Some(certificate) = self.newest_certificate.clone() {
             self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
         }
+        // Shares may be lost. If all validators wait for each other's, somebody has to begin.
+        if let Some(share) = self.certifier.newest_own_share().filter(|_| self.is_blocked()) {
+            self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+        }
     }
 
-    pub(super) fn halt(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
+    fn diverged(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
+        self.halt(format!("divergence at height {height}: certified header {certified}, ours {ours}"), Some(certificate));
+    }
+
+    pub(super) fn halt(&mut self, reason: String, certificate: Option<Certificate>) {
         self.halted = true;
         self.engine = None;
-        let reason = format!("divergence at height {height}: certified header {certified}, ours {ours}");
         self.out.push_back(Output::Halt { reason, certificate });
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::common::bls_key;
 use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
-use corniche_engine::{Committee, Engine, Verifier};
+use corniche_engine::{Committee, Engine, Input, Output, Verifier};
 use corniche_pipeline::EngineFactory;
-use corniche_types::Genesis;
+use corniche_types::{Genesis, TimestampMs};
 use std::sync::Arc;
 
 /// Which engine orders.
@@ -37,6 +37,30 @@ impl Secrets {
         corniche_crypto::verify_genesis(genesis).unwrap();
         Self(deal)
     }
+}
+
+/// Proposes batches of a thousand times the gas that a batch may have.
+struct Greedy(Box<dyn Engine>);
+
+impl Engine for Greedy {
+    fn handle(&mut self, now: TimestampMs, input: Input) {
+        self.0.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        Some(match self.0.poll()? {
+            Output::WantBatch { bytes, gas } => Output::WantBatch { bytes, gas: 1_000 * gas },
+            output => output,
+        })
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.0.deadline()
+    }
+}
+
+pub fn greedy(factory: EngineFactory) -> EngineFactory {
+    Box::new(move |records, resume, now| Box::new(Greedy(factory(records, resume, now))))
 }
 
 impl EngineKind {
@@ -82,10 +106,11 @@ impl EngineKind {
                 let signer = real::ValidatorKeys::new(&committee, consensus_key(index), secrets.0.shares[index].clone());
                 let public = CoinPublicKeys::from_genesis(genesis).unwrap();
                 let (signer, coin) = (Arc::new(signer.unwrap()), Arc::new(real::ThresholdCoin::new(&committee, public)));
+                let signatures = Arc::new(real::CommitteeSignatures::new(&committee).unwrap());
                 Box::new(move |records, resume, now| {
                     let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
-                    let (signer, seed) = (Some(signer.clone() as _), start * 1_000 + now.0);
-                    Box::new(MahiMahi::new(Setup { config, committee, signer, coin, seed, records, resume, now }))
+                    let (signer, signatures, seed) = (Some(signer.clone() as _), signatures.clone(), start * 1_000 + now.0);
+                    Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
                         as Box<dyn Engine>
                 })
             }

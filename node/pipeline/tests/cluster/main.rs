@@ -8,9 +8,10 @@ mod common;
 mod engines;
 mod world;
 
-use common::Node;
+use common::{Disk, Node, first_rules, genesis, whole_block};
+use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 use engines::EngineKind;
-use world::{BadLink, Cluster, VALIDATORS};
+use world::{BadLink, Cluster, Part, VALIDATORS};
 
 /// Each of these is a test under each engine.
 macro_rules! under_every_engine {
@@ -35,6 +36,11 @@ under_every_engine! {
     the_same_seed_gives_the_same_chain
     two_and_two_order_nothing_apart_and_agree_when_they_meet
     one_that_lost_its_disk_comes_back_and_votes_again
+    one_whose_disk_falls_far_behind_catches_up_and_votes_again
+    one_whose_processor_falls_far_behind_catches_up_and_votes_again
+    one_that_restarts_far_behind_catches_up_and_votes_again
+    all_four_without_shares_send_them_again
+    all_four_with_too_much_ordered_go_on_when_it_is_executed
 }
 
 mod request_buckets {
@@ -247,6 +253,91 @@ fn two_and_two_order_nothing_apart_and_agree_when_they_meet(engine: EngineKind) 
     cluster.submit(0, 0..120);
     cluster.submit(2, 0..120);
     cluster.run_until(5_000, "all of it, at once after they meet", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+/// Validator 3 orders with the others, but executes so far behind them that it drops their shares of what it executes next.
+fn executes_far_behind(engine: EngineKind, part: Part) -> Cluster {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.stall(3, part);
+    while (cluster.heights()[0] - cluster.heights()[3]) as u64 <= 3 * AHEAD_OF_CERTIFICATION {
+        cluster.load();
+        assert!(cluster.submitted < 2_000, "three go on");
+    }
+    cluster
+}
+
+/// The load has ended: nothing that comes by itself helps validator 3.
+fn catches_up_and_votes(mut cluster: Cluster) {
+    cluster.run_until(20_000, "it has caught up", Cluster::settled);
+    let has_rejoined = |cluster: &Cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined");
+    cluster.run_until(20_000, "it has rejoined", has_rejoined);
+    cluster.kill(1);
+    cluster.submit(2, cluster.submitted..cluster.submitted + 10);
+    cluster.run_until(20_000, "it is needed and votes", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+fn one_whose_disk_falls_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+    let mut cluster = executes_far_behind(engine, Part::Disk);
+    cluster.resume(3);
+    catches_up_and_votes(cluster);
+}
+
+fn one_whose_processor_falls_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+    let mut cluster = executes_far_behind(engine, Part::Processor);
+    cluster.resume(3);
+    catches_up_and_votes(cluster);
+}
+
+/// On its disk are the blocks before it fell behind, or also those that it could still execute; and the records of everything
+/// that was ordered since.
+fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
+    for resumes_before in [false, true] {
+        let mut cluster = executes_far_behind(engine, Part::Disk);
+        if resumes_before {
+            cluster.resume(3);
+        }
+        cluster.kill(3);
+        cluster.start(3);
+        catches_up_and_votes(cluster);
+    }
+}
+
+/// Nobody has a certificate that would help the others, so nobody can follow.
+fn all_four_without_shares_send_them_again(engine: EngineKind) {
+    let mut cluster = Cluster::new(engine, &[]);
+    cluster.submit(0, 0..10);
+    cluster.run_until(5_000, "a start", Cluster::settled);
+    cluster.certificates_are_lost = true;
+    (0..100).for_each(|_| cluster.load());
+    let certified = |cluster: &Cluster| cluster.nodes[&0].pipeline.certified_height().0;
+    assert!(cluster.heights().iter().all(|height| *height as u64 == certified(&cluster) + AHEAD_OF_CERTIFICATION));
+    cluster.certificates_are_lost = false;
+    cluster.run_until(5_000, "all of it is executed and certified", Cluster::settled);
+    cluster.assert_agreement();
+}
+
+/// A faulty proposer's few batches are many blocks: everybody has twice the limit waiting, and takes no messages of the engine.
+fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) {
+    let genesis = first_rules(genesis(VALIDATORS));
+    let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), genesis);
+    cluster.kill(0);
+    cluster.greedy.insert(0);
+    cluster.start(0);
+    (0..VALIDATORS).for_each(|index| cluster.stall(index, Part::Processor));
+    for nonce in 0..300 {
+        cluster.give(0, &whole_block(nonce));
+    }
+    let are_full = |cluster: &Cluster| cluster.nodes.values().all(|node| node.pipeline.waiting_blocks() == 128);
+    cluster.run_until(10_000, "much is ordered", are_full);
+    cluster.run_for(10_000);
+    (0..VALIDATORS).for_each(|index| cluster.resume(index));
+    cluster.run_until(20_000, "all of it is executed", Cluster::settled);
+    cluster.submit(1, 300..310);
+    cluster.run_until(5_000, "and it goes on", Cluster::settled);
     cluster.assert_agreement();
 }
 

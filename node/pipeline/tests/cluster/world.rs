@@ -2,7 +2,7 @@
 
 use crate::{
     common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
-    engines::{EngineKind, Secrets},
+    engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::Rotation;
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
@@ -34,6 +34,8 @@ pub struct Cluster {
     pub sent: u64,
     /// Validators that propose nothing of what others or users give them.
     pub censors: BTreeSet<usize>,
+    /// Validators that propose batches with too much gas, from their next start on.
+    pub greedy: BTreeSet<usize>,
     /// Copies of transactions that validators passed on to each other.
     pub forwarded: usize,
     /// The user's next nonce.
@@ -43,6 +45,8 @@ pub struct Cluster {
     pub bad: BTreeMap<usize, BadLink>,
     /// Who is of another part than the rest: the two do not reach each other.
     apart: BTreeSet<usize>,
+    /// Shares and certificates are lost.
+    pub certificates_are_lost: bool,
     /// Messages that bad links were given.
     risked: u64,
 }
@@ -55,6 +59,13 @@ pub struct BadLink {
     pub loss: u64,
 }
 
+/// What of a validator can stand still while the rest of it runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    Disk,
+    Processor,
+}
+
 impl Cluster {
     pub fn new(engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
         Self::with_disks(engine, parameters, &Disk::default())
@@ -62,7 +73,10 @@ impl Cluster {
 
     /// The same on disks that are not empty.
     pub fn with_disks(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk) -> Self {
-        let mut genesis = plain_genesis(VALIDATORS);
+        Self::with_genesis(engine, parameters, disk, plain_genesis(VALIDATORS))
+    }
+
+    pub fn with_genesis(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis) -> Self {
         genesis.block_ms = 50;
         let secrets = Secrets::deal(&mut genesis, engine, parameters);
         let mut cluster = Self {
@@ -76,11 +90,13 @@ impl Cluster {
             wire: BinaryHeap::new(),
             sent: 0,
             censors: BTreeSet::new(),
+            greedy: BTreeSet::new(),
             forwarded: 0,
             submitted: 0,
             starts: 0,
             bad: BTreeMap::new(),
             apart: BTreeSet::new(),
+            certificates_are_lost: false,
             risked: 0,
         };
         (0..VALIDATORS).for_each(|index| cluster.start(index));
@@ -96,6 +112,7 @@ impl Cluster {
     pub fn start_with(&mut self, index: usize, kept: &[VerifiedTransaction]) {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
+        let factory = if self.greedy.contains(&index) { greedy(factory) } else { factory };
         let disk = self.disks.remove(&index).unwrap_or_default();
         let genesis = self.genesis.clone();
         let mut node = Node::start(index as u8, &genesis, &genesis, Some((index as u16, factory)), disk, TimestampMs(self.now));
@@ -152,6 +169,25 @@ impl Cluster {
         }
     }
 
+    /// A validator's disk, or its processor, stands still from now on.
+    pub fn stall(&mut self, index: usize, part: Part) {
+        let node = self.nodes.get_mut(&index).unwrap();
+        match part {
+            Part::Disk => node.slow_disk = true,
+            Part::Processor => node.slow_processor = true,
+        }
+    }
+
+    /// Its disk and its processor work again, and do at once what has waited for them.
+    pub fn resume(&mut self, index: usize) {
+        let node = self.nodes.get_mut(&index).unwrap();
+        node.now = TimestampMs(self.now);
+        (node.slow_disk, node.slow_processor) = (false, false);
+        node.finish_plans();
+        node.finish_appends();
+        self.collect();
+    }
+
     /// Kills a validator: what it had in memory and on the wire is gone.
     pub fn kill(&mut self, index: usize) {
         let node = self.nodes.remove(&index).unwrap();
@@ -183,11 +219,11 @@ impl Cluster {
                 if requests.is_empty() {
                     break;
                 }
-                for (to, Request::Blocks { from }) in requests {
+                for (to, Request::Blocks { from, offset }) in requests {
                     if self.arrival(index, usize::from(to[0])).is_none() {
                         continue;
                     }
-                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from));
+                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from, offset));
                     let node = self.nodes.get_mut(&index).unwrap();
                     node.handle(Input::Response { from: to, response });
                 }
@@ -240,8 +276,9 @@ impl Cluster {
                 let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
                 node.handle(Input::Engine { from: author, message });
             }
+            PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) if self.certificates_are_lost => {}
             PeerMessage::CertificateShare(bytes) => node.handle(Input::CertificateShare { from: author, bytes }),
-            PeerMessage::Certificate(certificate) => node.handle(Input::Certificate { from: [from as u8; 32], certificate }),
+            PeerMessage::Certificate(certificate) => node.learn([from as u8; 32], certificate),
             PeerMessage::Transactions(raw) => {
                 self.forwarded += raw.len();
                 if self.censors.contains(&to) {

@@ -8,18 +8,21 @@ use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
 };
 use corniche_pipeline::{
-    CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output, PeerMessage,
-    Pipeline, Request, Response, Setup, answer_blocks, verify_all,
+    BlockSource, CertificateKeys, CertificateVerifier, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
+    NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
     Address, B256, Bytes, Certificate, CommitIndex, EngineConfig, FeeRules, Genesis, GenesisAccount, Header, Height,
-    TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
+    ProtocolRules, TimestampMs, Transaction, TxKind, U256, ValidatorIndex, ValidatorInfo, certified, header_hash,
 };
 use corniche_vm::{Vm, VmConfig, wasm::NoCache};
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 pub const CHAIN: u64 = 7;
@@ -49,7 +52,8 @@ pub fn genesis(validators: usize) -> Genesis {
     };
     let rich = GenesisAccount { balance: U256::from(10u128.pow(24)), ..GenesisAccount::default() };
     Genesis {
-        protocol_version: 1,
+        protocol_version: ProtocolRules::LATEST.version,
+        upgrades: Vec::new(),
         chain_id: CHAIN,
         currency: "TST".into(),
         timestamp_ms: TimestampMs(1_000_000),
@@ -67,12 +71,32 @@ pub fn genesis(validators: usize) -> Genesis {
     }
 }
 
+/// A chain of before blocks were bounded in bytes, and batches in gas.
+pub fn first_rules(genesis: Genesis) -> Genesis {
+    Genesis { protocol_version: 1, ..genesis }
+}
+
 pub fn transfer(nonce: u64) -> VerifiedTransaction {
     transfer_from(&user(), nonce, 10)
 }
 
 pub fn transfer_from(user: &EthereumKey, nonce: u64, tip: u128) -> VerifiedTransaction {
     transfer_for(user, nonce, 100_000 * tip, tip)
+}
+
+/// One that takes a block of its own: it declares all the gas that a block has.
+pub fn whole_block(nonce: u64) -> VerifiedTransaction {
+    let raw = user().sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 30_000_000,
+        max_fee_per_gas: 1_000_000,
+        max_priority_fee_per_gas: 10,
+        to: TxKind::Call(Address::repeat_byte(0xaa)),
+        value: U256::from(1),
+        ..TxEip1559::default()
+    });
+    VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
 }
 
 /// One that offers so much for a gas, and so much of it to the proposer.
@@ -98,6 +122,9 @@ struct Scripted {
     out: VecDeque<EngineOutput>,
     /// Commits the test wants delivered besides.
     script: Script,
+    messages: Arc<AtomicUsize>,
+    /// It was given an empty batch, and wants the next one later.
+    rests: bool,
 }
 
 pub type Script = Arc<Mutex<VecDeque<Vec<Bytes>>>>;
@@ -120,9 +147,17 @@ impl Scripted {
 impl Engine for Scripted {
     fn handle(&mut self, now: TimestampMs, input: EngineInput) {
         self.now = now;
-        if let EngineInput::Batch(batch) = input {
+        if std::mem::take(&mut self.rests) {
             self.wanting = false;
+        }
+        if let EngineInput::Batch(batch) = input {
+            self.rests = batch.bytes.is_empty();
+            self.wanting = self.rests;
             self.commit(batch);
+        } else if let EngineInput::Message { message, .. } = input {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+            let raw: &Vec<Bytes> = message.0.downcast_ref().expect("what a test sends");
+            self.commit(Batch { bytes: batch::encode(raw).unwrap() });
         }
         let script = std::mem::take(&mut *self.script.lock().unwrap());
         script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw).unwrap() }));
@@ -140,7 +175,8 @@ impl Engine for Scripted {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        (!self.script.lock().unwrap().is_empty()).then_some(self.now)
+        let rests = self.rests.then_some(TimestampMs(self.now.0 + 1));
+        if self.script.lock().unwrap().is_empty() { rests } else { Some(self.now) }
     }
 }
 
@@ -151,9 +187,12 @@ pub const RECENT_STATES: u64 = 4;
 pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
+    certificates: CertificateVerifier,
     pub state: State,
     stage: ExecutionStage,
     pub script: Script,
+    /// Messages that the scripted engine was given; each is a commit.
+    pub messages: Arc<AtomicUsize>,
     pub disk: Disk,
     pub sent: Vec<(NodeKey, PeerMessage)>,
     pub requests: Vec<(NodeKey, Request)>,
@@ -164,6 +203,9 @@ pub struct Node {
     /// Appends wait while this is set.
     pub slow_disk: bool,
     pub waiting_appends: VecDeque<Arc<CommittedBlock>>,
+    /// Executions wait while this is set.
+    pub slow_processor: bool,
+    pub waiting_plans: VecDeque<Plan>,
     pub now: TimestampMs,
 }
 
@@ -178,6 +220,27 @@ pub struct Disk {
     pub without_buckets: bool,
 }
 
+impl Disk {
+    fn at(&self, height: Height) -> Option<&CommittedBlock> {
+        self.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?).map(Arc::as_ref)
+    }
+}
+
+impl BlockSource for Disk {
+    fn block(&self, height: Height) -> Option<FollowedBlock> {
+        let committed = self.at(height)?;
+        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
+    }
+
+    fn header(&self, height: Height) -> Option<Header> {
+        Some(self.at(height)?.block.header.clone())
+    }
+
+    fn certificate_from(&self, height: Height) -> Option<Certificate> {
+        self.certificates.range(height..).next().map(|(_, certificate)| certificate.clone())
+    }
+}
+
 impl Node {
     /// A validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
@@ -188,6 +251,8 @@ impl Node {
     pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
         let script = Script::default();
         let engine_script = script.clone();
+        let messages = Arc::new(AtomicUsize::new(0));
+        let engine_messages = messages.clone();
         let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
             Box::new(Scripted {
                 next: resume.index.0 + 1,
@@ -195,11 +260,13 @@ impl Node {
                 wanting: false,
                 out: VecDeque::new(),
                 script: engine_script.clone(),
+                messages: engine_messages.clone(),
+                rests: false,
             })
         });
         let own = validator.map(|index| (index, factory));
         let disk = Disk { without_buckets: true, ..Disk::default() };
-        Self { script, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
+        Self { script, messages, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
     }
 
     /// Starts from what is on disk.
@@ -232,9 +299,12 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::of_chain(down));
+        let committee = Committee::from_genesis(&genesis);
+        let certificate_keys = CertificateKeys::bls(&committee, own);
+        let certificates = CertificateVerifier::new(committee, &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(&genesis), own),
+            certificate_keys,
             engine_factory: validator.map(|(_, factory)| factory),
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
@@ -262,9 +332,11 @@ impl Node {
         Self {
             key: [number; 32],
             pipeline,
+            certificates,
             state,
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
+            messages: Arc::default(),
             disk,
             sent: Vec::new(),
             requests: Vec::new(),
@@ -274,6 +346,8 @@ impl Node {
             traces: Vec::new(),
             slow_disk: false,
             waiting_appends: VecDeque::new(),
+            slow_processor: false,
+            waiting_plans: VecDeque::new(),
             now,
         }
     }
@@ -287,13 +361,20 @@ impl Node {
         self.drain();
     }
 
+    /// A peer's certificate, verified as the rim does.
+    pub fn learn(&mut self, from: NodeKey, certificate: Certificate) {
+        let certificate = self.certificates.verify(certificate).expect("nodes send certificates that verify");
+        self.handle(Input::Certificate { from, certificate });
+    }
+
     fn drain(&mut self) {
         while let Some(output) = self.pipeline.poll() {
             match output {
                 Output::Execute(plan) => {
-                    self.executed_plans += 1;
-                    let executed = self.stage.execute(plan.block, verify_all);
-                    self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
+                    self.waiting_plans.push_back(plan);
+                    if !self.slow_processor {
+                        self.execute_waiting();
+                    }
                 }
                 Output::Append(block) => {
                     self.waiting_appends.push_back(block);
@@ -324,6 +405,19 @@ impl Node {
         }
     }
 
+    fn execute_waiting(&mut self) {
+        while let Some(plan) = self.waiting_plans.pop_front() {
+            self.executed_plans += 1;
+            let executed = self.stage.execute(plan.block, verify_all);
+            self.pipeline.handle(self.now, Input::Executed(Box::new(executed)));
+        }
+    }
+
+    pub fn finish_plans(&mut self) {
+        self.execute_waiting();
+        self.drain();
+    }
+
     pub fn finish_appends(&mut self) {
         while let Some(block) = self.waiting_appends.pop_front() {
             let height = block.block.height();
@@ -340,12 +434,8 @@ impl Node {
     }
 
     /// What this node answers a follower.
-    pub fn answer(&self, from: Height) -> Response {
-        let block = |height: Height| {
-            let committed = self.disk.blocks.get(usize::try_from(height.0).ok()?.checked_sub(1)?)?;
-            Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-        };
-        answer_blocks(from, block, |height| self.disk.certificates.get(&height).cloned())
+    pub fn answer(&self, from: Height, offset: u64) -> Response {
+        answer_blocks(from, offset, &self.disk)
     }
 
     pub fn hashes(&self) -> Vec<B256> {
@@ -372,7 +462,7 @@ pub fn exchange(a: &mut Node, b: &mut Node) {
 fn carry(from: &mut Node, to: &mut Node) {
     for (_, message) in std::mem::take(&mut from.sent) {
         match message {
-            PeerMessage::Certificate(certificate) => to.handle(Input::Certificate { from: from.key, certificate }),
+            PeerMessage::Certificate(certificate) => to.learn(from.key, certificate),
             PeerMessage::Transactions(raw) => {
                 for raw in raw {
                     let transaction = VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap();
@@ -382,8 +472,8 @@ fn carry(from: &mut Node, to: &mut Node) {
             PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}
         }
     }
-    for (_, Request::Blocks { from: height }) in std::mem::take(&mut from.requests) {
-        let response = Some(to.answer(height));
+    for (_, Request::Blocks { from: height, offset }) in std::mem::take(&mut from.requests) {
+        let response = Some(to.answer(height, offset));
         let key = to.key;
         from.handle(Input::Response { from: key, response });
     }

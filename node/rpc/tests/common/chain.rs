@@ -9,10 +9,10 @@ use corniche_api::{
 use corniche_crypto::{EthereumKey, VerifiedTransaction};
 use corniche_engine::TraceEvent;
 use corniche_rpc::{Backend, ChainBlock, ChainEvent, Changed, DagEvents, DevChain, DevOrder, DropOrder, SyncProgress};
-use corniche_state::{ABI_VERSION, Account, Changes, GAS_VERSION, Overlay, SharedTree, State, StateView, Tree};
+use corniche_state::{ABI_VERSION, Account, Changes, Overlay, SharedTree, State, StateView, Tree};
 use corniche_types::{
     BatchRef, Block, Certificate, CommitIndex, Epoch, FaultModel, Header, Height, Log, OrderedTransaction, OrderingRecord,
-    Receipt, SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
+    ProtocolRules, Receipt, SignerBitmap, TimestampMs, Transaction, ValidatorIndex,
 };
 use corniche_vm::wasm::NoCache;
 use corniche_vm::{BlockEnv, Vm, VmConfig};
@@ -165,7 +165,7 @@ impl TestChain {
             nonce: 1,
             code_hash: keccak256(&code),
             abi_version: ABI_VERSION,
-            gas_version: GAS_VERSION,
+            gas_version: ProtocolRules::LATEST.gas_version,
             ..Account::default()
         };
         let relay_code = wat::parse_str(RELAY_MODULE).unwrap();
@@ -249,6 +249,7 @@ impl TestChain {
         let decoded: Vec<_> = transactions.iter().map(verified).collect();
         let base = self.state.latest();
         let env = BlockEnv {
+            rules: ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: self.head().0 + 1,
             timestamp: timestamp(self.head().next()),
@@ -378,6 +379,7 @@ pub fn fee_address(validator: ValidatorIndex) -> Address {
 
 fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
     OrderingRecord {
+        protocol_version: 1,
         engine: "mahi-mahi".into(),
         epoch: Epoch(0),
         committee_hash: B256::repeat_byte(0xc0),
@@ -398,6 +400,10 @@ fn ordering(height: Height, ordered: &[OrderedTransaction]) -> OrderingRecord {
 impl Backend for TestChain {
     fn chain_id(&self) -> u64 {
         CHAIN_ID
+    }
+
+    fn rules(&self, _height: Height) -> &'static ProtocolRules {
+        ProtocolRules::LATEST
     }
 
     fn client_version(&self) -> String {

@@ -95,11 +95,13 @@ impl Named for Network {
         }
         let Charge { cost, meter } = charge;
         let signer: Arc<dyn Signer> = Arc::new(Metered { keys: signer, cost, meter: meter.clone() });
+        let signatures: Arc<dyn Signatures> = Arc::new(Metered { keys: self.signatures.clone(), cost, meter: meter.clone() });
         let coin: Arc<dyn Coin> = Arc::new(Metered { keys: self.coin.clone(), cost, meter });
         let (config, committee) = (self.config.clone(), self.committee.clone());
         Box::new(move |Start { seed, records, resume, now }| {
-            let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
-            Box::new(MahiMahi::new(Setup { config, committee, signer: Some(signer.clone()), coin, seed, records, resume, now }))
+            let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
+            let (signatures, coin) = (signatures.clone(), coin.clone());
+            Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
         })
     }
 }

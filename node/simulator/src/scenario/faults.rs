@@ -14,6 +14,7 @@ enum Kind {
     Partition,
     Delay,
     Loss,
+    Slow,
     Byzantine,
 }
 
@@ -23,6 +24,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("partition", Kind::Partition),
     ("delay", Kind::Delay),
     ("loss", Kind::Loss),
+    ("slow", Kind::Slow),
     ("byzantine", Kind::Byzantine),
 ];
 
@@ -56,6 +58,7 @@ impl Kind {
             Self::Partition => ("a [[fault]] of kind partition", schema::PARTITION),
             Self::Delay => ("a [[fault]] of kind delay", schema::DELAY),
             Self::Loss => ("a [[fault]] of kind loss", schema::LOSS),
+            Self::Slow => ("a [[fault]] of kind slow", schema::SLOW),
             Self::Byzantine => ("a [[fault]] of kind byzantine", schema::BYZANTINE),
         }
     }
@@ -92,6 +95,11 @@ impl<'t> Reader<'t> {
                 let fraction = self.table.need("fraction", "how many of the messages are lost, from 0 to 1")?;
                 let (until_us, links) = (self.until(at_us)?, self.links()?);
                 Fault::Loss { at_us, until_us, links, fraction_ppm: fraction.fraction()? }
+            }
+            Kind::Slow => {
+                let longer = |key| self.table.get(key).map_or(Ok(0), Field::milliseconds);
+                let (execute_us, write_us) = (longer("execute_ms")?, longer("write_ms")?);
+                Fault::Slow { at_us, until_us: self.until(at_us)?, nodes: self.nodes()?, execute_us, write_us }
             }
             Kind::Byzantine => {
                 let behaviour = self.table.need("behaviour", "what the nodes do, such as \"equivocator\"")?;
@@ -186,7 +194,7 @@ impl All {
                 self.partitions.push(window);
             }
             Fault::Byzantine { nodes, .. } => self.corrupt(item, nodes)?,
-            Fault::Delay { .. } | Fault::Loss { .. } => {}
+            Fault::Delay { .. } | Fault::Loss { .. } | Fault::Slow { .. } => {}
         }
         self.faults.push(fault);
         Ok(())

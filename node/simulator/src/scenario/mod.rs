@@ -223,6 +223,8 @@ pub enum Fault {
     Delay { at_us: u64, until_us: u64, links: Links, extra_us: u64 },
     /// Messages of these links are lost with this chance, in addition to the network's own.
     Loss { at_us: u64, until_us: u64, links: Links, fraction_ppm: Ppm },
+    /// A block takes these nodes longer to execute, and a write longer to be durable.
+    Slow { at_us: u64, until_us: u64, nodes: Vec<usize>, execute_us: u64, write_us: u64 },
     /// From `at_us` to the end these validators are run by an enemy.
     Byzantine { at_us: u64, nodes: Vec<usize>, behaviour: Behaviour },
 }

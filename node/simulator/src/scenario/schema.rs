@@ -13,6 +13,7 @@ pub const SCHEMA: &[(&str, &[&str])] = &[
     ("fault partition", PARTITION),
     ("fault delay", DELAY),
     ("fault loss", LOSS),
+    ("fault slow", SLOW),
     ("fault byzantine", BYZANTINE),
 ];
 
@@ -38,4 +39,5 @@ pub(super) const CRASH: &[&str] = &["kind", "at", "nodes", "restart_at"];
 pub(super) const PARTITION: &[&str] = &["kind", "at", "until", "groups"];
 pub(super) const DELAY: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "extra_ms"];
 pub(super) const LOSS: &[&str] = &["kind", "at", "until", "nodes", "from", "to", "fraction"];
+pub(super) const SLOW: &[&str] = &["kind", "at", "until", "nodes", "execute_ms", "write_ms"];
 pub(super) const BYZANTINE: &[&str] = &["kind", "at", "nodes", "behaviour"];

@@ -53,6 +53,7 @@ fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
         output: Bytes::new(),
     };
     let ordering = OrderingRecord {
+        protocol_version: 1,
         engine: String::new(),
         epoch: Epoch(0),
         committee_hash: B256::ZERO,

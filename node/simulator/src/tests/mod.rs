@@ -4,6 +4,7 @@ mod adversaries;
 mod checkers;
 mod delays;
 mod enemies;
+mod slow;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
 
@@ -46,6 +47,27 @@ fn the_same_seed_tells_the_same_and_another_seed_another() {
     let (one, again, other) = (run(&scenario, 1), run(&scenario, 1), run(&scenario, 2));
     assert_eq!(one.json(), again.json());
     assert_ne!(one.digest, other.digest);
+}
+
+/// No side is a quorum. What one side committed just before, clients of the other learn when they turn to it after their patience: that
+/// is not a commit inside the partition.
+#[test]
+fn nothing_is_committed_in_a_partition_without_a_quorum() {
+    for engine in ["autobahn", "mahi-mahi"] {
+        for seed in 0..4 {
+            let text = format!(
+                "engine = \"{engine}\"\nnodes = 4\nduration = \"12s\"\n[network]\ndelay_ms = 50\n[load]\nrate = 200\n\
+                 [[fault]]\nkind = \"partition\"\nat = \"3s\"\nuntil = \"10s\"\ngroups = [[0, 1], [2, 3]]\n"
+            );
+            let report = run(&parse(&text).expect("a scenario"), seed);
+            passes(&report);
+            // What had the votes of a quorum when the network fell apart is committed within a few delays.
+            let inside: Vec<_> = report.timeline.iter().filter(|second| (4..10).contains(&second.second)).collect();
+            assert_eq!(inside.len(), 6);
+            assert!(inside.iter().all(|second| second.committed == 0), "{engine}, seed {seed}: {inside:#?}");
+            assert!(report.timeline.iter().filter(|second| second.second < 3).all(|second| second.committed > 100));
+        }
+    }
 }
 
 #[test]
@@ -110,6 +132,7 @@ fn a_fault_of_each_kind_passes() {
         "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1], [2, 3]]\n",
         "kind = \"partition\"\nat = \"1s\"\nuntil = \"3s\"\ngroups = [[0, 1, 2], [3]]\n",
         "kind = \"delay\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [3]\nextra_ms = 300\n",
+        "kind = \"slow\"\nat = \"1s\"\nuntil = \"3s\"\nnodes = [1]\nexecute_ms = 100\nwrite_ms = 50\n",
         "kind = \"loss\"\nat = \"1s\"\nuntil = \"3s\"\nfrom = [0, 1]\nto = [2, 3]\nfraction = 0.3\n",
     ];
     for fault in faults {

@@ -25,6 +25,7 @@ pub fn receipt(transaction_hash: B256, index: u64) -> Receipt {
 pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: 1,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(0),

@@ -25,6 +25,7 @@ pub fn genesis() -> Genesis {
     };
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: 77,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(1_700_000_000_000),

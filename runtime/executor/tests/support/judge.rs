@@ -80,6 +80,7 @@ impl Court {
 
     pub fn env(&self) -> BlockEnv {
         BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: FIRST + self.height,
             timestamp: 1,

@@ -95,6 +95,7 @@ impl Node {
 
     pub fn env(&self) -> BlockEnv {
         BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: 1,
             timestamp: 1,

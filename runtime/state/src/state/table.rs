@@ -115,6 +115,13 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         value.clone()
     }
 
+    /// Visits the newest value of each key, in no order.
+    pub(super) fn for_each_newest(&self, mut visit: impl FnMut(&V)) {
+        for shard in &self.shards {
+            read(shard).entries.iter().for_each(|entry| visit(&entry.value));
+        }
+    }
+
     /// Writes at a height above all written so far. Heights below go on reading what was there.
     pub(super) fn put(&self, key: K, height: Height, value: V) -> Written {
         let hash = self.seed.hash(&key);

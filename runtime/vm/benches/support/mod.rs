@@ -109,6 +109,7 @@ impl Bench {
         let call = Call { from: PAYER, to, input: input.clone(), gas: gas + intrinsic, ..Call::default() };
         let view = Overlay { base: &EmptyState, changes: &self.changes };
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 7,
             number: NUMBER,
             timestamp: 1,

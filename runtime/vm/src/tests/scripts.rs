@@ -191,7 +191,7 @@ impl Machine for Scripts {
     }
 
     /// Creation data is the name of a script, and after a `|` the constructor's input.
-    fn prepare(&self, data: &Bytes, _: u64) -> Prepared {
+    fn prepare(&self, data: &Bytes, _: u64, _: u8) -> Prepared {
         let mut parts = data.splitn(2, |byte| *byte == b'|');
         let code = Bytes::copy_from_slice(parts.next().unwrap_or_default());
         let constructor_input = parts.next().map(Bytes::copy_from_slice);
@@ -215,6 +215,7 @@ impl Chain {
     pub fn new() -> Self {
         let key = EthereumKey::from_bytes(&[1; 32]).unwrap();
         let env = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: CHAIN_ID,
             number: 1,
             timestamp: 1,

@@ -12,6 +12,12 @@ use std::sync::{Mutex, PoisonError};
 /// useless, and may be dropped at any time. Failures are silence: the module is compiled again.
 pub trait ModuleCache: Send + Sync {
     fn get(&self, key: &B256) -> Option<Vec<u8>>;
+
+    /// Whether there is an entry, intact or not. Cheaper than [`Self::get`] where entries are large.
+    fn contains(&self, key: &B256) -> bool {
+        self.get(key).is_some()
+    }
+
     fn put(&self, key: &B256, artefact: &[u8]);
 }
 

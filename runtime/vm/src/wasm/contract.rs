@@ -15,23 +15,19 @@ use super::validate::Checked;
 use crate::host::{Exit, ExitStatus, Limits, Trap};
 use alloy_primitives::B256;
 use borsh::{BorshDeserialize, BorshSerialize};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{InstancePre, Linker, Module};
 
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
-/// Contracts whose start is known without looking at their code; when there are more, all are forgotten.
-const KNOWN_STARTS: usize = 1 << 17;
-
 /// What the start of a frame costs and takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct Start {
-    unpacked_bytes: u32,
+    pub unpacked_bytes: u32,
     /// Imported ones included.
-    functions: u32,
-    initial_pages: u32,
+    pub functions: u32,
+    pub initial_pages: u32,
 }
 
 /// A frame whose start is paid for.
@@ -55,24 +51,6 @@ impl Start {
         let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;
         let limits = Limits { stack_words: entry.limits.stack_words, memory_pages };
         Ok(Started { ink, limits, unmetered: entry.gas - metered })
-    }
-}
-
-/// Starts by code hash, of code that was ready once: who cannot pay has nothing loaded. 40 bytes each, where the state keeps the code.
-#[derive(Default)]
-pub(super) struct Starts(Mutex<BTreeMap<B256, Start>>);
-
-impl Starts {
-    pub fn get(&self, code_hash: &B256) -> Option<Start> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(code_hash).copied()
-    }
-
-    pub fn insert(&self, code_hash: B256, start: Start) {
-        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if starts.len() >= KNOWN_STARTS {
-            starts.clear();
-        }
-        starts.insert(code_hash, start);
     }
 }
 

@@ -6,13 +6,15 @@
 
 use super::backend::{Backend, HOST_STACK_BYTES, THREAD_STACK_BYTES, WASM_STACK_BYTES, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
-use super::contract::{CompiledContract, Facts, Started, Starts};
+use super::contract::{CompiledContract, Facts, Start, Started};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, GAS_VERSION, INK_PER_GAS};
 use super::hostcalls::{self, Frame, Stop};
-use super::instance::{Counters, Instance, Shelf};
+use super::instance::{Counters, Instance};
 use super::instrument::{self, InstrumentError};
 use super::places::RawPlaces;
+use super::shelf::Shelf;
+use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
@@ -24,7 +26,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, Linker, Module};
 
 /// Gas that the start of any frame costs at least.
-const LEAST_START_GAS: u64 = gas::start_ink(0, 0) / INK_PER_GAS;
+const fn least_start_gas(cold: bool) -> u64 {
+    let loading = if cold { gas::cold_ink(0, 0, 0) } else { 0 };
+    (gas::start_ink(0, 0) + loading) / INK_PER_GAS
+}
 
 /// What is local to a node and can change no result, and the chain's [`Rules`].
 #[derive(Clone, Debug)]
@@ -35,7 +40,8 @@ pub struct EngineConfig {
     pub callers: u32,
     /// Machine code kept in memory for blocks; for calls, [`CALLS_SHARE`] of it besides.
     pub recent_bytes: usize,
-    /// Memory of instances that wait for their next run in a block, the machine code of their contracts included; the same share besides.
+    /// Memory of instances that wait between transactions for their next run in a block, the machine code of their contracts included;
+    /// the same share besides. While a transaction runs, its thread keeps one instance of each warm contract whatever they take.
     pub waiting_bytes: usize,
     /// Runs that fail say where ([`Host::failed_at`]), and code takes longer to make ready.
     pub places: bool,
@@ -299,8 +305,48 @@ impl WasmEngine {
     /// For other days.
     fn store(&self, built: &Built) {
         if let Some(artefact) = &built.artefact {
-            self.inner.artefacts.put(&self.key(built.contract.code_hash()), artefact);
+            let (artefacts, code_hash) = (&self.inner.artefacts, built.contract.code_hash());
+            starts::write_record(&**artefacts, code_hash, &built.contract.start());
+            artefacts.put(&self.key(code_hash), artefact);
         }
+    }
+
+    /// Compiles an account's code unless its artefact is stored, so that no run of it has to. Returns true if it compiled. For a node
+    /// that starts: after an update or on another processor there are no artefacts.
+    pub fn compile_ahead(&self, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
+        let artefacts = &self.inner.artefacts;
+        if artefacts.contains(&self.key(code_hash)) && artefacts.contains(&starts::record_key(code_hash)) {
+            return Ok(false);
+        }
+        let built = self.build(code_hash, &unpack(stored_code)?, u64::MAX)?;
+        match built.artefact {
+            Some(_) => self.store(&built),
+            None => starts::write_record(&**artefacts, code_hash, &built.contract.start()),
+        }
+        Ok(built.artefact.is_some())
+    }
+
+    /// What the start of an account's code costs. Never loads or compiles the code: nobody has paid for that yet.
+    fn start(&self, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+        if let Some(start) = self.inner.starts.get(code_hash) {
+            return Ok(start);
+        }
+        if let Some(contract) = self.recent(code_hash) {
+            return Ok(contract.start());
+        }
+        let records = &*self.inner.artefacts;
+        let start = match starts::read_record(records, code_hash) {
+            Some(start) => start,
+            None => {
+                let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
+                let start = Start::of_valid_module(&unpack(&stored_code)?);
+                let start = start.ok_or_else(|| CompileError::Fault("it is no module".into()))?;
+                starts::write_record(records, code_hash, &start);
+                start
+            }
+        };
+        self.inner.starts.insert(*code_hash, start);
+        Ok(start)
     }
 
     /// Of the artefact of this code.
@@ -359,20 +405,17 @@ impl WasmEngine {
         host: &mut dyn Host,
         entry: Entry,
     ) -> Exit {
+        let cold = host.code_is_cold();
         // No code costs less to start, so this needs none: a call that hands over next to nothing costs next to nothing.
-        if entry.gas < LEAST_START_GAS {
+        if entry.gas < least_start_gas(cold) {
             return Exit::failed(ExitStatus::OutOfGas);
         }
-        let cold = host.code_is_cold();
         // Code is checked before it is stored, so a failure is no one's fault but ours.
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
         let ready = || self.ready(code_hash, stored_code).map_err(broken);
         on_enough_stack(|| {
-            // Known code is not loaded for who cannot pay; unknown code is once, and then it is known.
-            let start = match self.inner.starts.get(code_hash) {
-                Some(start) => Ok(start),
-                None => ready().map(|contract| contract.start()),
-            };
+            // The frame pays first; only then its code is loaded, or compiled where no artefact is.
+            let start = self.start(code_hash, stored_code).map_err(broken);
             let started = start.and_then(|start| start.pay(&entry, cold));
             match started.and_then(|started| Ok((self.instance(code_hash, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
@@ -396,7 +439,7 @@ impl WasmEngine {
     }
 
     #[cfg(test)]
-    pub(super) fn start_of(&self, code_hash: &B256) -> Option<super::contract::Start> {
+    pub(super) fn start_of(&self, code_hash: &B256) -> Option<Start> {
         self.inner.starts.get(code_hash)
     }
 
@@ -416,10 +459,15 @@ impl WasmEngine {
         code_hash: &B256,
         contract: impl FnOnce() -> Result<CompiledContract, Exit>,
     ) -> Result<Box<Instance>, Exit> {
-        if let Some(instance) = self.kept().shelf.take(code_hash) {
+        let shelf = &self.kept().shelf;
+        if let Some(instance) = shelf.take(code_hash) {
             return Ok(instance);
         }
-        let instance = Instance::new(&self.inner.engine, contract()?);
+        let contract = shelf.contract(code_hash).map_or_else(contract, Ok)?;
+        if !self.supposed.contains_key(code_hash) {
+            shelf.start_fresh(&contract);
+        }
+        let instance = Instance::new(&self.inner.engine, contract);
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
@@ -445,11 +493,14 @@ impl WasmEngine {
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
         // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
-        let code_hash = *instance.contract().code_hash();
-        if !matches!(status, ExitStatus::Fault(_)) && !self.supposed.contains_key(&code_hash) && instance.renew() {
+        let is_kept = !matches!(status, ExitStatus::Fault(_))
+            && !self.supposed.contains_key(instance.contract().code_hash())
+            && instance.renew();
+        let kept = is_kept.then(|| {
             instance.contract().sign_of_use();
-            self.kept().shelf.put(code_hash, instance);
-        }
+            instance
+        });
+        self.kept().shelf.end(kept, host.context().depth == 0);
         match status {
             ExitStatus::Return | ExitStatus::Revert => Exit { status, output, gas_left: left + started.unmetered },
             failed => Exit::failed(failed),

@@ -12,21 +12,32 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Artefacts in memory, and how often one was asked for in vain.
+/// Artefacts in memory, how often one was asked for and stored; and the records of starts beside them.
 #[derive(Default)]
 struct Artefacts {
     kept: Mutex<BTreeMap<B256, Vec<u8>>>,
+    records: Mutex<BTreeMap<B256, Vec<u8>>>,
     puts: AtomicU32,
     gets: AtomicU32,
 }
 
+/// No artefact is as short.
+const RECORD_BYTES: usize = 44;
+
 impl ModuleCache for Artefacts {
     fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        if let Some(record) = self.records.lock().unwrap().get(key) {
+            return Some(record.clone());
+        }
         self.gets.fetch_add(1, Ordering::Relaxed);
         self.kept.lock().unwrap().get(key).cloned()
     }
 
     fn put(&self, key: &B256, artefact: &[u8]) {
+        if artefact.len() == RECORD_BYTES {
+            self.records.lock().unwrap().insert(*key, artefact.to_vec());
+            return;
+        }
         self.puts.fetch_add(1, Ordering::Relaxed);
         self.kept.lock().unwrap().insert(*key, artefact.to_vec());
     }
@@ -100,6 +111,82 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     assert_eq!(gets(), before + 1);
 }
 
+/// Which artefacts a node has must not be seen, and must not let a caller have a compiler run for the price of a failed call.
+#[test]
+fn nothing_is_compiled_before_the_start_is_paid() {
+    let wasm = module(0);
+    let hash = keccak256(&wasm);
+    let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
+    let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
+    let start = engine(&Arc::new(Artefacts::default()), 0).contract(&hash, &wasm).unwrap().start();
+    let least = |cold| (0..).find(|gas| start.pay(&entry(*gas), cold).is_ok()).unwrap();
+    let (warm, cold) = (least(false), least(true));
+    let with_artefact = Arc::new(Artefacts::default());
+    engine(&with_artefact, 0).contract(&hash, &wasm).unwrap();
+
+    let nobody = || panic!("nobody has to ask for the code");
+    for (gas, mut host) in [(700, Quiet::cold()), (cold - 1, Quiet::cold()), (warm - 1, Quiet::new())] {
+        let artefacts = Arc::new(Artefacts::default());
+        let empty = engine(&artefacts, 0);
+        assert_eq!(empty.run_code(&hash, &|| Some(wasm.clone().into()), &mut host, entry(gas)), out_of_gas);
+        assert_eq!(engine(&with_artefact, 0).run_code(&hash, &nobody, &mut host, entry(gas)), out_of_gas);
+        assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0, "{gas} gas had the code compiled");
+        // What the price is made of is known from now on, also after a restart.
+        if gas != 700 {
+            for engine in [&empty, &engine(&artefacts, 0)] {
+                assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(gas)), out_of_gas);
+            }
+        }
+    }
+    // Whoever pays gets the same from all.
+    for gas in [warm, warm + 1, cold, cold + 1_000] {
+        let artefacts = Arc::new(Artefacts::default());
+        let exit = engine(&artefacts, 0).run_code(&hash, &|| Some(wasm.clone().into()), &mut Quiet::new(), entry(gas));
+        assert_eq!(engine(&with_artefact, 0).run_code(&hash, &nobody, &mut Quiet::new(), entry(gas)), exit);
+        assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// A deployment leaves a record that outlives the artefact: another binary or processor finds it.
+#[test]
+fn the_record_of_a_start_outlives_the_artefact() {
+    let artefacts = Arc::new(Artefacts::default());
+    let wasm = module(0);
+    let hash = keccak256(&wasm);
+    engine(&artefacts, 0).compile(&hash, &wasm).unwrap();
+    artefacts.kept.lock().unwrap().clear();
+    let entry = Entry { input: Bytes::new(), gas: 6_000, limits: Limits::TRANSACTION };
+    let unpaid = |code: &dyn Fn() -> Option<Bytes>| {
+        let exit = engine(&artefacts, 0).run_code(&hash, code, &mut Quiet::cold(), entry.clone());
+        assert_eq!(exit, Exit::failed(ExitStatus::OutOfGas));
+    };
+    unpaid(&|| panic!("the record says what the start costs"));
+    for at in 0..RECORD_BYTES {
+        artefacts.records.lock().unwrap().values_mut().next().unwrap()[at] ^= 0x40;
+        unpaid(&|| Some(wasm.clone().into()));
+        unpaid(&|| panic!("a damaged record was written again"));
+    }
+}
+
+#[test]
+fn code_that_was_compiled_ahead_is_not_compiled_by_a_run() {
+    let artefacts = Arc::new(Artefacts::default());
+    let wasm = module(0);
+    let hash = keccak256(&wasm);
+    let puts = || artefacts.puts.load(Ordering::Relaxed);
+    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(true));
+    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(false));
+    // A directory of an earlier version has artefacts and no records.
+    artefacts.records.lock().unwrap().clear();
+    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(false));
+    assert_eq!(artefacts.records.lock().unwrap().len(), 1);
+    let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
+    let nobody = || panic!("nobody has to ask for the code");
+    let exit = engine(&artefacts, 0).run_code(&hash, &nobody, &mut Quiet::cold(), entry);
+    assert_eq!((exit.status, puts()), (ExitStatus::Return, 1));
+    assert!(matches!(engine(&artefacts, 0).compile_ahead(&B256::ZERO, b"\x60\x80"), Err(CompileError::Unpack(_))));
+}
+
 /// What a request supposes an account to hold costs what a deployment of it does, and is gone with the request.
 #[test]
 fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
@@ -107,7 +194,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     let engine = engine(&artefacts, 1 << 20);
     let wasm = module(7);
     let hash = keccak256(&wasm);
-    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30).gas;
+    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30, 1).gas;
     assert_eq!(artefacts.puts.swap(0, Ordering::Relaxed), 1, "a deployment's is kept");
     artefacts.kept.lock().unwrap().clear();
 
@@ -140,7 +227,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
 fn calls_store_artefacts_of_the_chain_alone() {
     let artefacts = Arc::new(Artefacts::default());
     let calls = engine(&artefacts, 1 << 20).for_calls();
-    assert!(calls.prepare(&module(1).into(), 1 << 30).contract.is_ok());
+    assert!(calls.prepare(&module(1).into(), 1 << 30, 1).contract.is_ok());
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
     calls.contract(&keccak256(module(2)), &module(2)).unwrap();
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
@@ -188,7 +275,7 @@ fn only_growth_costs_an_instance() {
             assert_eq!(waiting.is_some(), *kept == 1, "{body}");
             if let Some(mut instance) = waiting {
                 assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
-                engine.shelf().put(hash, instance);
+                engine.shelf().end(Some(instance), false);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Instances that serve one run after another.
 //!
 //! A fresh instance costs several times what a token transfer computes, and giving its pages back interrupts every other core that runs
-//! this process. So an instance whose run has ended is made as new and kept ([`Shelf`]). Nothing of a run may show in the next:
+//! this process. So an instance whose run has ended is made as new and kept ([`Shelf`](super::shelf::Shelf)). Nothing of a run may show in the next:
 //!
 //! | what a run changes | how it is made as new |
 //! |---|---|
@@ -14,17 +14,13 @@
 //! It does not matter how the run ended, unless in a fault of this node.
 
 use super::contract::CompiledContract;
-use super::engine::Purpose;
 use super::hostcalls::{Frame, Handles};
 #[cfg(test)]
 use super::instrument::APART;
 use super::instrument::{CHUNK, GAS_EXPORT, PAGES_EXPORT, RUN_EXPORT, STACK_EXPORT};
 use crate::host::{Host, Limits};
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::Bytes;
 use corniche_abi::MEMORY_EXPORT;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use wasmtime::{Engine, Module, ModuleExport, Store, TypedFunc};
 
 /// Host pages are what memory is resident by.
@@ -152,99 +148,8 @@ impl Instance {
         &self.handles.memory.data(&self.store)[APART..]
     }
 
-    /// Bytes of this process that keeping the instance costs; machine code is counted with every instance of it.
-    fn bytes(&self) -> usize {
-        self.resident + self.contract.bytes()
+    /// Bytes of memory that keeping the instance takes, without its contract's.
+    pub fn resident(&self) -> usize {
+        self.resident
     }
-}
-
-/// Instances waiting for their next run. Bounded in number and in bytes; the ones used last stay.
-///
-/// There are several boards, and each thread has one that it looks at first, so that threads do not wait for each other, nor for the
-/// line of cache that another just wrote.
-pub(super) struct Shelf {
-    purpose: Purpose,
-    boards: Box<[Board]>,
-    instances_each: usize,
-    bytes_each: usize,
-}
-
-#[repr(align(128))]
-#[derive(Default)]
-struct Board(Mutex<Row>);
-
-/// The last is the one put there last.
-#[derive(Default)]
-struct Row {
-    waiting: Vec<(B256, Box<Instance>)>,
-    bytes: usize,
-}
-
-impl Shelf {
-    /// `boards` is at least 1, `bytes` are those of all together.
-    pub fn new(purpose: Purpose, boards: usize, instances_each: usize, bytes: usize) -> Self {
-        Self { purpose, boards: (0..boards).map(|_| Board::default()).collect(), instances_each, bytes_each: bytes / boards }
-    }
-
-    /// An instance of this contract, as new. A board in use by another thread is passed over.
-    pub fn take(&self, code_hash: &B256) -> Option<Box<Instance>> {
-        let first = board_of_thread(self.purpose);
-        (0..self.boards.len()).find_map(|step| {
-            let mut row = self.board(first + step)?;
-            let at = row.waiting.iter().rposition(|(hash, _)| hash == code_hash)?;
-            let (_, instance) = row.waiting.remove(at);
-            row.bytes -= instance.bytes();
-            Some(instance)
-        })
-    }
-
-    /// Keeps an instance that is as new.
-    pub fn put(&self, code_hash: B256, instance: Box<Instance>) {
-        // Declared first, so dropped last: instances are given back to the pool when nobody waits for the board.
-        let mut gone = Vec::new();
-        let Some(mut row) = self.board(board_of_thread(self.purpose)) else { return };
-        row.bytes += instance.bytes();
-        row.waiting.push((code_hash, instance));
-        let mut excess = row.waiting.len().saturating_sub(self.instances_each);
-        let mut bytes = row.bytes - row.waiting[..excess].iter().map(|(_, instance)| instance.bytes()).sum::<usize>();
-        while bytes > self.bytes_each {
-            bytes -= row.waiting[excess].1.bytes();
-            excess += 1;
-        }
-        if excess > 0 {
-            row.bytes = bytes;
-            gone.extend(row.waiting.drain(..excess));
-        }
-    }
-
-    fn board(&self, number: usize) -> Option<MutexGuard<'_, Row>> {
-        match self.boards[number % self.boards.len()].0.try_lock() {
-            Ok(row) => Some(row),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.boards.iter().map(|board| board.0.lock().unwrap().waiting.len()).sum()
-    }
-
-    #[cfg(test)]
-    pub fn bytes(&self) -> usize {
-        self.boards.iter().map(|board| board.0.lock().unwrap().bytes).sum()
-    }
-}
-
-/// A number that threads keep, different for those that started to execute for this purpose one after another.
-fn board_of_thread(purpose: Purpose) -> usize {
-    static THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-    thread_local!(static NUMBERS: [Cell<usize>; 2] = const { [const { Cell::new(usize::MAX) }; 2] });
-    NUMBERS.with(|numbers| {
-        let number = &numbers[purpose as usize];
-        if number.get() == usize::MAX {
-            number.set(THREADS[purpose as usize].fetch_add(1, Ordering::Relaxed));
-        }
-        number.get()
-    })
 }

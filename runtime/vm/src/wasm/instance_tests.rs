@@ -24,11 +24,15 @@ fn engine() -> &'static WasmEngine {
 }
 
 /// Answers everything with something, always the same.
-pub(super) struct Quiet(FrameContext);
+pub(super) struct Quiet {
+    context: FrameContext,
+    cold: bool,
+}
 
 impl Quiet {
     pub(super) fn new() -> Self {
         let block = BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 7,
             number: 42,
             timestamp: 1_700_000_000,
@@ -39,7 +43,7 @@ impl Quiet {
         };
         let (address, caller) = (Address::repeat_byte(0xcc), Address::repeat_byte(0x5e));
         let value = U256::from(3);
-        Self(FrameContext {
+        let context = FrameContext {
             address,
             caller,
             value,
@@ -49,13 +53,28 @@ impl Quiet {
             reentrant: false,
             depth: 0,
             block,
-        })
+        };
+        Self { context, cold: false }
+    }
+
+    /// Runs code for the first time in its transaction.
+    pub(super) fn cold() -> Self {
+        Self { cold: true, ..Self::new() }
+    }
+
+    /// A frame that another one has called.
+    pub(super) fn nested() -> Self {
+        let quiet = Self::new();
+        Self { context: FrameContext { depth: 1, ..quiet.context }, ..quiet }
     }
 }
 
 impl Host for Quiet {
     fn context(&self) -> &FrameContext {
-        &self.0
+        &self.context
+    }
+    fn code_is_cold(&self) -> bool {
+        self.cold
     }
     fn storage_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
         Ok(Charged::new(keccak256(key), 100))
@@ -397,7 +416,7 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
             engine.run(&contract, &mut Quiet::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
             if let Some(mut instance) = engine.shelf().take(&hash) {
                 assert!(instance.frame().is_empty());
-                engine.shelf().put(hash, instance);
+                engine.shelf().end(Some(instance), false);
             }
         }
         assert!(engine.shelf().take(&hash).is_some(), "one was looked at");

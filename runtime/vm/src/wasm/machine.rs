@@ -14,7 +14,7 @@ impl Machine for WasmEngine {
         self.run_code(&account.code_hash, code, host, entry)
     }
 
-    fn prepare(&self, data: &Bytes, gas: u64) -> Prepared {
+    fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared {
         // Unpacking is paid first, and so are checking and compiling; what else reading takes is covered by what every creation costs.
         let unpacking = gas::unpack_gas(creation::compressed_bytes(data));
         if unpacking > gas {
@@ -37,7 +37,7 @@ impl Machine for WasmEngine {
                     code: parsed.stored_code,
                     code_hash,
                     abi_version: ABI_VERSION,
-                    gas_version: gas::GAS_VERSION,
+                    gas_version,
                     constructor_input: parsed.constructor_input,
                 }),
             },
@@ -127,16 +127,18 @@ mod tests {
             WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
         for (name, data) in refused() {
             let price = gas::GAS_UNPACK + gas::GAS_UNPACK_PER_BYTE * data.len() as u64;
-            let prepared = engine.prepare(&data, price);
+            let prepared = engine.prepare(&data, price, gas::GAS_VERSION);
             assert!(matches!(&prepared.contract, Err(End::Refused(_))), "{name}: {:?}", prepared.contract);
             assert_eq!(prepared.gas, price, "{name}");
             // Who cannot pay has nothing unpacked.
-            let prepared = engine.prepare(&data, price - 1);
+            let prepared = engine.prepare(&data, price - 1, gas::GAS_VERSION);
             assert!(matches!(prepared.contract, Err(End::OutOfGas)), "{name}");
         }
         // The map is what it is meant to be: whole, it is refused for what it holds and not for being damaged.
         let (_, whole) = &refused()[1];
-        assert!(matches!(engine.prepare(whole, 1 << 30).contract, Err(End::Refused(why)) if why.contains("not WebAssembly")));
+        assert!(
+            matches!(engine.prepare(whole, 1 << 30, gas::GAS_VERSION).contract, Err(End::Refused(why)) if why.contains("not WebAssembly"))
+        );
     }
 
     /// `cargo test -p corniche-vm --lib -- --ignored --nocapture figures_of_unpacking`

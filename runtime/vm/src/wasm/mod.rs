@@ -36,6 +36,10 @@ mod instance_tests;
 pub mod instrument;
 mod machine;
 pub mod places;
+mod shelf;
+#[cfg(test)]
+mod shelf_tests;
+mod starts;
 mod supposed;
 pub mod validate;
 

@@ -68,6 +68,7 @@ pub fn context() -> FrameContext {
         reentrant: false,
         depth: 0,
         block: BlockEnv {
+            rules: corniche_types::ProtocolRules::LATEST,
             chain_id: 412_346,
             number: 42,
             timestamp: 1_700_000_000,

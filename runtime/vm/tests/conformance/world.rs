@@ -32,6 +32,7 @@ pub struct World {
 
 pub fn env() -> BlockEnv {
     BlockEnv {
+        rules: corniche_types::ProtocolRules::LATEST,
         chain_id: 412_346,
         number: 10_000,
         timestamp: 1_700_000_000,

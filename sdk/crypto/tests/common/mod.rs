@@ -23,6 +23,7 @@ pub fn genesis(validators: u8) -> Genesis {
     let (coin_public_key, coin_shares) = deal_coin(n, FaultModel::Byzantine.quorum(n), [9; 32]).public.to_genesis();
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: 77,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(1_000),

@@ -117,6 +117,8 @@ export interface SkippedTransaction {
 
 /** How a block was ordered. keccak-256 of `encoded` is the header's `extraData`, and it says the same as the other fields. */
 export interface Ordering {
+  /** Version of the rules that the block was built and executed under. */
+  protocolVersion: number;
   engine: string;
   epoch: bigint;
   committeeHash: Hash;
@@ -274,6 +276,7 @@ export function formatTransactionStatus(answer: rpc.TransactionStatus): Transact
 
 export const formatOrdering = (answer: rpc.Ordering): Ordering => ({
   ...answer,
+  protocolVersion: Number(answer.protocolVersion),
   epoch: BigInt(answer.epoch),
   firstCommit: BigInt(answer.firstCommit),
   lastCommit: BigInt(answer.lastCommit),

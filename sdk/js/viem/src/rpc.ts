@@ -582,6 +582,10 @@ export interface Ordering {
    */
   leader: `0x${string}`;
   nextCommitteeHash: Hash;
+  /**
+   * A number in hexadecimal digits, without leading zeros.
+   */
+  protocolVersion: `0x${string}`;
   randomness: Hash;
   resumeHash: Hash;
   /**

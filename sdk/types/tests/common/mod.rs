@@ -10,6 +10,7 @@ use corniche_types::{
 
 pub fn ordering() -> OrderingRecord {
     OrderingRecord {
+        protocol_version: 1,
         engine: "mahi-mahi".into(),
         epoch: Epoch(1),
         committee_hash: B256::repeat_byte(2),
@@ -99,6 +100,7 @@ pub fn genesis() -> Genesis {
     };
     Genesis {
         protocol_version: 1,
+        upgrades: Vec::new(),
         chain_id: 77,
         currency: "COR".into(),
         timestamp_ms: TimestampMs(1_700_000_000_123),

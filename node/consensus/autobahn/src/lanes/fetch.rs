@@ -219,6 +219,13 @@ impl Fetches {
         questions
     }
 
+    /// Nothing but a vote for a tip without certificate waits for this car.
+    fn is_body(&self, car: Tip) -> bool {
+        let needs: Vec<_> =
+            self.missing(car).iter().filter_map(|tip| self.targets.get(tip)).map(|target| target.need).collect();
+        !needs.is_empty() && needs.iter().all(|need| matches!(need, Need::Body(_)))
+    }
+
     /// An answer about the chain that ends at `gap`; what may be taken from it, if anything was asked.
     fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, gap: Tip, helped: bool) -> Option<Wanted> {
         let mut wanted: Option<Wanted> = None;
@@ -298,10 +305,17 @@ impl Lanes {
         }
     }
 
-    /// SYNC-REPLY: a verified chain that ends at `tip`; nothing when the sender does not hold it. What nobody asked for is dropped: of a
+    /// SYNC-REPLY: a chain that ends at `tip`; nothing when the sender does not hold it. What nobody asked for is dropped: of a
     /// chain that no certificate vouches for, everything but its tip.
+    ///
+    /// Its hashes were checked, its signatures were not. A certified or committed tip needs none: one of those who certified it is correct
+    /// and voted for the whole chain, whose top the owner signed, and hashes bind the rest to that. A body that no certificate
+    /// vouches for needs its owner's signature.
     pub fn take_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<NamedCar>]) {
-        let Some(Wanted { need, above }) = self.fetches.answered(now, from, tip, !cars.is_empty()) else { return };
+        let is_body = self.fetches.is_body(tip);
+        let helped = cars.last().is_some_and(|top| !is_body || self.is_signed(top));
+        let Some(Wanted { need, above }) = self.fetches.answered(now, from, tip, helped) else { return };
+        let cars = if helped { cars } else { &[] };
         let floor = above.max(self.lane(tip.lane).executed().position);
         for car in cars.iter().rev().take_while(|car| car.position() > floor) {
             if need == Need::Early && self.is_full(tip.lane) {
@@ -311,7 +325,7 @@ impl Lanes {
             self.report_fork(car);
             self.insert(car.clone());
         }
-        if let (Need::Body(_), Some(_)) = (need, self.lane(tip.lane).get(&tip)) {
+        if is_body && self.lane(tip.lane).get(&tip).is_some() {
             self.bodies.insert(tip);
         }
         self.advance(tip.lane);

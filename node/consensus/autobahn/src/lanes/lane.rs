@@ -291,7 +291,12 @@ impl Lane {
 
     /// The highest car held.
     pub fn highest(&self) -> Option<&Arc<NamedCar>> {
-        self.cars.last_key_value().map(|(_, held)| &held.car)
+        self.from_highest().next()
+    }
+
+    /// All cars held, from the highest down.
+    pub fn from_highest(&self) -> impl Iterator<Item = &Arc<NamedCar>> {
+        self.cars.values().rev().map(|held| &held.car)
     }
 
     /// Others certified cars on top of what we voted for, and all of them are here: the chain we support ends there now.

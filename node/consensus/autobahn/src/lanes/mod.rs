@@ -288,9 +288,13 @@ impl Lanes {
         Some(Message::Held { tip: *tip, share })
     }
 
-    /// D9: a fork is no crime against the lane's order, but one against the rules.
+    /// D9: a fork is no crime against the lane's order, but one against the rules. Proven only by two signatures: fetched cars may come
+    /// with false ones.
     fn report_fork(&mut self, car: &Arc<NamedCar>) {
-        if let Some(other) = self.lane_mut(car.lane()).fork_of(&car.tip()) {
+        if let Some(other) = self.lane_mut(car.lane()).fork_of(&car.tip())
+            && self.is_signed(&other)
+            && self.is_signed(car)
+        {
             self.effects.push_back(Effect::Accuse(car.lane(), [other, car.clone()]));
         }
     }
@@ -420,6 +424,17 @@ impl Lanes {
 
     pub fn get(&self, tip: &Tip) -> Option<&Arc<NamedCar>> {
         self.lane(tip.lane).get(tip)
+    }
+
+    /// Highest car of a lane that is held under its owner's signature. Cars that were fetched may have false ones; those are not above
+    /// the highest certificate, so only a few are tried.
+    pub fn highest_signed(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
+        self.lane(lane).from_highest().take(4).find(|car| self.is_signed(car))
+    }
+
+    /// Whether the owner signed this car.
+    fn is_signed(&self, car: &NamedCar) -> bool {
+        self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature)
     }
 
     /// Whether a restart needs the record of this car.

@@ -16,4 +16,5 @@ mod puppet;
 mod rations;
 mod real_crypto;
 mod trace;
+mod unsolicited;
 mod withheld;

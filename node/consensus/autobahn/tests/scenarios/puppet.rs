@@ -14,12 +14,17 @@ use corniche_types::ValidatorIndex;
 pub const FORKER: ValidatorIndex = ValidatorIndex(0);
 
 /// Plays the owner of lane 0, whose node is off.
+#[derive(Clone)]
 pub struct Puppet {
     pub context: Context,
     nonce: u64,
 }
 
 impl Puppet {
+    pub fn new(context: Context) -> Self {
+        Self { context, nonce: 0 }
+    }
+
     pub fn car(&mut self, parent: Tip, certificate: Option<Availability>, bytes: usize) -> SignedCar {
         self.nonce += 1;
         let batch = format!("{:0>bytes$}", self.nonce).into_bytes().into();
@@ -83,5 +88,5 @@ pub fn without_owner(config: Config) -> (Cluster, Puppet) {
     let mut cluster = Cluster::new(4, config);
     cluster.world.crash(0);
     let context = Context::new(&cluster.committee);
-    (cluster, Puppet { context, nonce: 0 })
+    (cluster, Puppet::new(context))
 }

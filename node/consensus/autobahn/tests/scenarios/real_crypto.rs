@@ -18,7 +18,7 @@ fn secrets(size: usize) -> Vec<(ConsensusKey, BlsSecretKey)> {
     (0..size).map(|position| (ConsensusKey::from_seed(seed(position, 0)), BlsSecretKey::from_seed(seed(position, 1)))).collect()
 }
 
-fn committee(size: usize) -> Committee {
+pub fn committee(size: usize) -> Committee {
     let validator = |(consensus, bls): &(ConsensusKey, BlsSecretKey)| ValidatorInfo {
         consensus_key: consensus.public(),
         bls_key: bls.public().to_bytes().to_vec().into(),
@@ -29,7 +29,7 @@ fn committee(size: usize) -> Committee {
     Committee::from_genesis(&genesis("autobahn", secrets(size).iter().map(validator).collect()))
 }
 
-fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn Signatures>) {
+pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn Signatures>) {
     let signer = |(consensus, share): (ConsensusKey, BlsSecretKey)| {
         Arc::new(ValidatorKeys::new(committee, consensus, bls.then_some(share)).unwrap()) as Arc<dyn Signer>
     };

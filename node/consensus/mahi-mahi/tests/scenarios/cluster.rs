@@ -182,6 +182,7 @@ impl Cluster {
             config: self.config.clone(),
             committee: self.keys.committee.clone(),
             signer: Some(self.keys.signers[node].clone()),
+            signatures: self.keys.signatures.clone(),
             coin: self.keys.coin.clone(),
             seed: self.random.draw(),
             records,

@@ -102,7 +102,8 @@ impl Drawing {
         let config = Config { wave_length: self.wave_length, leaders: ranks, ..Config::default() };
         let verifier = MahiVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures));
         let (now, records, resume) = (TimestampMs(1_000), Vec::new(), Resume::default());
-        let setup = Setup { config, committee, signer: None, coin: coin.shared(), seed: 1, records, resume, now };
+        let (signatures, coin) = (Arc::new(FakeSignatures), coin.shared());
+        let setup = Setup { config, committee, signer: None, signatures, coin, seed: 1, records, resume, now };
         let mut engine = MahiMahi::new(setup);
         for position in order {
             let block = self.blocks[position].1.clone();

@@ -4,12 +4,17 @@ use crate::{
     cluster::{Cluster, Link, Role, index, quick},
     crypto::committee,
 };
-use corniche_engine::Input;
+use corniche_engine::{Input, Verifier};
 use corniche_mahi_mahi::{
-    Config,
+    Config, MahiVerifier, Signature, Signatures,
+    kit::FakeSignatures,
     message::{BlockRef, Content, Context, Fetch, Found, Hello, Message, Round, SignedBlock},
 };
-use corniche_types::{B256, Bytes, TimestampMs, wire};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// Mean time from submission to delivery at the submitter, µs, of transactions given to `nodes` in turn while `going` holds.
 fn mean_latency(cluster: &mut Cluster, nodes: &[usize], tag: &str, mut going: impl FnMut(&Cluster, usize) -> bool) -> u64 {
@@ -256,4 +261,182 @@ fn a_flood_of_questions_gets_no_more_than_its_share() {
     let polite = Fetch { wanted: vec![], above: Round(top) };
     cluster.arrive(2, 1, &Message::Fetch(polite).encode());
     assert_eq!(cluster.nodes[1].sent_others, before + 2, "a greeting and an answer");
+}
+
+// ---- floods ------------------------------------------------------------------------------------------------------------
+
+/// A block of validator 0 with a batch of this size.
+fn large(cluster: &Cluster, round: u64, number: u64, bytes: usize) -> (BlockRef, SignedBlock) {
+    let parents = (0..4).map(|author| made_up(author, round - 1, number)).collect();
+    let (_, mut block) = forge(cluster, round, parents, number);
+    block.content.batch = [number.to_le_bytes().to_vec(), vec![7; bytes]].concat().into();
+    let digest = Context::new(&cluster.keys.committee).digest(&block.content);
+    block.signature = cluster.keys.signers[0].sign(&digest);
+    (BlockRef { digest, round: Round(round), author: index(0) }, block)
+}
+
+fn with_a_flooder(seed: u64) -> Cluster {
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let mut cluster = Cluster::new(&roles, quick(), seed);
+    cluster.run_for(100);
+    cluster.crash(0);
+    cluster
+}
+
+#[test]
+fn blocks_of_far_rounds_are_not_kept() {
+    let mut cluster = with_a_flooder(58);
+    let clock = clock(&cluster, 1);
+    for number in 0..2_000 {
+        // Up and down, up to the highest round there is.
+        let round = if number % 2 == 0 { clock + 1_000 + number } else { (1 << 48) - number };
+        let (_, block) = large(&cluster, round, number, 1_000);
+        cluster.arrive(0, 1, &Message::Block(block).encode());
+    }
+    assert_eq!(cluster.engine(1).footprint()[1], 0);
+    assert_eq!(cluster.engine(1).waiting(), [0, 0]);
+    // Their author is asked for what lies between, and not more often than anybody who does not answer.
+    let before = cluster.nodes[1].sent_others;
+    cluster.run_for(10_000);
+    let asked = cluster.nodes[1].sent_others - before;
+    assert!(asked < 60, "{asked} messages in ten seconds");
+    cluster.submit(1, "t");
+    assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes_and_in_missing_parents() {
+    let mut cluster = with_a_flooder(59);
+    let clock = clock(&cluster, 1);
+    let mut most = [0; 2];
+    for number in 0..1_500u64 {
+        // Four siblings of each of the rounds ahead, from the top down, as large as a block may be.
+        let round = clock + 240 - number / 4 % 230;
+        let (_, block) = large(&cluster, round, number, 500_000);
+        cluster.arrive(0, 1, &Message::Block(block).encode());
+        let waiting = cluster.engine(1).waiting();
+        most = [most[0].max(waiting[0]), most[1].max(waiting[1])];
+    }
+    // A quarter of 256 MiB, and 32 times what one block can name.
+    assert!((32 << 20..65 << 20).contains(&most[0]), "{} bytes wait", most[0]);
+    assert!(most[1] <= 32 * 28, "{} blocks are wanted", most[1]);
+    cluster.submit(1, "t");
+    assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
+}
+
+/// Siblings of one round that other blocks of the same author reference, each with its whole history: nothing is missing, so none waits.
+#[test]
+fn siblings_fill_their_authors_account_and_not_the_memory() {
+    let mut cluster = with_a_flooder(60);
+    (0..20).for_each(|step| {
+        cluster.submit(1 + step % 3, &format!("t{step}"));
+        cluster.run_for(20);
+    });
+    let [before, ..] = cluster.engine(1).footprint();
+    let context = Context::new(&cluster.keys.committee);
+    let top = clock(&cluster, 1) - 1;
+    let genesis = context.genesis(index(0));
+    let of = |cluster: &Cluster, round: u64, author: usize| {
+        let block = &cluster.archive[&(Round(round), index(author))];
+        BlockRef { round: Round(round), author: index(author), digest: context.digest(&block.content) }
+    };
+    for number in 0..2_000u64 {
+        let mut parents = vec![genesis];
+        parents.extend((1..4).map(|author| of(&cluster, top - 1, author)));
+        let (sibling, block) = forge(&cluster, top, parents, number);
+        // One that needs it comes first, in rounds and with siblings that are free.
+        let mut parents = vec![sibling];
+        parents.extend((1..4).map(|author| of(&cluster, top, author)));
+        let (_, dependent) = forge(&cluster, top + 1, parents, 10_000 + number);
+        cluster.arrive(0, 1, &Message::Block(dependent).encode());
+        cluster.arrive(0, 1, &Message::Block(block).encode());
+    }
+    let blocks = cluster.engine(1).footprint().into_iter().sum::<usize>() - before;
+    assert!(blocks < 100, "{blocks} blocks");
+}
+
+/// Counts signature checks.
+struct Counting(AtomicUsize);
+
+impl Signatures for Counting {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        FakeSignatures.verify(author, digest, signature)
+    }
+}
+
+#[test]
+fn blocks_that_nobody_asked_for_cost_no_signature_check() {
+    let cluster = with_a_flooder(61);
+    let counting = Arc::new(Counting(AtomicUsize::new(0)));
+    let verifier = MahiVerifier::new(quick(), committee(4), counting.clone());
+    let blocks: Vec<_> = (0..256).map(|number| large(&cluster, 50, number, 100).1).collect();
+    let cost = |message: &Message| verifier.cost(&message.encode());
+    let (one, many) = (Message::Block(blocks[0].clone()), Message::Found(Found { blocks, missing: vec![] }));
+    verifier.verify(index(0), &many.encode()).unwrap();
+    assert_eq!(counting.0.load(Ordering::Relaxed), 0);
+    verifier.verify(index(0), &one.encode()).unwrap();
+    assert_eq!(counting.0.load(Ordering::Relaxed), 1);
+    assert!(cost(&one) >= 50 && cost(&many) < 10 * 50, "{} and {} µs", cost(&one), cost(&many));
+}
+
+#[test]
+fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
+    let mut cluster = with_a_flooder(62);
+    (0..10).for_each(|step| {
+        cluster.submit(1 + step % 3, &format!("t{step}"));
+        cluster.run_for(20);
+    });
+    let context = Context::new(&cluster.keys.committee);
+    let top = clock(&cluster, 1) - 1;
+    let mut parents = vec![context.genesis(index(0))];
+    let named = |author: usize| {
+        let block = &cluster.archive[&(Round(top - 1), index(author))];
+        BlockRef { round: Round(top - 1), author: index(author), digest: context.digest(&block.content) }
+    };
+    parents.extend((1..4).map(named));
+    let (_, block) = forge(&cluster, top, parents, 1);
+    let held = |cluster: &Cluster| cluster.engine(1).footprint()[0];
+    let before = held(&cluster);
+    let found = |block: &SignedBlock| Message::Found(Found { blocks: vec![block.clone()], missing: vec![] }).encode();
+    cluster.arrive(0, 1, &found(&block));
+    assert_eq!(held(&cluster), before, "nobody asked");
+    // A far block makes validator 1 ask, twice.
+    for signed in [false, true] {
+        let (_, far) = large(&cluster, top + 1_000, 2, 10);
+        cluster.arrive(0, 1, &Message::Block(far).encode());
+        cluster.run_for(3_000);
+        let shown = if signed { block.clone() } else { SignedBlock { signature: [7; 64], ..block.clone() } };
+        let before = held(&cluster);
+        cluster.arrive(0, 1, &found(&shown));
+        assert_eq!(held(&cluster), before + usize::from(signed), "signed: {signed}");
+    }
+}
+
+/// A node that is far behind catches up though it keeps nothing of what it is pushed, also when the newest blocks that it hears of are lies.
+#[test]
+fn a_node_far_behind_catches_up_while_another_names_rounds_that_do_not_exist() {
+    let config = Config { gc_depth: 30, retain_rounds: 5_000, fetch_blocks: 64, ..quick() };
+    let mut roles = [Role::Honest; 7];
+    roles[0] = Role::Byzantine;
+    let mut cluster = Cluster::new(&roles, config, 63);
+    cluster.run_for(100);
+    cluster.crash(0);
+    cluster.crash(6);
+    while clock(&cluster, 1) < 2_000 {
+        (1..6).for_each(|node| cluster.submit(node, &format!("t{}-{node}", cluster.now)));
+        cluster.run_for(30);
+    }
+    let commits = cluster.nodes[6].log.len();
+    cluster.restart(6, commits);
+    for step in 0..200 {
+        let (_, far) = large(&cluster, (1 << 40) + step, step, 100);
+        cluster.arrive(0, 6, &Message::Block(far).encode());
+        cluster.submit(1, &format!("during{step}"));
+        cluster.run_for(50);
+    }
+    let [bytes, wanted] = cluster.engine(6).waiting();
+    assert!(bytes < 4 << 20 && wanted < 1_000, "{bytes} bytes, {wanted} wanted");
+    assert!(cluster.nodes[6].log.len() + 10 >= cluster.nodes[1].log.len(), "it is where the others are");
+    cluster.assert_agreement();
 }

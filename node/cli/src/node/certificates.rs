@@ -1,0 +1,127 @@
+//! Certificates from peers, each checked once. A check costs a pairing, about 1 ms, so it is made on the threads that verify, and
+//! not for what is known already.
+
+use corniche_pipeline::{CertificateVerifier, VerifiedCertificate};
+use corniche_types::{B256, Certificate, Height};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+/// Verified certificates that are kept. Peers announce the same few newest ones.
+const MAX_KNOWN: usize = 64;
+
+/// See the module documentation.
+pub struct Certificates {
+    verifier: CertificateVerifier,
+    /// By height and header hash: two certificates of one header are as good as each other.
+    known: Mutex<BTreeMap<(Height, B256), VerifiedCertificate>>,
+}
+
+impl Certificates {
+    pub fn new(verifier: CertificateVerifier) -> Self {
+        Self { verifier, known: Mutex::default() }
+    }
+
+    /// Checks a certificate from a peer. `None` for one at or below `certified`, which says nothing new and is not looked at.
+    pub fn check(&self, certificate: Certificate, certified: Height) -> Result<Option<VerifiedCertificate>, &'static str> {
+        if certificate.height <= certified {
+            return Ok(None);
+        }
+        let name = (certificate.height, certificate.header_hash);
+        if let Some(known) = self.known().get(&name) {
+            return Ok(Some(known.clone()));
+        }
+        let verified = self.verifier.verify(certificate).ok_or("certificate that does not verify")?;
+        let mut known = self.known();
+        known.insert(name, verified.clone());
+        if known.len() > MAX_KNOWN {
+            known.pop_first();
+        }
+        Ok(Some(verified))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Height, B256), VerifiedCertificate>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_engine::Committee;
+    use corniche_pipeline::{CertificateKeys, CertificateSignature, CertificateSignatures};
+    use corniche_types::{Bytes, Epoch, FaultModel, SignerBitmap, ValidatorIndex};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    /// Signatures of ones verify; counts what is looked at.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl CertificateSignatures for Counting {
+        fn verify_share(&self, _: ValidatorIndex, _: &[u8], _: &CertificateSignature) -> bool {
+            unreachable!("no shares here")
+        }
+
+        fn combine(&self, _: &[u8], _: &[(ValidatorIndex, CertificateSignature)]) -> Option<CertificateSignature> {
+            unreachable!("no shares here")
+        }
+
+        fn verify(&self, _: &[u8], _: &[ValidatorIndex], combined: &CertificateSignature) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            *combined == [1; 48]
+        }
+    }
+
+    fn certificates() -> (Certificates, Arc<Counting>, Committee) {
+        let committee = Committee::from_genesis(&crate::node::testing::genesis());
+        let counting = Arc::new(Counting::default());
+        let keys = CertificateKeys { committee: counting.clone(), own: None };
+        (Certificates::new(CertificateVerifier::new(committee.clone(), &keys)), counting, committee)
+    }
+
+    fn certificate(committee: &Committee, height: u64, header: u8, signature: u8) -> Certificate {
+        Certificate {
+            epoch: Epoch(0),
+            committee_hash: committee.hash(),
+            height: Height(height),
+            header_hash: B256::repeat_byte(header),
+            fault_model: FaultModel::Byzantine,
+            signers: SignerBitmap::from_signers(committee.indices().take(committee.quorum()), committee.size()),
+            signature: Bytes::from(vec![signature; 48]),
+        }
+    }
+
+    #[test]
+    fn what_is_known_or_not_newer_costs_nothing() {
+        let (certificates, counting, committee) = certificates();
+        let looked_at = || counting.0.load(Ordering::Relaxed);
+        let check = |height, header, signature, certified| {
+            certificates.check(certificate(&committee, height, header, signature), Height(certified))
+        };
+        assert_eq!(check(5, 7, 1, 5), Ok(None));
+        assert_eq!(check(5, 7, 0, 9), Ok(None), "not even whether it is valid");
+        assert_eq!(looked_at(), 0);
+        let first = check(6, 7, 1, 5).unwrap().unwrap();
+        assert_eq!(looked_at(), 1);
+        // Another signature of the same header, a bad one, brings the good one.
+        assert_eq!([check(6, 7, 1, 5), check(6, 7, 0, 5)], [(); 2].map(|()| Ok(Some(first.clone()))));
+        assert_eq!(looked_at(), 1);
+        assert!(check(6, 8, 0, 5).is_err() && check(6, 8, 0, 5).is_err(), "another header, and it is not remembered");
+        assert_eq!(looked_at(), 3);
+    }
+
+    #[test]
+    fn only_the_newest_are_kept() {
+        let (certificates, counting, committee) = certificates();
+        for height in 1..=200 {
+            certificates.check(certificate(&committee, height, 7, 1), Height(0)).unwrap();
+        }
+        assert_eq!((certificates.known().len(), counting.0.load(Ordering::Relaxed)), (MAX_KNOWN, 200));
+        certificates.check(certificate(&committee, 200, 7, 1), Height(0)).unwrap();
+        assert_eq!(counting.0.load(Ordering::Relaxed), 200);
+    }
+}

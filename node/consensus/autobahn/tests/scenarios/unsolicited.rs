@@ -1,0 +1,241 @@
+//! Verifying costs a bounded number of signature checks, whatever a message holds; answers that nobody asked for cost next to none.
+
+use crate::{
+    cluster::{Cluster, index, plain},
+    puppet::{FORKER, Puppet, tell, without_owner},
+};
+use corniche_autobahn::{
+    AutobahnVerifier, Config, Share, Signature, Signatures, Signer,
+    kit::{FakeKeys, FakeSignatures, committee},
+    message::{
+        Availability, CommitKind, CommitQc, Context, Cut, Message, Position, Proof, SignedCar, Slot, Standing, Statement, Tip,
+        View,
+    },
+};
+use corniche_engine::{Recipients, Verifier};
+use corniche_testkit::{Event, Process};
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Counts single signature checks.
+struct Counting(Arc<dyn Signatures>, AtomicUsize);
+
+impl Counting {
+    fn new(signatures: Arc<dyn Signatures>) -> Arc<Self> {
+        Arc::new(Self(signatures, AtomicUsize::new(0)))
+    }
+
+    fn add(&self, checks: usize) {
+        self.1.fetch_add(checks, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> usize {
+        self.1.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Signatures for Counting {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool {
+        self.add(1);
+        self.0.verify(author, digest, signature)
+    }
+
+    fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Share) -> bool {
+        self.add(1);
+        self.0.verify_share(signer, digest, share)
+    }
+
+    fn combine(&self, shares: &[(ValidatorIndex, Share)]) -> Option<Bytes> {
+        self.0.combine(shares)
+    }
+
+    fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
+        self.add(signed.len());
+        self.0.verify_seal(signed, seal)
+    }
+}
+
+fn proof(context: &Context, statement: &Statement, signers: usize) -> Proof {
+    let digest = context.statement(statement);
+    let shares: Vec<_> = (0..signers).map(|node| (index(node), FakeKeys(index(node)).share(&digest))).collect();
+    Proof { seal: FakeSignatures.combine(&shares).unwrap(), signers: shares.into_iter().map(|(signer, _)| signer).collect() }
+}
+
+/// A chain of cars of lane 0.
+fn chain(puppet: &mut Puppet, mut tip: Tip, cars: usize) -> (Vec<SignedCar>, Tip) {
+    let mut chain = Vec::new();
+    for _ in 0..cars {
+        let car = puppet.car(tip, None, 10);
+        tip = puppet.tip(&car);
+        chain.push(car);
+    }
+    (chain, tip)
+}
+
+fn commits(context: &Context, size: usize, count: u64) -> Vec<(Cut, CommitQc)> {
+    let tips: Vec<_> = (0..size).map(|node| context.start(index(node))).collect();
+    let commit = |slot: u64| {
+        let cut = Cut { slot: Slot(slot), anchor: B256::ZERO, time: TimestampMs(slot), tips: tips.clone() };
+        let (slot, view, name) = (cut.slot, View(0), context.cut(&cut));
+        let proof = proof(context, &Statement::Confirmed { slot, view, cut: name }, size - (size - 1) / 3);
+        (cut, CommitQc { kind: CommitKind::Slow, slot, view, cut: name, proof })
+    };
+    (1..=count).map(commit).collect()
+}
+
+#[test]
+fn answers_cost_a_bounded_number_of_signature_checks() {
+    for size in [4, 50] {
+        let (context, counting) = (Context::new(&committee(size)), Counting::new(Arc::new(FakeSignatures)));
+        let verifier = AutobahnVerifier::new(Config::default(), committee(size), counting.clone());
+        let checks = |message: &Message| {
+            verifier.verify(FORKER, &message.encode()).unwrap();
+            counting.take()
+        };
+        let mut puppet = Puppet::new(context);
+        let (mut cars, tip) = chain(&mut puppet, context.start(FORKER), 10_000);
+        let parent = Tip { position: Position(9_999), digest: cars[9_999].car.parent, ..tip };
+        let validity = (size - 1) / 3 + 1;
+        cars[9_999].certificate =
+            Some(Availability { tip: parent, proof: proof(&context, &Statement::Held(parent), validity) });
+        let found = checks(&Message::Cars { tip, cars });
+        assert!(found <= size, "{found} checks of 10,000 cars");
+        let found = checks(&Message::Commits(commits(&context, size, 256)));
+        assert!((100..=512).contains(&found), "{found} checks of 256 commits");
+    }
+}
+
+#[cfg(feature = "real-crypto")]
+#[test]
+fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
+    use crate::{cluster::DELAY, real_crypto};
+    use corniche_testkit::{Links, Micros};
+    const CHECK_US: u64 = 50;
+    let committee = real_crypto::committee(4);
+    let (signers, signatures) = real_crypto::keys(&committee, false);
+    let links = Links::uniform(4, Micros::from_millis(DELAY));
+    let config = Config { view_timeout_ms: 200, ..plain() };
+    let mut cluster = Cluster::with_keys(links, config.clone(), committee.clone(), signers, signatures.clone());
+    cluster.world.start_all();
+    cluster.run_for(5 * DELAY);
+    cluster.load([0, 1], true);
+    cluster.run_for(1_000);
+    cluster.world.crash(2);
+    cluster.run_for(2_000);
+    cluster.world.restart(2);
+    cluster.run_for(1_000);
+    let mut kinds = std::collections::BTreeSet::new();
+    for node in 0..4 {
+        for (_, _, message) in &cluster.node(node).sent {
+            let (bytes, counting) = (message.encode(), Counting::new(signatures.clone()));
+            let verifier = AutobahnVerifier::new(config.clone(), committee.clone(), counting.clone());
+            let cost = verifier.cost(&bytes);
+            verifier.verify(index(node), &bytes).unwrap();
+            let checks = counting.take() as u64;
+            assert!(cost >= CHECK_US * checks, "{cost} for {checks} checks of {message:?}");
+            assert!(checks != 1 || cost < 6 * CHECK_US, "{cost} for {message:?}");
+            kinds.insert(bytes[1]);
+        }
+    }
+    assert!(kinds.len() > 12, "{kinds:?}");
+    assert!(AutobahnVerifier::new(config, committee, signatures).cost(&[]) > 0);
+}
+
+/// Validator 0's lane, of which only validator 2 holds the first cars and only it and 0 voted: everybody else fetches them.
+fn behind(config: Config) -> (Cluster, Puppet, Vec<SignedCar>, Availability) {
+    let (mut cluster, mut puppet) = without_owner(config);
+    let (mut cars, mut certificate) = (Vec::new(), None);
+    let mut tip = puppet.context.start(FORKER);
+    for _ in 0..5 {
+        let car = puppet.car(tip, certificate.clone(), 10);
+        tip = puppet.tip(&car);
+        tell(&mut cluster, 2, &Message::Car(car.clone()));
+        cluster.run_for(1);
+        certificate = Some(puppet.certificate(&cluster, tip, &[2]));
+        cars.push(SignedCar { certificate: None, ..car });
+    }
+    (cluster, puppet, cars, certificate.unwrap())
+}
+
+/// The same cars, under signatures that nobody made.
+fn false_signatures(cars: &[SignedCar]) -> Vec<SignedCar> {
+    cars.iter().map(|car| SignedCar { signature: [7; 64], ..car.clone() }).collect()
+}
+
+#[test]
+fn a_certified_chain_is_bound_by_its_hashes_and_passed_on_whatever_its_signatures_are() {
+    let (mut cluster, puppet, cars, certificate) = behind(plain());
+    // Validator 1 asks the signers; 0 is the first of them and answers with signatures that are none.
+    let next = puppet.clone().car(certificate.tip, Some(certificate.clone()), 10);
+    tell(&mut cluster, 1, &Message::Car(next.clone()));
+    tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
+    assert_eq!(cluster.node(1).position(0)[2], 6, "held, and voted for");
+    cluster.run_for(5);
+    // Validator 3 has it from validator 1, who is no worse for that.
+    let newest = puppet.tip(&next);
+    let certified = puppet.certificate(&cluster, newest, &[1]);
+    tell(&mut cluster, 3, &Message::Available(certified.clone()));
+    let after = puppet.clone().car(newest, Some(certified), 11);
+    cluster.bend(|_, from, to, _| if from == 2 && to == 3 { crate::cluster::LOST } else { corniche_testkit::Fate::Normal });
+    tell(&mut cluster, 3, &Message::Car(after));
+    cluster.run_for(3_000);
+    assert_eq!(cluster.node(3).position(0)[2], 7);
+    assert!((1..4).all(|node| cluster.node(node).refused.is_empty() && cluster.node(node).accused.is_empty()));
+    // The owner is shown nothing of its own that it did not sign.
+    let now = cluster.world.now();
+    let lanes = vec![Position(0); 4];
+    let question = Standing { nonce: 9, answer: true, committed: None, yours: None, lanes, birth: None, met: None };
+    let message = Message::Standing(question).encode();
+    for node in 1..4 {
+        cluster.world.with(node, |node| node.handle(now, Event::Message { from: 0, message: message.clone() }));
+        let shown = cluster.node(node).sent.iter().rev().find_map(|(_, _, message)| match message {
+            Message::Standing(standing) if standing.nonce == 9 => standing.yours.clone(),
+            _ => None,
+        });
+        let signed = |car: &SignedCar| FakeSignatures.verify(FORKER, &puppet.context.car(&car.car), &car.signature);
+        assert!(shown.is_none_or(|car| signed(&car)), "validator {node}");
+    }
+}
+
+#[test]
+fn a_body_that_no_certificate_vouches_for_needs_its_owners_signature() {
+    for signed in [false, true] {
+        let (mut cluster, mut puppet) = without_owner(Config { optimistic_tips: false, view_timeout_ms: 300, ..plain() });
+        let first = puppet.car(puppet.context.start(FORKER), None, 10);
+        let parent = puppet.tip(&first);
+        (1..4).for_each(|to| tell(&mut cluster, to, &Message::Car(first.clone())));
+        cluster.run_for(50);
+        let certificate = puppet.certificate(&cluster, parent, &[1]);
+        let car = puppet.car(parent, None, 10);
+        let tip = puppet.tip(&car);
+        let (mut cut, previous) = puppet.next_cut(&cluster);
+        cut.tips[FORKER.as_usize()] = tip;
+        tell(&mut cluster, 1, &puppet.prepare(cut, vec![certificate], previous));
+        let asked = |message: &Message| matches!(message, Message::FetchCars { tip: asked, .. } if *asked == tip);
+        assert_eq!(cluster.node(1).count(asked), 1);
+        let voted = |message: &Message| matches!(message, Message::Prepared { .. } | Message::Held { .. });
+        let before = cluster.node(1).count(voted);
+        let cars = if signed { vec![car] } else { false_signatures(&[car]) };
+        tell(&mut cluster, 1, &Message::Cars { tip, cars });
+        cluster.run_for(5);
+        assert_eq!(cluster.node(1).count(voted) > before, signed);
+    }
+}
+
+#[test]
+fn a_fork_is_reported_only_with_two_signatures() {
+    let (mut cluster, mut puppet, cars, certificate) = behind(plain());
+    // Validator 1 holds another car at position 1, then fetches the certified chain with signatures that are none.
+    let fork = puppet.car(puppet.context.start(FORKER), None, 12);
+    tell(&mut cluster, 1, &Message::Car(fork));
+    let next = puppet.car(certificate.tip, Some(certificate.clone()), 10);
+    tell(&mut cluster, 1, &Message::Car(next));
+    let asked = |message: &Message| matches!(message, Message::FetchCars { tip, .. } if *tip == certificate.tip);
+    assert_eq!(cluster.node(1).count(asked), 1);
+    tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
+    assert!(cluster.node(1).accused.is_empty(), "nothing is proven");
+    assert!(cluster.node(1).sent.iter().all(|(_, to, _)| *to != Recipients::One(index(1))));
+}

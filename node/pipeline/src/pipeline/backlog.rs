@@ -1,0 +1,160 @@
+//! Ordered blocks on their way to execution: how many there may be, and what happens when there are more.
+//!
+//! Ordering may be faster than execution: this node's processor or disk is slow, certificates do not come, or a faulty proposer
+//! orders many small blocks. What waits is bounded in three steps (design §3):
+//!
+//! 1. From [`LIMIT`] blocks or [`LIMIT_BYTES`] on, own proposals are empty. Where all validators are slow, that is enough.
+//! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A commit that waits costs its batches'
+//!    bytes, however many blocks it will make.
+//! 3. While commits wait for that reason, the engine is given no messages, so it orders nothing more. To the engine this is a
+//!    link that loses messages, which it can live with. If the others go on without this node, they certify, and it follows them
+//!    once the backlog is executed.
+//!
+//! Dropping the engine and following instead of step 3 would be no simpler and would not work: when all honest validators are
+//! over the limit at once, nobody has certified blocks to follow, and each would build its engine anew, which delivers the same
+//! commits again.
+
+use crate::words::Plan;
+use corniche_types::Height;
+use std::collections::VecDeque;
+
+/// With this many ordered blocks waiting for execution, own proposals go empty.
+pub const LIMIT: usize = 64;
+/// With this many bytes of ordered blocks waiting for execution, own proposals go empty.
+pub const LIMIT_BYTES: usize = 64 << 20;
+/// Bytes of blocks that execution and the disk have at a time, unless a single block is larger.
+const UNDER_WAY_BYTES: usize = 64 << 20;
+/// What a block and an entry take in memory beside the entry's bytes.
+const BLOCK_OVERHEAD: usize = 1_024;
+const ENTRY_OVERHEAD: usize = 64;
+
+/// See the module documentation.
+#[derive(Default)]
+pub struct Backlog {
+    /// Not yet given to execution.
+    waiting: VecDeque<(Plan, usize)>,
+    waiting_bytes: usize,
+    /// Given to execution and not yet durable.
+    under_way: VecDeque<(Height, usize)>,
+    under_way_bytes: usize,
+}
+
+impl Backlog {
+    pub fn push(&mut self, plan: Plan) {
+        let entries = plan.block.ordered.iter().map(|entry| entry.raw.len() + ENTRY_OVERHEAD);
+        let bytes = BLOCK_OVERHEAD + entries.sum::<usize>();
+        self.waiting_bytes += bytes;
+        self.waiting.push_back((plan, bytes));
+    }
+
+    /// The next block to execute.
+    pub fn front(&self) -> Option<&Plan> {
+        self.waiting.front().map(|(plan, _)| plan)
+    }
+
+    /// Blocks that were not given to execution.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes the next block for execution if its height may be executed and what is under way leaves room.
+    pub fn start(&mut self, may_execute: impl FnOnce(Height) -> bool) -> Option<Plan> {
+        let (plan, bytes) = self.waiting.front()?;
+        let has_room = self.under_way.is_empty() || self.under_way_bytes + bytes <= UNDER_WAY_BYTES;
+        if !has_room || !may_execute(plan.height) {
+            return None;
+        }
+        let (plan, bytes) = self.waiting.pop_front()?;
+        self.waiting_bytes -= bytes;
+        self.under_way.push_back((plan.height, bytes));
+        self.under_way_bytes += bytes;
+        Some(plan)
+    }
+
+    /// Everything up to this height is durable.
+    pub fn appended(&mut self, height: Height) {
+        while self.under_way.front().is_some_and(|(at, _)| *at <= height) {
+            let (_, bytes) = self.under_way.pop_front().expect("front was there");
+            self.under_way_bytes -= bytes;
+        }
+    }
+
+    /// Forgets what was not given to execution.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+    }
+
+    /// Own proposals would only add to what waits.
+    pub fn is_long(&self) -> bool {
+        self.waiting.len() >= LIMIT || self.waiting_bytes >= LIMIT_BYTES
+    }
+
+    /// No more blocks are cut from commits.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= 2 * LIMIT || self.waiting_bytes >= 2 * LIMIT_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BlockPlan;
+    use corniche_types::{B256, Bytes, CommitIndex, OrderedTransaction, Resume, TimestampMs, ValidatorIndex};
+
+    fn plan(height: u64, bytes: usize) -> Plan {
+        let raw = Bytes::from(vec![0; bytes]);
+        let block = BlockPlan {
+            ordered: vec![OrderedTransaction { author: ValidatorIndex(0), raw }],
+            batches: Vec::new(),
+            first_commit: CommitIndex(height),
+            last_commit: CommitIndex(height),
+            last_commit_consumed: 1,
+            leader: ValidatorIndex(0),
+            time: TimestampMs(0),
+            randomness: B256::ZERO,
+            resume: Resume::default(),
+        };
+        Plan { height: Height(height), block }
+    }
+
+    #[test]
+    fn many_small_blocks_and_a_few_large_ones_are_too_many() {
+        let mut small = Backlog::default();
+        let states = (1..=128).map(|height| {
+            small.push(plan(height, 100));
+            (small.is_long(), small.is_full())
+        });
+        let states: Vec<_> = states.collect();
+        assert_eq!(
+            (states[62], states[63], states[126], states[127]),
+            ((false, false), (true, false), (true, false), (true, true))
+        );
+        let mut large = Backlog::default();
+        large.push(plan(1, LIMIT_BYTES));
+        assert!(large.is_long() && !large.is_full());
+        large.push(plan(2, LIMIT_BYTES));
+        assert!(large.is_full());
+        large.clear();
+        assert!(!large.is_long() && large.is_empty());
+    }
+
+    #[test]
+    fn what_is_under_way_is_bounded_in_bytes_and_a_single_block_always_goes() {
+        let mut backlog = Backlog::default();
+        (1..=3).for_each(|height| backlog.push(plan(height, UNDER_WAY_BYTES)));
+        let next = |backlog: &mut Backlog| backlog.start(|_| true).map(|plan| plan.height.0);
+        assert_eq!((next(&mut backlog), next(&mut backlog)), (Some(1), None));
+        backlog.appended(Height(1));
+        assert_eq!(backlog.start(|_| false).map(|plan| plan.height), None);
+        assert_eq!((next(&mut backlog), next(&mut backlog)), (Some(2), None));
+        backlog.appended(Height(2));
+        assert_eq!(next(&mut backlog), Some(3));
+        backlog.appended(Height(3));
+        assert_eq!((backlog.waiting_bytes, backlog.under_way_bytes), (0, 0));
+    }
+}

@@ -1,0 +1,71 @@
+//! One validator executes or writes so slowly that it falls further behind than shares are kept. When it is as fast as the
+//! others again it catches up, though nothing that comes by itself helps it, and it orders again.
+
+use super::scenario;
+use crate::{Micros, Observer, Probe, Scenario, simulate::Run};
+use corniche_engine::TraceEvent;
+use std::{cell::RefCell, rc::Rc};
+
+const SLOW: usize = 3;
+/// The others have so many blocks more at least: shares are kept for 64 ahead, and execution goes on for 64 without certificates.
+const FAR: u64 = 150;
+
+/// Blocks every 50 ms or so, for 30 s; the last seconds without load.
+fn scenario_with(engine: &str, faults: &str) -> Scenario {
+    let rest = format!(
+        "duration = \"40s\"\n[network]\ndelay_ms = 5\n[load]\nrate = 100\ntx_bytes = 200\nstop = \"30s\"\n\
+         [[fault]]\nkind = \"slow\"\nat = \"2s\"\nuntil = \"25s\"\nnodes = [{SLOW}]\n{faults}"
+    );
+    let mut scenario = scenario(4, &rest);
+    scenario.engine = engine.into();
+    scenario
+}
+
+/// Runs it; whether the slow validator followed and then ordered again.
+fn run(engine: &str, faults: &str) {
+    let scenario = scenario_with(engine, faults);
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let heard = notes.clone();
+    let observer: Observer = Box::new(move |_, node, event| {
+        if let TraceEvent::Note { name, .. } = event
+            && node == SLOW
+            && ["following", "rejoined"].contains(&name.as_str())
+        {
+            heard.borrow_mut().push(name.clone());
+        }
+    });
+    let probe = Probe { observer: Some(observer), ..Probe::default() };
+    let mut run = Run::with_probe(&scenario, 1, None, probe).expect("the scenario needs nothing");
+    let height = |run: &Run<'_>, node| run.world.process(node).map_or(0, |node| node.disk().height().0);
+    run.run_until(Micros::from_seconds(24));
+    let behind = height(&run, 0) - height(&run, SLOW);
+    assert!(behind > FAR, "{engine}: only {behind} blocks behind\n{faults}");
+    run.finish();
+    super::passes(&run.report());
+    assert_eq!(height(&run, SLOW), height(&run, 0), "{engine}: {:?}\n{faults}", notes.borrow());
+    assert_eq!(notes.borrow().last().map(String::as_str), Some("rejoined"), "{engine}: {:?}\n{faults}", notes.borrow());
+}
+
+#[test]
+fn a_slow_processor_catches_up() {
+    for engine in ["mahi-mahi", "autobahn"] {
+        run(engine, "execute_ms = 500\n");
+    }
+}
+
+#[test]
+fn a_slow_disk_catches_up() {
+    for engine in ["mahi-mahi", "autobahn"] {
+        run(engine, "write_ms = 3000\n");
+    }
+}
+
+#[test]
+fn a_restart_far_behind_catches_up() {
+    let restart = "[[fault]]\nkind = \"crash\"\nat = \"18s\"\nnodes = [3]\nrestart_at = \"19s\"\n";
+    for engine in ["mahi-mahi", "autobahn"] {
+        for slow in ["execute_ms = 500\n", "write_ms = 3000\n"] {
+            run(engine, &format!("{slow}{restart}"));
+        }
+    }
+}

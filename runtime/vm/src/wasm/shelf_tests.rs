@@ -1,0 +1,118 @@
+//! What a start at the price of warm code finds.
+
+use super::contract::CompiledContract;
+use super::engine::{EngineConfig, Entry, WasmEngine};
+use super::instance_tests::{GAS, Quiet};
+use super::{CompileError, NoCache};
+use crate::host::{ExitStatus, Limits};
+use crate::warm_code::WARM_CODES;
+use alloy_primitives::{B256, Bytes};
+use std::sync::Arc;
+
+/// Keeps nothing that a transaction does not need.
+fn engine(executors: u32) -> WasmEngine {
+    let config = EngineConfig { executors, callers: 0, waiting_bytes: 0, recent_bytes: 0, ..EngineConfig::default() };
+    WasmEngine::new(&config, Arc::new(NoCache)).unwrap()
+}
+
+/// Contracts that write to each host page of their memory.
+fn contracts(engine: &WasmEngine, pages: u32) -> Result<Vec<CompiledContract>, CompileError> {
+    let contract = |number: usize| {
+        let text = format!(
+            r#"(module (memory (export "memory") {pages}) (func (export "user_entrypoint") (param i32) (result i32)
+                (loop $again
+                    (i32.store (local.get 0) (i32.const {number}))
+                    (local.set 0 (i32.add (local.get 0) (i32.const 4096)))
+                    (br_if $again (i32.lt_u (local.get 0) (i32.const {}))))
+                i32.const 0))"#,
+            pages * 65_536
+        );
+        engine.compile(&B256::with_last_byte(number as u8), &wat::parse_str(text).unwrap())
+    };
+    (0..WARM_CODES + 1).map(contract).collect()
+}
+
+fn run(engine: &WasmEngine, contract: &CompiledContract, host: &mut Quiet) {
+    let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
+    assert_eq!(engine.run(contract, host, entry).status, ExitStatus::Return);
+}
+
+/// Otherwise a transaction has the kernel make pages for the price of instances that wait.
+#[test]
+fn a_transaction_finds_an_instance_of_each_warm_contract() {
+    for (executors, pages) in [(1, 2), (3, 2), (16, 4)] {
+        let engine = engine(executors);
+        let contracts = contracts(&engine, pages).unwrap();
+        let (warm, another) = contracts.split_at(WARM_CODES);
+        for _ in 0..3 {
+            warm.iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
+            assert_eq!(engine.shelf().made(), WARM_CODES, "with {executors} executors");
+        }
+        assert!(engine.shelf().bytes() > WARM_CODES * pages as usize * 65_536);
+        // One more takes the place of the one that started first, and the memory is bounded by so many.
+        run(&engine, &another[0], &mut Quiet::nested());
+        warm[1..].iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
+        assert_eq!((engine.shelf().made(), engine.shelf().len()), (WARM_CODES + 1, WARM_CODES));
+        // After the transaction, what configuration allows is kept: nothing.
+        run(&engine, &warm[1], &mut Quiet::new());
+        assert_eq!((engine.shelf().made(), engine.shelf().len(), engine.shelf().bytes()), (WARM_CODES + 1, 0, 0));
+    }
+}
+
+/// Frames within frames of the same code need further instances. Keeping them must not cost another contract its only one.
+#[test]
+fn instances_of_one_contract_do_not_push_out_others() {
+    let engine = engine(1);
+    let contracts = contracts(&engine, 1).unwrap();
+    let warm = &contracts[..WARM_CODES];
+    warm.iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
+    let first = warm[0].code_hash();
+    for _ in 0..3 {
+        let open = engine.shelf().take(first).unwrap();
+        assert!(engine.shelf().take(first).is_none());
+        assert!(engine.shelf().contract(first).is_some(), "its code needs not be loaded again");
+        (0..100).for_each(|_| run(&engine, &warm[0], &mut Quiet::nested()));
+        engine.shelf().end(Some(open), false);
+    }
+    assert_eq!(engine.shelf().len(), WARM_CODES, "what was beyond one of each was given up");
+    let made = engine.shelf().made();
+    warm.iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
+    assert_eq!(engine.shelf().made(), made);
+}
+
+/// An instance that grew is not kept, but its contract is for a while.
+#[test]
+fn contracts_without_an_instance_are_bounded() {
+    let engine =
+        WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
+    let text = r#"(module (memory (export "memory") 1 2)
+        (func (export "user_entrypoint") (param i32) (result i32) (drop (memory.grow (i32.const 1))) i32.const 0))"#;
+    let wasm = wat::parse_str(text).unwrap();
+    for number in 0..200 {
+        let contract = engine.compile(&B256::with_last_byte(number), &wasm).unwrap();
+        run(&engine, &contract, &mut if number % 2 == 0 { Quiet::nested() } else { Quiet::new() });
+        assert_eq!(engine.shelf().len(), 0);
+        assert!(engine.shelf().contracts() <= WARM_CODES + 64);
+    }
+    assert_eq!(engine.shelf().made(), 200);
+}
+
+/// `cargo test -p corniche-vm --lib -- --ignored --nocapture figures_of_turns`
+#[test]
+#[ignore = "prints figures"]
+#[allow(clippy::disallowed_types, clippy::print_stdout)]
+fn figures_of_turns() {
+    for (executors, pages) in [(1, 64), (2, 64), (16, 64), (16, 8)] {
+        let config = EngineConfig { executors, callers: 0, ..EngineConfig::default() };
+        let engine = WasmEngine::new(&config, Arc::new(NoCache)).unwrap();
+        let contracts = contracts(&engine, pages).unwrap();
+        let turn = || {
+            let begin = std::time::Instant::now();
+            contracts[..WARM_CODES].iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
+            begin.elapsed()
+        };
+        let first = turn();
+        let others = (0..5).map(|_| turn()).min().unwrap();
+        println!("{executors} executors, {WARM_CODES} contracts of {pages} pages: {first:?} at first, then {others:?} a turn");
+    }
+}

@@ -1,0 +1,71 @@
+//! Protocol versions: which rules a block is built and executed under.
+//!
+//! Every rule that affects results and that has ever changed is a field of [`ProtocolRules`]. The genesis names the version of block 1
+//! and the heights at which later versions activate ([`Upgrade`]); [`Genesis::rules_at`](crate::Genesis::rules_at) is the only place
+//! that answers which rules apply at a height. Old versions stay, because their blocks must be executed again by every node that
+//! starts from genesis (decision 0018).
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+
+/// The rules of one protocol version.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ProtocolRules {
+    /// Number of the version, from 1.
+    pub version: u32,
+    /// Gas table and instrumentation of code deployed under these rules; stored in the account as
+    /// [`gas_version`](crate::Account::gas_version), so code keeps the version it was validated under.
+    pub gas_version: u8,
+    /// Bytes of ordered transactions in one block. A block closes before the transaction that would exceed it.
+    pub max_block_bytes: u64,
+    /// Declared gas that a byte of an ordered transaction counts at least, decodable or not.
+    pub gas_per_ordered_byte: u64,
+    /// Whether blocks leave out what no honest proposer orders: transactions of a batch behind the first
+    /// [`batch_gas`](crate::Genesis::batch_gas) of declared gas, and what is larger than any transaction.
+    pub drops_excess: bool,
+    /// Whether [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version of block 1 counts,
+    /// because the committee hash is part of everything that was signed before an upgrade.
+    pub committee_covers_genesis: bool,
+}
+
+impl ProtocolRules {
+    /// The first rules.
+    pub const V1: Self = Self {
+        version: 1,
+        gas_version: 1,
+        max_block_bytes: u64::MAX,
+        gas_per_ordered_byte: 0,
+        drops_excess: false,
+        committee_covers_genesis: false,
+    };
+    /// Counts compiled stack frames, prices what holds on older processors, bounds blocks in bytes, binds signatures to the genesis.
+    pub const V2: Self = Self {
+        version: 2,
+        gas_version: 1,
+        max_block_bytes: 4 << 20,
+        gas_per_ordered_byte: 4,
+        drops_excess: true,
+        committee_covers_genesis: true,
+    };
+    /// Rules of new chains.
+    pub const LATEST: &'static Self = &Self::V2;
+
+    /// The rules of a version; `None` if this build does not know it.
+    pub const fn of(version: u32) -> Option<&'static Self> {
+        match version {
+            1 => Some(&Self::V1),
+            2 => Some(&Self::V2),
+            _ => None,
+        }
+    }
+}
+
+/// A change of rules on a running chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upgrade {
+    /// First block under the new rules.
+    pub height: u64,
+    /// The version whose rules apply from there on.
+    pub protocol_version: u32,
+}
