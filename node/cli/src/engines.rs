@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::builder::PossibleValuesParser;
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Verifier};
+use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
 use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -17,6 +18,8 @@ struct Named {
     word: &'static str,
     /// Refuses parameters that the engine does not take.
     check: fn(&Genesis) -> Result<(), String>,
+    /// Bytes of the largest message with a batch of the genesis' size, or with an answer of the size that the parameters allow.
+    largest: fn(&Genesis) -> Result<usize, String>,
     build: fn(&Genesis, ValidatorKeys) -> anyhow::Result<Built>,
     /// Parameters for a chain of one node that nobody else waits for.
     alone: &'static [(&'static str, u64)],
@@ -29,12 +32,22 @@ const ENGINES: &[Named] = &[
     Named {
         word: "mahi-mahi",
         check: |genesis| corniche_mahi_mahi::Config::from_genesis(genesis).map(drop),
+        largest: |genesis| {
+            let config = corniche_mahi_mahi::Config::from_genesis(genesis)?;
+            Ok(config.max_message_bytes(genesis.validators.len()))
+        },
         build: mahi_mahi,
         alone: &[("min_round_ms", 0), ("parent_grace_ms", 0)],
     },
     Named {
         word: "autobahn",
         check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
+        largest: |genesis| {
+            let config = corniche_autobahn::Config::from_genesis(genesis)?;
+            // Beside the batch a car has a proof: 66 bytes for each signer.
+            let car = 66 * genesis.validators.len() + 4_096;
+            Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
+        },
         build: autobahn,
         alone: &[("car_interval_ms", 0)],
     },
@@ -56,10 +69,29 @@ fn named(word: &str) -> anyhow::Result<&'static Named> {
 
 /// Whether this build has the genesis' engine, and the engine takes its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
-    match (named(&genesis.engine.name)?.check)(genesis) {
-        Ok(()) => Ok(()),
-        Err(refusal) => bail!("{refusal}"),
+    let engine = named(&genesis.engine.name)?;
+    if let Err(refusal) = (engine.check)(genesis) {
+        bail!("{refusal}");
     }
+    check_frames(engine, genesis)
+}
+
+/// Bytes that [`corniche_pipeline::PeerMessage`] adds to a message of the engine.
+const ENVELOPE_BYTES: usize = 6;
+
+/// Refuses a chain whose validators could make messages that none of them can send. A validator alone sends none.
+fn check_frames(engine: &Named, genesis: &Genesis) -> anyhow::Result<()> {
+    let most = Limits::default().frame_bytes(Channel::Bulk, true);
+    let largest = (engine.largest)(genesis).map_err(anyhow::Error::msg)? + ENVELOPE_BYTES;
+    if genesis.validators.len() == 1 || largest <= most {
+        return Ok(());
+    }
+    bail!(
+        "genesis: expected messages of at most {most} bytes, which is what a frame of the network carries, got {largest} with a \
+         batch_bytes of {}; lower batch_bytes, or the engine's fetch_bytes, by {}",
+        genesis.batch_bytes,
+        largest - most
+    )
 }
 
 /// Refuses to go on with what `place` holds when another engine was asked for.
@@ -134,4 +166,40 @@ fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
             as Box<dyn Engine>
     });
     Ok((Arc::new(verifier), factory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::genesis::{NetworkSpec, make_network};
+    use corniche_pipeline::PeerMessage;
+    use corniche_types::Bytes;
+
+    fn check_with(word: &str, validators: usize, batch_bytes: u32, parameters: &[(&str, u64)]) -> Result<(), String> {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let engine = EngineConfig { name: word.into(), parameters };
+        let spec = NetworkSpec { validators, batch_bytes, engine, ..NetworkSpec::default() };
+        make_network(&spec).map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_batch_that_no_frame_carries_is_refused() {
+        for word in ["mahi-mahi", "autobahn"] {
+            let error = check_with(word, 4, 8 << 20, &[]).unwrap_err();
+            assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
+            // What the refusal says helps, and not more than it has to.
+            let by: u32 = error.rsplit(' ').next().unwrap().parse().unwrap();
+            assert_eq!(check_with(word, 4, (8 << 20) - by, &[]), Ok(()));
+            assert!(check_with(word, 4, (8 << 20) - by + 1, &[]).is_err());
+            assert!(by < 16 << 10, "chains with batches that fit are accepted: {by}");
+            assert!(check_with(word, 4, 1 << 20, &[("fetch_bytes", 9 << 20)]).is_err());
+            assert_eq!(check_with(word, 100, 7 << 20, &[]), Ok(()));
+            assert_eq!(check_with(word, 1, 16 << 20, &[]), Ok(()), "nobody is there to be sent anything");
+        }
+    }
+
+    #[test]
+    fn the_envelope_is_as_large_as_it_is_taken_to_be() {
+        assert_eq!(PeerMessage::Engine(Bytes::from(vec![0; 1_000])).encode().len(), 1_000 + ENVELOPE_BYTES);
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     explorer,
     genesis::{self, NetworkSpec},
     keys::{self, NetworkKey},
-    node::{Faucet, Limits, NodeConfig, Serve},
+    node::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve},
 };
 use anyhow::{Context, bail, ensure};
 use corniche_api::Namespaces;
@@ -95,7 +95,7 @@ struct Up {
     /// No explorer for a new network
     #[arg(long, conflicts_with_all = ["explorer_port", "dag_rounds"])]
     no_explorer: bool,
-    /// First RPC port; nodes count up from it, peers' ports lie 1000 above. 0 takes free ones
+    /// First RPC port; nodes count up from it. Peers' ports lie 1000 above, those of metrics 2000. 0 takes free ones
     #[arg(long, default_value_t = 8545)]
     base_port: u16,
     /// Result as JSON
@@ -122,6 +122,9 @@ struct Member {
     role: String,
     /// URL; the explorer's is that of its pages.
     rpc: String,
+    /// URL of a node's metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics: Option<String>,
     /// The explorer, which has none, names its data here.
     config: PathBuf,
     data_dir: PathBuf,
@@ -214,6 +217,9 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         execution_threads: (processors / total).clamp(1, Limits::default().execution_threads),
         // Running early takes processors that would idle otherwise; here there may be none.
         speculation: processors >= total,
+        // All are on one address.
+        guests: up.full_nodes.max(Limits::default().guests),
+        guests_per_address: up.full_nodes.max(Limits::default().guests_per_address),
         ..Limits::default()
     };
     let ports = Ports::choose(up.base_port, total)?;
@@ -243,19 +249,22 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: validator.map(|_| "keys".into()),
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
+            metrics: MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.metrics[index]))),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
             learn_addresses: true,
             index: Default::default(),
             state: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
-            serve: Serve { namespaces: namespaces(up, index)?, ..Serve::default() },
+            // Its clients are this machine's, and load is what they are here for.
+            serve: Serve { namespaces: namespaces(up, index)?, spare_loopback: true, ..Serve::default() },
             limits: limits.clone(),
         };
         let config_path = folder.join("node.toml");
         fs::write(&config_path, toml::to_string(&config)?)?;
         nodes.push(Member {
             rpc: format!("http://{}", config.rpc),
+            metrics: Some(format!("http://127.0.0.1:{}/metrics", ports.metrics[index])),
             role: if validator.is_some() { "validator" } else { "full" }.into(),
             data_dir: folder.join("data"),
             log: folder.join("node.log"),
@@ -290,6 +299,7 @@ fn explorer_of(dir: &Path, up: &Up) -> anyhow::Result<Member> {
         name: "explorer".into(),
         role: "explorer".into(),
         rpc: format!("http://{address}"),
+        metrics: None,
         data_dir: folder.clone(),
         log: dir.join("explorer.log"),
         config: folder,
@@ -305,6 +315,7 @@ fn peer_address(key: &NetworkKey, port: u16) -> String {
 struct Ports {
     rpc: Vec<u16>,
     peers: Vec<u16>,
+    metrics: Vec<u16>,
 }
 
 impl Ports {
@@ -312,18 +323,20 @@ impl Ports {
         if base == 0 {
             // All listeners are held until all ports are known, so that they differ.
             let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
-            let listeners = (0..2 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
+            let listeners = (0..3 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
             let mut ports =
                 listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<anyhow::Result<Vec<_>>>()?;
+            let metrics = ports.split_off(2 * count);
             let peers = ports.split_off(count);
-            return Ok(Self { rpc: ports, peers });
+            return Ok(Self { rpc: ports, peers, metrics });
         }
         let row = |first: u32| {
             let port = |index: usize| u16::try_from(first + index as u32).context("--base-port is too high");
             (0..count).map(port).collect::<anyhow::Result<Vec<_>>>()
         };
-        let ports = Self { rpc: row(u32::from(base))?, peers: row(u32::from(base) + 1000)? };
-        for port in ports.rpc.iter().chain(&ports.peers) {
+        let base = u32::from(base);
+        let ports = Self { rpc: row(base)?, peers: row(base + 1000)?, metrics: row(base + u32::from(METRICS_ABOVE_RPC))? };
+        for port in ports.rpc.iter().chain(&ports.peers).chain(&ports.metrics) {
             TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).with_context(|| {
                 format!("port {port} is taken, perhaps by another testnet; stop it or choose another --base-port")
             })?;
@@ -500,6 +513,7 @@ mod tests {
             name: name.into(),
             role: name.into(),
             rpc: format!("http://127.0.0.1:{port}"),
+            metrics: None,
             config: "there".into(),
             data_dir: "there".into(),
             log: "log".into(),

@@ -6,6 +6,10 @@ mod common;
 use common::Node;
 use corniche_types::Bytes;
 use serde_json::{Value, json};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
 
 impl Node {
     fn error(&self, method: &str, params: Value) -> (i64, String) {
@@ -88,6 +92,26 @@ fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
     let (code, message) = node.error("evm_setNextBlockTimestamp", json!([time]));
     assert_eq!(code, -32000);
     assert!(message.ends_with("a block cannot be earlier than the one before"), "{message}");
+}
+
+/// The head and the body of what is there.
+fn get(host: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_served_on_a_port_of_their_own() {
+    let node = Node::start(&[]);
+    let [rpc, metrics] = ["rpc", "metrics"].map(|name| node.says[name].as_str().unwrap().trim_start_matches("http://"));
+    let text = get(metrics.trim_end_matches("/metrics"), "/metrics");
+    for name in ["corniche_head_height ", "corniche_rpc_connections ", "corniche_engine_info{"] {
+        assert!(text.contains(&format!("\n{name}")), "{name} in {text}");
+    }
+    assert!(get(rpc, "/metrics").starts_with("HTTP/1.1 404 "));
 }
 
 #[test]

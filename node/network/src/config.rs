@@ -50,10 +50,15 @@ impl Transport {
 /// Bounds of everything a peer can make this node hold or do.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections with peers outside the committee. Validators have slots of their own on top.
+    /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
     pub peers: usize,
-    /// Inbound connections whose peer is not known yet.
+    /// Those from one address (IPv6: one /64). Loopback is an address like any other.
+    pub guests_per_address: usize,
+    /// Inbound connections whose peer has not proven its key yet: of TCP, and again of QUIC, whose source addresses can be forged.
+    /// Addresses of validators have slots of their own on top.
     pub pending_inbound: usize,
+    /// Those from one address (IPv6: one /64).
+    pub pending_per_address: usize,
     pub votes: ChannelLimits,
     pub bulk: ChannelLimits,
     /// Largest message of a sender outside the committee, on either channel. Both ends must know it, so nodes of one network
@@ -63,6 +68,16 @@ pub struct Limits {
     pub response_bytes: usize,
     /// Per peer, and in each direction.
     pub requests_in_flight: usize,
+    /// Answers to one peer at once, from the making to the last byte; its further requests wait for their turn.
+    pub answers_per_peer: usize,
+    /// Answers to all peers outside the committee at once. Each may hold [`Self::response_bytes`] of memory.
+    pub guest_answers: usize,
+    /// Bytes of answers to one validator, on average; its requests wait until earlier answers are paid for.
+    pub validator_answer_bytes_per_second: u32,
+    /// Bytes of answers to one peer outside the committee, likewise.
+    pub guest_answer_bytes_per_second: u32,
+    /// Bytes of answers to all peers outside the committee, likewise.
+    pub guests_answer_bytes_per_second: u32,
     /// What a peer outside the committee may send on average; beyond it, reading slows down.
     pub frames_per_second: u32,
     pub bytes_per_second: u32,
@@ -106,13 +121,20 @@ impl Default for Limits {
         const MIB: usize = 1024 * KIB;
         Self {
             peers: 64,
+            guests_per_address: 8,
             pending_inbound: 128,
+            pending_per_address: 8,
             votes: ChannelLimits { frame_bytes: MIB, queue_frames: 8192, queue_bytes: 4 * MIB, inbox_bytes: 2 * MIB },
             bulk: ChannelLimits { frame_bytes: 8 * MIB, queue_frames: 8192, queue_bytes: 32 * MIB, inbox_bytes: 16 * MIB },
             guest_frame_bytes: MIB,
             request_bytes: 64 * KIB,
             response_bytes: 16 * MIB,
             requests_in_flight: 8,
+            answers_per_peer: 1,
+            guest_answers: 32,
+            validator_answer_bytes_per_second: 64 * 1024 * 1024,
+            guest_answer_bytes_per_second: 8 * 1024 * 1024,
+            guests_answer_bytes_per_second: 32 * 1024 * 1024,
             frames_per_second: 1000,
             bytes_per_second: 16 * 1024 * 1024,
             ban: Duration::from_secs(600),
@@ -124,8 +146,17 @@ impl Default for Limits {
 /// How long things may take.
 #[derive(Clone, Debug)]
 pub struct Timing {
+    /// An outbound connection, from the dial to the proven key.
+    pub dial: Duration,
+    /// An inbound connection, from the accepted socket to the proven key.
+    pub authentication: Duration,
     /// From a connection to an agreed link.
     pub handshake: Duration,
+    /// After this long an inbound connection without a proven key gives its slot to a newcomer that finds none. A correct peer needs
+    /// three round trips.
+    pub pending_grace: Duration,
+    /// A guest that sent no message and no request for this long gives its slot to a newcomer that finds none.
+    pub guest_idle: Duration,
     /// A connection is checked for life this often, and given as long to answer.
     pub ping: Duration,
     /// A peer that takes nothing for so long, while something is to be written, is disconnected.
@@ -140,7 +171,11 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            handshake: Duration::from_secs(10),
+            dial: Duration::from_secs(10),
+            authentication: Duration::from_secs(5),
+            handshake: Duration::from_secs(5),
+            pending_grace: Duration::from_secs(1),
+            guest_idle: Duration::from_secs(60),
             ping: Duration::from_secs(20),
             stall: Duration::from_secs(30),
             request: Duration::from_secs(10),

@@ -13,7 +13,7 @@ use futures::AsyncWriteExt;
 use libp2p::Stream;
 use std::{io, sync::Arc};
 use tokio::{
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::{OwnedSemaphorePermit, SemaphorePermit, oneshot},
     time::timeout,
 };
 
@@ -108,6 +108,10 @@ pub(crate) async fn answer(
     {
         general.throttled.one();
     }
+    let Ok(_turn) = timeout(time, turn(&shared, &link)).await else {
+        refuse(&shared, &mut stream).await;
+        return None;
+    };
     // A request shares the inbox of bulk messages: it may outlive this task in the queue.
     let inbox = timeout(time, link.inbox_share(Channel::Bulk, request.len())).await.ok();
     let (reply, replied) = oneshot::channel();
@@ -119,12 +123,14 @@ pub(crate) async fn answer(
     let answer = match timeout(time, replied).await {
         Ok(Ok(answer)) if answer.len() <= shared.config.limits.response_bytes => answer,
         _ => {
-            general.requests_refused.one();
-            // Closing properly tells a refusal from a failure.
-            let _ = timeout(time, stream.close()).await;
+            refuse(&shared, &mut stream).await;
             return None;
         }
     };
+    link.answer_meter.charge(answer.len());
+    if link.peer.validator.is_none() {
+        shared.guest_answer_meter.charge(answer.len());
+    }
     let written = timeout(time, async {
         write(&mut stream, &answer).await?;
         stream.close().await
@@ -136,6 +142,24 @@ pub(crate) async fn answer(
         general.requests_refused.one();
     }
     None
+}
+
+/// Waits until the peer may have an answer: its turn, its bytes, and, outside the committee, a place among all of those.
+async fn turn<'a>(shared: &'a Shared, link: &'a Link) -> (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>) {
+    const OPEN: &str = "turns are never closed";
+    let turn = link.answer_turns.acquire().await.expect(OPEN);
+    link.answer_meter.paid().await;
+    if link.peer.validator.is_some() {
+        return (turn, None);
+    }
+    shared.guest_answer_meter.paid().await;
+    (turn, Some(shared.guest_answers.acquire().await.expect(OPEN)))
+}
+
+async fn refuse(shared: &Shared, stream: &mut Stream) {
+    shared.counters.general.requests_refused.one();
+    // Closing properly tells a refusal from a failure.
+    let _ = timeout(shared.config.timing.request, stream.close()).await;
 }
 
 async fn write(stream: &mut Stream, message: &Bytes) -> io::Result<()> {

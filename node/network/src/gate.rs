@@ -1,35 +1,35 @@
-//! Who gets a connection: limits, reserved slots, bans.
+//! Who keeps a connection once its key is proven: bans, limits, and slots for guests.
 //!
 //! libp2p's own `connection-limits` counts peers that should bypass it and remembers every peer id it ever saw; this one
 //! knows the committee and forgets.
 
-use crate::{PeerKey, shared::Shared};
+use crate::{PeerKey, origin::Origin, shared::Shared};
 use libp2p::{
     Multiaddr, PeerId,
-    core::{Endpoint, transport::PortUse},
+    core::{ConnectedPoint, Endpoint, transport::PortUse},
     swarm::{
-        ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
-        dummy,
+        CloseConnection, ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
+        THandlerOutEvent, ToSwarm, dummy,
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, VecDeque},
     convert::Infallible,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Connections with one peer at once: one in use, one being replaced, and both sides' dials on top.
 const CONNECTIONS_PER_PEER: usize = 4;
 
 /// Why a connection is refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Refused {
-    #[error("too many connections are being set up")]
-    Pending,
     #[error("all slots for peers outside the committee are taken")]
     Full,
+    #[error("too many peers outside the committee at this address")]
+    PerAddress,
     #[error("too many connections with this peer")]
     PerPeer,
     #[error("the peer is banned")]
@@ -38,18 +38,73 @@ pub(crate) enum Refused {
     NotEd25519,
 }
 
+/// Slots of inbound connections with guests: peers outside the committee that came by themselves.
+#[derive(Debug)]
+struct GuestSlots<Id> {
+    all: usize,
+    per_address: usize,
+    /// Idle this long, a guest gives its slot to a newcomer.
+    idle: Duration,
+    guests: BTreeMap<Id, Guest>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    peer: PeerKey,
+    origin: Origin,
+    since: Instant,
+}
+
+impl<Id: Ord + Copy> GuestSlots<Id> {
+    /// Whether a guest from `origin` gets a slot, and whose. `heard` is when a guest last sent something, if ever.
+    ///
+    /// Without a free slot the guest that was idle longest makes room: one that is idle long enough, or one whose address would
+    /// still have at least as many as the newcomer's.
+    fn admit(
+        &self,
+        now: Instant,
+        origin: Origin,
+        heard: impl Fn(&Id, &PeerKey) -> Option<Instant>,
+    ) -> Result<Option<Id>, Refused> {
+        let at = |origin: Origin| self.guests.values().filter(|guest| guest.origin == origin).count();
+        let own = at(origin);
+        let idle_since = |(id, guest): &(&Id, &Guest)| heard(id, &guest.peer).unwrap_or(guest.since).max(guest.since);
+        let is_idle = |entry: &(&Id, &Guest)| now.saturating_duration_since(idle_since(entry)) >= self.idle;
+        if own >= self.per_address {
+            let candidates = self.guests.iter().filter(|entry| entry.1.origin == origin && is_idle(entry));
+            let victim = candidates.min_by_key(idle_since).map(|(id, _)| *id);
+            return victim.map(Some).ok_or(Refused::PerAddress);
+        }
+        if self.guests.len() < self.all {
+            return Ok(None);
+        }
+        let candidates = self.guests.iter().filter(|entry| is_idle(entry) || at(entry.1.origin) >= own + 2);
+        let victim = candidates.min_by_key(idle_since).map(|(id, _)| *id);
+        victim.map(Some).ok_or(Refused::Full)
+    }
+}
+
 pub(crate) struct Gate {
     shared: Arc<Shared>,
-    pending: BTreeSet<ConnectionId>,
     established: BTreeMap<ConnectionId, PeerKey>,
+    guests: GuestSlots<ConnectionId>,
+    /// To be closed: a newcomer has their slots.
+    evicted: VecDeque<(PeerId, ConnectionId)>,
 }
 
 impl Gate {
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, pending: BTreeSet::new(), established: BTreeMap::new() }
+        let (limits, timing) = (&shared.config.limits, &shared.config.timing);
+        let guests = GuestSlots {
+            all: limits.peers,
+            per_address: limits.guests_per_address,
+            idle: timing.guest_idle,
+            guests: BTreeMap::new(),
+        };
+        Self { shared, established: BTreeMap::new(), guests, evicted: VecDeque::new() }
     }
 
-    fn admit(&self, peer: &PeerId) -> Result<(), Refused> {
+    fn admit(&self, peer: &PeerId) -> Result<PeerKey, Refused> {
         let key = PeerKey::from_peer_id(peer).ok_or(Refused::NotEd25519)?;
         if self.shared.banned_until(Instant::now(), &key).is_some() {
             return Err(Refused::Banned);
@@ -57,19 +112,46 @@ impl Gate {
         if self.established.values().filter(|other| **other == key).count() >= CONNECTIONS_PER_PEER {
             return Err(Refused::PerPeer);
         }
-        let is_guest = |key: &PeerKey| self.shared.validator(key).is_none();
-        let guests = self.established.values().filter(|other| is_guest(other)).count();
-        if is_guest(&key) && guests >= self.shared.config.limits.peers {
-            return Err(Refused::Full);
+        Ok(key)
+    }
+
+    fn admit_inbound(&mut self, peer: &PeerId, origin: Origin) -> Result<(), Refused> {
+        let key = self.admit(peer)?;
+        if self.shared.validator(&key).is_some() {
+            return Ok(());
+        }
+        let heard = |connection: &ConnectionId, peer: &PeerKey| {
+            let link = self.shared.link(peer).filter(|link| link.connection == *connection)?;
+            Some(link.heard())
+        };
+        if let Some(victim) = self.guests.admit(Instant::now(), origin, heard)?
+            && let Some(guest) = self.guests.guests.remove(&victim)
+        {
+            self.shared.counters.general.connections_evicted.one();
+            self.evicted.push_back((guest.peer.to_peer_id(), victim));
         }
         Ok(())
     }
 
-    fn counted(&self, verdict: Result<(), Refused>) -> Result<(), ConnectionDenied> {
+    fn counted<T>(&self, verdict: Result<T, Refused>) -> Result<T, ConnectionDenied> {
         verdict.map_err(|refused| {
             self.shared.counters.general.connections_refused.one();
             ConnectionDenied::new(refused)
         })
+    }
+
+    fn established(&mut self, connection: ConnectionId, peer: &PeerId, endpoint: &ConnectedPoint) {
+        let Some(key) = PeerKey::from_peer_id(peer) else { return };
+        self.established.insert(connection, key);
+        let is_validator = self.shared.validator(&key).is_some();
+        let origin = Origin::of(endpoint.get_remote_address());
+        match (is_validator, origin) {
+            (true, Some(origin)) => self.shared.validator_at(key, origin),
+            (false, Some(origin)) if endpoint.is_listener() => {
+                self.guests.guests.insert(connection, Guest { peer: key, origin, since: Instant::now() });
+            }
+            _ => {}
+        }
     }
 }
 
@@ -77,27 +159,15 @@ impl NetworkBehaviour for Gate {
     type ConnectionHandler = dummy::ConnectionHandler;
     type ToSwarm = Infallible;
 
-    fn handle_pending_inbound_connection(
-        &mut self,
-        connection: ConnectionId,
-        _: &Multiaddr,
-        _: &Multiaddr,
-    ) -> Result<(), ConnectionDenied> {
-        if self.pending.len() >= self.shared.config.limits.pending_inbound {
-            return self.counted(Err(Refused::Pending));
-        }
-        self.pending.insert(connection);
-        Ok(())
-    }
-
     fn handle_established_inbound_connection(
         &mut self,
         _: ConnectionId,
         peer: PeerId,
         _: &Multiaddr,
-        _: &Multiaddr,
+        remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.counted(self.admit(&peer))?;
+        let verdict = self.admit_inbound(&peer, Origin::of_inbound(remote));
+        self.counted(verdict)?;
         Ok(dummy::ConnectionHandler)
     }
 
@@ -110,25 +180,18 @@ impl NetworkBehaviour for Gate {
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
         // Whom to dial was our own choice, so the limit for guests does not apply; a ban may have come meanwhile.
-        match self.admit(&peer) {
-            Err(Refused::Full) => Ok(dummy::ConnectionHandler),
-            verdict => self.counted(verdict).map(|()| dummy::ConnectionHandler),
-        }
+        self.counted(self.admit(&peer))?;
+        Ok(dummy::ConnectionHandler)
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm) {
         match event {
             FromSwarm::ConnectionEstablished(event) => {
-                self.pending.remove(&event.connection_id);
-                if let Some(key) = PeerKey::from_peer_id(&event.peer_id) {
-                    self.established.insert(event.connection_id, key);
-                }
+                self.established(event.connection_id, &event.peer_id, event.endpoint);
             }
             FromSwarm::ConnectionClosed(event) => {
                 self.established.remove(&event.connection_id);
-            }
-            FromSwarm::ListenFailure(event) => {
-                self.pending.remove(&event.connection_id);
+                self.guests.guests.remove(&event.connection_id);
             }
             _ => {}
         }
@@ -139,6 +202,68 @@ impl NetworkBehaviour for Gate {
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        Poll::Pending
+        // Each admission is followed by a poll, so no waker is kept.
+        match self.evicted.pop_front() {
+            Some((peer_id, connection)) => {
+                Poll::Ready(ToSwarm::CloseConnection { peer_id, connection: CloseConnection::One(connection) })
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::B256;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn origin(last: u8) -> Origin {
+        Origin::of_inbound(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
+    }
+
+    /// Guests that are there since `start`, numbered, from these addresses.
+    fn slots(start: Instant, all: usize, per_address: usize, from: &[u8]) -> GuestSlots<usize> {
+        let guest = |(number, last): (usize, &u8)| {
+            let peer = PeerKey(B256::with_last_byte(number as u8));
+            (number, Guest { peer, origin: origin(*last), since: start })
+        };
+        GuestSlots { all, per_address, idle: IDLE, guests: from.iter().enumerate().map(guest).collect() }
+    }
+
+    #[test]
+    fn while_there_is_room_nobody_loses_a_slot() {
+        let start = Instant::now();
+        let slots = slots(start, 4, 2, &[1, 1, 2]);
+        assert_eq!(slots.admit(start + 2 * IDLE, origin(3), |_, _| None), Ok(None));
+    }
+
+    #[test]
+    fn the_guest_that_was_idle_longest_makes_room() {
+        let start = Instant::now();
+        let slots = slots(start, 3, 2, &[1, 2, 3]);
+        let heard = |number: &usize, _: &PeerKey| [Some(start + IDLE), None, Some(start + IDLE / 2)][*number];
+        assert_eq!(slots.admit(start + IDLE / 2, origin(4), heard), Err(Refused::Full), "nobody is idle");
+        assert_eq!(slots.admit(start + IDLE, origin(4), heard), Ok(Some(1)), "it never said anything");
+    }
+
+    #[test]
+    fn an_address_at_its_limit_pays_with_its_own_idle_guests() {
+        let start = Instant::now();
+        let slots = slots(start, 9, 2, &[1, 1, 2]);
+        assert_eq!(slots.admit(start, origin(1), |_, _| None), Err(Refused::PerAddress));
+        let heard = |number: &usize, _: &PeerKey| (*number == 0).then_some(start + IDLE);
+        assert_eq!(slots.admit(start + IDLE, origin(1), heard), Ok(Some(1)), "not guest 2 of another address");
+    }
+
+    #[test]
+    fn busy_guests_make_room_for_addresses_with_fewer() {
+        let start = Instant::now();
+        let slots = slots(start, 4, 4, &[1, 1, 1, 2]);
+        let busy = |_: &usize, _: &PeerKey| Some(start);
+        assert_eq!(slots.admit(start, origin(3), busy), Ok(Some(0)));
+        assert_eq!(slots.admit(start, origin(2), busy), Ok(Some(0)), "two and two");
+        assert_eq!(slots.admit(start, origin(1), busy), Err(Refused::Full));
     }
 }

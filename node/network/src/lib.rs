@@ -9,7 +9,9 @@
 //!   a link loses by ending is lost. Whoever needs certainty fetches what is missing.
 //! - A **request** gets one answer or one error, in bounded time, whatever the peer does.
 //! - **Who** a peer is the transport proves: a [`PeerKey`] is an ed25519 key, and a validator is a peer whose key stands in the
-//!   genesis. Validators have reserved slots, everybody else shares a limited number of them and a rate limit.
+//!   genesis. Validators have reserved slots, everybody else shares a limited number of them, by address, and a rate limit.
+//! - **Slots** cannot be used up by strangers: an address has a share, what is slow or idle makes room for newcomers, and addresses
+//!   of validators have slots of their own before anybody has proven a key ([`inbound`], [`gate`]).
 //! - **Faults** cost points; a peer without points left is disconnected and banned for a while ([`Fault`]).
 //!
 //! What always holds: nothing a peer sends makes this crate panic, and every queue, table and message has a bound in
@@ -32,9 +34,12 @@ mod frame;
 mod gate;
 mod handle;
 mod handshake;
+mod hangup;
+mod inbound;
 mod key;
 mod link;
 mod observed;
+mod origin;
 mod shared;
 mod stats;
 mod streams;
@@ -74,11 +79,11 @@ impl Network {
     ///
     /// The network ends when told to ([`NetworkHandle::shutdown`]), when all handles are dropped, or when the events are.
     pub async fn start(config: NetworkConfig) -> Result<(NetworkHandle, Events), NetworkError> {
-        let transport = transport::build(&config)?;
         let keypair = config.identity.keypair().clone();
         let ping = ping::Config::new().with_interval(config.timing.ping).with_timeout(config.timing.ping);
         let (event_sender, events) = event::queue();
         let shared = Arc::new(Shared::new(config, event_sender));
+        let transport = transport::build(&shared)?;
         let identify = identify::Config::new("/corniche/1".into(), keypair.public()).with_agent_version(AGENT_VERSION.into());
         let behaviour = Behaviour {
             gate: gate::Gate::new(shared.clone()),

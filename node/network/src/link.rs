@@ -73,7 +73,12 @@ pub(crate) struct Link {
     /// Requests of the peer in progress.
     pub answering: Arc<Semaphore>,
     pub throttle: Option<Throttle>,
+    /// Turns to be answered.
+    pub answer_turns: Semaphore,
+    pub answer_meter: Throttle,
     queues: [Queue; 2],
+    /// When the peer last sent a message or a request.
+    heard: Mutex<std::time::Instant>,
     /// Guards the order of events: nothing of this link is reported after its `PeerDown`.
     up: Mutex<bool>,
     shared: Arc<Shared>,
@@ -110,7 +115,13 @@ impl Link {
         let throttle = peer.validator.is_none().then(|| Throttle::new(limits.frames_per_second, limits.bytes_per_second));
         let in_flight = || Arc::new(Semaphore::new(limits.requests_in_flight));
         let (asking, answering) = (in_flight(), in_flight());
+        let answer_bytes = match peer.validator {
+            Some(_) => limits.validator_answer_bytes_per_second,
+            None => limits.guest_answer_bytes_per_second,
+        };
         let link = Self {
+            answer_turns: Semaphore::new(limits.answers_per_peer),
+            answer_meter: Throttle::of_bytes(answer_bytes),
             peer,
             connection,
             opener,
@@ -120,6 +131,7 @@ impl Link {
             answering,
             throttle,
             queues,
+            heard: Mutex::new(std::time::Instant::now()),
             up: Mutex::new(false),
             shared,
         };
@@ -166,8 +178,14 @@ impl Link {
         }
     }
 
+    /// When the peer last sent a message or a request, or when the link came up.
+    pub fn heard(&self) -> std::time::Instant {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reports something that came over this link, unless it has ended.
     pub fn report(&self, event: Event, inbox: Option<OwnedSemaphorePermit>) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = std::time::Instant::now();
         let up = self.up();
         if *up {
             self.shared.events.send(event, inbox);
@@ -299,6 +317,11 @@ pub(crate) struct Throttle {
 const BURST: Duration = Duration::from_secs(1);
 
 impl Throttle {
+    /// One that counts bytes only.
+    pub fn of_bytes(bytes_per_second: u32) -> Self {
+        Self::new(u32::MAX, bytes_per_second)
+    }
+
     fn new(frames_per_second: u32, bytes_per_second: u32) -> Self {
         Self {
             earned: Mutex::new(Instant::now()),
@@ -319,11 +342,31 @@ impl Throttle {
         }
     }
 
+    /// Waits until what was charged so far has been earned.
+    pub async fn paid(&self) {
+        loop {
+            let until = self.lock().checked_sub(BURST);
+            match until.filter(|until| *until > Instant::now()) {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => return,
+            }
+        }
+    }
+
+    /// Counts `length` bytes that have been sent.
+    pub fn charge(&self, length: usize) {
+        self.spend(Instant::now(), length);
+    }
+
     fn spend(&self, now: Instant, length: usize) -> Option<Instant> {
         let bytes = Duration::from_nanos((length as u64).saturating_mul(self.nanos_per_kib) / 1024);
-        let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earned = self.lock();
         *earned = (*earned).max(now) + self.per_frame.max(bytes);
         earned.checked_sub(BURST).filter(|until| *until > now)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.earned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,8 @@ use crate::{
     Channel, Fault, NetworkConfig, Peer, PeerKey,
     event::EventSender,
     fault::{Scores, Verdict},
-    link::{INBOX_BYTES_LIMIT, Link},
+    link::{INBOX_BYTES_LIMIT, Link, Throttle},
+    origin::{Origin, ValidatorOrigins},
     stats::Counters,
 };
 use corniche_types::ValidatorIndex;
@@ -23,7 +24,11 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
+    /// Of all peers outside the committee together.
+    pub guest_answers: Semaphore,
+    pub guest_answer_meter: Throttle,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
+    validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
     /// By channel, then by validator; the last one is for all peers outside the committee together.
     inboxes: [Vec<Arc<Semaphore>>; 2],
@@ -31,19 +36,24 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn new(config: NetworkConfig, events: EventSender) -> Self {
-        let validators = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let validators: BTreeMap<_, _> = config.validators.iter().copied().zip((0..=u16::MAX).map(ValidatorIndex)).collect();
+        let configured = config.bootstrap.iter().filter(|target| validators.contains_key(&target.key));
+        let validator_origins = ValidatorOrigins::new(configured.map(|target| (target.key, &target.address)));
         let inboxes = Channel::ALL.map(|channel| {
             let limits = config.limits.channel(channel);
             let size = limits.inbox_bytes.clamp(1, INBOX_BYTES_LIMIT);
             (0..=config.validators.len()).map(|_| Arc::new(Semaphore::new(size))).collect()
         });
         Self {
+            guest_answers: Semaphore::new(config.limits.guest_answers),
+            guest_answer_meter: Throttle::of_bytes(config.limits.guests_answer_bytes_per_second),
             config,
             events,
             counters: Counters::default(),
             links: RwLock::default(),
             listening: Mutex::default(),
             validators,
+            validator_origins: Mutex::new(validator_origins),
             scores: Mutex::default(),
             inboxes,
         }
@@ -51,6 +61,20 @@ impl Shared {
 
     pub fn validator(&self, key: &PeerKey) -> Option<ValidatorIndex> {
         self.validators.get(key).copied()
+    }
+
+    /// Number of validators that are known to be at this address.
+    pub fn validators_at(&self, origin: Origin) -> usize {
+        self.validator_origins().count(origin)
+    }
+
+    /// A validator proved its key at this address.
+    pub fn validator_at(&self, validator: PeerKey, origin: Origin) {
+        self.validator_origins().proven(validator, origin);
+    }
+
+    fn validator_origins(&self) -> MutexGuard<'_, ValidatorOrigins> {
+        self.validator_origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Largest message this node may send.

@@ -40,6 +40,8 @@ counters! {
         links_closed,
         /// Connections refused by a limit or a ban.
         connections_refused,
+        /// Connections closed because a newcomer needed their slot.
+        connections_evicted,
         /// Second connections with one peer, closed again.
         connections_duplicate,
         /// Peers of another chain, genesis or protocol version.

@@ -1,6 +1,6 @@
 //! The sockets: TCP with noise and yamux, QUIC, names resolved where addresses have any.
 
-use crate::{NetworkConfig, NetworkError};
+use crate::{NetworkError, hangup::BoundedClose, inbound::Bounded, shared::Shared};
 use libp2p::{
     Multiaddr, PeerId, Transport,
     core::{muxing::StreamMuxerBox, transport::Boxed, upgrade::Version},
@@ -8,7 +8,7 @@ use libp2p::{
     multiaddr::Protocol,
     noise, quic, tcp, yamux,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Streams per connection: two channels, identify, ping, and the requests in flight.
 const STREAMS_LIMIT: usize = 128;
@@ -16,7 +16,8 @@ const STREAMS_LIMIT: usize = 128;
 /// Of QUIC: packets that only say "still here" are this far apart.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(crate) fn build(config: &NetworkConfig) -> Result<Boxed<(PeerId, StreamMuxerBox)>, NetworkError> {
+pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBox)>, NetworkError> {
+    let config = &shared.config;
     let keypair = config.identity.keypair();
     let noise = noise::Config::new(keypair).map_err(|error| NetworkError::Transport(error.to_string()))?;
     let mut yamux = yamux::Config::default();
@@ -25,17 +26,20 @@ pub(crate) fn build(config: &NetworkConfig) -> Result<Boxed<(PeerId, StreamMuxer
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
         .multiplex(yamux)
-        .timeout(config.timing.handshake)
-        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        // Inbound connections have less, see `Bounded`.
+        .timeout(config.timing.dial.max(config.timing.authentication))
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(BoundedClose::new(muxer))));
 
     let mut quic_config = quic::Config::new(keypair);
-    quic_config.handshake_timeout = config.timing.handshake;
+    quic_config.handshake_timeout = config.timing.dial.max(config.timing.authentication);
     quic_config.keep_alive_interval = KEEP_ALIVE;
     quic_config.max_idle_timeout = 3 * KEEP_ALIVE.as_millis() as u32;
     quic_config.max_concurrent_stream_limit = STREAMS_LIMIT as u32;
-    let quic = quic::tokio::Transport::new(quic_config).map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+    let quic =
+        quic::tokio::Transport::new(quic_config).map(|(peer, muxer), _| (peer, StreamMuxerBox::new(BoundedClose::new(muxer))));
 
     let both = tcp.or_transport(quic).map(|either, _| either.into_inner());
+    let both = Bounded::new(both.boxed(), shared.clone());
     // Reading the system's resolver configuration can fail, so it is read only where it is needed.
     let is_name = |part| matches!(part, Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) | Protocol::Dnsaddr(_));
     if !config.bootstrap.iter().any(|target| target.address.iter().any(is_name)) {

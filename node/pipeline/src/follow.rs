@@ -6,19 +6,26 @@ use corniche_certify::VerifiedCertificate;
 use corniche_types::{B256, Block, Certificate, Header, Height, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
-/// A request that was not answered by then is given up and another peer is asked.
+/// A request that was not answered by then has failed.
 const REQUEST_MS: u64 = 5_000;
-/// A peer that could not answer is asked again only after this long.
+/// While a request is not answered, another peer is asked for the same blocks after this long.
+const HEDGE_MS: u64 = 1_000;
+/// Peers that are asked for the same blocks at once.
+const PARALLEL: usize = 3;
+/// A peer whose request failed is not asked again for this long; each further failure in a row doubles it.
 const RETRY_MS: u64 = 500;
+/// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
+const VALIDATOR_PAUSE_MS: u64 = 4_000;
+const GUEST_PAUSE_MS: u64 = 60_000;
 /// Most bytes of one block. Blocks under the newest rules have about 10 MiB at most, earlier ones had no bound.
 const MAX_BLOCK_BYTES: u64 = 256 << 20;
 
-/// Whom to ask for blocks, and what is under way.
+/// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
 #[derive(Default)]
 pub struct Follower {
-    /// The highest height each connected peer says is certified.
     claims: BTreeMap<NodeKey, Claim>,
-    request: Option<(NodeKey, TimestampMs)>,
+    /// At most one for each peer.
+    requests: BTreeMap<NodeKey, Pending>,
     /// The next block, if it is too large for one answer.
     large: Option<LargeBlock>,
 }
@@ -36,7 +43,9 @@ struct LargeBlock {
 /// Why an answer is of no use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The peer has nothing for us, or answers too late: no fault.
+    /// Another peer was faster.
+    Late,
+    /// The peer has nothing for us, or answers after its time: no fault.
     Nothing,
     Fault(String),
 }
@@ -44,15 +53,42 @@ pub enum Problem {
 /// Blocks of which the last is certified, or an ancestor of the certified one.
 type Certified = (Vec<FollowedBlock>, VerifiedCertificate);
 
+/// A connected peer.
 #[derive(Default)]
 struct Claim {
+    validator: bool,
+    /// The highest height that it says is certified.
     height: Height,
+    /// Requests that failed since the last useful answer; one if that was a slow one.
+    failures: u32,
     not_before: TimestampMs,
+    asked: TimestampMs,
+}
+
+/// An unanswered request.
+struct Pending {
+    from: Height,
+    at: TimestampMs,
+}
+
+impl Pending {
+    fn until(&self) -> TimestampMs {
+        TimestampMs(self.at.0 + REQUEST_MS)
+    }
+}
+
+impl Claim {
+    /// No request for a while after `since`.
+    fn failed(&mut self, since: TimestampMs) {
+        let longest = if self.validator { VALIDATOR_PAUSE_MS } else { GUEST_PAUSE_MS };
+        self.not_before = TimestampMs(since.0 + (RETRY_MS << self.failures.min(16)).min(longest));
+        self.failures = self.failures.saturating_add(1);
+    }
 }
 
 impl Follower {
-    pub fn peer_up(&mut self, peer: NodeKey) {
-        self.claims.entry(peer).or_default();
+    pub fn peer_up(&mut self, peer: NodeKey, validator: bool) {
+        self.claims.entry(peer).or_default().validator = validator;
     }
 
     pub fn peer_down(&mut self, peer: &NodeKey) {
@@ -60,10 +96,10 @@ impl Follower {
         self.give_up(peer);
     }
 
-    /// Nothing more comes from this peer.
-    fn give_up(&mut self, peer: &NodeKey) {
-        self.request.take_if(|(asked, _)| asked == peer);
+    /// Nothing more comes from this peer. Returns its request.
+    fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
         self.large.take_if(|large| large.peer == *peer);
+        self.requests.remove(peer)
     }
 
     /// `peer` holds certified blocks up to `height`.
@@ -78,41 +114,80 @@ impl Follower {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for blocks from `from` on, and the offset to ask for; `None` while a request is under way or nobody
-    /// can help now.
+    /// Chooses a peer to ask for blocks from `from` on, and the offset to ask for; `None` while enough are asked or nobody can help
+    /// now.
     pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<(NodeKey, u64)> {
-        if self.request.is_some_and(|(_, until)| now < until) {
-            return None;
-        }
-        if let Some((silent, _)) = self.request.take() {
-            self.give_up(&silent);
-        }
+        self.expire(now);
         self.large.take_if(|large| large.header.number != from.0);
         let (peer, offset) = match &self.large {
+            Some(large) if self.requests.contains_key(&large.peer) => return None,
             Some(large) => (large.peer, large.received.len() as u64),
             None => (self.choose(now, from)?, 0),
         };
-        self.request = Some((peer, TimestampMs(now.0 + REQUEST_MS)));
+        self.claims.get_mut(&peer)?.asked = now;
+        self.requests.insert(peer, Pending { from, at: now });
         Some((peer, offset))
     }
 
-    fn choose(&mut self, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        let able = |claim: &Claim| claim.height >= from && claim.not_before <= now;
-        // The one with the oldest refusal first, so that peers take turns after failures.
-        let (peer, claim) = self
-            .claims
-            .iter_mut()
-            .filter(|(_, claim)| able(claim))
-            .min_by_key(|(_, claim)| (claim.not_before, std::cmp::Reverse(claim.height)))?;
-        claim.not_before = TimestampMs(now.0 + 1);
-        Some(*peer)
+    /// Validators before others, then the one with fewer failures, then in turn.
+    fn choose(&self, now: TimestampMs, from: Height) -> Option<NodeKey> {
+        if self.may_ask_at(from).is_none_or(|at| now < at) {
+            return None;
+        }
+        let ready = self.able(from).filter(|(_, claim)| claim.not_before <= now);
+        ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
+    }
+
+    /// Peers that have blocks from `from` on and owe no answer.
+    fn able(&self, from: Height) -> impl Iterator<Item = (&NodeKey, &Claim)> {
+        self.claims.iter().filter(move |(peer, claim)| claim.height >= from && !self.requests.contains_key(*peer))
+    }
+
+    /// When one more may be asked for these blocks; `None`: not before a request ends.
+    fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
+        let of_these = self.requests.values().filter(|request| request.from == from);
+        let comes_in_parts = self.large.as_ref().is_some_and(|large| large.header.number == from.0);
+        if comes_in_parts || of_these.clone().count() >= PARALLEL {
+            return None;
+        }
+        Some(of_these.map(|request| TimestampMs(request.at.0 + HEDGE_MS)).max().unwrap_or_default())
+    }
+
+    fn expire(&mut self, now: TimestampMs) {
+        let expired: Vec<_> = self.requests.extract_if(.., |_, request| request.until() <= now).collect();
+        for (peer, request) in expired {
+            self.give_up(&peer);
+            if let Some(claim) = self.claims.get_mut(&peer) {
+                claim.failed(request.at);
+            }
+        }
+    }
+
+    /// `peer` sent what it was asked for.
+    fn served(&mut self, now: TimestampMs, peer: &NodeKey, asked: &Pending) {
+        if let Some(claim) = self.claims.get_mut(peer) {
+            // One that takes its time makes room for others, or a faulty one could slow everything down without ever failing.
+            claim.failures = u32::from(now.0 >= asked.at.0 + HEDGE_MS);
+        }
     }
 
     /// The request to `peer` ended without anything useful.
     pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
-        self.give_up(peer);
-        if let Some(claim) = self.claims.get_mut(peer) {
-            claim.not_before = TimestampMs(now.0 + RETRY_MS);
+        // An expired request has failed already.
+        let pending = self.give_up(peer).is_some();
+        if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
+            claim.failed(now);
+        }
+    }
+
+    /// `peer` sent blocks that are not needed now. If it was asked for them, another peer was faster.
+    pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, response: &Response) {
+        let first = response.first();
+        match self.give_up(peer) {
+            Some(asked) if first == Some(asked.from) || (first.is_none() && response.part.is_some()) => {
+                self.served(now, peer, &asked);
+            }
+            _ => self.failed(now, peer),
         }
     }
 
@@ -120,26 +195,37 @@ impl Follower {
     /// more parts are to be asked for.
     pub fn receive(
         &mut self,
+        now: TimestampMs,
         peer: NodeKey,
         mut response: Response,
         (from, parent): (Height, B256),
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
     ) -> Result<Option<Certified>, Problem> {
-        let was_asked = self.request.take_if(|(asked, _)| *asked == peer).is_some();
-        // A late answer fits no more, because another peer was faster.
-        let problem = |fault| if was_asked { Problem::Fault(fault) } else { Problem::Nothing };
+        let of_another = self.large.as_ref().is_some_and(|large| large.peer != peer) && response.part.is_some();
+        if of_another || response.first().is_some_and(|first| first != from) {
+            self.late(now, &peer, &response);
+            return Err(Problem::Late);
+        }
         if response == Response::default() {
             return Err(Problem::Nothing);
         }
-        let Some(part) = response.part.take() else {
-            let certificate = check_blocks(&response, from, parent, verify).map_err(problem)?;
-            return Ok(Some((response.blocks, certificate)));
+        let asked = self.requests.remove(&peer);
+        let problem = |fault| if asked.is_some() { Problem::Fault(fault) } else { Problem::Nothing };
+        let received = match response.part.take() {
+            None => check_blocks(&response, from, parent, verify).map(|certificate| Some((response.blocks, certificate))),
+            Some(part) => {
+                let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
+                if asked.is_none() || part.offset != expected {
+                    return Err(Problem::Nothing);
+                }
+                self.receive_part(peer, &response, &part, (from, parent), verify)
+            }
         };
-        let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
-        if !was_asked || part.offset != expected {
-            return Err(Problem::Nothing);
+        let received = received.map_err(problem)?;
+        if let Some(asked) = asked {
+            self.served(now, &peer, &asked);
         }
-        self.receive_part(peer, &response, &part, (from, parent), verify).map_err(problem)
+        Ok(received)
     }
 
     fn receive_part(
@@ -162,12 +248,12 @@ impl Follower {
         Ok(None)
     }
 
-    /// When [`Self::ask`] may succeed without anything else happening.
+    /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
     pub fn deadline(&self, from: Height) -> Option<TimestampMs> {
-        if let Some((_, until)) = self.request {
-            return Some(until);
-        }
-        self.claims.values().filter(|claim| claim.height >= from).map(|claim| claim.not_before).min()
+        let expiry = self.requests.values().map(Pending::until).min();
+        let ready = self.able(from).map(|(_, claim)| claim.not_before).min();
+        let ask = self.may_ask_at(from).zip(ready).map(|(may, ready)| may.max(ready));
+        [expiry, ask].into_iter().flatten().min()
     }
 }
 
@@ -273,4 +359,122 @@ fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
         return Err("another resume point than the header names");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::RangeInclusive;
+
+    const START: TimestampMs = TimestampMs(1_000_000);
+
+    fn key(number: u8) -> NodeKey {
+        [number; 32]
+    }
+
+    /// Peers with everything up to height 1,000; the first `validators` are validators.
+    fn follower(validators: u8, guests: u8) -> Follower {
+        let mut follower = Follower::default();
+        // Guests have the smaller keys, so nothing but the rule prefers validators.
+        for number in 0..guests + validators {
+            follower.peer_up(key(number), number >= guests);
+            follower.claim(key(number), Height(1_000));
+        }
+        follower
+    }
+
+    fn ask(follower: &mut Follower, now: TimestampMs, from: Height) -> Option<NodeKey> {
+        follower.ask(now, from).map(|(peer, _)| peer)
+    }
+
+    fn serve(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
+        let asked = follower.requests.remove(peer).expect("it was asked");
+        follower.served(now, peer, &asked);
+    }
+
+    /// Asks for these ranges, one after the other, from `start` on; `answers` says who answers, at once. Returns how long it took.
+    fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, answers: impl Fn(u8) -> bool) -> u64 {
+        let mut now = start;
+        for round in ranges {
+            let from = Height(round);
+            let mut steps = 0;
+            loop {
+                match ask(follower, now, from) {
+                    Some(peer) if answers(peer[0]) => {
+                        serve(follower, now, &peer);
+                        break;
+                    }
+                    Some(_) => {}
+                    None => now = now.max(follower.deadline(from).expect("somebody can be asked some time")),
+                }
+                steps += 1;
+                assert!(steps < 1_000, "no progress at {now:?}");
+            }
+        }
+        now.0 - start.0
+    }
+
+    #[test]
+    fn silent_guests_do_not_delay_who_has_a_validator() {
+        assert_eq!(fetch(&mut follower(1, 60), START, 1..=100, |peer| peer == 60), 0);
+    }
+
+    #[test]
+    fn silent_guests_delay_who_has_none_once() {
+        let mut follower = follower(0, 60);
+        // Three are asked in five seconds, until the last one is.
+        let took = fetch(&mut follower, START, 1..=1, |peer| peer == 59);
+        assert!(took <= 60 * REQUEST_MS / 2, "{took}");
+        let later = TimestampMs(START.0 + took);
+        assert_eq!(fetch(&mut follower, later, 2..=100, |peer| peer == 59), 0, "it is known by then");
+    }
+
+    #[test]
+    fn silent_validators_cost_a_hedge_each_and_no_timeout() {
+        let mut follower = follower(10, 60);
+        // 60 to 62 are silent: together they use up the requests for the first range.
+        assert!(fetch(&mut follower, START, 1..=100, |peer| peer >= 63) <= REQUEST_MS + 3 * HEDGE_MS);
+    }
+
+    #[test]
+    fn a_peer_that_fails_is_asked_ever_more_rarely_and_forgiven_when_it_serves() {
+        for (validators, guests, longest) in [(1, 0, VALIDATOR_PAUSE_MS), (0, 1, GUEST_PAUSE_MS)] {
+            let mut follower = follower(validators, guests);
+            let mut now = START;
+            let mut pauses = Vec::new();
+            for _ in 0..20 {
+                assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
+                follower.failed(now, &key(0));
+                let next = follower.deadline(Height(1)).expect("it is asked again");
+                assert_eq!(ask(&mut follower, TimestampMs(next.0 - 1), Height(1)), None);
+                pauses.push(next.0 - now.0);
+                now = next;
+            }
+            assert_eq!(pauses[..3], [500, 1_000, 2_000]);
+            assert_eq!(pauses[19], longest);
+            assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
+            serve(&mut follower, now, &key(0));
+            assert_eq!(ask(&mut follower, now, Height(2)), Some(key(0)));
+            follower.failed(now, &key(0));
+            assert_eq!(follower.deadline(Height(2)), Some(TimestampMs(now.0 + RETRY_MS)));
+        }
+    }
+
+    #[test]
+    fn several_are_asked_at_once_when_the_first_takes_its_time() {
+        let mut follower = follower(10, 0);
+        let mut asked = Vec::new();
+        for step in 0..10 {
+            let now = TimestampMs(START.0 + step * HEDGE_MS / 2);
+            asked.extend(ask(&mut follower, now, Height(1)).map(|peer| (step, peer[0])));
+        }
+        assert_eq!(asked, [(0, 0), (2, 1), (4, 2)]);
+        // Requests for blocks that came meanwhile are in nobody's way.
+        let now = TimestampMs(START.0 + 4 * HEDGE_MS);
+        serve(&mut follower, now, &key(1));
+        assert_eq!(follower.claims[&key(1)].failures, 1, "slow");
+        assert_eq!(ask(&mut follower, now, Height(600)), Some(key(3)));
+        serve(&mut follower, now, &key(3));
+        assert_eq!(follower.claims[&key(3)].failures, 0);
+    }
 }

@@ -2,6 +2,7 @@
 //! full nodes and lagging validators follow.
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use corniche_certify::Share;
 use corniche_types::{Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
 
 /// Most bytes of blocks in one [`Response`]. A larger block goes in parts.
@@ -49,6 +50,14 @@ pub struct Response {
     pub certificate: Option<Certificate>,
     /// The first part comes with its block's header and certificate, the others alone.
     pub part: Option<Part>,
+}
+
+impl Response {
+    /// Height of the first block or header; `None` for a part that is not a block's first, and where there is nothing.
+    pub fn first(&self) -> Option<Height> {
+        let block = self.blocks.first().map(|followed| followed.block.height());
+        block.or_else(|| self.headers.first().map(|header| Height(header.0.number)))
+    }
 }
 
 /// Part of a block.
@@ -100,6 +109,8 @@ impl PeerMessage {
             Self::Transactions(raw) if raw.len() > FORWARDED_TRANSACTIONS => {
                 Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
             }
+            // Refused where its sender pays for it.
+            Self::CertificateShare(bytes) => Share::decode(bytes).map(|_| message),
             _ => Ok(message),
         }
     }

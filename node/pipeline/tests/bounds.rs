@@ -74,6 +74,19 @@ fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
 }
 
 #[test]
+fn a_malformed_share_is_no_message() {
+    let mut node = Node::new(1, &genesis(4), Some(0));
+    node.connect(&Node::new(2, &genesis(4), Some(1)), Some(1));
+    node.submit(transfer(0));
+    let share = node.sent.iter().find(|(_, message)| matches!(message, PeerMessage::CertificateShare(_)));
+    let (_, share) = share.expect("it signs what it executes");
+    assert_eq!(PeerMessage::decode(&share.encode()).as_ref(), Ok(share));
+    for junk in [&b""[..], &[1], &[0xff; 200]] {
+        assert!(PeerMessage::decode(&PeerMessage::CertificateShare(Bytes::copy_from_slice(junk)).encode()).is_err());
+    }
+}
+
+#[test]
 fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
     let mut node = Node::new(1, &genesis(1), Some(0));
     // Somebody's batch brings nonce 1 before nonce 0.

@@ -50,6 +50,55 @@ fn a_late_follower_gets_everything() {
     assert_eq!(late.hashes(), validator.hashes());
 }
 
+/// A full node that hears of `blocks` blocks from many guests that never answer and from a validator.
+fn among_silent_guests(blocks: u64) -> (Node, Node) {
+    let mut validator = Node::new(200, &genesis(1), Some(0));
+    (0..blocks).for_each(|nonce| validator.submit(transfer(nonce)));
+    let certificate = validator.disk.certificates.values().next_back().cloned().expect("one validator is a quorum");
+    let mut late = Node::new(1, &genesis(1), None);
+    for guest in 2..60 {
+        let peer = [guest; 32];
+        late.handle(Input::PeerUp { peer, validator: None });
+        late.learn(peer, certificate.clone());
+    }
+    late.requests.clear();
+    late.connect(&validator, Some(0));
+    late.learn(validator.key, certificate);
+    (validator, late)
+}
+
+#[test]
+fn guests_that_never_answer_starve_nobody() {
+    let (validator, mut late) = among_silent_guests(600);
+    let start = late.now;
+    while late.hashes() != validator.hashes() {
+        for (to, Request::Blocks { from, offset }) in std::mem::take(&mut late.requests) {
+            if to == validator.key {
+                late.handle(Input::Response { from: to, response: Some(validator.answer(from, offset)) });
+            }
+        }
+        if late.requests.is_empty() {
+            late.now = late.pipeline.deadline().expect("it goes on asking").max(late.now);
+            late.handle(Input::Deadline);
+        }
+        assert!(late.now.0 - start.0 <= 2_000, "{} of 600 blocks after {} ms", late.disk.blocks.len(), late.now.0 - start.0);
+    }
+}
+
+#[test]
+fn who_answers_later_than_another_is_not_to_blame() {
+    let (validator, mut late) = among_silent_guests(3);
+    late.wait(1_000);
+    late.wait(1_000);
+    let asked: Vec<_> = late.requests.drain(..).collect();
+    assert!(asked.len() >= 2, "{asked:?}");
+    for (from, _) in asked {
+        late.handle(Input::Response { from, response: Some(validator.answer(Height(1), 0)) });
+    }
+    assert_eq!(late.hashes(), validator.hashes());
+    assert_eq!(late.penalties, []);
+}
+
 #[test]
 fn a_follower_sleeps_while_its_disk_is_busy() {
     let (mut validator, mut full) = pair();
@@ -85,7 +134,8 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
     full.handle(Input::Response { from: validator.key, response: Some(forged) });
     assert_eq!((full.penalties.len(), full.executed_plans), (1, 0), "the forged certificate");
-    full.wait(1_000);
+    // Longer than a validator that fails is left alone.
+    full.wait(5_000);
 
     // Everything that is not what the certificate covers is the peer's fault, never a divergence of ours.
     let tampering: [fn(&mut FollowedBlock); 6] = [
@@ -101,7 +151,7 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
         tamper(&mut tampered.blocks[0]);
         full.handle(Input::Response { from: validator.key, response: Some(tampered) });
         assert_eq!((full.penalties.len(), full.executed_plans, full.halted.clone()), (number, 0, None));
-        full.wait(1_000);
+        full.wait(5_000);
     }
 
     full.handle(Input::Response { from: validator.key, response: Some(honest) });

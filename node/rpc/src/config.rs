@@ -1,6 +1,7 @@
 //! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
 
 use crate::faucet::FaucetConfig;
+use crate::proxies::Proxy;
 use corniche_api::Namespaces;
 use std::time::Duration;
 
@@ -13,14 +14,17 @@ pub struct RpcConfig {
     pub faucet: Option<FaucetConfig>,
     /// Open connections, WebSockets included; further ones are closed at once.
     pub max_connections: usize,
-    /// Open connections from one address, which behind a proxy is everyone's.
+    /// Open connections from one address that is no trusted proxy's.
     pub max_connections_per_address: usize,
     /// Requests per second from one address, elements of batches counted; `None`: any number. A few seconds of them may come at once.
     pub requests_per_second: Option<u32>,
     /// Requests per second of one connection, likewise; they count for its address too.
     pub requests_per_second_per_connection: Option<u32>,
-    /// Whether requests from this machine itself are not counted, and its share of what all clients share is not bounded.
+    /// Whether loopback clients have no rate limit and no bound on their share of what all clients share. Clients behind trusted
+    /// proxies are not loopback clients, wherever the proxy is.
     pub spare_loopback: bool,
+    /// Proxies whose `X-Forwarded-For` names the client.
+    pub trusted_proxies: Vec<Proxy>,
     /// Names by which requests may call this node, beside addresses: a page whose own name leads here, made to read what it may not, calls
     /// by another. `None`: any.
     pub hosts: Option<Vec<String>>,
@@ -109,6 +113,7 @@ impl Default for RpcConfig {
             requests_per_second: None,
             requests_per_second_per_connection: None,
             spare_loopback: true,
+            trusted_proxies: Vec::new(),
             hosts: Some(vec!["localhost".into()]),
             max_websockets: 256,
             idle_timeout: Duration::from_secs(90),

@@ -1,5 +1,5 @@
 //! The node's JSON-RPC server: Ethereum's methods for wallets and tools, `corniche_*` for what this chain adds, over HTTP
-//! and WebSocket on one port, beside `/health` and `/metrics`.
+//! and WebSocket on one port, beside `/health`; `/metrics` on another.
 //!
 //! ```text
 //!            ┌ POST ───────┐
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections;
+//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections; [`proxies`]: clients behind proxies;
 //!   [`budget`], [`rates`], [`work`], [`time`]: what one client may take of what all share.
 //! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
@@ -42,6 +42,7 @@ mod node;
 mod ots;
 mod overrides;
 mod proofs;
+mod proxies;
 mod rates;
 mod raw;
 mod reads;
@@ -63,4 +64,5 @@ pub use config::RpcConfig;
 pub use faucet::FaucetConfig;
 pub use metrics::Metrics;
 pub use node::Clock;
+pub use proxies::Proxy;
 pub use server::{RpcServer, ServerParts};

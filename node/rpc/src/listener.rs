@@ -2,8 +2,10 @@
 
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
+use crate::proxies::{self, Proxy};
 use crate::rates::Bucket;
 use axum::extract::connect_info::Connected;
+use axum::http::HeaderMap;
 use axum::serve::IncomingStream;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,6 +27,8 @@ pub(crate) struct BoundedListener {
     /// Open connections by address, and how many one may have.
     addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
     max_per_address: usize,
+    /// Each connects for many clients, so they have no share by address.
+    proxies: Vec<Proxy>,
     idle_timeout: Duration,
     metrics: Metrics,
 }
@@ -36,17 +40,19 @@ impl BoundedListener {
             room: Arc::new(Semaphore::new(config.max_connections)),
             addresses: Arc::default(),
             max_per_address: config.max_connections_per_address,
+            proxies: config.trusted_proxies.clone(),
             idle_timeout: config.idle_timeout,
             metrics,
         }
     }
 
     /// A place among all, and one among those of the same address.
-    fn admit(&self, origin: Origin) -> Option<Place> {
+    fn admit(&self, peer: IpAddr) -> Option<Place> {
+        let origin = Origin::of(peer);
         let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
         let mut addresses = lock(&self.addresses);
         let open = addresses.entry(origin).or_default();
-        if *open >= self.max_per_address {
+        if *open >= self.max_per_address && !proxies::trusts(&self.proxies, peer) {
             return None;
         }
         *open += 1;
@@ -69,7 +75,7 @@ impl axum::serve::Listener for BoundedListener {
                     continue;
                 }
             };
-            let Some(place) = self.admit(Origin::of(address.ip())) else {
+            let Some(place) = self.admit(address.ip()) else {
                 self.metrics.connections_refused.inc();
                 continue;
             };
@@ -152,6 +158,8 @@ pub(crate) struct Site(IpAddr);
 /// Who asks: an address, and the connection it asks by.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
+    /// The other end of the connection: the client itself, or a proxy.
+    pub peer: IpAddr,
     pub origin: Origin,
     pub connection: Arc<Mutex<Bucket>>,
 }
@@ -159,7 +167,19 @@ pub(crate) struct Client {
 impl Connected<IncomingStream<'_, BoundedListener>> for Client {
     /// Asked once for each connection.
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
-        Self { origin: Origin::of(stream.remote_addr().ip()), connection: Arc::default() }
+        let peer = stream.remote_addr().ip();
+        Self { peer, origin: Origin::of(peer), connection: Arc::default() }
+    }
+}
+
+impl Client {
+    /// The client behind trusted proxies; the same if none of them is the other end.
+    pub fn behind(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
+        if !proxies::trusts(proxies, self.peer) {
+            return self;
+        }
+        // A proxy's connection carries requests of many clients, so it has no rate of its own.
+        Self { origin: Origin::of(proxies::client(proxies, self.peer, headers)), connection: Arc::default(), ..self }
     }
 }
 

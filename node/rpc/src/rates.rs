@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn client(origin: Origin) -> Client {
-        Client { origin, connection: Default::default() }
+        Client { peer: [192, 0, 2, 1].into(), origin, connection: Default::default() }
     }
 
     fn by_address(per_second: Option<u32>, spare_loopback: bool) -> Rates {

@@ -1,4 +1,4 @@
-//! The HTTP side: one port for JSON-RPC over POST, WebSockets, `/health` and `/metrics`.
+//! The HTTP side: one port for JSON-RPC over POST, WebSockets and `/health`, another for `/metrics`.
 //!
 //! Framing and method tables are our own ([`crate::jsonrpc`], [`crate::dispatch`]) rather than a JSON-RPC server library.
 //! The maintained one, jsonrpsee 0.26, starts an unbounded task for each WebSocket message, answers JSON that is no request
@@ -45,7 +45,8 @@ pub struct ServerParts {
     pub backend: Arc<dyn Backend>,
     /// From [`Metrics::register`].
     pub metrics: Metrics,
-    /// Served under `/metrics`.
+    /// Where `registry` is served under `/metrics`; `None`: nowhere. Its clients are operators, so it is not the public port.
+    pub metrics_listener: Option<TcpListener>,
     pub registry: Arc<Registry>,
     pub clock: Clock,
 }
@@ -54,14 +55,15 @@ pub struct ServerParts {
 #[derive(Debug)]
 pub struct RpcServer {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
-    tasks: [JoinHandle<()>; 3],
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl RpcServer {
     /// Starts serving; must be called within a tokio runtime.
     pub fn start(parts: ServerParts) -> io::Result<Self> {
-        let ServerParts { config, listener, backend, metrics, registry, clock } = parts;
+        let ServerParts { config, listener, backend, metrics, metrics_listener, registry, clock } = parts;
         let address = listener.local_addr()?;
         let (stopping, stopped) = watch::channel(false);
         let node = Arc::new(Node::new(config, backend, metrics, clock, stopped.clone()));
@@ -80,21 +82,28 @@ impl RpcServer {
             request_bytes: Budget::new(request_bytes, config.max_request_bytes_in_flight, config.spare_loopback),
             pending,
             stopped: stopped.clone(),
-            registry,
             node: Arc::clone(&node),
         });
         let serving = axum::serve(listener, router(server).into_make_service_with_connect_info::<Client>())
-            .with_graceful_shutdown(until(stopped));
+            .with_graceful_shutdown(until(stopped.clone()));
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(%error, "the RPC server ended");
             }
         });
-        Ok(Self { address, stopping, tasks: [feeder, console, serving] })
+        let metrics_address = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let metrics = metrics_listener.map(|listener| tokio::spawn(serve_metrics(listener, registry, stopped)));
+        let tasks = [feeder, console, serving].into_iter().chain(metrics).collect();
+        Ok(Self { address, metrics_address, stopping, tasks })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where `/metrics` is served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Ends open connections, with a moment for answers under way.
@@ -180,7 +189,6 @@ struct Server {
     request_bytes: Budget,
     pending: broadcast::Sender<B256>,
     stopped: watch::Receiver<bool>,
-    registry: Arc<Registry>,
 }
 
 fn router(server: Arc<Server>) -> Router {
@@ -197,12 +205,12 @@ fn router(server: Arc<Server>) -> Router {
         .route("/", any(root))
         .route("/health", get(health))
         .route("/faucet", get(faucet).post(ask_faucet))
-        .route("/metrics", get(metrics))
         .layer(cors)
         .with_state(server)
 }
 
 async fn root(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInfo<Client>, mut request: Request) -> Response {
+    let client = client.behind(&server.node.config.trusted_proxies, request.headers());
     if !server.admits_host(&request) {
         return OTHER_HOST.into_response();
     }
@@ -362,6 +370,7 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
     if server.node.faucet.is_none() {
         return NO_FAUCET.into_response();
     }
+    let client = client.behind(&server.node.config.trusted_proxies, request.headers());
     if let Err(error) = server.node.rates.take(&client, Instant::now()) {
         return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
     }
@@ -405,9 +414,23 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
     (status, axum::Json(body)).into_response()
 }
 
-async fn metrics(State(server): State<Arc<Server>>) -> Response {
+/// Open connections for `/metrics`.
+const METRICS_CONNECTIONS: usize = 16;
+
+/// Serves `/metrics` and nothing else.
+async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
+    let config = RpcConfig { max_connections: METRICS_CONNECTIONS, ..RpcConfig::default() };
+    // Connections of operators are not among those that are counted.
+    let listener = BoundedListener::new(listener, &config, Metrics::register(&mut Registry::default()));
+    let router = Router::new().route("/metrics", get(metrics)).with_state(registry);
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {
+        tracing::error!(%error, "the metrics server ended");
+    }
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &server.registry) {
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
         Ok(()) => {
             ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
         }

@@ -67,8 +67,7 @@ async fn who_goes_away_has_had_its_share() {
         tokio::task::yield_now().await;
     }
     drop(stream);
-    // The one that asks is left.
-    let alone = async || fixture.client.http("GET", "/metrics", &[], b"").await.body.contains("\ncorniche_rpc_connections 1\n");
+    let alone = async || fixture.metrics().await.contains("\ncorniche_rpc_connections 0\n");
     while !alone().await {}
     let _ = answer.send(());
     assert_eq!(ask(&fixture, &body).await.0, 429);

@@ -63,8 +63,74 @@ async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
     assert!(answers[0].get("result").is_some(), "who comes first is served");
     let message = refused[0]["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("rate limit exceeded: 1 requests per second for one address; try again in "), "{message}");
-    let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+    let metrics = fixture.metrics().await;
     assert!(metrics.contains("code=\"-32005\""), "{metrics}");
+}
+
+/// A call through a proxy at 127.0.0.1 that was asked by `client`.
+async fn by_proxy(fixture: &Fixture, client: &str) -> Value {
+    let headers = [("content-type", "application/json"), ("x-forwarded-for", client)];
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}).to_string();
+    fixture.client.http("POST", "/", &headers, call.as_bytes()).await.json()
+}
+
+/// A burst is five requests. However slow the machine, a minute would have to pass for a hundred to be let through.
+async fn is_limited(fixture: &Fixture, client: &str) -> bool {
+    for _ in 0..100 {
+        if by_proxy(fixture, client).await["error"]["code"] == -32005 {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
+    for spare_loopback in [false, true] {
+        let config = RpcConfig {
+            requests_per_second: Some(1),
+            requests_per_second_per_connection: Some(1),
+            max_connections_per_address: 1,
+            spare_loopback,
+            trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
+            ..RpcConfig::default()
+        };
+        let fixture = Fixture::with(config).await;
+        assert!(is_limited(&fixture, "203.0.113.1").await);
+        assert!(is_limited(&fixture, "127.0.0.1, 203.0.113.1").await, "a client's own claim helps nobody");
+        assert!(by_proxy(&fixture, "203.0.113.2").await.get("result").is_some(), "another client");
+        let _held = [fixture.client.connect().await, fixture.client.connect().await];
+        assert!(by_proxy(&fixture, "203.0.113.3").await.get("result").is_some(), "a proxy connects for many");
+        // Only what the proxy asks for itself is asked by this machine.
+        assert_eq!(is_limited(&fixture, "").await, !spare_loopback);
+    }
+}
+
+#[tokio::test]
+async fn nobody_else_is_believed_whom_it_asks_for() {
+    let config = RpcConfig {
+        requests_per_second: Some(1),
+        spare_loopback: false,
+        trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
+        ..RpcConfig::default()
+    };
+    let fixture = Fixture::with(config).await;
+    let mut refused = false;
+    for number in 0..100 {
+        refused |= by_proxy(&fixture, &format!("203.0.113.{number}")).await["error"]["code"] == -32005;
+    }
+    assert!(refused);
+}
+
+#[tokio::test]
+async fn metrics_are_not_served_to_the_public() {
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.client.http("GET", "/metrics", &[], b"").await.status, 404);
+    let metrics = common::Client::new(fixture.server.metrics_address().unwrap());
+    assert_eq!(metrics.http("GET", "/metrics", &[], b"").await.status, 200);
+    for (method, path) in [("GET", "/"), ("POST", "/"), ("GET", "/health"), ("POST", "/metrics")] {
+        assert!(metrics.http(method, path, &[], b"").await.status >= 404, "{method} {path}");
+    }
 }
 
 #[tokio::test]
@@ -147,7 +213,7 @@ async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
     }
     let (code, reason) = quick.farewell().await.unwrap();
     assert!(code == 1008 && reason.starts_with("too slow: missed ") && reason.ends_with(" pending transactions"), "{reason}");
-    let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+    let metrics = fixture.metrics().await;
     assert!(metrics.contains("corniche_rpc_slow_subscribers_total 2\n"), "{metrics}");
 }
 
@@ -164,7 +230,7 @@ async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
         fixture.chain.mine(&[(transfer(nonce), vec![large.clone()])]);
     }
     loop {
-        let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+        let metrics = fixture.metrics().await;
         if metrics.contains("corniche_rpc_websockets 0\n") {
             assert!(metrics.contains("corniche_rpc_slow_subscribers_total 1\n"), "{metrics}");
             break;
@@ -223,7 +289,7 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
     let block = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": ["0x1", true]}).to_string();
     // A large answer has no room beside it.
     while fixture.client.post(&block).await.json().get("error").is_none() {
-        let metrics = fixture.client.http("GET", "/metrics", &[], b"").await.body;
+        let metrics = fixture.metrics().await;
         assert!(metrics.contains("corniche_rpc_websockets 2\n"), "it was dropped before it counted");
     }
     drop(stalled);

@@ -163,8 +163,7 @@ async fn connections_and_websockets_are_bounded() {
     // Closing one makes room for another.
     drop(sockets.pop());
     loop {
-        let answer = fixture.client.http("GET", "/metrics", &[], b"").await;
-        if answer.body.contains("corniche_rpc_websockets 1\n") {
+        if fixture.metrics().await.contains("corniche_rpc_websockets 1\n") {
             break;
         }
     }

@@ -181,7 +181,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
 
     async subscription() {
       const metric = async () => {
-        const metrics = await (await fetch(new URL('/metrics', node.rpc))).text();
+        const metrics = await (await fetch(node.metrics)).text();
         return Number(metrics.match(/^corniche_rpc_subscriptions (\d+)/m)[1]);
       };
       const socket = node.rpc.replace(/^http/, 'ws');

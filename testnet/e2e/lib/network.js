@@ -31,6 +31,7 @@ export function underEveryEngine(name, options, run) {
 
 /** The runner counts RPC ports up from the base port, and peers' ports from this far above it. */
 const PEERS_ABOVE = 1000;
+const METRICS_ABOVE = 2000;
 
 /** A process of ours that says in its first line, as JSON, where it is found. What it says besides goes to `log`. */
 export async function started(command, log) {
@@ -70,7 +71,7 @@ export class Network {
     const log = join(directory, 'dev.log');
     const command = ['dev', '--port', '0', '--engine', engine, '--json', ...(explorer ? [] : ['--no-explorer']), ...flags];
     const { child, description } = await started(command, log);
-    const node = { name: 'dev', role: 'validator', rpc: description.rpc, pid: child.pid, log };
+    const node = { name: 'dev', role: 'validator', rpc: description.rpc, metrics: description.metrics, pid: child.pid, log };
     const network = new Network(directory, { ...description, nodes: [node] });
     network.nodes[0].child = child;
     await network.nodes[0].ready();
@@ -154,8 +155,8 @@ export async function story(t, { dev = false, ...options }) {
 
 /** One process, seen from outside. */
 export class Node {
-  constructor({ name, role, rpc, pid, config, dataDir, log }, network) {
-    Object.assign(this, { name, role, rpc, pid, config, dataDir, log, network });
+  constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {
+    Object.assign(this, { name, role, rpc, metrics, pid, config, dataDir, log, network });
     this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
   }
 
@@ -245,7 +246,7 @@ export class Node {
 async function freePorts(count) {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const base = 20_000 + Math.floor(Math.random() * 10_000);
-    const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEERS_ABOVE]).flat();
+    const offsets = Array.from({ length: count }, (_, offset) => [offset, offset + PEERS_ABOVE, offset + METRICS_ABOVE]).flat();
     const free = await Promise.all(offsets.map((offset) => isFree(base + offset)));
     if (free.every(Boolean)) return base;
   }

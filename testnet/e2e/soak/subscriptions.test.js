@@ -249,6 +249,6 @@ async function shareOfCore(pid, seconds) {
 }
 
 async function metric(node, name) {
-  const text = await (await fetch(new URL('/metrics', node.rpc))).text();
+  const text = await (await fetch(node.metrics)).text();
   return Number(text.match(new RegExp(`^${name} (\\d+)`, 'm'))?.[1] ?? assert.fail(`no metric ${name}`));
 }

@@ -148,7 +148,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
   });
 
   await step('refusals are counted, and browsers may ask', async () => {
-    const metrics = await (await fetch(new URL('/metrics', node.rpc))).text();
+    const metrics = await (await fetch(node.metrics)).text();
     assert.match(metrics, /^corniche_transactions_refused_total [1-9]/m);
     assert.match(metrics, /^corniche_rpc_requests_total\{method="unknown",code="-32601"\} [1-9]/m);
     assert.match(metrics, /^corniche_rpc_requests_total\{method="eth_getBalance",code="-32602"\} [1-9]/m);

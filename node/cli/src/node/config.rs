@@ -3,16 +3,17 @@
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_crypto::EthereumKey;
-use corniche_rpc::{FaucetConfig, RpcConfig};
+use corniche_rpc::{FaucetConfig, Proxy, RpcConfig};
 use corniche_store::{Backend, History};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+use tokio::net::TcpListener;
 
 /// `node.toml`. Relative paths are relative to the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct NodeConfig {
     /// Where JSON-RPC is served over HTTP and WebSocket.
     #[serde(default = "default_rpc")]
     pub rpc: SocketAddr,
+    /// Where `/metrics` is served: an address, or `"off"`. Without it loopback, 2000 above the RPC port.
+    #[serde(default, with = "metrics_word", skip_serializing_if = "MetricsAddress::is_default")]
+    pub metrics: MetricsAddress,
     /// Multiaddresses to listen on for peers; empty: none.
     #[serde(default)]
     pub listen: Vec<String>,
@@ -52,6 +56,47 @@ pub struct NodeConfig {
     pub limits: Limits,
 }
 
+/// Where `/metrics` is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// [`METRICS_ABOVE_RPC`], on loopback; a free port if that one is taken.
+    #[default]
+    Default,
+    At(SocketAddr),
+    Off,
+}
+
+/// The default port of `/metrics`, above that of RPC.
+pub const METRICS_ABOVE_RPC: u16 = 2000;
+
+impl MetricsAddress {
+    fn is_default(&self) -> bool {
+        *self == Self::Default
+    }
+
+    /// Binds it, for a node whose RPC is served on `rpc`.
+    pub async fn bind(self, rpc: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
+        match self {
+            Self::Off => Ok(None),
+            Self::At(address) => {
+                let bound = TcpListener::bind(address).await;
+                bound.map(Some).with_context(|| {
+                    format!("metrics: expected to serve on {address}, which failed; choose another address or \"off\"")
+                })
+            }
+            Self::Default => {
+                let port = if rpc.port() == 0 { 0 } else { rpc.port().checked_add(METRICS_ABOVE_RPC).unwrap_or(0) };
+                let bound = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+                    // Nobody asked for this port, so it stops nobody from starting.
+                    Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+                    bound => bound,
+                };
+                Ok(Some(bound.context("metrics: expected a free port on loopback, got none; set metrics = \"off\"")?))
+            }
+        }
+    }
+}
+
 /// Which old states are kept.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -72,7 +117,7 @@ pub struct Serve {
     pub hosts: Vec<String>,
     /// Origins of pages that may call; `"*"`: any.
     pub origins: Vec<String>,
-    /// Requests per second from one address, this machine's own not counted; 0: any number.
+    /// Requests per second from one address; 0: any number.
     pub requests_per_second: u32,
     /// Requests per second of one connection, likewise.
     pub requests_per_second_per_connection: u32,
@@ -82,6 +127,12 @@ pub struct Serve {
     pub websockets: usize,
     /// Open connections from one address.
     pub connections_per_address: usize,
+    /// Whether loopback clients have no rate limit and no bound on their share of what all clients share. Not for a node behind a
+    /// proxy on the same machine, unless that is a trusted one.
+    pub spare_loopback: bool,
+    /// Addresses or networks of proxies whose `X-Forwarded-For` names the client.
+    #[serde(with = "proxies_word")]
+    pub trusted_proxies: Vec<Proxy>,
     /// Seconds between the first and the last block of one query for logs.
     pub log_span_seconds: u64,
 }
@@ -97,6 +148,8 @@ impl Default for Serve {
             connections: RpcConfig::default().max_connections,
             websockets: RpcConfig::default().max_websockets,
             connections_per_address: 512,
+            spare_loopback: false,
+            trusted_proxies: Vec::new(),
             log_span_seconds: RpcConfig::default().max_log_span.as_secs(),
         }
     }
@@ -115,6 +168,8 @@ impl Serve {
             max_connections: self.connections,
             max_websockets: self.websockets,
             max_connections_per_address: self.connections_per_address,
+            spare_loopback: self.spare_loopback,
+            trusted_proxies: self.trusted_proxies.clone(),
             max_log_span: Duration::from_secs(self.log_span_seconds),
             ..RpcConfig::default()
         }
@@ -176,6 +231,10 @@ impl Faucet {
 pub struct Limits {
     /// Messages waiting for the pipeline before peers and users are pushed back.
     pub inbox: usize,
+    /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
+    pub guests: usize,
+    /// Those from one address (IPv6: one /64).
+    pub guests_per_address: usize,
     /// Transactions in the pool.
     pub pool_transactions: usize,
     /// Threads that carry sockets: RPC, users' signatures and peers' bytes.
@@ -198,6 +257,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             inbox: 8_192,
+            guests: 64,
+            guests_per_address: 8,
             pool_transactions: 50_000,
             socket_threads: 2,
             verify_threads: 2,
@@ -234,6 +295,44 @@ mod history_word {
             Word::Text(text) => text,
         };
         word.parse().map_err(D::Error::custom)
+    }
+}
+
+mod metrics_word {
+    use super::MetricsAddress;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(metrics: &MetricsAddress, serializer: S) -> Result<S::Ok, S::Error> {
+        match metrics {
+            MetricsAddress::At(address) => serializer.collect_str(address),
+            MetricsAddress::Off => serializer.serialize_str("off"),
+            MetricsAddress::Default => serializer.serialize_str("default"),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetricsAddress, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.as_str() {
+            "off" => Ok(MetricsAddress::Off),
+            "default" => Ok(MetricsAddress::Default),
+            address => address.parse().map(MetricsAddress::At).map_err(|_| {
+                D::Error::custom(format!("metrics: expected an address with a port or \"off\", got {text:?}; correct it"))
+            }),
+        }
+    }
+}
+
+mod proxies_word {
+    use corniche_rpc::Proxy;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(proxies: &[Proxy], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(proxies.iter().map(Proxy::to_string))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Proxy>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
 }
 
@@ -317,17 +416,51 @@ mod tests {
     #[test]
     fn what_is_served_to_whom_reaches_the_server() {
         let text = "genesis = 'g.json'\n[serve]\nhosts = ['rpc.example']\norigins = ['https://app.example']\n\
-                    requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections = 9\nwebsockets = 8\nconnections_per_address = 7\nlog_span_seconds = 60";
+                    requests_per_second = 0\nrequests_per_second_per_connection = 3\nconnections = 9\nwebsockets = 8\nconnections_per_address = 7\nlog_span_seconds = 60\n\
+                    spare_loopback = true\ntrusted_proxies = ['127.0.0.1', '10.0.0.0/8']";
         let rpc = toml::from_str::<NodeConfig>(text).unwrap().serve.rpc();
         assert_eq!(rpc.hosts, Some(vec!["rpc.example".to_string()]));
         assert_eq!(rpc.allowed_origins, Some(vec!["https://app.example".to_string()]));
         assert_eq!(rpc.requests_per_second, None);
         assert_eq!((rpc.max_connections, rpc.max_websockets, rpc.max_connections_per_address), (9, 8, 7));
         assert_eq!(rpc.requests_per_second_per_connection, Some(3));
+        assert!(rpc.spare_loopback);
+        assert_eq!(rpc.trusted_proxies, ["127.0.0.1", "10.0.0.0/8"].map(|text| text.parse::<Proxy>().unwrap()));
+        let written = toml::to_string(&toml::from_str::<NodeConfig>(text).unwrap()).unwrap();
+        assert!(written.contains("trusted_proxies = [\"127.0.0.1/32\", \"10.0.0.0/8\"]"), "{written}");
         assert_eq!(rpc.max_log_span, Duration::from_secs(60));
         let rpc = Serve { hosts: vec!["*".into()], ..Serve::default() }.rpc();
         assert_eq!((rpc.hosts, rpc.allowed_origins, rpc.requests_per_second), (None, None, Some(2_000)));
+        assert!(!Serve::default().rpc().spare_loopback, "a proxy on this machine would make everyone a loopback client");
         assert_eq!(Serve::default().rpc().hosts, Some(vec!["localhost".to_string()]));
+    }
+
+    #[tokio::test]
+    async fn metrics_have_an_address_of_their_own() {
+        let read = |metrics: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{metrics}"));
+        let address = "127.0.0.1:9100".parse().unwrap();
+        for (text, metrics) in [
+            ("", MetricsAddress::Default),
+            ("metrics = 'off'", MetricsAddress::Off),
+            ("metrics = '127.0.0.1:9100'", MetricsAddress::At(address)),
+        ] {
+            let config = read(text).unwrap();
+            assert_eq!(config.metrics, metrics, "{text}");
+            assert_eq!(toml::from_str::<NodeConfig>(&toml::to_string(&config).unwrap()).unwrap().metrics, metrics);
+        }
+        let error = read("metrics = '9100'").unwrap_err().to_string();
+        assert!(error.contains("expected an address with a port or \"off\", got \"9100\""), "{error}");
+
+        let rpc = |port: u16| SocketAddr::from(([0, 0, 0, 0], port));
+        assert!(MetricsAddress::Off.bind(rpc(1)).await.unwrap().is_none());
+        let port = |listener: &Option<TcpListener>| listener.as_ref().unwrap().local_addr().unwrap();
+        let taken = MetricsAddress::Default.bind(rpc(0)).await.unwrap();
+        assert!(port(&taken).ip().is_loopback(), "whatever RPC listens on");
+        let below = port(&taken).port() - METRICS_ABOVE_RPC;
+        let other = MetricsAddress::Default.bind(rpc(below)).await.unwrap();
+        assert_ne!(port(&other), port(&taken), "a default that is taken gives way");
+        let refused = MetricsAddress::At(port(&taken)).bind(rpc(0)).await.unwrap_err().to_string();
+        assert!(refused.starts_with("metrics: expected to serve on 127.0.0.1:"), "{refused}");
     }
 
     #[test]

@@ -217,8 +217,17 @@ impl Ports {
             Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status), clock::now()),
             Output::Accuse { validator, offence, evidence } => {
                 count(&shared.counters.accusations, 1);
+                // Whoever breaks the rules once can do so at any rate.
+                if !shared.is_first_accusation(validator, offence) {
+                    return;
+                }
                 let evidence: Vec<B256> = evidence.iter().map(|bytes| corniche_crypto::digest(bytes)).collect();
-                tracing::warn!(validator = validator.0, ?offence, ?evidence, "a validator broke the rules");
+                tracing::warn!(
+                    validator = validator.0,
+                    ?offence,
+                    ?evidence,
+                    "a validator broke the rules; this offence of it is only counted from now on"
+                );
             }
             Output::Trace(event) => {
                 tracing::debug!("{event:?}");

@@ -114,6 +114,14 @@ impl Collector for NodeMetrics {
         }
         if let Some(network) = &self.network {
             gauge(&mut encoder, "corniche_peers", "Connected peers", network.peers().len() as u64)?;
+            let general = network.stats().general;
+            let refused = "Peers' connections refused for want of a slot, or because of a ban";
+            counter(&mut encoder, "corniche_peer_connections_refused", refused, general.connections_refused)?;
+            let evicted = "Peers' connections closed because a newcomer needed their slot";
+            counter(&mut encoder, "corniche_peer_connections_evicted", evicted, general.connections_evicted)?;
+            counter(&mut encoder, "corniche_peer_requests_served", "Requests of peers answered", general.requests_served)?;
+            let declined = "Requests of peers not answered: too many at once, or too slow";
+            counter(&mut encoder, "corniche_peer_requests_refused", declined, general.requests_refused)?;
         }
         Ok(())
     }

@@ -18,13 +18,14 @@ mod mirror;
 mod open;
 mod peers;
 mod remembered;
+mod serve;
 mod shared;
 #[cfg(test)]
 mod testing;
 mod verify;
 mod warm_up;
 
-pub use config::{Faucet, Limits, NodeConfig, Serve};
+pub use config::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve};
 pub use open::start_logging;
 
 use crate::{
@@ -136,6 +137,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         keys: None,
         network_key: None,
         rpc: ([127, 0, 0, 1], args.port).into(),
+        metrics: MetricsAddress::Default,
         listen: Vec::new(),
         peers: Vec::new(),
         learn_addresses: true,
@@ -144,6 +146,8 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         serve: Serve {
             namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all),
             log_span_seconds: u64::MAX,
+            // Its clients are this machine's.
+            spare_loopback: true,
             ..Serve::default()
         },
         // What a developer does to a chain fits into memory.
@@ -215,14 +219,16 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
     Ok((network.genesis, keys))
 }
 
-fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, explorer }: open::Served) {
+fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, metrics, explorer }: open::Served) {
+    let metrics = metrics.map(|address| format!("http://{address}/metrics"));
     let explorer = explorer.map(|address| format!("http://{address}"));
     let accounts = genesis::dev_accounts();
     if json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| serde_json::json!({"address": account.address, "key": account.secret})).collect();
         exit::result(serde_json::json!({
-            "chainId": chain_id, "engine": engine, "rpc": format!("http://{rpc}"), "explorer": explorer, "accounts": accounts,
+            "chainId": chain_id, "engine": engine, "rpc": format!("http://{rpc}"), "metrics": metrics,
+            "explorer": explorer, "accounts": accounts,
         }));
         return;
     }

@@ -11,6 +11,7 @@ use super::{
     development::{Running, Told},
     journal::Journal,
     metrics::NodeMetrics,
+    serve::BlockServers,
     shared::{Shared, count},
     verify::{Checks, Verifiers},
 };
@@ -21,10 +22,10 @@ use crate::{
 };
 use anyhow::Context;
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
-use corniche_pipeline::{BlockSource, FollowedBlock, Input, Pipeline, Request, answer_blocks};
+use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
 use corniche_store::Reader;
-use corniche_types::{B256, Bytes, Certificate, Genesis, Header, Height, wire};
+use corniche_types::{B256, Bytes, Genesis, Header, Height};
 use corniche_web::indexer::Keep;
 use prometheus_client::registry::Registry;
 use std::{
@@ -67,6 +68,7 @@ pub struct ExplorerJob {
 /// Where a node is found.
 pub struct Served {
     pub rpc: SocketAddr,
+    pub metrics: Option<SocketAddr>,
     pub explorer: Option<SocketAddr>,
 }
 
@@ -94,6 +96,7 @@ pub fn start_logging() {
 async fn serve(job: Job) -> anyhow::Result<()> {
     let Job { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = job;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
+    let metrics_listener = config.metrics.bind(config.rpc).await?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
     let site = Site { temporary, ..Site::new(config, genesis, keys, data, dev)? };
@@ -109,7 +112,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         let certificates = Certificates::new(chain.certificates.clone());
         let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
         let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
-        tokio::spawn(pump(events, verifiers, shared.clone(), chain.store.reader()));
+        tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
     }
     let vm = chain.vm.clone();
     let view = Arc::new(Views::new(chain.view(site.is_validator())));
@@ -137,19 +140,21 @@ async fn serve(job: Job) -> anyhow::Result<()> {
         registry: Arc::new(NodeMetrics::register(registry, &genesis.engine.name, &shared, handle.as_ref(), &view)),
         config: rpc,
         listener,
+        metrics_listener,
         backend: Arc::new(backend),
         clock: Arc::new(clock::now),
     };
     let server = RpcServer::start(parts)?;
     let role = own.map_or("full node".to_owned(), |index| format!("validator {index}"));
     let (engine, chain_id) = (&genesis.engine.name, genesis.chain_id);
-    tracing::info!(rpc = %server.address(), height = height.0, chain_id, %engine, "{role} is up");
+    let metrics = server.metrics_address();
+    tracing::info!(rpc = %server.address(), ?metrics, height = height.0, chain_id, %engine, "{role} is up");
     let rpc = server.address();
     let explorer = match explorer {
         Some(job) => Some(start_explorer(job, rpc, &genesis.currency).await?),
         None => None,
     };
-    ready(Served { rpc, explorer });
+    ready(Served { rpc, metrics, explorer });
 
     let halted = wait_for_the_end(&shared).await;
     server.stop().await;
@@ -241,6 +246,8 @@ async fn start_network(
     };
     let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
     network.learn_addresses = config.learn_addresses;
+    network.limits.peers = config.limits.guests;
+    network.limits.guests_per_address = config.limits.guests_per_address;
     for address in &config.listen {
         network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);
     }
@@ -259,7 +266,7 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
 }
 
 /// Carries network events to the verifiers and the pipeline, and answers followers from the store.
-async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, reader: Reader) {
+async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
     while let Some(event) = events.recv().await {
         match event {
             Event::PeerUp(peer) => {
@@ -274,33 +281,7 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, rea
                 let taken = verifiers.check(from.id, from.validator, bytes);
                 count(&shared.counters.inbox_dropped, usize::from(!taken));
             }
-            Event::Request { bytes, reply, .. } => {
-                let reader = reader.clone();
-                tokio::task::spawn_blocking(move || {
-                    // Dropping `reply` refuses what does not decode.
-                    if let Ok(Request::Blocks { from, offset }) = wire::decode(&bytes) {
-                        reply.send(wire::encode(&answer_blocks(from, offset, &StoredBlocks(reader))).into());
-                    }
-                });
-            }
+            Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
         }
-    }
-}
-
-/// What peers that follow are answered from.
-struct StoredBlocks(Reader);
-
-impl BlockSource for StoredBlocks {
-    fn block(&self, height: Height) -> Option<FollowedBlock> {
-        let committed = self.0.block(height)?.committed.clone();
-        Some(FollowedBlock { block: committed.block.clone(), resume: committed.resume.clone() })
-    }
-
-    fn header(&self, height: Height) -> Option<Header> {
-        self.0.header(height)
-    }
-
-    fn certificate_from(&self, height: Height) -> Option<Certificate> {
-        self.0.certificate(height).as_deref().cloned()
     }
 }

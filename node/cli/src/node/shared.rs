@@ -3,15 +3,16 @@
 use super::{executions::Executions, inbox::Inbox, mirror::Mirror};
 use corniche_api::{Reason, RpcError};
 use corniche_crypto::VerifiedTransaction;
+use corniche_engine::Offence;
 use corniche_pipeline::{
     Input,
     dev::{Clock, DevOrder},
 };
 use corniche_rpc::ChainEvent;
 use corniche_store::Store;
-use corniche_types::{B256, Bytes, Height, Resume};
+use corniche_types::{B256, Bytes, Height, Resume, ValidatorIndex};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -76,6 +77,8 @@ pub struct Shared {
     pub early: AtomicUsize,
     /// The newest height peers say is certified.
     pub target: AtomicU64,
+    /// What the log has mentioned of each validator, by name.
+    accused: Mutex<BTreeSet<(ValidatorIndex, String)>>,
     /// Why the node stopped by itself, if it did.
     halt_reason: Mutex<Option<String>>,
     halt_signal: Notify,
@@ -106,6 +109,7 @@ impl Shared {
             said_base_fee: AtomicU64::new(u64::MAX),
             early: AtomicUsize::new(0),
             target: AtomicU64::new(0),
+            accused: Mutex::default(),
             halt_reason: Mutex::default(),
             halt_signal: Notify::new(),
             resume: Mutex::default(),
@@ -214,6 +218,12 @@ impl Shared {
         self.target.store(0, Ordering::Relaxed);
     }
 
+    /// True once for each validator and offence. Committee and offences are few, so this is bounded.
+    pub fn is_first_accusation(&self, validator: ValidatorIndex, offence: Offence) -> bool {
+        let mut accused = self.accused.lock().expect("invariant: nobody panics while holding the accusations");
+        accused.insert((validator, format!("{offence:?}")))
+    }
+
     pub fn answer(&self, reply: u64, answer: Submitted) {
         if let Some(sender) = self.waiting().remove(&reply) {
             let _ = sender.send(answer);
@@ -279,6 +289,16 @@ mod tests {
             shared.answer(reply, Ok(B256::repeat_byte(7)));
             assert_eq!((&mut *asked).now_or_never(), Some(Ok(B256::repeat_byte(7))));
         }
+    }
+
+    #[test]
+    fn an_offence_of_a_validator_is_mentioned_once() {
+        let shared = Shared::new(10, 1);
+        let [one, other] = [1, 2].map(ValidatorIndex);
+        assert!(shared.is_first_accusation(one, Offence::BadSignature));
+        assert!((0..1_000).all(|_| !shared.is_first_accusation(one, Offence::BadSignature)));
+        assert!(shared.is_first_accusation(one, Offence::Equivocation));
+        assert!(shared.is_first_accusation(other, Offence::BadSignature));
     }
 
     #[test]

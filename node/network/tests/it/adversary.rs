@@ -9,7 +9,8 @@ use libp2p::{
 };
 use libp2p::{Transport as _, swarm::NetworkBehaviour};
 use libp2p_stream::{Control, IncomingStreams};
-use std::sync::LazyLock;
+use std::{net::SocketAddr, sync::LazyLock};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// What it calls itself: tags, an escape, a turned direction, and too much.
 pub static AGENT_VERSION: LazyLock<String> = LazyLock::new(|| format!("\u{202e}<script>\u{1b}[31m\r\n{}", "x".repeat(3_000)));
@@ -50,6 +51,23 @@ pub fn framed(body: &[u8]) -> Vec<u8> {
 impl Adversary {
     /// Connects with the node, and does nothing else yet.
     pub async fn connect(number: u8, node: &Node) -> Self {
+        Self::dial(number, node, node.address()).await
+    }
+
+    /// The same from another address of this machine: 127.0.0.`last`.
+    pub async fn connect_from(last: u8, number: u8, node: &Node) -> Self {
+        let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", relay.local_addr().unwrap().port(), node.key);
+        let port = node.port();
+        tokio::spawn(async move {
+            let (mut here, _) = relay.accept().await.unwrap();
+            let mut there = socket_from(last, port).await;
+            let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+        });
+        Self::dial(number, node, address).await
+    }
+
+    async fn dial(number: u8, node: &Node, address: String) -> Self {
         let key = identity(number).key();
         let keypair = libp2p::identity::Keypair::ed25519_from_bytes([number; 32]).unwrap();
         let transport = tcp::tokio::Transport::default()
@@ -66,7 +84,7 @@ impl Adversary {
         let behaviour = Behaviour { streams, ping: ping::Behaviour::default(), identify };
         let config = swarm::Config::with_tokio_executor().with_idle_connection_timeout(crate::support::DEADLINE);
         let mut swarm = Swarm::new(transport, behaviour, keypair.public().to_peer_id(), config);
-        swarm.dial(node.address().parse::<Multiaddr>().unwrap()).unwrap();
+        swarm.dial(address.parse::<Multiaddr>().unwrap()).unwrap();
         within("the adversary connects", async {
             while !matches!(swarm.next().await, Some(swarm::SwarmEvent::ConnectionEstablished { .. })) {}
         })
@@ -108,6 +126,13 @@ impl Adversary {
     pub async fn chosen(&mut self) -> Stream {
         within("the node chooses", self.bulk.next()).await.unwrap().1
     }
+}
+
+/// A plain connection from 127.0.0.`last` with a port of 127.0.0.1.
+pub async fn socket_from(last: u8, port: u16) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+    within("a socket connects", socket.connect(SocketAddr::from(([127, 0, 0, 1], port)))).await.unwrap()
 }
 
 pub async fn read_message(stream: &mut Stream) -> std::io::Result<Vec<u8>> {

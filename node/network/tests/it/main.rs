@@ -10,4 +10,5 @@ mod limits;
 mod links;
 mod observed;
 mod requests;
+mod slots;
 mod support;

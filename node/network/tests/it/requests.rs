@@ -1,6 +1,6 @@
 //! Questions and answers.
 
-use crate::support::{config, eventually, key, pair, tcp, within};
+use crate::support::{Node, config, dialling, eventually, key, pair, tcp, within};
 use corniche_network::{NetworkConfig, RequestError, Transport};
 use futures::future::join_all;
 use std::time::Duration;
@@ -113,8 +113,10 @@ async fn an_answer_that_does_not_come_is_a_timeout() {
 
 #[tokio::test]
 async fn requests_in_flight_are_bounded_and_freed() {
-    let (first, mut second) = pair(tcp(1), tcp(2)).await;
     let limit = tcp(1).limits.requests_in_flight;
+    let mut generous = tcp(2);
+    generous.limits.answers_per_peer = limit;
+    let (first, mut second) = pair(tcp(1), generous).await;
     let asking: Vec<_> = (0..limit).map(|_| tokio::spawn(first.handle.request(second.key, b"?".to_vec().into()))).collect();
     let mut replies = Vec::new();
     for _ in 0..limit {
@@ -153,4 +155,82 @@ async fn a_request_ends_with_its_link() {
     let error = within("the error", asking).await.unwrap().unwrap_err();
     assert!(matches!(error, RequestError::Refused | RequestError::Failed(_) | RequestError::NotConnected), "{error:?}");
     drop(held);
+}
+
+/// A node that serves, with a peer of each number.
+async fn served(server: NetworkConfig, peers: [u8; 2]) -> (Node, [Node; 2]) {
+    let mut server = Node::start(server).await;
+    let mut connected = Vec::new();
+    for number in peers {
+        let mut peer = Node::start(dialling(tcp(number), &[&server])).await;
+        server.up(peer.key).await;
+        peer.up(server.key).await;
+        connected.push(peer);
+    }
+    (server, connected.try_into().unwrap_or_else(|_| unreachable!()))
+}
+
+#[tokio::test]
+async fn a_peer_is_answered_one_thing_at_a_time_and_others_meanwhile() {
+    let (mut server, [greedy, other]) = served(tcp(1), [100, 2]).await;
+    let asking = [1, 2].map(|number| tokio::spawn(greedy.handle.request(server.key, vec![number].into())));
+    let (_, first, reply) = server.request().await;
+    let elsewhere = tokio::spawn(other.handle.request(server.key, vec![3].into()));
+    let (from, third, other_reply) = server.request().await;
+    assert_eq!((from.id, &third[..]), (other.key, &[3][..]), "not the second of the first peer");
+    other_reply.send(third);
+    within("the answer", elsewhere).await.unwrap().unwrap();
+    reply.send(first);
+    let (from, second, reply) = server.request().await;
+    assert_eq!(from.id, greedy.key);
+    reply.send(second);
+    for asked in asking {
+        within("the answer", asked).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn guests_share_places_for_answers_and_validators_do_not() {
+    let mut narrow = tcp(1);
+    narrow.limits.guest_answers = 1;
+    let (mut server, [guest, late]) = served(narrow, [100, 101]).await;
+    let validator = Node::start(dialling(tcp(2), &[&server])).await;
+    server.up(validator.key).await;
+    let server_key = server.key;
+    let ask = |node: &Node| tokio::spawn(node.handle.request(server_key, vec![7].into()));
+    let (first, second) = (ask(&guest), ask(&late));
+    let (from, bytes, reply) = server.request().await;
+    let third = ask(&validator);
+    let (of_validator, _, other_reply) = server.request().await;
+    assert_eq!(of_validator.id, validator.key);
+    other_reply.send(bytes.clone());
+    within("the answer", third).await.unwrap().unwrap();
+    reply.send(bytes.clone());
+    let (last, _, reply) = server.request().await;
+    assert_ne!(last.id, from.id);
+    reply.send(bytes);
+    for asked in [first, second] {
+        within("the answer", asked).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_peer_is_not_answered_faster_than_its_bytes_allow() {
+    let mut slow = impatient(tcp(1));
+    slow.limits.guest_answer_bytes_per_second = 1;
+    let (mut server, [guest, validator]) = served(slow, [100, 2]).await;
+    let server_key = server.key;
+    let answering = tokio::spawn(async move {
+        loop {
+            server.request().await.2.send(vec![9; 1000].into());
+        }
+    });
+    assert_eq!(within("the first", guest.handle.request(server_key, vec![].into())).await.unwrap().len(), 1000);
+    // A quarter of an hour would have to pass.
+    assert_eq!(within("the refusal", guest.handle.request(server_key, vec![].into())).await, Err(RequestError::Refused));
+    for _ in 0..10 {
+        let answer = within("the answer", validator.handle.request(server_key, vec![].into())).await;
+        assert_eq!(answer.unwrap().len(), 1000);
+    }
+    answering.abort();
 }

@@ -95,6 +95,11 @@ impl Node {
         format!("{}/p2p/{}", addresses.first().expect("it listens"), self.key)
     }
 
+    /// The port of its first address.
+    pub fn port(&self) -> u16 {
+        self.address().split('/').nth(4).unwrap().parse().unwrap()
+    }
+
     fn check(&mut self, event: &Event) {
         match event {
             Event::PeerUp(peer) => assert_ne!(self.up.insert(peer.id, true), Some(true), "{peer} came up twice"),

@@ -77,13 +77,13 @@ impl Pipeline {
     }
 
     pub(super) fn response(&mut self, now: TimestampMs, from: NodeKey, response: Option<Response>) {
-        let useful = self.mode == Mode::Following && self.planned == self.appended;
-        let Some(response) = response.filter(|_| useful) else {
-            return self.follower.failed(now, &from);
-        };
+        let Some(response) = response else { return self.follower.failed(now, &from) };
+        if self.mode != Mode::Following || self.planned != self.appended {
+            return self.follower.late(now, &from, &response);
+        }
         let (next, certificates) = ((self.planned.next(), self.executed_hash), &self.certificates);
-        match self.follower.receive(from, response, next, |certificate| certificates.verify(certificate)) {
-            Ok(None) => {}
+        match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
+            Ok(None) | Err(Problem::Late) => {}
             Ok(Some((blocks, certificate))) => match self.other_rules(&blocks) {
                 Some(reason) => self.halt(reason, None),
                 None => self.follow_blocks(blocks, certificate),

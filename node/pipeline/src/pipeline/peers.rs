@@ -10,7 +10,7 @@ use corniche_types::{TimestampMs, ValidatorIndex};
 impl Pipeline {
     pub(super) fn peer_up(&mut self, now: TimestampMs, peer: NodeKey, validator: Option<ValidatorIndex>) {
         self.peers.insert(peer, validator);
-        self.follower.peer_up(peer);
+        self.follower.peer_up(peer, validator.is_some());
         if let Some(certificate) = &self.newest_certificate {
             self.out.push_back(Output::Send { to: peer, message: PeerMessage::Certificate(certificate.clone()) });
         }

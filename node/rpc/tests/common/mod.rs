@@ -43,11 +43,13 @@ impl Fixture {
         let now = Arc::new(AtomicU64::new(0));
         let mut registry = Registry::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let metrics_listener = Some(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let server = RpcServer::start(ServerParts {
             config,
             listener,
             backend: chain.clone(),
             metrics: Metrics::register(&mut registry),
+            metrics_listener,
             registry: Arc::new(registry),
             clock: {
                 let now = now.clone();
@@ -56,5 +58,13 @@ impl Fixture {
         })
         .unwrap();
         Self { chain, client: Client::new(server.address()), server, now }
+    }
+
+    /// The text under `/metrics`.
+    pub async fn metrics(&self) -> String {
+        let address = self.server.metrics_address().unwrap();
+        let answer = Client::new(address).http("GET", "/metrics", &[], b"").await;
+        assert_eq!(answer.status, 200);
+        answer.body
     }
 }

@@ -1,0 +1,297 @@
+//! Inbound connections that have not proven a key yet. They cost a stranger nothing, so each address has a share of the slots, and
+//! what does not get on makes room for newcomers. Addresses of validators have slots of their own.
+//!
+//! Source addresses of TCP are proven by its handshake. Those of QUIC can be forged, so the two do not share slots.
+//!
+//! This is a transport around the transport because a pending connection of libp2p can be ended in no other way than by its future.
+
+use crate::{Transport as Kind, origin::Origin, shared::Shared};
+use futures::{FutureExt, future::BoxFuture};
+use libp2p::{
+    Multiaddr, PeerId, Transport,
+    core::{
+        muxing::StreamMuxerBox,
+        transport::{Boxed, DialOpts, ListenerId, TransportError, TransportEvent},
+    },
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+use tokio::{sync::oneshot, time::timeout};
+
+type Connection = (PeerId, StreamMuxerBox);
+
+/// Bounds of [`Pending`].
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    all: usize,
+    per_address: usize,
+    grace: Duration,
+}
+
+/// The connections of one transport that have no proven key yet. `T` ends one when dropped.
+#[derive(Debug)]
+struct Pending<T> {
+    bounds: Bounds,
+    /// In order of arrival.
+    entries: BTreeMap<u64, Entry<T>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    origin: Origin,
+    since: Instant,
+    /// Whether it has a slot of its address's validators, beside those that all share.
+    reserved: bool,
+    _end: T,
+}
+
+/// Who lost its slot to an admitted connection, if anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admitted {
+    Free(u64),
+    Evicting(u64),
+}
+
+impl<T> Pending<T> {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, entries: BTreeMap::new(), next: 0 }
+    }
+
+    /// Gives a connection from `origin`, where so many validators are known to be, a slot. Without a free one it takes that of the
+    /// oldest connection of its own address, if that has its share, and otherwise of the addresses that have most; `None` if that
+    /// connection is still within its grace.
+    fn admit(&mut self, now: Instant, origin: Origin, validators: usize, end: T) -> Option<Admitted> {
+        let per_address = self.bounds.per_address + 2 * validators;
+        let of_origin = self.entries.values().filter(|entry| entry.origin == origin).count();
+        let shared = self.entries.values().filter(|entry| !entry.reserved).count();
+        let reserved = validators > 0;
+        let victim = if of_origin >= per_address {
+            Some(self.oldest(|entry| entry.origin == origin))
+        } else if !reserved && shared >= self.bounds.all {
+            let counts = self.shared_by_address();
+            let most = counts.values().max().copied().unwrap_or_default();
+            Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin) == Some(&most)))
+        } else {
+            None
+        };
+        if let Some(victim) = victim {
+            let victim = victim.filter(|id| now.saturating_duration_since(self.entries[id].since) >= self.bounds.grace)?;
+            self.entries.remove(&victim);
+        }
+        let id = self.next;
+        self.next += 1;
+        self.entries.insert(id, Entry { origin, since: now, reserved, _end: end });
+        Some(if victim.is_some() { Admitted::Evicting(id) } else { Admitted::Free(id) })
+    }
+
+    fn oldest(&self, which: impl Fn(&Entry<T>) -> bool) -> Option<u64> {
+        self.entries.iter().find(|(_, entry)| which(entry)).map(|(id, _)| *id)
+    }
+
+    fn shared_by_address(&self) -> BTreeMap<Origin, usize> {
+        let mut counts = BTreeMap::new();
+        for entry in self.entries.values().filter(|entry| !entry.reserved) {
+            *counts.entry(entry.origin).or_default() += 1;
+        }
+        counts
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.entries.remove(&id);
+    }
+}
+
+/// A pending connection's end is dropped when it loses its slot.
+type Slots = Arc<Mutex<Pending<oneshot::Sender<()>>>>;
+
+fn lock(slots: &Slots) -> MutexGuard<'_, Pending<oneshot::Sender<()>>> {
+    // Every critical section leaves the table whole.
+    slots.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A slot, given back when dropped.
+struct Slot {
+    slots: Slots,
+    id: u64,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        lock(&self.slots).remove(self.id);
+    }
+}
+
+/// The transport, with slots for inbound connections.
+pub(crate) struct Bounded {
+    inner: Boxed<Connection>,
+    shared: Arc<Shared>,
+    tcp: Slots,
+    quic: Slots,
+}
+
+impl Bounded {
+    pub fn new(inner: Boxed<Connection>, shared: Arc<Shared>) -> Self {
+        let (limits, timing) = (&shared.config.limits, &shared.config.timing);
+        let bounds =
+            Bounds { all: limits.pending_inbound, per_address: limits.pending_per_address, grace: timing.pending_grace };
+        let slots = || Arc::new(Mutex::new(Pending::new(bounds)));
+        let (tcp, quic) = (slots(), slots());
+        Self { inner, shared, tcp, quic }
+    }
+
+    /// The same upgrade with a slot and within the time for it; `None` if there is no slot.
+    fn admit(&self, from: &Multiaddr, upgrade: Upgrade) -> Option<Upgrade> {
+        let slots = match Kind::of(from) {
+            Kind::Tcp => &self.tcp,
+            Kind::Quic => &self.quic,
+        };
+        let origin = Origin::of_inbound(from);
+        let (end, ended) = oneshot::channel();
+        let counters = &self.shared.counters.general;
+        let admitted = lock(slots).admit(Instant::now(), origin, self.shared.validators_at(origin), end);
+        let id = match admitted {
+            Some(Admitted::Free(id)) => id,
+            Some(Admitted::Evicting(id)) => {
+                counters.connections_evicted.one();
+                id
+            }
+            None => {
+                counters.connections_refused.one();
+                return None;
+            }
+        };
+        let slot = Slot { slots: slots.clone(), id };
+        let time = self.shared.config.timing.authentication;
+        let upgrade = async move {
+            let _slot = slot;
+            tokio::select! {
+                outcome = timeout(time, upgrade) => outcome.unwrap_or_else(|elapsed| Err(elapsed.into())),
+                _ = ended => Err(io::Error::other("a newcomer took the slot")),
+            }
+        };
+        Some(upgrade.boxed())
+    }
+}
+
+type Upgrade = BoxFuture<'static, io::Result<Connection>>;
+
+impl Transport for Bounded {
+    type Output = Connection;
+    type Error = io::Error;
+    type ListenerUpgrade = Upgrade;
+    type Dial = <Boxed<Connection> as Transport>::Dial;
+
+    fn listen_on(&mut self, id: ListenerId, address: Multiaddr) -> Result<(), TransportError<io::Error>> {
+        self.inner.listen_on(id, address)
+    }
+
+    fn remove_listener(&mut self, id: ListenerId) -> bool {
+        self.inner.remove_listener(id)
+    }
+
+    fn dial(&mut self, address: Multiaddr, options: DialOpts) -> Result<Self::Dial, TransportError<io::Error>> {
+        self.inner.dial(address, options)
+    }
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TransportEvent<Upgrade, io::Error>> {
+        let this = self.get_mut();
+        loop {
+            let event = match Pin::new(&mut this.inner).poll(context) {
+                Poll::Ready(event) => event,
+                Poll::Pending => return Poll::Pending,
+            };
+            let TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr } = event else {
+                return Poll::Ready(event);
+            };
+            if let Some(upgrade) = this.admit(&send_back_addr, upgrade) {
+                return Poll::Ready(TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(1);
+
+    fn origin(last: u8) -> Origin {
+        Origin::of_inbound(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
+    }
+
+    fn pending(all: usize, per_address: usize) -> Pending<()> {
+        Pending::new(Bounds { all, per_address, grace: GRACE })
+    }
+
+    fn from(pending: &Pending<()>, last: u8) -> usize {
+        pending.entries.values().filter(|entry| entry.origin == origin(last)).count()
+    }
+
+    #[test]
+    fn an_address_that_has_its_share_replaces_its_own_oldest_after_the_grace() {
+        let (mut pending, start) = (pending(8, 2), Instant::now());
+        assert_eq!(pending.admit(start, origin(1), 0, ()), Some(Admitted::Free(0)));
+        assert_eq!(pending.admit(start + GRACE / 2, origin(1), 0, ()), Some(Admitted::Free(1)));
+        assert_eq!(pending.admit(start + GRACE / 2, origin(1), 0, ()), None);
+        assert_eq!(pending.admit(start + GRACE, origin(1), 0, ()), Some(Admitted::Evicting(2)));
+        assert_eq!(pending.entries.keys().copied().collect::<Vec<_>>(), [1, 2]);
+        pending.remove(1);
+        assert_eq!(pending.admit(start + GRACE, origin(1), 0, ()), Some(Admitted::Free(3)));
+    }
+
+    #[test]
+    fn without_free_slots_the_address_with_most_makes_room() {
+        let (mut pending, start) = (pending(4, 3), Instant::now());
+        for last in [1, 2, 2, 2] {
+            assert!(matches!(pending.admit(start, origin(last), 0, ()), Some(Admitted::Free(_))));
+        }
+        assert_eq!(pending.admit(start, origin(3), 0, ()), None);
+        assert!(matches!(pending.admit(start + GRACE, origin(3), 0, ()), Some(Admitted::Evicting(_))));
+        assert_eq!([1, 2, 3].map(|last| from(&pending, last)), [1, 2, 1]);
+    }
+
+    #[test]
+    fn among_addresses_with_as_many_the_oldest_makes_room() {
+        let (mut pending, start) = (pending(3, 3), Instant::now());
+        for (number, last) in [2, 9, 5].into_iter().enumerate() {
+            assert!(pending.admit(start + GRACE * number as u32, origin(last), 0, ()).is_some());
+        }
+        assert!(matches!(pending.admit(start + GRACE, origin(1), 0, ()), Some(Admitted::Evicting(_))));
+        assert_eq!([2, 9, 5, 1].map(|last| from(&pending, last)), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn validators_have_slots_that_strangers_do_not_take() {
+        let (mut pending, start) = (pending(4, 4), Instant::now());
+        for last in 1..=4 {
+            assert!(pending.admit(start, origin(last), 0, ()).is_some());
+        }
+        // Two validators at this address: as much as anybody may have, and two each.
+        for _ in 0..8 {
+            assert!(matches!(pending.admit(start, origin(9), 2, ()), Some(Admitted::Free(_))));
+        }
+        assert_eq!(pending.admit(start, origin(9), 2, ()), None);
+        assert_eq!(pending.admit(start, origin(5), 0, ()), None);
+        // What has a reserved slot makes no room for strangers.
+        assert!(matches!(pending.admit(start + GRACE, origin(5), 0, ()), Some(Admitted::Evicting(_))));
+        assert_eq!(from(&pending, 9), 8);
+    }
+
+    #[test]
+    fn however_many_come_the_table_is_bounded() {
+        let (mut pending, start) = (pending(16, 4), Instant::now());
+        for number in 0..10_000u32 {
+            let last = (number % 250) as u8;
+            let _ = pending.admit(start + GRACE * number, origin(last), usize::from(last == 0), ());
+        }
+        assert!(pending.entries.len() <= 16 + 6);
+    }
+}

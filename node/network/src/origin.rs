@@ -1,0 +1,99 @@
+//! Where connections come from, as far as slots are concerned.
+
+use crate::PeerKey;
+use libp2p::{Multiaddr, multiaddr::Protocol};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// An IPv4 address, or the /64 of an IPv6 one: whoever has one address of it has them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin(IpAddr);
+
+impl Origin {
+    /// `None` for an address that begins with a name.
+    pub fn of(address: &Multiaddr) -> Option<Self> {
+        let ip = match address.iter().next()? {
+            Protocol::Ip4(ip) => IpAddr::V4(ip),
+            Protocol::Ip6(ip) => IpAddr::V6(ip),
+            _ => return None,
+        };
+        Some(Self(match ip.to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+            v4 => v4,
+        }))
+    }
+
+    /// The same for an inbound connection, which always has an IP address.
+    pub fn of_inbound(address: &Multiaddr) -> Self {
+        Self::of(address).unwrap_or(Self(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
+    }
+}
+
+/// Where validators are: at their configured addresses, and where each of them connected from last. Bounded by the configuration
+/// and the committee. What peers say of themselves does not count.
+#[derive(Debug, Default)]
+pub(crate) struct ValidatorOrigins {
+    configured: BTreeMap<Origin, BTreeSet<PeerKey>>,
+    last: BTreeMap<PeerKey, Origin>,
+}
+
+impl ValidatorOrigins {
+    /// From the configured addresses of validators.
+    pub fn new<'a>(configured: impl Iterator<Item = (PeerKey, &'a Multiaddr)>) -> Self {
+        let mut origins = Self::default();
+        for (validator, address) in configured {
+            if let Some(origin) = Origin::of(address) {
+                origins.configured.entry(origin).or_default().insert(validator);
+            }
+        }
+        origins
+    }
+
+    /// This validator proved its key on a connection with this address.
+    pub fn proven(&mut self, validator: PeerKey, origin: Origin) {
+        self.last.insert(validator, origin);
+    }
+
+    /// Number of validators at this address.
+    pub fn count(&self, origin: Origin) -> usize {
+        let configured = self.configured.get(&origin);
+        let is_configured = |validator: &PeerKey| configured.is_some_and(|there| there.contains(validator));
+        let others = self.last.iter().filter(|(validator, last)| **last == origin && !is_configured(validator));
+        configured.map_or(0, BTreeSet::len) + others.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corniche_types::B256;
+
+    fn origin(text: &str) -> Option<Origin> {
+        Origin::of(&text.parse().expect("a multiaddress"))
+    }
+
+    #[test]
+    fn addresses_that_one_host_can_choose_from_are_one_origin() {
+        assert_eq!(origin("/ip6/2001:db8:0:1::1/tcp/1"), origin("/ip6/2001:db8:0:1:ffff::2/udp/2/quic-v1"));
+        assert_ne!(origin("/ip6/2001:db8:0:1::1/tcp/1"), origin("/ip6/2001:db8:0:2::1/tcp/1"));
+        assert_ne!(origin("/ip4/192.0.2.1/tcp/1"), origin("/ip4/192.0.2.2/tcp/1"));
+        assert_eq!(origin("/ip6/::ffff:192.0.2.1/tcp/1"), origin("/ip4/192.0.2.1/tcp/2"));
+        assert_eq!(origin("/dns/validator.example/tcp/1"), None);
+    }
+
+    #[test]
+    fn a_validator_counts_once_at_each_address_it_is_known_at() {
+        let [one, other] = [1, 2].map(|number| PeerKey(B256::repeat_byte(number)));
+        let [here, there] = ["/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.2/tcp/1"].map(|text| text.parse::<Multiaddr>().unwrap());
+        let [at, elsewhere] = [&here, &there].map(Origin::of_inbound);
+        let mut origins = ValidatorOrigins::new([(one, &here), (one, &here)].into_iter());
+        assert_eq!((origins.count(at), origins.count(elsewhere)), (1, 0));
+        origins.proven(one, at);
+        origins.proven(other, at);
+        assert_eq!((origins.count(at), origins.count(elsewhere)), (2, 0));
+        origins.proven(other, elsewhere);
+        assert_eq!((origins.count(at), origins.count(elsewhere)), (1, 1), "the last place only");
+    }
+}
