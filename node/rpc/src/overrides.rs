@@ -77,7 +77,7 @@ impl Overridden {
         if self.code.contains_key(&keccak256(code)) {
             return Ok(());
         }
-        *gas -= vm.suppose(code, *gas).map_err(|error| match error {
+        *gas -= vm.suppose(self.rules.gas_version, code, *gas).map_err(|error| match error {
             CompileError::OutOfGas { needed } => Reason::OutOfGas.with(format!(
                 "checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap"
             )),

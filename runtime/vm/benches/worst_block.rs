@@ -20,6 +20,8 @@ const BAR_MS: f64 = 500.0;
 /// For looking; what looks bad is run again with more.
 const LOOK_GAS: u64 = 1_000_000;
 const LONG_GAS: u64 = 6_000_000;
+/// Executors of a node that instances are kept for.
+const THREADS: [u32; 2] = [2, 16];
 /// Mixes that are kept and changed.
 const KEPT: usize = 12;
 
@@ -131,6 +133,14 @@ fn main() {
     }
     let mut keeps_nothing = Bench::new(&VmConfig { executors: 1, callers: 2, waiting_bytes: 0, ..VmConfig::default() });
     found.extend(shapes::cold(&mut keeps_nothing));
+    for threads in THREADS {
+        // Measured are calls, which keep a quarter of what blocks do.
+        let waiting_bytes = 4 * VmConfig::default().waiting_bytes;
+        let mut bench = Bench::new(&VmConfig { executors: 1, callers: threads, waiting_bytes, ..VmConfig::default() });
+        let rows = [shapes::warm(&mut bench), shapes::grown(&mut bench)].concat();
+        found.extend(rows.into_iter().map(|(name, per_gas)| (format!("{name}, {threads} threads"), per_gas)));
+    }
+    found.extend(shapes::unpaid());
     found.extend(search(&mut bench, seed, steps));
     found.sort_by(|one, other| other.1.total_cmp(&one.1));
     println!("seed {seed}, {steps} steps, {:.0} s; a block has {BLOCK_GAS} gas\n", (processor_time() - start) / 1e9);

@@ -15,7 +15,7 @@ use crate::{
     precompile, price, stylus,
     trace::{Ending, FrameKind, Trace, TraceFrame},
     warm_code::WarmCode,
-    wasm::{Entry, places::RawPlaces},
+    wasm::{Entry, code_id, places::RawPlaces},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::{Log, certified};
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
         if !account.has_code() {
             return Ended::success(message.gas);
         }
-        let code = self.journal.code_when_asked(account.code_hash);
+        let stored = self.journal.code_when_asked(account.code_hash);
         let opens = message.kind != CallKind::Delegate;
         if opens {
             self.open.push(message.address);
@@ -140,9 +140,10 @@ impl<'a> World<'a> {
             block: self.block.clone(),
         };
         let machine = self.machine;
-        let mut frame = Frame { world: self, context, code_hash: account.code_hash };
+        let code = code_id(account.gas_version, &account.code_hash);
+        let mut frame = Frame { world: self, context, code_hash: account.code_hash, code };
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
-        let exit = machine.run(&account, &code, &mut frame, entry);
+        let exit = machine.run(&account, &stored, &mut frame, entry);
         if opens {
             self.open.pop();
         }
@@ -173,6 +174,8 @@ pub(crate) struct Frame<'w, 'a> {
     pub context: FrameContext,
     /// Of the code it runs.
     pub code_hash: B256,
+    /// [`code_id`] of it.
+    pub code: B256,
 }
 
 impl Frame<'_, '_> {
@@ -225,11 +228,11 @@ impl Host for Frame<'_, '_> {
     }
 
     fn code_is_cold(&self) -> bool {
-        !self.world.warm_code.is_warm(&self.code_hash, self.context.depth)
+        !self.world.warm_code.is_warm(&self.code, self.context.depth)
     }
 
     fn code_is_paid(&mut self) {
-        self.world.warm_code.ran(self.code_hash);
+        self.world.warm_code.ran(self.code);
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

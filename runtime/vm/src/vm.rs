@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::outcome::{End, Fault};
 use crate::trace::Trace;
-use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine};
+use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, WasmEngine, gas};
 use alloy_primitives::B256;
 use std::sync::{Arc, OnceLock};
 
@@ -47,16 +47,16 @@ impl Vm {
         self.for_calls.has_spoken()
     }
 
-    /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed. It pays what its deployment
+    /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed, under this gas version. It pays what its deployment
     /// would for being checked and compiled: answers the gas, at most `gas`.
-    pub fn suppose(&mut self, code: &[u8], gas: u64) -> Result<u64, CompileError> {
-        self.for_calls.suppose(code, gas)
+    pub fn suppose(&mut self, gas_version: u8, code: &[u8], gas: u64) -> Result<u64, CompileError> {
+        self.for_calls.suppose(schedule(gas_version)?, code, gas)
     }
 
     /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all code of the state
     /// before it votes, so that no block waits for the compiler.
-    pub fn compile_ahead(&self, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
-        self.for_calls.compile_ahead(code_hash, stored_code)
+    pub fn compile_ahead(&self, gas_version: u8, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
+        self.for_calls.compile_ahead(schedule(gas_version)?, code_hash, stored_code)
     }
 
     /// For work beside blocks. `Err`: busy.
@@ -85,4 +85,8 @@ impl Vm {
         };
         self.with_places.get_or_init(make).as_ref()
     }
+}
+
+fn schedule(version: u8) -> Result<&'static gas::Schedule, CompileError> {
+    gas::schedule(version).ok_or_else(|| CompileError::Fault(format!("this build does not know gas version {version}")))
 }

@@ -47,7 +47,7 @@ fn state() -> Changes {
     let ends = answers("i32.const 0");
     for (address, code) in [(CALLER, wat(CALLS)), (CALLEE, ends.clone()), (TWIN, ends), (TRAPPING, wat(TRAPS))] {
         let code_hash = keccak256(&code);
-        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: 1, ..Account::default() };
+        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: gas::LATEST.version, ..Account::default() };
         changes.accounts.insert(address, Some(account));
         changes.code.insert(code_hash, code.into());
     }
@@ -102,10 +102,10 @@ fn last(calls: &[(u32, Address)]) -> u64 {
 fn cold_gas() -> u64 {
     let wasm = answers("i32.const 0");
     assert_eq!(validate::check(&wasm).unwrap().defined_functions, 2);
-    let gas = gas::cold_ink(wasm.len(), 2, 3) / INK_PER_GAS;
+    let gas = gas::LATEST.cold_ink(wasm.len(), 2, 3) / INK_PER_GAS;
     assert_eq!(
         gas,
-        gas::GAS_COLD_CODE + gas::GAS_COLD_CODE_PER_KIB + 2 * gas::GAS_COLD_CODE_PER_FUNCTION + 3 * gas::GAS_COLD_CODE_PER_PAGE
+        gas::GAS_COLD_CODE + gas::GAS_COLD_CODE_PER_KIB + 2 * gas::GAS_COLD_CODE_PER_FUNCTION + 3 * gas::LATEST.cold_code_page
     );
     gas
 }

@@ -39,9 +39,9 @@ fn page() -> String {
         ("and each begun word of 32 bytes", gas::INK_PER_KECCAK_WORD),
         ("each significant byte of an exponent (`math_pow`)", gas::INK_PER_EXPONENT_BYTE),
         ("a word that enters the storage cache by being written", gas::INK_PER_CACHED_WORD),
-        ("a page that memory grows by", gas::INK_PER_GROWN_PAGE),
+        ("a page that memory grows by", gas::LATEST.grown_page),
         ("a page that a frame starts with", gas::INK_PER_PAGE),
-        ("a load from memory, besides 0.3: for each page p there is", gas::INK_PER_LOAD_PAGE),
+        ("a load from memory, besides 0.3: for each page p there is", gas::LATEST.load_page),
         ("and for p × p", gas::INK_PER_LOAD_PAGE_SQUARED),
     ] {
         writeln!(text, "| {what} | {} |", gas_of(ink)).unwrap();

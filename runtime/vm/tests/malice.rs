@@ -40,8 +40,12 @@ fn endless(body: &str) -> String {
 
 /// Runs it with itself at address zero, on the back end of blocks, again, and on Winch. What it did to the world besides.
 fn run(wasm: &[u8], input: &[u8], gas: u64) -> (Exit, World) {
+    run_under(0, wasm, input, gas)
+}
+
+fn run_under(gas_version: u8, wasm: &[u8], input: &[u8], gas: u64) -> (Exit, World) {
     let once = |backend| {
-        let mut world = World::on(backend);
+        let mut world = World { gas_version, ..World::on(backend) };
         world.code.insert(Address::ZERO, wasm.to_vec());
         world.code.insert(CONTRACT, wasm.to_vec());
         (world.run(wasm, input, gas), world)
@@ -122,7 +126,41 @@ fn a_memory_bomb_ends_at_the_bound_of_the_transaction() {
     // A frame that could not have its pages trapped, and those above it went on: 2,048 pages in all.
     assert_eq!(world.events.iter().filter(|event| event.name == "native_keccak256").count(), 2_048 / 128);
     // Each page was paid, and what the frame that failed was given is gone.
-    assert!(100_000_000 - exit.gas_left > 2_048 / 128 * 127 * gas::INK_PER_GROWN_PAGE / INK_PER_GAS);
+    assert!(100_000_000 - exit.gas_left > 2_048 / 128 * 127 * gas::LATEST.grown_page / INK_PER_GAS);
+}
+
+/// A recursive function whose compiled frame is far larger than its live values. Twelve parameters live through the whole body, and a
+/// sliding chain of values crosses calls, twelve at once. Cranelift gives each link a stack slot of its own.
+fn sliding_chain(links: usize) -> Vec<u8> {
+    let link = |at: usize| {
+        let (own, next) = (12 + at % 12, 12 + (at + 1) % 12);
+        format!("(local.set {own} (i32.add (local.get {own}) (call $leaf (local.get {next}))))")
+    };
+    let chain: String = (0..links).map(link).collect();
+    let used: String = (0..24).map(|at| format!("(i32.store (i32.const {}) (local.get {at}))", 4 * at)).collect();
+    let all: String = (1..12).map(|at| format!("(local.get {at}) ")).collect();
+    wat(&format!(
+        r#"(module (memory (export "memory") 1)
+            (func $leaf (param i32) (result i32) (local.get 0))
+            (func $deeper (param {0}) (local {0})
+                (block (br_if 0 (local.get 0)) {chain})
+                (call $deeper (i32.const 1) {all})
+                {used})
+            (func (export "user_entrypoint") (param i32) (result i32)
+                (call $deeper {1}) (i32.const 0)))"#,
+        "i32 ".repeat(12),
+        "(i32.const 0) ".repeat(12),
+    ))
+}
+
+#[test]
+fn the_counted_stack_ends_first_where_the_compiler_makes_large_frames() {
+    for links in [100, 2_000, 12_000] {
+        for gas_version in [1, 2] {
+            let (exit, _) = run_under(gas_version, &sliding_chain(links), b"", 30_000_000);
+            assert_eq!(exit.status, ExitStatus::Trap(Trap::StackExhausted), "{links} links under version {gas_version}");
+        }
+    }
 }
 
 #[test]
@@ -240,7 +278,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
 fn compile_time_bombs_are_paid_for_or_refused() {
     for (name, wasm) in bombs() {
         let price = validate::check(&wasm).unwrap().compile_gas();
-        assert!(price >= gas::GAS_COMPILE_PER_BYTE * wasm.len() as u64, "{name}");
+        assert!(price >= gas::LATEST.compile_byte * wasm.len() as u64, "{name}");
         // Nothing is compiled that is not paid for.
         let hash = keccak256(&wasm);
         assert!(engine().compile_within(&hash, &wasm, price - 1).is_err(), "{name}");
@@ -359,7 +397,7 @@ fn figures_of_cold_code() {
         let checked = validate::check(&wasm).unwrap();
         let start = gas::start_ink(wasm.len(), checked.initial_pages) / INK_PER_GAS;
         let functions = checked.imported_functions + checked.defined_functions;
-        let price = start + gas::cold_ink(wasm.len(), functions, checked.initial_pages) / INK_PER_GAS;
+        let price = start + gas::LATEST.cold_ink(wasm.len(), functions, checked.initial_pages) / INK_PER_GAS;
         println!(
             "{name}: {} bytes, all artefacts {machine_code}; loaded and run in {:.0} us for {price} gas: {:.1} ns per gas ({:.0} ns per KiB); compiled in {:.0} us for {}: {:.1}",
             wasm.len(),

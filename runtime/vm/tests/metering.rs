@@ -15,16 +15,17 @@ fn gas_for(wasm: &[u8], pages: u32, used: u64) -> u64 {
 }
 
 #[test]
-fn the_table_is_frozen() {
-    let frozen = include_str!("fixtures/gas-1.txt");
-    assert_eq!(gas::describe(), frozen, "changing a price is a protocol upgrade: it needs a new version");
+fn the_tables_are_frozen() {
+    for (schedule, frozen) in [(&gas::V1, include_str!("fixtures/gas-1.txt")), (&gas::V2, include_str!("fixtures/gas-2.txt"))] {
+        assert_eq!(gas::describe(schedule), frozen, "changing a price is a protocol upgrade: it needs a new version");
+    }
 }
 
 #[test]
 fn straight_code_costs_the_sum_of_its_instructions() {
     let body = "i32.const 1 i32.const 2 i32.mul drop local.get $length i32.load drop i32.const 0";
     let wasm = module("", body);
-    let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load) + gas::load_ink(1);
+    let used = 3 * ink(Class::Constant) + ink(Class::Multiply) + ink(Class::Local) + ink(Class::Load) + gas::LATEST.load_ink(1);
     let exit = World::default().run(&wasm, b"", GAS);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(GAS - exit.gas_left, gas_for(&wasm, 1, used));
@@ -163,7 +164,8 @@ fn memory_grows_to_its_bound_and_no_further() {
         let (said, have, gas) = run(&free, by);
         assert_eq!((said, have), (answer, size), "by {by}");
         // Pages that were not granted cost nothing.
-        assert_eq!(gas - base, gas::INK_PER_GROWN_PAGE / INK_PER_GAS * (size - 2) as u64, "by {by}");
+        let first = if size > 2 { 2 * gas::LATEST.regrown_page } else { 0 };
+        assert_eq!(gas - base, (gas::LATEST.grown_page * (size - 2) as u64 + first) / INK_PER_GAS, "by {by}");
     }
     let bounded = grow("3");
     assert_eq!((run(&bounded, 1).0, run(&bounded, 2).0), (2, -1));
@@ -366,9 +368,9 @@ fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
     let branchy = |count: usize| module("", &format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(count)));
     let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
     let (one, many) = (branchy(1), branchy(1_000));
-    let linear = |wasm: &[u8]| gas::GAS_COMPILE_PER_BYTE * wasm.len() as u64 + gas::GAS_COMPILE_PER_FUNCTION;
-    assert_eq!(price(&one), linear(&one));
-    assert_eq!(price(&many), linear(&many) + 2_000 * 2_000 * 1_500 / 10_000);
+    let linear = |wasm: &[u8]| gas::LATEST.compile_byte * wasm.len() as u64 + gas::LATEST.compile_function;
+    assert_eq!(price(&one), linear(&one) + 2 * gas::LATEST.compile_join);
+    assert_eq!(price(&many), linear(&many) + 2_000 * gas::LATEST.compile_join + 2_000 * 2_000 * 1_500 / 10_000);
     let (hash, price) = (keccak256(&many), price(&many));
     // Not compiled yet, then compiled: the same answers.
     for _ in 0..2 {

@@ -38,16 +38,16 @@ pub fn compile_in_background(vm: &Vm, state: &State) -> io::Result<()> {
     Ok(())
 }
 
-fn code_of(state: &State) -> Vec<(B256, Bytes)> {
-    state.code_in_use().into_iter().map(|((hash, _), code)| (hash, code)).collect()
+fn code_of(state: &State) -> Vec<(B256, u8, Bytes)> {
+    state.code_in_use().into_iter().map(|((hash, gas_version), code)| (hash, gas_version, code)).collect()
 }
 
-fn compile(vm: &Vm, code: &[(B256, Bytes)], threads: usize) -> io::Result<()> {
+fn compile(vm: &Vm, code: &[(B256, u8, Bytes)], threads: usize) -> io::Result<()> {
     let progress = Progress::new(code.len());
     let next = AtomicUsize::new(0);
     let work = || {
-        while let Some((hash, code)) = code.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match vm.compile_ahead(hash, code) {
+        while let Some((hash, gas_version, code)) = code.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match vm.compile_ahead(*gas_version, hash, code) {
                 Ok(compiled) => progress.advance(compiled),
                 // Whoever calls it will find out; others need not wait for that.
                 Err(error) => tracing::error!(%hash, %error, "code of the state cannot be compiled"),
@@ -131,10 +131,11 @@ mod tests {
         let data = directory.path().join("data");
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
         let site = Site::new(config, network.genesis, network.validators.pop(), data.clone(), false).unwrap();
+        let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
         for _ in 0..2 {
             let chain = site.open(false, None).unwrap();
             for code in &codes {
-                assert_eq!(chain.vm.compile_ahead(&keccak256(code), code), Ok(false), "its artefact is there");
+                assert_eq!(chain.vm.compile_ahead(gas_version, &keccak256(code), code), Ok(false), "its artefact is there");
             }
             drop(chain);
             std::fs::remove_dir_all(data.join("code")).unwrap();

@@ -2,6 +2,9 @@
 
 use crate::support::{Bench, Cost, again, module};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use corniche_vm::{ModuleCache, VmConfig};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// A module.
 pub struct Shape {
@@ -259,41 +262,104 @@ pub fn deployments() -> Vec<Shape> {
 
 /// More codes than are warm at once, in turns, in instances that are fresh each time: the machine behind it keeps none.
 pub fn cold(bench: &mut Bench) -> Vec<(String, f64)> {
-    let mut out = Vec::new();
     let functions = |count: usize| format!("(func (param i32) {})", "(drop (local.get 0))".repeat(4)).repeat(count);
-    for (name, count, pages) in [
-        ("little code", 1, 1u64),
+    [
+        ("little code", 1, 1),
         ("code of 500 functions", 500, 1),
         ("code with 17 pages, all touched", 1, 17),
         ("code with 64 pages, all touched", 1, 64),
-    ] {
-        let codes = 40u64;
-        for code in 0..codes {
-            let at = Address::from_word(B256::from(U256::from((count as u64) << 32 | pages << 16 | code | 1 << 63)));
-            let touch = format!(
-                "(drop (i32.const {code}))
-                 (loop $touch (i32.store (local.get $at) (i32.const 1)) (br_if $touch (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (i32.const {}))))
-                 i32.const 0",
-                pages * 65_536
-            );
-            bench.deploy(at, &module(&pages.to_string(), &functions(count), "(local $at i32)", &touch));
-        }
-        let base = (count as u64) << 32 | pages << 16 | 1 << 63;
-        let body = format!(
-            "(loop $next
-                (i64.store (i32.const 16) (i64.const 0)) (i32.store (i32.const 8) (i32.const 0))
-                (call $put (i64.add (i64.const {base}) (local.get $n)))
-                (drop (call $call_contract (i32.const 0) (i32.const 64) (i32.const 0) (i32.const 64) (i64.const -1) (i32.const 96)))
-                (local.set $n (i64.rem_u (i64.add (local.get $n) (i64.const 1)) (i64.const {codes})))
-                (br_if $next (i32.lt_u (local.tee $times (i32.add (local.get $times) (i32.const 1))) (i32.const 120)))) i32.const 0"
-        );
-        // Big-endian into the last eight bytes of an address.
-        let put = "(func $put (param i64) (local i32) (loop $byte
-            (i32.store8 offset=12 (local.get 1) (i32.wrap_i64 (i64.shr_u (local.get 0) (i64.extend_i32_u (i32.sub (i32.const 56) (i32.shl (local.get 1) (i32.const 3)))))))
-            (br_if $byte (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (i32.const 8)))))";
-        bench.deploy(crate::support::SUBJECT, &module("1", put, "(local $n i64) (local $times i32)", &body));
-        let cost: Cost = bench.least(5, Some(crate::support::SUBJECT), &Bytes::new(), 30_000_000);
-        out.push((format!("{name}, {codes} of it in turns"), cost.per_gas()));
+    ]
+    .map(|(name, count, pages)| {
+        let callee = |number| touching(&pages.to_string(), &functions(count), "", pages, number);
+        (format!("{name}, 40 of it in turns"), in_turns(bench, 40, 120, callee))
+    })
+    .into()
+}
+
+/// Codes that are all warm, in turns. How many of their instances wait for the next turn depends on the threads there are.
+pub fn warm(bench: &mut Bench) -> Vec<(String, f64)> {
+    [(32, 64), (32, 17), (16, 128)]
+        .map(|(codes, pages)| {
+            let callee = |number| touching(&pages.to_string(), "", "", pages, number);
+            let name = format!("warm code with {pages} pages, all touched, {codes} of it in turns");
+            (name, in_turns(bench, codes, 20 * codes, callee))
+        })
+        .into()
+}
+
+/// Code whose frames grow memory, so that each instance serves once.
+pub fn grown(bench: &mut Bench) -> Vec<(String, f64)> {
+    [(1, 1), (17, 1), (64, 1), (127, 1), (64, 64)]
+        .map(|(pages, more)| {
+            let grow = format!("(drop (memory.grow (i32.const {more})))");
+            let callee = |number| touching(&format!("{pages} 128"), "", &grow, pages + more, number);
+            (format!("code with {pages} pages that grows by {more}, all touched"), in_turns(bench, 1, 100, callee))
+        })
+        .into()
+}
+
+/// Writes to each host page of its memory. The number makes it another code.
+fn touching(memory: &str, functions: &str, first: &str, pages: u64, number: u64) -> Vec<u8> {
+    let touch = format!(
+        "(drop (i32.const {number})) {first}
+         (loop $touch (i32.store (local.get $at) (i32.const 1)) (br_if $touch (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (i32.const {}))))
+         i32.const 0",
+        pages * 65_536
+    );
+    module(memory, functions, "(local $at i32)", &touch)
+}
+
+/// Calls so many codes in turns, each with all gas, in one transaction. ns for each gas.
+fn in_turns(bench: &mut Bench, codes: u64, times: u64, callee: impl Fn(u64) -> Vec<u8>) -> f64 {
+    let base = 1 << 63;
+    for number in 0..codes {
+        let at = Address::from_word(B256::from(U256::from(base | number)));
+        bench.deploy(at, &callee(number));
     }
-    out
+    let body = format!(
+        "(loop $next
+            (i64.store (i32.const 16) (i64.const 0)) (i32.store (i32.const 8) (i32.const 0))
+            (call $put (i64.add (i64.const {base}) (local.get $n)))
+            (drop (call $call_contract (i32.const 0) (i32.const 64) (i32.const 0) (i32.const 64) (i64.const -1) (i32.const 96)))
+            (local.set $n (i64.rem_u (i64.add (local.get $n) (i64.const 1)) (i64.const {codes})))
+            (br_if $next (i32.lt_u (local.tee $times (i32.add (local.get $times) (i32.const 1))) (i32.const {times})))) i32.const 0"
+    );
+    // Big-endian into the last eight bytes of an address.
+    let put = "(func $put (param i64) (local i32) (loop $byte
+        (i32.store8 offset=12 (local.get 1) (i32.wrap_i64 (i64.shr_u (local.get 0) (i64.extend_i32_u (i32.sub (i32.const 56) (i32.shl (local.get 1) (i32.const 3)))))))
+        (br_if $byte (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (i32.const 8)))))";
+    bench.deploy(crate::support::SUBJECT, &module("1", put, "(local $n i64) (local $times i32)", &body));
+    let cost: Cost = bench.least(5, Some(crate::support::SUBJECT), &Bytes::new(), 100_000_000);
+    cost.per_gas()
+}
+
+/// A call that cannot pay for its start, right after a restart: ns for each gas that it paid, with and without compiled code at hand.
+pub fn unpaid() -> Vec<(String, f64)> {
+    let body = "(i32.store (local.get 0) (i32.const 1))".repeat(2_500);
+    let wasm = module("1", &format!("(func (param i32) {body})").repeat(18), "", "i32.const 0");
+    let gas = 700;
+    let after_restart = |artefacts: Arc<Artefacts>| {
+        let mut bench = Bench::with_cache(&VmConfig { executors: 1, callers: 2, ..VmConfig::default() }, artefacts);
+        bench.deploy(crate::support::SUBJECT, &wasm);
+        bench.run(Some(crate::support::SUBJECT), &Bytes::new(), gas).0.nanoseconds / gas as f64
+    };
+    let artefacts = Arc::<Artefacts>::default();
+    let without = after_restart(artefacts.clone());
+    let with = after_restart(artefacts);
+    let name = |how| format!("a call with {gas} gas to {} bytes of code after a restart, {how} its compiled code", wasm.len());
+    vec![(name("without"), without), (name("with"), with)]
+}
+
+/// Compiled code that outlives a machine.
+#[derive(Default)]
+struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
+
+impl ModuleCache for Artefacts {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(key).cloned()
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.lock().unwrap().insert(*key, artefact.to_vec());
+    }
 }

@@ -4,7 +4,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_state::{Account, Changes, EmptyState, Overlay};
 use corniche_types::{certified, intrinsic_gas};
-use corniche_vm::{BlockEnv, Call, End, NoCache, Vm, VmConfig};
+use corniche_vm::wasm::gas;
+use corniche_vm::{BlockEnv, Call, End, ModuleCache, NoCache, Vm, VmConfig};
 use std::sync::Arc;
 
 /// What is measured stands here.
@@ -82,7 +83,11 @@ impl Cost {
 
 impl Bench {
     pub fn new(config: &VmConfig) -> Self {
-        let vm = Vm::new(config, Arc::new(NoCache)).expect("a virtual machine");
+        Self::with_cache(config, Arc::new(NoCache))
+    }
+
+    pub fn with_cache(config: &VmConfig, artefacts: Arc<dyn ModuleCache>) -> Self {
+        let vm = Vm::new(config, artefacts).expect("a virtual machine");
         let mut bench = Self { vm, changes: Changes::default() };
         bench.changes.accounts.insert(PAYER, Some(Account { balance: U256::MAX >> 1, ..Account::default() }));
         bench.deploy(NOTHING, &module("1", "", "", "i32.const 0"));
@@ -94,7 +99,8 @@ impl Bench {
 
     pub fn deploy(&mut self, at: Address, wasm: &[u8]) {
         let code_hash = keccak256(wasm);
-        let account = Account { nonce: 1, balance: U256::from(1) << 100, code_hash, abi_version: 1, gas_version: 1 };
+        let account =
+            Account { nonce: 1, balance: U256::from(1) << 100, code_hash, abi_version: 1, gas_version: gas::LATEST.version };
         self.changes.accounts.insert(at, Some(account));
         self.changes.code.insert(code_hash, Bytes::copy_from_slice(wasm));
     }

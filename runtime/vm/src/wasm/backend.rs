@@ -1,23 +1,18 @@
 //! What turns modules into something that runs, and its settings.
 //!
-//! **Stack.** A frame's counted words ([`instrument`](super::instrument)) bound what can be alive in a function. Cranelift runs without its
-//! optimiser: with it, hoisted and shared subexpressions would live as long as the compiler likes, and a function's native frame would
-//! have no bound in terms of the module. Without it [`NATIVE_BYTES_PER_WORD`] is generous by an order of magnitude (measured in `tests/`),
-//! compile time stays near linear, and the counted bound ends a run long before wasmtime's own would. That one is a fault when it is met.
+//! **Stack.** Cranelift gives nearly every value of a function that has to be spilled a stack slot of its own, whatever else is alive. So the
+//! bound on native frames counts values ([`Frame`](super::validate::Frame)), and runs get a [`stack`](super::stack) of that size. Cranelift
+//! runs without its optimiser, which keeps compile time near linear.
 
 use super::instrument::APART;
+use super::stack::{DEEP_BYTES, GUARD_BYTES};
 use super::validate::{MAX_MEMORY_PAGES, MAX_TABLE_ENTRIES};
-use crate::host::Limits;
 use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 
-/// Native stack one counted word may take at most, with room to spare.
-const NATIVE_BYTES_PER_WORD: usize = 256;
-/// Native stack of all WebAssembly frames of a transaction together.
-pub(super) const WASM_STACK_BYTES: usize = Limits::TRANSACTION.stack_words as usize * NATIVE_BYTES_PER_WORD;
-/// For an uncounted leaf, a host call and everything the host does before the next frame starts.
-pub(super) const HOST_STACK_BYTES: usize = 1024 * 1024;
-/// A run on a thread with at least this much stack left needs no other: give it to threads that execute.
+/// Pulley's stack, which each instance has. Enough for tests.
+const PULLEY_STACK_BYTES: usize = 256 << 20;
+/// Stack of threads that execute blocks. Contracts run on [`stack`](super::stack)s besides.
 pub const THREAD_STACK_BYTES: usize = 64 * 1024 * 1024;
 
 /// Who makes a module run. Nodes use the default and cannot choose: the others are there to be compared with it.
@@ -27,7 +22,7 @@ pub enum Backend {
     /// Without its optimiser.
     #[default]
     Cranelift,
-    /// With it. Native frames have no bound in terms of the module, so a module made for that ends in a fault.
+    /// With it.
     Optimising,
     /// In one pass, sharing no code generation with Cranelift.
     Winch,
@@ -44,6 +39,7 @@ impl Backend {
 
 /// Every setting that could make two nodes differ is named here, also where it is wasmtime's default today. Threads, exceptions,
 /// garbage collection, components and asynchronous support are not even compiled in.
+#[allow(unsafe_code)]
 pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     match backend {
@@ -68,9 +64,10 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) ->
     // Counted by instrumentation instead.
     config.consume_fuel(false);
     config.epoch_interruption(false);
-    config.max_wasm_stack(WASM_STACK_BYTES);
+    let stack_bytes = if backend == Backend::Pulley { PULLEY_STACK_BYTES } else { DEEP_BYTES };
+    config.max_wasm_stack(stack_bytes);
     // No fiber is ever made, but the engine wants this to be at least as large.
-    config.async_stack_size(WASM_STACK_BYTES);
+    config.async_stack_size(stack_bytes);
     // Neither tables for unwinding, whose registration grows quadratic with loaded modules, nor backtraces on every trap.
     config.native_unwind_info(false);
     // They are for an engine that runs again what failed.
@@ -81,10 +78,19 @@ pub(super) fn wasmtime_config(backend: Backend, instances: u32, places: bool) ->
     config.memory_guard_size(32 << 20);
     config.memory_may_move(false);
 
+    if backend != Backend::Winch {
+        // Frames are smaller than the pages below a stack that cannot be accessed. Otherwise a function would write to each page of its frame
+        // first, and a call to one with a large frame would buy much time.
+        // SAFETY: the setting moves no check that guest code relies on; see `GUARD_BYTES`.
+        unsafe { config.cranelift_flag_set("probestack_size_log2", &GUARD_BYTES.ilog2().to_string()) };
+    }
+
     let mut pool = PoolingAllocationConfig::new();
     pool.total_core_instances(instances).total_memories(instances).total_tables(instances);
     pool.max_memory_size(MAX_MEMORY_PAGES as usize * 65_536 + APART);
     pool.table_elements(MAX_TABLE_ENTRIES as usize);
+    // The pool would otherwise reserve a thousand stacks for fibers.
+    pool.total_stacks(0);
     pool.max_memories_per_module(1).max_tables_per_module(1);
     // Resetting a slot: clear what was touched up to this size, give back the rest. Scanning finds the touched pages where the kernel can.
     pool.linear_memory_keep_resident(128 * 1024).table_keep_resident(4 * 1024);

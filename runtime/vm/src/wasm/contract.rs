@@ -7,10 +7,11 @@
 //! ```
 
 use super::engine::{CompileError, Entry};
-use super::gas::{self, INK_PER_GAS};
+use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::Frame;
 use super::image::Image;
 use super::instance::Exports;
+use super::stack::NativeStack;
 use super::validate::Checked;
 use crate::host::{Exit, ExitStatus, Limits, Trap};
 use alloy_primitives::B256;
@@ -21,6 +22,17 @@ use wasmtime::{InstancePre, Linker, Module};
 
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
+
+/// Identifies code under a gas version. The same code may be deployed under several versions, and is other code under each.
+///
+/// Two codes whose hashes differ in the last byte alone are as hard to find as a collision of 248 bits.
+pub(crate) fn code_id(gas_version: u8, code_hash: &B256) -> B256 {
+    let mut id = *code_hash;
+    // Version 1 keeps the hash as it is. Applied twice, this gives the hash back.
+    id.0[31] ^= gas_version ^ 1;
+    id
+}
+
 /// What the start of a frame costs and takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct Start {
@@ -40,11 +52,11 @@ pub(super) struct Started {
 
 impl Start {
     /// What is left of a frame's gas, and of its limits; `cold`: it is the first of its code in the transaction. `Err`: it cannot pay.
-    pub fn pay(self, entry: &Entry, cold: bool) -> Result<Started, Exit> {
+    pub fn pay(self, schedule: &Schedule, entry: &Entry, cold: bool) -> Result<Started, Exit> {
         let metered = entry.gas.min(MAX_METERED_GAS);
         let Self { functions, initial_pages, .. } = self;
         let bytes = self.unpacked_bytes as usize;
-        let loading = if cold { gas::cold_ink(bytes, functions, initial_pages) } else { 0 };
+        let loading = if cold { schedule.cold_ink(bytes, functions, initial_pages) } else { 0 };
         let price = gas::start_ink(bytes, initial_pages) + loading;
         let ink = (metered * INK_PER_GAS).checked_sub(price).ok_or_else(|| Exit::failed(ExitStatus::OutOfGas))?;
         let pages = entry.limits.memory_pages.checked_sub(initial_pages);
@@ -59,6 +71,7 @@ impl Start {
 pub(super) struct Facts {
     start: Start,
     compile_gas: u64,
+    native_stack: NativeStack,
     image: Image,
 }
 
@@ -67,7 +80,8 @@ impl Facts {
         let unpacked_bytes = u32::try_from(checked.wasm.len()).map_err(|_| CompileError::Fault("it is too large".into()))?;
         let functions = checked.imported_functions + checked.defined_functions;
         let start = Start { unpacked_bytes, functions, initial_pages: checked.initial_pages };
-        Ok(Self { start, compile_gas: checked.compile_gas(), image: Image::of(checked)? })
+        let native_stack = NativeStack::of(&checked.frames);
+        Ok(Self { start, compile_gas: checked.compile_gas(), native_stack, image: Image::of(checked)? })
     }
 
     /// The artefact of this and `machine_code`.
@@ -91,7 +105,8 @@ pub struct CompiledContract {
 }
 
 struct Compiled {
-    code_hash: B256,
+    schedule: &'static Schedule,
+    id: B256,
     /// Set by runs; see [`Recent::insert`](super::cache::Recent::insert).
     used: AtomicBool,
     pre: InstancePre<Frame>,
@@ -101,12 +116,19 @@ struct Compiled {
 }
 
 impl CompiledContract {
-    pub(super) fn link(linker: &Linker<Frame>, code_hash: &B256, module: &Module, facts: Facts) -> Result<Self, CompileError> {
+    pub(super) fn link(
+        linker: &Linker<Frame>,
+        schedule: &'static Schedule,
+        id: &B256,
+        module: &Module,
+        facts: Facts,
+    ) -> Result<Self, CompileError> {
         let lacks = |name| CompileError::Fault(format!("the instrumented module lacks {name}"));
         let code = module.image_range();
         Ok(Self {
             inner: Arc::new(Compiled {
-                code_hash: *code_hash,
+                schedule,
+                id: *id,
                 used: AtomicBool::new(false),
                 pre: linker.instantiate_pre(module).map_err(super::engine::fault)?,
                 exports: Exports::of(module).map_err(lacks)?,
@@ -121,12 +143,25 @@ impl CompiledContract {
         self.inner.facts.compile_gas
     }
 
-    pub(super) fn code_hash(&self) -> &B256 {
-        &self.inner.code_hash
+    pub(super) fn schedule(&self) -> &'static Schedule {
+        self.inner.schedule
+    }
+
+    pub(super) fn code_hash(&self) -> B256 {
+        code_id(self.schedule().version, self.id())
+    }
+
+    /// See [`code_id`].
+    pub(super) fn id(&self) -> &B256 {
+        &self.inner.id
     }
 
     pub(super) fn start(&self) -> Start {
         self.inner.facts.start
+    }
+
+    pub(super) fn native_stack(&self) -> NativeStack {
+        self.inner.facts.native_stack
     }
 
     /// What keeping it takes.

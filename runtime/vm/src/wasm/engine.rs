@@ -4,30 +4,32 @@
 //! made for memories of [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the
 //! run is a fault.
 
-use super::backend::{Backend, HOST_STACK_BYTES, THREAD_STACK_BYTES, WASM_STACK_BYTES, wasmtime_config};
+use super::backend::{Backend, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
-use super::contract::{CompiledContract, Facts, Start, Started};
+use super::contract::{CompiledContract, Facts, Start, Started, code_id};
 use super::creation::{CreationError, unpack};
-use super::gas::{self, GAS_VERSION, INK_PER_GAS};
+use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::{self, Frame, Stop};
 use super::instance::{Counters, Instance};
 use super::instrument::{self, InstrumentError};
 use super::places::RawPlaces;
 use super::shelf::Shelf;
+use super::stack::{Deep, NativeStack};
 use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
 use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, Linker, Module};
 
 /// Gas that the start of any frame costs at least.
-const fn least_start_gas(cold: bool) -> u64 {
-    let loading = if cold { gas::cold_ink(0, 0, 0) } else { 0 };
+const fn least_start_gas(schedule: &Schedule, cold: bool) -> u64 {
+    let loading = if cold { schedule.cold_ink(0, 0, 0) } else { 0 };
     (gas::start_ink(0, 0) + loading) / INK_PER_GAS
 }
 
@@ -97,6 +99,7 @@ pub struct WasmEngine {
 struct Kept {
     recent: Recent,
     shelf: Shelf,
+    deep_stack: Deep,
 }
 
 struct Inner {
@@ -106,8 +109,8 @@ struct Inner {
     spoken: Arc<AtomicBool>,
     rules: Rules,
     places: bool,
-    /// Everything besides the code that an artefact depends on.
-    environment: B256,
+    /// Everything besides the code that an artefact depends on, by gas version.
+    environments: BTreeMap<u8, B256>,
     artefacts: Arc<dyn ModuleCache>,
     starts: Starts,
     blocks: Kept,
@@ -185,15 +188,20 @@ impl WasmEngine {
             .map_err(fault)?;
         let spoken = Arc::default();
         let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
-        let kept = |purpose, threads: u32, share| Kept {
-            recent: Recent::new(config.recent_bytes / share),
-            shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
+        let kept = |purpose, threads: u32, share| {
+            let deep_stack =
+                Deep::reserve().map_err(|error| CompileError::Fault(format!("cannot reserve a stack: {error}")))?;
+            Ok::<_, CompileError>(Kept {
+                recent: Recent::new(config.recent_bytes / share),
+                shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
+                deep_stack,
+            })
         };
         Ok(Self {
             purpose: Purpose::Blocks,
             supposed: Supposed::default(),
             inner: Arc::new(Inner {
-                environment: environment(&engine),
+                environments: environments(&engine)?,
                 engine,
                 linker,
                 spoken,
@@ -201,8 +209,8 @@ impl WasmEngine {
                 places: config.places,
                 artefacts,
                 starts: Starts::default(),
-                blocks: kept(Purpose::Blocks, config.executors, 1),
-                calls: kept(Purpose::Calls, config.callers, CALLS_SHARE),
+                blocks: kept(Purpose::Blocks, config.executors, 1)?,
+                calls: kept(Purpose::Calls, config.callers, CALLS_SHARE)?,
                 free_callers: AtomicU32::new(config.callers),
             }),
         })
@@ -222,41 +230,53 @@ impl WasmEngine {
         Self { inner: self.inner.clone(), purpose: Purpose::Calls, supposed: Supposed::default() }
     }
 
-    /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it.
+    /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it. Under the latest gas version.
     pub fn contract(&self, code_hash: &B256, stored_code: &[u8]) -> Result<CompiledContract, CompileError> {
-        self.ready(code_hash, &|| Some(Bytes::copy_from_slice(stored_code)))
+        self.contract_under(gas::LATEST, code_hash, stored_code)
+    }
+
+    /// The same under any gas version.
+    pub fn contract_under(
+        &self,
+        schedule: &'static Schedule,
+        code_hash: &B256,
+        stored_code: &[u8],
+    ) -> Result<CompiledContract, CompileError> {
+        self.ready(schedule, code_hash, &|| Some(Bytes::copy_from_slice(stored_code)))
     }
 
     /// Stored code was checked once, so what its artefact says of it is believed, and the code itself is asked for only without one.
     pub(super) fn ready(
         &self,
+        schedule: &'static Schedule,
         code_hash: &B256,
         stored_code: &dyn Fn() -> Option<Bytes>,
     ) -> Result<CompiledContract, CompileError> {
-        if let Some(contract) = self.recent(code_hash) {
+        let id = code_id(schedule.version, code_hash);
+        if let Some(contract) = self.recent(&id) {
             return Ok(contract);
         }
-        if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
-            return Ok(self.keep(self.link(code_hash, &module, facts)?));
+        if let Some((module, facts)) = self.artefact(&self.key(schedule, &id)) {
+            return Ok(self.keep(self.link(schedule, &id, &module, facts)?));
         }
         let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
-        let built = self.build(code_hash, &unpack(&stored_code)?, u64::MAX)?;
+        let built = self.build(schedule, &id, &unpack(&stored_code)?, u64::MAX)?;
         // It is the chain's, whoever asked for it.
-        self.store(&built);
+        self.store(schedule, &built);
         Ok(self.keep(built.contract))
     }
 
     /// A contract in memory, of either kind: one that calls made ready serves blocks too, and the other way round.
-    pub(super) fn recent(&self, code_hash: &B256) -> Option<CompiledContract> {
-        if let Some(contract) = self.supposed.get(code_hash) {
+    pub(super) fn recent(&self, id: &B256) -> Option<CompiledContract> {
+        if let Some(contract) = self.supposed.get(id) {
             return Some(contract.clone());
         }
         let Inner { blocks, calls, .. } = &*self.inner;
         match self.purpose {
-            Purpose::Calls => calls.recent.get(code_hash).or_else(|| blocks.recent.peek(code_hash)),
-            Purpose::Blocks => blocks.recent.get(code_hash).or_else(|| {
-                let contract = calls.recent.peek(code_hash)?;
-                blocks.recent.insert(*code_hash, contract.clone());
+            Purpose::Calls => calls.recent.get(id).or_else(|| blocks.recent.peek(id)),
+            Purpose::Blocks => blocks.recent.get(id).or_else(|| {
+                let contract = calls.recent.peek(id)?;
+                blocks.recent.insert(*id, contract.clone());
                 Some(contract)
             }),
         }
@@ -277,61 +297,78 @@ impl WasmEngine {
     /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. An artefact is no
     /// proof that today's rules accept the module, so it is validated again; it has paid for that.
     pub fn compile_within(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<CompiledContract, CompileError> {
-        if let Some(contract) = self.recent(code_hash) {
+        self.compile_under(gas::LATEST, code_hash, wasm, gas)
+    }
+
+    pub(super) fn compile_under(
+        &self,
+        schedule: &'static Schedule,
+        code_hash: &B256,
+        wasm: &[u8],
+        gas: u64,
+    ) -> Result<CompiledContract, CompileError> {
+        let id = code_id(schedule.version, code_hash);
+        if let Some(contract) = self.recent(&id) {
             affordable(contract.compile_gas(), gas)?;
             return Ok(contract);
         }
-        let built = self.build(code_hash, wasm, gas)?;
+        let built = self.build(schedule, &id, wasm, gas)?;
         // What calls try to deploy costs nobody anything, and is not kept for other days.
         if self.purpose == Purpose::Blocks {
-            self.store(&built);
+            self.store(schedule, &built);
         }
         Ok(self.keep(built.contract))
     }
 
     /// Makes a module ready, from its artefact where there is one, and keeps nothing.
-    pub(super) fn build(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
-        let checked = validate::check_by(self.inner.rules, wasm)?;
+    pub(super) fn build(&self, schedule: &'static Schedule, id: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
+        let checked = validate::check_under(schedule, self.inner.rules, wasm)?;
         affordable(checked.compile_gas(), gas)?;
-        if let Some((module, facts)) = self.artefact(&self.key(code_hash)) {
-            return Ok(Built { contract: self.link(code_hash, &module, facts)?, artefact: None });
+        if let Some((module, facts)) = self.artefact(&self.key(schedule, id)) {
+            return Ok(Built { contract: self.link(schedule, id, &module, facts)?, artefact: None });
         }
         let facts = Facts::of(&checked)?;
         let code = self.inner.engine.precompile_module(&instrument::instrument(&checked)?).map_err(fault)?;
         let artefact = Some(seal(&facts.with(&code)?));
-        Ok(Built { contract: self.link(code_hash, &self.load(&code)?, facts)?, artefact })
+        Ok(Built { contract: self.link(schedule, id, &self.load(&code)?, facts)?, artefact })
     }
 
     /// For other days.
-    fn store(&self, built: &Built) {
+    fn store(&self, schedule: &Schedule, built: &Built) {
         if let Some(artefact) = &built.artefact {
-            let (artefacts, code_hash) = (&self.inner.artefacts, built.contract.code_hash());
-            starts::write_record(&**artefacts, code_hash, &built.contract.start());
-            artefacts.put(&self.key(code_hash), artefact);
+            let (artefacts, contract) = (&self.inner.artefacts, &built.contract);
+            starts::write_record(&**artefacts, &contract.code_hash(), &contract.start());
+            artefacts.put(&self.key(schedule, contract.id()), artefact);
         }
     }
 
     /// Compiles an account's code unless its artefact is stored, so that no run of it has to. Returns true if it compiled. For a node
     /// that starts: after an update or on another processor there are no artefacts.
-    pub fn compile_ahead(&self, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
+    pub(crate) fn compile_ahead(
+        &self,
+        schedule: &'static Schedule,
+        code_hash: &B256,
+        stored_code: &[u8],
+    ) -> Result<bool, CompileError> {
         let artefacts = &self.inner.artefacts;
-        if artefacts.contains(&self.key(code_hash)) && artefacts.contains(&starts::record_key(code_hash)) {
+        let id = code_id(schedule.version, code_hash);
+        if artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash)) {
             return Ok(false);
         }
-        let built = self.build(code_hash, &unpack(stored_code)?, u64::MAX)?;
+        let built = self.build(schedule, &id, &unpack(stored_code)?, u64::MAX)?;
         match built.artefact {
-            Some(_) => self.store(&built),
+            Some(_) => self.store(schedule, &built),
             None => starts::write_record(&**artefacts, code_hash, &built.contract.start()),
         }
         Ok(built.artefact.is_some())
     }
 
     /// What the start of an account's code costs. Never loads or compiles the code: nobody has paid for that yet.
-    fn start(&self, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+    fn start(&self, id: &B256, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
         if let Some(start) = self.inner.starts.get(code_hash) {
             return Ok(start);
         }
-        if let Some(contract) = self.recent(code_hash) {
+        if let Some(contract) = self.recent(id) {
             return Ok(contract.start());
         }
         let records = &*self.inner.artefacts;
@@ -350,8 +387,9 @@ impl WasmEngine {
     }
 
     /// Of the artefact of this code.
-    fn key(&self, code_hash: &B256) -> B256 {
-        keccak256([self.inner.environment.as_slice(), code_hash.as_slice()].concat())
+    fn key(&self, schedule: &Schedule, id: &B256) -> B256 {
+        let environment = self.inner.environments.get(&schedule.version).copied().unwrap_or_default();
+        keccak256([environment.as_slice(), id.as_slice()].concat())
     }
 
     /// What was compiled on another day, when it is intact.
@@ -361,13 +399,19 @@ impl WasmEngine {
         Some((self.load(code).ok()?, facts))
     }
 
-    fn link(&self, code_hash: &B256, module: &Module, facts: Facts) -> Result<CompiledContract, CompileError> {
-        CompiledContract::link(&self.inner.linker, code_hash, module, facts)
+    fn link(
+        &self,
+        schedule: &'static Schedule,
+        id: &B256,
+        module: &Module,
+        facts: Facts,
+    ) -> Result<CompiledContract, CompileError> {
+        CompiledContract::link(&self.inner.linker, schedule, id, module, facts)
     }
 
     fn keep(&self, contract: CompiledContract) -> CompiledContract {
-        self.inner.starts.insert(*contract.code_hash(), contract.start());
-        self.kept().recent.insert(*contract.code_hash(), contract.clone());
+        self.inner.starts.insert(contract.code_hash(), contract.start());
+        self.kept().recent.insert(*contract.id(), contract.clone());
         contract
     }
 
@@ -381,16 +425,15 @@ impl WasmEngine {
 
     /// Runs one frame from its start to its end.
     ///
-    /// Needs much native stack and moves to a fresh one when the thread has less than a run may need; a thread with
-    /// [`THREAD_STACK_BYTES`] never has to.
+    /// Needs much native stack and moves to a stack of its own for that.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
         let cold = host.code_is_cold();
-        on_enough_stack(|| {
-            let started = match contract.start().pay(&entry, cold) {
+        self.on_enough_stack(|| {
+            let started = match contract.start().pay(contract.schedule(), &entry, cold) {
                 Ok(started) => started,
                 Err(exit) => return exit,
             };
-            match self.instance(contract.code_hash(), || Ok(contract.clone())) {
+            match self.instance(contract.id(), || Ok(contract.clone())) {
                 Ok(instance) => self.run_in(instance, host, entry.input, started),
                 Err(exit) => exit,
             }
@@ -400,6 +443,7 @@ impl WasmEngine {
     /// The same for code by its hash; `stored_code` is asked for when it has to be made ready.
     pub(super) fn run_code(
         &self,
+        schedule: &'static Schedule,
         code_hash: &B256,
         stored_code: &dyn Fn() -> Option<Bytes>,
         host: &mut dyn Host,
@@ -407,17 +451,18 @@ impl WasmEngine {
     ) -> Exit {
         let cold = host.code_is_cold();
         // No code costs less to start, so this needs none: a call that hands over next to nothing costs next to nothing.
-        if entry.gas < least_start_gas(cold) {
+        if entry.gas < least_start_gas(schedule, cold) {
             return Exit::failed(ExitStatus::OutOfGas);
         }
         // Code is checked before it is stored, so a failure is no one's fault but ours.
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
-        let ready = || self.ready(code_hash, stored_code).map_err(broken);
-        on_enough_stack(|| {
+        let id = &code_id(schedule.version, code_hash);
+        let ready = || self.ready(schedule, code_hash, stored_code).map_err(broken);
+        self.on_enough_stack(|| {
             // The frame pays first; only then its code is loaded, or compiled where no artefact is.
-            let start = self.start(code_hash, stored_code).map_err(broken);
-            let started = start.and_then(|start| start.pay(&entry, cold));
-            match started.and_then(|started| Ok((self.instance(code_hash, ready)?, started))) {
+            let start = self.start(id, code_hash, stored_code).map_err(broken);
+            let started = start.and_then(|start| start.pay(schedule, &entry, cold));
+            match started.and_then(|started| Ok((self.instance(id, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
                 Err(exit) => exit,
             }
@@ -454,27 +499,38 @@ impl WasmEngine {
     }
 
     /// One that waited, or a fresh one. `Err`: there is none to be had, which is never the contract's fault.
-    fn instance(
-        &self,
-        code_hash: &B256,
-        contract: impl FnOnce() -> Result<CompiledContract, Exit>,
-    ) -> Result<Box<Instance>, Exit> {
+    fn instance(&self, id: &B256, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
         let shelf = &self.kept().shelf;
-        if let Some(instance) = shelf.take(code_hash) {
+        if let Some(instance) = shelf.take(id) {
             return Ok(instance);
         }
-        let contract = shelf.contract(code_hash).map_or_else(contract, Ok)?;
-        if !self.supposed.contains_key(code_hash) {
+        let contract = shelf.contract(id).map_or_else(contract, Ok)?;
+        if !self.supposed.contains_key(id) {
             shelf.start_fresh(&contract);
         }
         let instance = Instance::new(&self.inner.engine, contract);
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
+    /// Enough for making code ready, and then to run nearly all code without another stack.
+    fn on_enough_stack(&self, body: impl FnOnce() -> Exit) -> Exit {
+        let bytes = NativeStack::BOUNDED.bytes(2 * Limits::TRANSACTION.stack_words);
+        self.kept().deep_stack.run(bytes, body).unwrap_or_else(|error| no_stack(&error))
+    }
+
     fn run_in(&self, mut instance: Box<Instance>, host: &mut dyn Host, input: Bytes, started: Started) -> Exit {
         host.code_is_paid();
-        let result = instance.run(host, input, started.ink, started.limits);
-        let places = result.as_ref().err().filter(|_| self.inner.places).map(RawPlaces::of);
+        let bytes = instance.contract().native_stack().bytes(started.limits.stack_words);
+        let result = self.kept().deep_stack.run(bytes, || instance.run(host, input, started.ink, started.limits));
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => return no_stack(&error),
+        };
+        let places = result
+            .as_ref()
+            .err()
+            .filter(|_| self.inner.places)
+            .map(|error| RawPlaces::of(error, instance.contract().schedule().version));
         let status = match result {
             Ok(0) => ExitStatus::Return,
             Ok(_) => ExitStatus::Revert,
@@ -494,7 +550,7 @@ impl WasmEngine {
         let output = std::mem::take(&mut instance.frame().output);
         // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
         let is_kept = !matches!(status, ExitStatus::Fault(_))
-            && !self.supposed.contains_key(instance.contract().code_hash())
+            && !self.supposed.contains_key(instance.contract().id())
             && instance.renew();
         let kept = is_kept.then(|| {
             instance.contract().sign_of_use();
@@ -508,9 +564,8 @@ impl WasmEngine {
     }
 }
 
-/// Nested frames run on the native stack.
-fn on_enough_stack<R>(body: impl FnOnce() -> R) -> R {
-    stacker::maybe_grow(WASM_STACK_BYTES + HOST_STACK_BYTES, THREAD_STACK_BYTES, body)
+fn no_stack(error: &std::io::Error) -> Exit {
+    Exit::failed(ExitStatus::Fault(format!("this machine gives no native stack: {error}")))
 }
 
 /// A trap that no host call ordered.
@@ -528,7 +583,7 @@ fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
         wasmtime::Trap::BadSignature => Trap::BadSignature,
         wasmtime::Trap::IntegerOverflow => Trap::IntegerOverflow,
         wasmtime::Trap::IntegerDivisionByZero => Trap::DivisionByZero,
-        // StackOverflow among them: our own count must end a run first.
+        // StackOverflow among them: our own count ends a run first.
         other => return ExitStatus::Fault(format!("wasmtime trap outside the chain's rules: {other}")),
     })
 }
@@ -537,11 +592,26 @@ pub(super) fn fault(error: wasmtime::Error) -> CompileError {
     CompileError::Fault(format!("{error:?}"))
 }
 
-/// Hash of everything an artefact depends on besides the code.
-fn environment(engine: &Engine) -> B256 {
+/// A module with every instruction that contracts may use; `every_construct.wat` is its text.
+pub(super) const EVERY_CONSTRUCT: &[u8] = include_bytes!("every_construct.wasm");
+
+/// Hashes of everything an artefact depends on besides the code, by gas version.
+fn environments(engine: &Engine) -> Result<BTreeMap<u8, B256>, CompileError> {
     // Covers wasmtime's version, its settings and the processor's features.
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    let text = format!("corniche {ABI_VERSION} {GAS_VERSION} facts 1 {}", env!("CARGO_PKG_VERSION"));
-    keccak256([text.as_bytes(), gas::describe().as_bytes(), &hasher.finish().to_le_bytes()].concat())
+    let compiler = hasher.finish();
+    gas::ALL.iter().map(|schedule| Ok((schedule.version, environment(compiler, schedule, &emitted(schedule)?)))).collect()
+}
+
+/// `emitted` stands for the rules that no table names: what validation finds out, and what instrumentation adds.
+pub(super) fn environment(compiler: u64, schedule: &Schedule, emitted: &[u8]) -> B256 {
+    let text = format!("corniche {ABI_VERSION} {}", env!("CARGO_PKG_VERSION"));
+    keccak256([text.as_bytes(), gas::describe(schedule).as_bytes(), &compiler.to_le_bytes(), emitted].concat())
+}
+
+/// What compilers are given for [`EVERY_CONSTRUCT`], and the facts that are kept beside their code.
+pub(super) fn emitted(schedule: &'static Schedule) -> Result<Vec<u8>, CompileError> {
+    let checked = validate::check_under(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT)?;
+    Facts::of(&checked)?.with(&instrument::instrument(&checked)?)
 }

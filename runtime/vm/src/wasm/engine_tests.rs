@@ -1,9 +1,13 @@
 //! What is loaded, kept and let go.
 
 use super::cache::{ModuleCache, NoCache, seal};
-use super::engine::{CompileError, EngineConfig, Entry, WasmEngine};
+use super::contract::code_id;
+use super::engine::{CompileError, EVERY_CONSTRUCT, EngineConfig, Entry, WasmEngine, emitted, environment};
+use super::gas::{self, Schedule};
 use super::instance::Instance;
 use super::instance_tests::{GAS, Quiet, program};
+use super::instrument;
+use super::validate::{self, Rules};
 use crate::host::{Exit, ExitStatus, Limits};
 use crate::machine::Machine;
 use crate::price;
@@ -48,6 +52,11 @@ fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
         .unwrap()
 }
 
+/// Of the code whose hash is this number.
+fn id(number: u8) -> B256 {
+    code_id(gas::LATEST.version, &B256::with_last_byte(number))
+}
+
 fn module(result: i32) -> Vec<u8> {
     let text = format!(
         r#"(module (memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const {result}))"#
@@ -84,8 +93,8 @@ fn memory_for_recent_contracts_is_bounded() {
         engine.contract(&B256::with_last_byte(number), &module(i32::from(number))).unwrap();
         assert!(engine.recent_len() <= 2);
     }
-    assert!(engine.is_recent(&B256::with_last_byte(0)));
-    assert!(!engine.is_recent(&B256::with_last_byte(1)));
+    assert!(engine.is_recent(&id(0)));
+    assert!(!engine.is_recent(&id(1)));
 }
 
 /// An artefact says all that a run needs: neither a restart nor a call that cannot pay has anything unpacked, validated or loaded.
@@ -97,17 +106,20 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     engine(&artefacts, 1 << 20).compile(&hash, &module(0)).unwrap();
     let engine = engine(&artefacts, 0);
     let nobody = || panic!("nobody has to ask for the code");
-    assert_eq!(engine.ready(&hash, &nobody).unwrap().compile_gas(), engine.compile(&hash, &module(0)).unwrap().compile_gas());
-    engine.ready(&B256::ZERO, &|| Some(module(1).into())).unwrap();
-    assert!(!engine.is_recent(&hash), "another one came");
+    assert_eq!(
+        engine.ready(gas::LATEST, &hash, &nobody).unwrap().compile_gas(),
+        engine.compile(&hash, &module(0)).unwrap().compile_gas()
+    );
+    engine.ready(gas::LATEST, &B256::ZERO, &|| Some(module(1).into())).unwrap();
+    assert!(!engine.is_recent(&code_id(gas::LATEST.version, &hash)), "another one came");
     let before = gets();
     let start = engine.start_of(&hash).unwrap();
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
-    let least = (0..).find(|gas| start.pay(&entry(*gas), false).is_ok()).unwrap();
+    let least = (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), false).is_ok()).unwrap();
     let mut host = Quiet::new();
-    assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
+    assert_eq!(engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
     assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
-    engine.run_code(&hash, &nobody, &mut host, entry(least + 1_000));
+    engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(least + 1_000));
     assert_eq!(gets(), before + 1);
 }
 
@@ -119,7 +131,7 @@ fn nothing_is_compiled_before_the_start_is_paid() {
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
     let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
     let start = engine(&Arc::new(Artefacts::default()), 0).contract(&hash, &wasm).unwrap().start();
-    let least = |cold| (0..).find(|gas| start.pay(&entry(*gas), cold).is_ok()).unwrap();
+    let least = |cold| (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), cold).is_ok()).unwrap();
     let (warm, cold) = (least(false), least(true));
     let with_artefact = Arc::new(Artefacts::default());
     engine(&with_artefact, 0).contract(&hash, &wasm).unwrap();
@@ -128,21 +140,22 @@ fn nothing_is_compiled_before_the_start_is_paid() {
     for (gas, mut host) in [(700, Quiet::cold()), (cold - 1, Quiet::cold()), (warm - 1, Quiet::new())] {
         let artefacts = Arc::new(Artefacts::default());
         let empty = engine(&artefacts, 0);
-        assert_eq!(empty.run_code(&hash, &|| Some(wasm.clone().into()), &mut host, entry(gas)), out_of_gas);
-        assert_eq!(engine(&with_artefact, 0).run_code(&hash, &nobody, &mut host, entry(gas)), out_of_gas);
+        assert_eq!(empty.run_code(gas::LATEST, &hash, &|| Some(wasm.clone().into()), &mut host, entry(gas)), out_of_gas);
+        assert_eq!(engine(&with_artefact, 0).run_code(gas::LATEST, &hash, &nobody, &mut host, entry(gas)), out_of_gas);
         assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0, "{gas} gas had the code compiled");
         // What the price is made of is known from now on, also after a restart.
         if gas != 700 {
             for engine in [&empty, &engine(&artefacts, 0)] {
-                assert_eq!(engine.run_code(&hash, &nobody, &mut host, entry(gas)), out_of_gas);
+                assert_eq!(engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(gas)), out_of_gas);
             }
         }
     }
     // Whoever pays gets the same from all.
     for gas in [warm, warm + 1, cold, cold + 1_000] {
         let artefacts = Arc::new(Artefacts::default());
-        let exit = engine(&artefacts, 0).run_code(&hash, &|| Some(wasm.clone().into()), &mut Quiet::new(), entry(gas));
-        assert_eq!(engine(&with_artefact, 0).run_code(&hash, &nobody, &mut Quiet::new(), entry(gas)), exit);
+        let exit =
+            engine(&artefacts, 0).run_code(gas::LATEST, &hash, &|| Some(wasm.clone().into()), &mut Quiet::new(), entry(gas));
+        assert_eq!(engine(&with_artefact, 0).run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry(gas)), exit);
         assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
     }
 }
@@ -157,7 +170,7 @@ fn the_record_of_a_start_outlives_the_artefact() {
     artefacts.kept.lock().unwrap().clear();
     let entry = Entry { input: Bytes::new(), gas: 6_000, limits: Limits::TRANSACTION };
     let unpaid = |code: &dyn Fn() -> Option<Bytes>| {
-        let exit = engine(&artefacts, 0).run_code(&hash, code, &mut Quiet::cold(), entry.clone());
+        let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, code, &mut Quiet::cold(), entry.clone());
         assert_eq!(exit, Exit::failed(ExitStatus::OutOfGas));
     };
     unpaid(&|| panic!("the record says what the start costs"));
@@ -174,17 +187,17 @@ fn code_that_was_compiled_ahead_is_not_compiled_by_a_run() {
     let wasm = module(0);
     let hash = keccak256(&wasm);
     let puts = || artefacts.puts.load(Ordering::Relaxed);
-    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(true));
-    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(false));
+    assert_eq!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &hash, &wasm), Ok(true));
+    assert_eq!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &hash, &wasm), Ok(false));
     // A directory of an earlier version has artefacts and no records.
     artefacts.records.lock().unwrap().clear();
-    assert_eq!(engine(&artefacts, 0).compile_ahead(&hash, &wasm), Ok(false));
+    assert_eq!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &hash, &wasm), Ok(false));
     assert_eq!(artefacts.records.lock().unwrap().len(), 1);
     let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
     let nobody = || panic!("nobody has to ask for the code");
-    let exit = engine(&artefacts, 0).run_code(&hash, &nobody, &mut Quiet::cold(), entry);
+    let exit = engine(&artefacts, 0).run_code(gas::LATEST, &hash, &nobody, &mut Quiet::cold(), entry);
     assert_eq!((exit.status, puts()), (ExitStatus::Return, 1));
-    assert!(matches!(engine(&artefacts, 0).compile_ahead(&B256::ZERO, b"\x60\x80"), Err(CompileError::Unpack(_))));
+    assert!(matches!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &B256::ZERO, b"\x60\x80"), Err(CompileError::Unpack(_))));
 }
 
 /// What a request supposes an account to hold costs what a deployment of it does, and is gone with the request.
@@ -194,28 +207,32 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     let engine = engine(&artefacts, 1 << 20);
     let wasm = module(7);
     let hash = keccak256(&wasm);
-    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30, 1).gas;
+    let price = price::CREATE + engine.prepare(&wasm.clone().into(), 1 << 30, 2).gas;
     assert_eq!(artefacts.puts.swap(0, Ordering::Relaxed), 1, "a deployment's is kept");
     artefacts.kept.lock().unwrap().clear();
 
     let engine = self::engine(&artefacts, 1 << 20);
     let mut supposing = engine.for_calls();
     for gas in [0, price::CREATE, price - 1] {
-        let refused = supposing.suppose(&wasm, gas).unwrap_err();
+        let refused = supposing.suppose(gas::LATEST, &wasm, gas).unwrap_err();
         assert!(matches!(refused, CompileError::OutOfGas { needed } if gas < needed && needed <= price), "{refused}");
     }
-    assert!(matches!(supposing.suppose(b"\0asm\x01\0\0\0", 1 << 30), Err(CompileError::Invalid(_))));
-    assert!(matches!(supposing.suppose(b"\x60\x80", 1 << 30), Err(CompileError::Unpack(_))));
-    assert_eq!(supposing.suppose(&wasm, price), Ok(price));
-    assert_eq!(supposing.suppose(&wasm, price), Ok(price), "whether or not it is known");
+    assert!(matches!(supposing.suppose(gas::LATEST, b"\0asm\x01\0\0\0", 1 << 30), Err(CompileError::Invalid(_))));
+    assert!(matches!(supposing.suppose(gas::LATEST, b"\x60\x80", 1 << 30), Err(CompileError::Unpack(_))));
+    assert_eq!(supposing.suppose(gas::LATEST, &wasm, price), Ok(price));
+    assert_eq!(supposing.suppose(gas::LATEST, &wasm, price), Ok(price), "whether or not it is known");
 
     let nobody = || panic!("the code is known");
     let entry = Entry { input: Bytes::new(), gas: GAS, limits: Limits::TRANSACTION };
-    let exit = supposing.run_code(&hash, &nobody, &mut Quiet::new(), entry.clone());
+    let exit = supposing.run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry.clone());
     assert_eq!(exit.status, ExitStatus::Revert);
-    assert_eq!(supposing.clone().run_code(&hash, &nobody, &mut Quiet::new(), entry.clone()), exit, "clones know it too");
+    assert_eq!(
+        supposing.clone().run_code(gas::LATEST, &hash, &nobody, &mut Quiet::new(), entry.clone()),
+        exit,
+        "clones know it too"
+    );
     for other in [&engine, &engine.for_calls()] {
-        let exit = other.run_code(&hash, &|| None, &mut Quiet::new(), entry.clone());
+        let exit = other.run_code(gas::LATEST, &hash, &|| None, &mut Quiet::new(), entry.clone());
         assert!(matches!(exit.status, ExitStatus::Fault(_)), "nobody else does: {exit:?}");
         assert_eq!((other.recent_len(), other.shelf().len()), (0, 0));
     }
@@ -227,7 +244,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
 fn calls_store_artefacts_of_the_chain_alone() {
     let artefacts = Arc::new(Artefacts::default());
     let calls = engine(&artefacts, 1 << 20).for_calls();
-    assert!(calls.prepare(&module(1).into(), 1 << 30, 1).contract.is_ok());
+    assert!(calls.prepare(&module(1).into(), 1 << 30, 2).contract.is_ok());
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
     calls.contract(&keccak256(module(2)), &module(2)).unwrap();
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 1);
@@ -271,7 +288,7 @@ fn only_growth_costs_an_instance() {
         for _ in 0..3 {
             let entry = Entry { input: Bytes::new(), gas: 100_000, limits: Limits::TRANSACTION };
             engine.run(&contract, &mut Quiet::new(), entry);
-            let waiting = engine.shelf().take(&hash);
+            let waiting = engine.shelf().take(contract.id());
             assert_eq!(waiting.is_some(), *kept == 1, "{body}");
             if let Some(mut instance) = waiting {
                 assert!(instance.memory() == untouched && instance.frame().is_empty(), "{body}");
@@ -300,14 +317,80 @@ fn calls_push_out_nothing_that_blocks_keep() {
         run(&calls, number);
     }
     assert_eq!(engine.shelf().len(), 1);
-    assert!(engine.shelf().take(&of_blocks).is_some(), "blocks find their instance");
-    assert!(engine.is_recent(&of_blocks), "and their code");
+    assert!(engine.shelf().take(&id(0)).is_some(), "blocks find their instance");
+    assert!(engine.is_recent(&id(0)), "and their code");
     // Calls are bounded too, at a share of what blocks keep.
     assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
-    assert!(!calls.is_recent(&B256::with_last_byte(1)) && calls.is_recent(&B256::with_last_byte(200)));
+    assert!(!calls.is_recent(&id(1)) && calls.is_recent(&id(200)));
     // What one of them has loaded serves the other.
     let nobody = || panic!("nobody has to ask for the code");
     let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
-    calls.run_code(&of_blocks, &nobody, &mut Quiet::new(), entry.clone());
-    engine.run_code(&B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
+    calls.run_code(gas::LATEST, &of_blocks, &nobody, &mut Quiet::new(), entry.clone());
+    engine.run_code(gas::LATEST, &B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
+}
+
+/// A change of what validation or instrumentation does must never meet code that was compiled before it.
+#[test]
+fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
+    let mut keys = std::collections::BTreeSet::new();
+    let mut add = |schedule: &Schedule, emitted: &[u8]| assert!(keys.insert(environment(7, schedule, emitted)));
+    for schedule in gas::ALL {
+        let emitted = emitted(schedule).unwrap();
+        add(schedule, &emitted);
+        for at in [0, emitted.len() / 2, emitted.len() - 1] {
+            let mut changed = emitted.clone();
+            changed[at] ^= 1;
+            add(schedule, &changed);
+        }
+    }
+    // Prices are emitted, not only named.
+    let dearer: [fn(&mut Schedule); 7] = [
+        |schedule| schedule.branch += 1,
+        |schedule| schedule.call += 1,
+        |schedule| schedule.call_indirect += 1,
+        |schedule| schedule.load_page += 1,
+        |schedule| schedule.grown_page += 1,
+        |schedule| schedule.regrown_page += 1,
+        |schedule| schedule.counts_slots = false,
+    ];
+    let usual = emitted(&gas::V2).unwrap();
+    for change in dearer {
+        let mut schedule = gas::V2.clone();
+        change(&mut schedule);
+        assert_ne!(emitted(Box::leak(Box::new(schedule))).unwrap(), usual);
+    }
+}
+
+/// What a version emits is part of the chain's rules as its prices are.
+#[test]
+fn what_versions_emit_is_frozen() {
+    let digests: String = gas::ALL
+        .iter()
+        .map(|schedule| {
+            let checked = validate::check_under(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT).unwrap();
+            format!("{} {}\n", schedule.version, keccak256(instrument::instrument(&checked).unwrap()))
+        })
+        .collect();
+    assert_eq!(digests, include_str!("../../tests/fixtures/emitted.txt"), "this needs a new gas version");
+}
+
+#[test]
+fn every_construct_has_every_instruction() {
+    let text = include_str!("every_construct.wat");
+    let wasm = wat::parse_str(text).unwrap();
+    if std::env::var_os("WRITE_FIXTURES").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/wasm/every_construct.wasm"), &wasm).unwrap();
+    }
+    assert!(wasm == EVERY_CONSTRUCT, "every_construct.wasm is old");
+    let mut there = String::new();
+    for payload in wasmparser::Parser::new(0).parse_all(&wasm) {
+        if let wasmparser::Payload::CodeSectionEntry(body) = payload.unwrap() {
+            for operator in body.get_operators_reader().unwrap() {
+                there.push_str(&format!("{:?} ", operator.unwrap()));
+            }
+        }
+    }
+    for (name, _) in gas::ALLOWED {
+        assert!(there.contains(&format!("{name} ")), "{name} is missing");
+    }
 }

@@ -1,18 +1,94 @@
-//! What running costs: our own table, version 1.
+//! What running costs: our own tables.
 //!
-//! Instructions are priced in *ink*, 10,000 of which are one gas. The table is part of the chain's rules: a node with another table
-//! computes other blocks. It is therefore frozen by a fixture (`tests/fixtures/gas-1.txt`), and a change needs a new [`GAS_VERSION`]
-//! active from a height of the genesis. Nothing here follows wasmtime's fuel, which differs between its compilers and releases.
+//! Instructions are priced in *ink*, 10,000 of which are one gas. A table is part of the chain's rules: a node with another table
+//! computes other blocks. Each version is therefore frozen by a fixture (`tests/fixtures/gas-1.txt`, `gas-2.txt`). An account names the
+//! version that its code was validated under, and runs under it for ever; the protocol's version says which one new code gets.
+//! A [`Schedule`] holds what differs between versions, constants hold the rest. Nothing here follows wasmtime's fuel, which differs between
+//! its compilers and releases.
 //!
-//! How the numbers were chosen: a block of 30 million gas takes half a second at most, so a gas buys 16 ns at most, and prices are made for 12 on the
-//! machine of `docs/performance.md`, of the worst a processor can be made to do with each (`benches/worst_block.rs`, `benches/host_calls.rs`).
+//! How the numbers were chosen: a block of 30 million gas takes half a second at most, so a gas buys 16 ns at most, of the worst a
+//! processor can be made to do with each (`benches/worst_block.rs`, `benches/host_calls.rs`). Version 1 aimed at 12 ns on one processor,
+//! version 2 holds on an older one too (`docs/performance.md`).
 
+use super::validate::SLOTS_PER_WORD;
 use wasmparser::Operator;
 
 pub use corniche_abi::INK_PER_GAS;
 
-/// Version of this table together with the instrumentation that applies it; stored with an account's code.
-pub const GAS_VERSION: u8 = 1;
+/// The prices and rules that differ between versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Stored with an account's code.
+    pub version: u8,
+    /// Whether a frame's words count its values ([`Frame::words`](super::validate::Frame::words)).
+    pub counts_slots: bool,
+    /// Ink of a branch, an `if`, an `else` or a return.
+    pub branch: u64,
+    pub call: u64,
+    pub call_indirect: u64,
+    /// Ink of a load for each page of memory; see [`load_ink`](Self::load_ink).
+    pub load_page: u64,
+    /// Ink of each page a frame grows by, paid when it becomes accessible. An instance that grew serves one run, so the pages are the
+    /// kernel's: sixteen faults, and to give them back.
+    pub grown_page: u64,
+    /// Ink that the first growth of a run pays for each page its memory started with. The instance that grew serves one run, so the next
+    /// run gets fresh pages and pays as if it had not.
+    pub regrown_page: u64,
+    /// Gas of code that a transaction runs for the first time, for each page its memory starts with: a fresh instance's pages are the
+    /// kernel's, and a frame may touch all of them.
+    pub cold_code_page: u64,
+    /// Gas of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
+    /// beside what Ethereum's rules ask for storing the code.
+    pub compile_byte: u64,
+    /// And for each function: an empty one takes 20 µs.
+    pub compile_function: u64,
+    /// And for each local.
+    pub compile_local: u64,
+    /// And for each branch of a function.
+    pub compile_join: u64,
+}
+
+pub static V1: Schedule = Schedule {
+    version: 1,
+    counts_slots: false,
+    branch: 3_500,
+    call: 12_000,
+    call_indirect: 16_000,
+    load_page: 250,
+    grown_page: 2_500 * INK_PER_GAS,
+    regrown_page: 0,
+    cold_code_page: 1_700,
+    compile_byte: 100,
+    compile_function: 1_500,
+    compile_local: 8,
+    compile_join: 0,
+};
+
+pub static V2: Schedule = Schedule {
+    version: 2,
+    counts_slots: true,
+    branch: 4_700,
+    call: 18_500,
+    call_indirect: 22_500,
+    load_page: 330,
+    grown_page: 3_400 * INK_PER_GAS,
+    regrown_page: 2_900 * INK_PER_GAS,
+    cold_code_page: 2_900,
+    compile_byte: 150,
+    compile_function: 3_800,
+    compile_local: 30,
+    compile_join: 180,
+};
+
+/// The version that new chains use.
+pub static LATEST: &Schedule = &V2;
+
+pub static ALL: [&Schedule; 2] = [&V1, &V2];
+
+/// `None`: this build does not know the version.
+pub fn schedule(version: u8) -> Option<&'static Schedule> {
+    ALL.into_iter().find(|schedule| schedule.version == version)
+}
 
 /// Groups of instructions that cost the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +118,12 @@ pub enum Class {
     MemoryFill,
 }
 
-/// Price of one instruction, in ink.
-pub const fn ink(class: Class) -> u64 {
+/// Price of one instruction under the latest version, in ink.
+pub fn ink(class: Class) -> u64 {
+    LATEST.ink(class)
+}
+
+const fn shared_ink(class: Class) -> u64 {
     match class {
         Class::Free => 0,
         Class::Constant | Class::Local => 100,
@@ -55,10 +135,9 @@ pub const fn ink(class: Class) -> u64 {
         Class::Select => 400,
         Class::Load => 3_000,
         Class::Store => 1_000,
-        Class::Branch => 3_500,
+        // A schedule's own.
+        Class::Branch | Class::Call | Class::CallIndirect => 0,
         Class::BranchTable => 5_000,
-        Class::Call => 12_000,
-        Class::CallIndirect => 16_000,
         Class::MemorySize => 500,
         Class::MemoryGrow => 60_000,
         Class::MemoryCopy | Class::MemoryFill => 10_000,
@@ -74,14 +153,43 @@ pub const fn loads(class: Class) -> u64 {
     }
 }
 
-/// The price of one load in a memory of so many pages, on top of its class's. Where a value's address comes from a load before it, it is waited for: 4 ns where
-/// memory fits the nearest caches, 10 with 16 pages, 20 with 32, 50 to 100 with 128.
-pub const fn load_ink(pages: u32) -> u64 {
-    let pages = pages as u64;
-    pages * (INK_PER_LOAD_PAGE + INK_PER_LOAD_PAGE_SQUARED * pages)
+impl Schedule {
+    /// Price of one instruction, in ink.
+    pub const fn ink(&self, class: Class) -> u64 {
+        match class {
+            Class::Branch => self.branch,
+            Class::Call => self.call,
+            Class::CallIndirect => self.call_indirect,
+            _ => shared_ink(class),
+        }
+    }
+
+    /// The price of one load in a memory of so many pages, on top of its class's. Where a value's address comes from a load before it, it is waited for: 4 ns where
+    /// memory fits the nearest caches, 10 with 16 pages, 20 with 32, 50 to 100 with 128.
+    pub const fn load_ink(&self, pages: u32) -> u64 {
+        let pages = pages as u64;
+        pages * (self.load_page + INK_PER_LOAD_PAGE_SQUARED * pages)
+    }
+
+    /// What a deployment pays for its module being validated, instrumented and compiled: for each function its branches and its locals.
+    pub fn compile_gas(&self, unpacked_bytes: usize, functions: impl IntoIterator<Item = (u32, u32)>) -> u64 {
+        let squared = |joins: u32| u64::from(joins) * u64::from(joins) * INK_PER_JOIN_SQUARED;
+        let (mut gas, mut ink) = (self.compile_byte * unpacked_bytes as u64, 0);
+        for (joins, locals) in functions {
+            gas += self.compile_function + self.compile_local * u64::from(locals) + self.compile_join * u64::from(joins);
+            ink += squared(joins);
+        }
+        gas + ink / INK_PER_GAS
+    }
+
+    /// What the first run of a module in a transaction pays besides [`start_ink`], in ink.
+    pub const fn cold_ink(&self, unpacked_bytes: usize, functions: u32, initial_pages: u32) -> u64 {
+        let kib = (unpacked_bytes as u64).div_ceil(1024);
+        let parts = GAS_COLD_CODE_PER_FUNCTION * functions as u64 + self.cold_code_page * initial_pages as u64;
+        (GAS_COLD_CODE + GAS_COLD_CODE_PER_KIB * kib + parts) * INK_PER_GAS
+    }
 }
 
-pub const INK_PER_LOAD_PAGE: u64 = 250;
 pub const INK_PER_LOAD_PAGE_SQUARED: u64 = 5;
 
 /// Price of entering a function, for each local that has to be zeroed.
@@ -90,9 +198,6 @@ pub const INK_PER_LOCAL: u64 = 50;
 pub const INK_PER_MEMORY_BYTE: u64 = 30;
 /// Price of each 64 KiB page a frame starts with: bringing what the frame before touched back to what it was.
 pub const INK_PER_PAGE: u64 = 250 * INK_PER_GAS;
-/// Price of each page a frame grows by, paid when it becomes accessible. An instance that grew serves one run, so the pages are the
-/// kernel's: sixteen faults, and to give them back.
-pub const INK_PER_GROWN_PAGE: u64 = 2_500 * INK_PER_GAS;
 /// Price of each byte copied between the guest's memory and the host.
 pub const INK_PER_HOST_BYTE: u64 = 60;
 /// Price of each byte of a frame's result, which its caller holds until it calls again or ends: what bounds the results that all open frames
@@ -120,23 +225,13 @@ pub const GAS_COLD_CODE: u64 = 5_000;
 pub const GAS_COLD_CODE_PER_KIB: u64 = 250;
 /// And for each of its functions, imported ones included.
 pub const GAS_COLD_CODE_PER_FUNCTION: u64 = 12;
-/// And for each page its memory starts with: a fresh instance's pages are the kernel's, and a frame may touch all of them.
-pub const GAS_COLD_CODE_PER_PAGE: u64 = 1_700;
 
 /// Price of unpacking compressed code at its deployment, whatever comes of it: for what it may unpack to, and for each compressed byte, a few of
 /// which can make the decoder build large tables for nothing.
 pub const GAS_UNPACK: u64 = 100_000;
 pub const GAS_UNPACK_PER_BYTE: u64 = 100;
 
-/// Price of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
-/// beside what Ethereum's rules ask for storing the code.
-pub const GAS_COMPILE_PER_BYTE: u64 = 100;
-
-/// And for each function, and each of its locals: an empty function takes 20 µs.
-pub const GAS_COMPILE_PER_FUNCTION: u64 = 1_500;
-pub const GAS_COMPILE_PER_LOCAL: u64 = 8;
-
-/// And for each branch of a function times the branches of that function: what compiling costs beyond the linear part.
+/// Price of compiling a function, for each of its branches times its branches: what it costs beyond the linear part.
 pub const INK_PER_JOIN_SQUARED: u64 = 1_500;
 
 /// What a deployment of so many compressed bytes pays before they are unpacked; code that is not compressed has none.
@@ -147,28 +242,10 @@ pub const fn unpack_gas(compressed_bytes: usize) -> u64 {
     }
 }
 
-/// What a deployment pays for its module being validated, instrumented and compiled: for each function its branches and its locals.
-pub fn compile_gas(unpacked_bytes: usize, functions: impl IntoIterator<Item = (u32, u32)>) -> u64 {
-    let squared = |joins: u32| u64::from(joins) * u64::from(joins) * INK_PER_JOIN_SQUARED;
-    let (mut gas, mut ink) = (GAS_COMPILE_PER_BYTE * unpacked_bytes as u64, 0);
-    for (joins, locals) in functions {
-        gas += GAS_COMPILE_PER_FUNCTION + GAS_COMPILE_PER_LOCAL * u64::from(locals);
-        ink += squared(joins);
-    }
-    gas + ink / INK_PER_GAS
-}
-
 /// What every run of a module pays first, in ink.
 pub const fn start_ink(unpacked_bytes: usize, initial_pages: u32) -> u64 {
     let kib = (unpacked_bytes as u64).div_ceil(1024);
     (GAS_START + GAS_START_PER_KIB * kib) * INK_PER_GAS + INK_PER_PAGE * initial_pages as u64
-}
-
-/// What the first run of a module in a transaction pays besides, in ink.
-pub const fn cold_ink(unpacked_bytes: usize, functions: u32, initial_pages: u32) -> u64 {
-    let kib = (unpacked_bytes as u64).div_ceil(1024);
-    let parts = GAS_COLD_CODE_PER_FUNCTION * functions as u64 + GAS_COLD_CODE_PER_PAGE * initial_pages as u64;
-    (GAS_COLD_CODE + GAS_COLD_CODE_PER_KIB * kib + parts) * INK_PER_GAS
 }
 
 macro_rules! classes {
@@ -216,19 +293,19 @@ classes! {
     MemoryFill: MemoryFill;
 }
 
-/// The whole table as text, one price a line: what the fixture freezes.
-pub fn describe() -> String {
-    let mut text = format!("version {GAS_VERSION}\nink_per_gas {INK_PER_GAS}\n");
+/// The whole table of a version as text, one price a line: what the fixture freezes.
+pub fn describe(schedule: &Schedule) -> String {
+    let mut text = format!("version {}\nink_per_gas {INK_PER_GAS}\n", schedule.version);
     let mut line = |name: &str, ink: u64| text.push_str(&format!("{name} {ink}\n"));
     for (name, class) in ALLOWED {
-        line(name, ink(*class));
+        line(name, schedule.ink(*class));
     }
     line("local", INK_PER_LOCAL);
-    line("load_page", INK_PER_LOAD_PAGE);
+    line("load_page", schedule.load_page);
     line("load_page_squared", INK_PER_LOAD_PAGE_SQUARED);
     line("memory_byte", INK_PER_MEMORY_BYTE);
     line("page", INK_PER_PAGE);
-    line("grown_page", INK_PER_GROWN_PAGE);
+    line("grown_page", schedule.grown_page);
     line("host_byte", INK_PER_HOST_BYTE);
     line("result_byte", INK_PER_RESULT_BYTE);
     line("keccak", INK_KECCAK_BASE);
@@ -240,13 +317,18 @@ pub fn describe() -> String {
     line("cold_code", GAS_COLD_CODE * INK_PER_GAS);
     line("cold_code_kib", GAS_COLD_CODE_PER_KIB * INK_PER_GAS);
     line("cold_code_function", GAS_COLD_CODE_PER_FUNCTION * INK_PER_GAS);
-    line("cold_code_page", GAS_COLD_CODE_PER_PAGE * INK_PER_GAS);
+    line("cold_code_page", schedule.cold_code_page * INK_PER_GAS);
     line("unpack", GAS_UNPACK * INK_PER_GAS);
     line("unpack_byte", GAS_UNPACK_PER_BYTE * INK_PER_GAS);
-    line("compile_byte", GAS_COMPILE_PER_BYTE * INK_PER_GAS);
-    line("compile_function", GAS_COMPILE_PER_FUNCTION * INK_PER_GAS);
-    line("compile_local", GAS_COMPILE_PER_LOCAL * INK_PER_GAS);
+    line("compile_byte", schedule.compile_byte * INK_PER_GAS);
+    line("compile_function", schedule.compile_function * INK_PER_GAS);
+    line("compile_local", schedule.compile_local * INK_PER_GAS);
     line("compile_join_squared", INK_PER_JOIN_SQUARED);
+    if schedule.version > 1 {
+        line("compile_join", schedule.compile_join * INK_PER_GAS);
+        line("regrown_page", schedule.regrown_page);
+        line("slots_per_word", if schedule.counts_slots { SLOTS_PER_WORD.into() } else { 0 });
+    }
     for call in corniche_abi::MODULES.iter().flat_map(|(_, calls)| *calls) {
         line(call.name, call.ink);
     }

@@ -378,8 +378,8 @@ fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
     let kept = shelf.len();
     assert!(kept > 0 && kept < contracts.len(), "{kept} are kept");
     assert!(shelf.bytes() <= 400_000);
-    assert!(shelf.take(&B256::with_last_byte(19)).is_some());
-    assert!(shelf.take(&B256::with_last_byte(19)).is_none());
+    assert!(shelf.take(contracts[19].id()).is_some());
+    assert!(shelf.take(contracts[19].id()).is_none());
     assert!(shelf.take(&B256::ZERO).is_none());
 }
 
@@ -396,7 +396,7 @@ fn who_cannot_pay_for_the_start_gets_no_instance() {
     let missing = || panic!("nobody asked for the code");
     let unknown = B256::with_last_byte(2);
     assert_eq!(
-        engine.run_code(&unknown, &missing, &mut Quiet::new(), entry(gas::start_ink(0, 0) / gas::INK_PER_GAS - 1)),
+        engine.run_code(gas::LATEST, &unknown, &missing, &mut Quiet::new(), entry(gas::start_ink(0, 0) / gas::INK_PER_GAS - 1)),
         out_of_gas
     );
     engine.run(&contract, &mut Quiet::new(), entry(GAS));
@@ -414,11 +414,11 @@ fn a_waiting_instance_holds_nothing_of_what_it_served() {
         for input in calls {
             let input = Bytes::from([input, &[0; 4_096]].concat());
             engine.run(&contract, &mut Quiet::new(), super::Entry { input, gas: GAS, limits: Limits::TRANSACTION });
-            if let Some(mut instance) = engine.shelf().take(&hash) {
+            if let Some(mut instance) = engine.shelf().take(contract.id()) {
                 assert!(instance.frame().is_empty());
                 engine.shelf().end(Some(instance), false);
             }
         }
-        assert!(engine.shelf().take(&hash).is_some(), "one was looked at");
+        assert!(engine.shelf().take(contract.id()).is_some(), "one was looked at");
     }
 }

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Functions that call nothing and need few words are not counted: native stack has room to spare for one of them at any depth
-//! ([`engine`](super::engine)). Custom sections are dropped.
+//! ([`stack`](super::stack)). Custom sections are dropped.
 //!
 //! **Marks.** So that an instance can be made as new after a run ([`instance`](super::instance)), its memory begins with [`APART`] bytes
 //! that the contract cannot reach: everything it addresses lies behind them. There, one byte stands for each [`CHUNK`] bytes of the
@@ -28,7 +28,7 @@
 //!
 //! The module is entered through an added function that sets its globals to their first values and the counters to what the run may use.
 
-use super::gas::{self, Class};
+use super::gas::{self, Class, Schedule};
 use super::validate::{Checked, Frame, MAX_MEMORY_PAGES, parser};
 use corniche_abi::{ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
@@ -158,6 +158,7 @@ impl Sections {
 
 /// Indexes of what is added, all behind what the module has, so nothing is renumbered.
 struct Context {
+    schedule: &'static Schedule,
     /// The function that the contract calls its entrypoint.
     entrypoint: u32,
     /// The contract's own globals that can change, with their first values.
@@ -184,6 +185,7 @@ impl Context {
     fn new(checked: &Checked<'_>) -> Self {
         let functions = checked.imported_functions + checked.defined_functions;
         Self {
+            schedule: checked.schedule,
             entrypoint: 0,
             mutable_globals: Vec::new(),
             grow_type: checked.types,
@@ -256,7 +258,7 @@ impl Context {
         code.local_get(ink).global_set(self.gas_global);
         code.local_get(words).global_set(self.stack_global);
         code.local_get(pages).global_set(self.pages_global);
-        code.i64_const(gas::load_ink(self.initial_pages) as i64).global_set(self.load_global);
+        code.i64_const(self.schedule.load_ink(self.initial_pages) as i64).global_set(self.load_global);
         code.local_get(length).call(self.entrypoint).end();
         function
     }
@@ -274,13 +276,24 @@ impl Context {
         code.global_get(self.gas_global)
             .local_get(pages)
             .i64_extend_i32_u()
-            .i64_const(gas::INK_PER_GROWN_PAGE as i64)
+            .i64_const(self.schedule.grown_page as i64)
             .i64_mul()
             .i64_sub();
+        let again = self.schedule.regrown_page * u64::from(self.initial_pages);
+        if again > 0 {
+            // The first growth of the run.
+            code.i64_const(again as i64).i64_const(0).local_get(pages).i32_const(0).i32_ne();
+            code.memory_size(0)
+                .i32_const((u64::from(self.initial_pages) + PAGES_APART) as i32)
+                .i32_eq()
+                .i32_and()
+                .select()
+                .i64_sub();
+        }
         self.settle_gas(&mut code, spare);
         code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-        // What a load costs from now on: `gas::load_ink` of the pages there will be.
+        // What a load costs from now on: `Schedule::load_ink` of the pages there will be.
         code.memory_size(0)
             .i32_const(PAGES_APART as i32)
             .i32_sub()
@@ -288,7 +301,7 @@ impl Context {
             .i32_add()
             .i64_extend_i32_u()
             .local_tee(spare);
-        code.i64_const(gas::INK_PER_LOAD_PAGE as i64).local_get(spare);
+        code.i64_const(self.schedule.load_page as i64).local_get(spare);
         code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
         // Cannot fail here, and if it does, the run is a fault whatever it answers.
         code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
@@ -351,7 +364,7 @@ impl Context {
     }
 
     fn charge(&self, code: &mut InstructionSink<'_>, run: Run, spare: u32) {
-        let known = if self.grows { 0 } else { gas::load_ink(self.initial_pages) };
+        let known = if self.grows { 0 } else { self.schedule.load_ink(self.initial_pages) };
         let ink = run.ink + run.loads * known;
         if ink == 0 {
             return;
@@ -385,8 +398,8 @@ impl Context {
         let (address, int) = (spare + 1, spare + 2);
         let operators: Vec<Operator<'_>> =
             body.get_operators_reader().map_err(failed)?.into_iter().collect::<Result<_, _>>().map_err(failed)?;
-        let mut prices = Prices::of(&operators, gas::INK_PER_LOCAL * u64::from(frame.locals));
-        let words = (!frame.is_leaf || frame.words() > UNCOUNTED_LEAF_WORDS).then(|| frame.words() as i32);
+        let mut prices = Prices::of(self.schedule, &operators, gas::INK_PER_LOCAL * u64::from(frame.locals));
+        let words = frame.counted_words().map(|words| words as i32);
 
         let mut function = Function::new(locals);
         if let Some(words) = words {
@@ -497,7 +510,7 @@ fn body_type(frame: &Frame) -> BlockType {
 }
 
 /// Whether what follows may be reached without this, or this without what follows.
-fn ends_run(operator: &Operator<'_>) -> bool {
+pub(super) fn ends_run(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
         Operator::Loop { .. }
@@ -523,12 +536,12 @@ struct Run {
 struct Prices(std::vec::IntoIter<Run>);
 
 impl Prices {
-    fn of(operators: &[Operator<'_>], entry: u64) -> Self {
+    fn of(schedule: &Schedule, operators: &[Operator<'_>], entry: u64) -> Self {
         let mut runs = Vec::new();
         let mut run = Run { ink: entry, loads: 0 };
         for operator in operators {
             if let Some(class) = gas::class(operator) {
-                run.ink += gas::ink(class);
+                run.ink += schedule.ink(class);
                 run.loads += gas::loads(class);
             }
             if ends_run(operator) {

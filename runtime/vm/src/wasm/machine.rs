@@ -2,7 +2,7 @@
 
 use super::engine::{CompileError, Entry, WasmEngine};
 use super::{creation, gas};
-use crate::host::{Exit, Host};
+use crate::host::{Exit, ExitStatus, Host};
 use crate::machine::{Code, Deployment, Machine, Prepared};
 use crate::outcome::{End, Fault};
 use alloy_primitives::{Bytes, keccak256};
@@ -11,10 +11,17 @@ use corniche_state::Account;
 
 impl Machine for WasmEngine {
     fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
-        self.run_code(&account.code_hash, code, host, entry)
+        // States made by hand may leave the version out.
+        match gas::schedule(account.gas_version.max(1)) {
+            Some(schedule) => self.run_code(schedule, &account.code_hash, code, host, entry),
+            None => Exit::failed(ExitStatus::Fault(format!("code of an account has gas version {}", account.gas_version))),
+        }
     }
 
     fn prepare(&self, data: &Bytes, gas: u64, gas_version: u8) -> Prepared {
+        let Some(schedule) = gas::schedule(gas_version) else {
+            return Prepared { gas: 0, contract: Err(End::Fault(Fault(format!("the rules name gas version {gas_version}")))) };
+        };
         // Unpacking is paid first, and so are checking and compiling; what else reading takes is covered by what every creation costs.
         let unpacking = gas::unpack_gas(creation::compressed_bytes(data));
         if unpacking > gas {
@@ -25,12 +32,12 @@ impl Machine for WasmEngine {
             Err(error) => return Prepared { gas: unpacking, contract: Err(End::Refused(error.to_string())) },
         };
         // What reading the module and refusing it costs at least; a module that is accepted pays for its branches too.
-        let least = unpacking + gas::compile_gas(parsed.wasm.len(), []);
+        let least = unpacking + schedule.compile_gas(parsed.wasm.len(), []);
         if least > gas {
             return Prepared { gas: least, contract: Err(End::OutOfGas) };
         }
         let code_hash = keccak256(&parsed.stored_code);
-        match self.compile_within(&code_hash, &parsed.wasm, gas - unpacking) {
+        match self.compile_under(schedule, &code_hash, &parsed.wasm, gas - unpacking) {
             Ok(contract) => Prepared {
                 gas: unpacking + contract.compile_gas(),
                 contract: Ok(Deployment {
@@ -127,17 +134,17 @@ mod tests {
             WasmEngine::new(&EngineConfig { executors: 1, callers: 0, ..EngineConfig::default() }, Arc::new(NoCache)).unwrap();
         for (name, data) in refused() {
             let price = gas::GAS_UNPACK + gas::GAS_UNPACK_PER_BYTE * data.len() as u64;
-            let prepared = engine.prepare(&data, price, gas::GAS_VERSION);
+            let prepared = engine.prepare(&data, price, gas::LATEST.version);
             assert!(matches!(&prepared.contract, Err(End::Refused(_))), "{name}: {:?}", prepared.contract);
             assert_eq!(prepared.gas, price, "{name}");
             // Who cannot pay has nothing unpacked.
-            let prepared = engine.prepare(&data, price - 1, gas::GAS_VERSION);
+            let prepared = engine.prepare(&data, price - 1, gas::LATEST.version);
             assert!(matches!(prepared.contract, Err(End::OutOfGas)), "{name}");
         }
         // The map is what it is meant to be: whole, it is refused for what it holds and not for being damaged.
         let (_, whole) = &refused()[1];
         assert!(
-            matches!(engine.prepare(whole, 1 << 30, gas::GAS_VERSION).contract, Err(End::Refused(why)) if why.contains("not WebAssembly"))
+            matches!(engine.prepare(whole, 1 << 30, gas::LATEST.version).contract, Err(End::Refused(why)) if why.contains("not WebAssembly"))
         );
     }
 

@@ -27,6 +27,8 @@ mod creation;
 mod engine;
 #[cfg(test)]
 mod engine_tests;
+#[cfg(test)]
+mod frame_tests;
 pub mod gas;
 mod hostcalls;
 mod image;
@@ -39,6 +41,7 @@ pub mod places;
 mod shelf;
 #[cfg(test)]
 mod shelf_tests;
+mod stack;
 mod starts;
 mod supposed;
 pub mod validate;
@@ -48,5 +51,6 @@ pub use backend::Backend;
 pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
 pub use contract::CompiledContract;
+pub(crate) use contract::code_id;
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
 pub use engine::{CallPermit, CompileError, EngineConfig, Entry, WasmEngine};

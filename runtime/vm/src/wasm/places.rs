@@ -5,8 +5,9 @@
 //! numbers in both, and each instruction knows where it came from.
 
 use super::creation::unpack;
+use super::gas;
 use super::instrument::instrument_noting;
-use super::validate::{Checked, Rules, check_by, parser};
+use super::validate::{Checked, Rules, check_under, parser};
 use wasmparser::Payload;
 
 /// An instruction in a module, by what tools that read debug information go by.
@@ -20,27 +21,32 @@ pub struct Place {
 
 /// The same in the module as it was instrumented: functions, and bytes from the module's beginning. The innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RawPlaces(Vec<(u32, usize)>);
+pub struct RawPlaces {
+    places: Vec<(u32, usize)>,
+    gas_version: u8,
+}
 
 impl RawPlaces {
     /// Of a run that ended so, by an engine that keeps track.
-    pub(super) fn of(error: &wasmtime::Error) -> Self {
+    pub(super) fn of(error: &wasmtime::Error, gas_version: u8) -> Self {
         let frames = error.downcast_ref::<wasmtime::WasmBacktrace>().map(|backtrace| backtrace.frames()).unwrap_or_default();
-        Self(frames.iter().filter_map(|frame| Some((frame.func_index(), frame.module_offset()?))).collect())
+        let places = frames.iter().filter_map(|frame| Some((frame.func_index(), frame.module_offset()?))).collect();
+        Self { places, gas_version }
     }
 
     /// In the module of an account's code. Nothing where that is not the code that ran.
     pub fn in_code(&self, code: &[u8]) -> Vec<Place> {
         let Ok(wasm) = unpack(code) else { return Vec::new() };
         // It was deployed by its chain's rules, which are not narrower.
-        let Ok(checked) = check_by(Rules::DEVELOPMENT, &wasm) else { return Vec::new() };
+        let checked = gas::schedule(self.gas_version).map(|schedule| check_under(schedule, Rules::DEVELOPMENT, &wasm));
+        let Some(Ok(checked)) = checked else { return Vec::new() };
         self.back(&checked).unwrap_or_default()
     }
 
     fn back(&self, checked: &Checked<'_>) -> Option<Vec<Place>> {
-        let wanted: Vec<_> = self.0.iter().map(|(function, _)| function.checked_sub(checked.imported_functions)).collect();
+        let wanted: Vec<_> = self.places.iter().map(|(function, _)| function.checked_sub(checked.imported_functions)).collect();
         // Of the functions that were under way alone: where in the new body, and where in the old module.
-        let mut notes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.0.len()];
+        let mut notes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.places.len()];
         let counted = instrument_noting(checked, |function, new, old| {
             for (note, wanted) in notes.iter_mut().zip(&wanted) {
                 if *wanted == u32::try_from(function).ok() {
@@ -58,7 +64,7 @@ impl RawPlaces {
             let (_, old) = note[..note.partition_point(|(new, _)| *new <= within)].last().or(note.first())?;
             Some(Place { function: *function, offset: u32::try_from(old.checked_sub(code)?).ok()? })
         };
-        Some(self.0.iter().zip(&notes).filter_map(place).collect())
+        Some(self.places.iter().zip(&notes).filter_map(place).collect())
     }
 }
 

@@ -70,14 +70,14 @@ impl Shelf {
     }
 
     /// An instance of this contract, as new, from this thread's board.
-    pub fn take(&self, code_hash: &B256) -> Option<Box<Instance>> {
-        self.board().start(code_hash)
+    pub fn take(&self, id: &B256) -> Option<Box<Instance>> {
+        self.board().start(id)
     }
 
     /// The contract, if this thread's board has it.
-    pub fn contract(&self, code_hash: &B256) -> Option<CompiledContract> {
+    pub fn contract(&self, id: &B256) -> Option<CompiledContract> {
         let row = self.board();
-        row.codes.iter().find(|code| code.contract.code_hash() == code_hash).map(|code| code.contract.clone())
+        row.codes.iter().find(|code| code.contract.id() == id).map(|code| code.contract.clone())
     }
 
     /// A fresh instance of this contract starts.
@@ -131,13 +131,13 @@ impl Shelf {
 }
 
 impl Row {
-    fn position(&self, code_hash: &B256) -> Option<usize> {
-        self.codes.iter().rposition(|code| code.contract.code_hash() == code_hash)
+    fn position(&self, id: &B256) -> Option<usize> {
+        self.codes.iter().rposition(|code| code.contract.id() == id)
     }
 
     /// The contract's start is the newest; answers an instance if one waits.
-    fn start(&mut self, code_hash: &B256) -> Option<Box<Instance>> {
-        let at = self.position(code_hash)?;
+    fn start(&mut self, id: &B256) -> Option<Box<Instance>> {
+        let at = self.position(id)?;
         self.codes[at..].rotate_left(1);
         let code = self.codes.last_mut()?;
         let instance = code.instances.pop()?;
@@ -147,7 +147,7 @@ impl Row {
     }
 
     fn enter(&mut self, contract: &CompiledContract) {
-        match self.position(contract.code_hash()) {
+        match self.position(contract.id()) {
             Some(at) => self.codes[at..].rotate_left(1),
             None => {
                 self.bytes += contract.bytes();
@@ -157,7 +157,7 @@ impl Row {
     }
 
     fn put(&mut self, instance: Box<Instance>) {
-        let at = self.position(instance.contract().code_hash()).unwrap_or_else(|| {
+        let at = self.position(instance.contract().id()).unwrap_or_else(|| {
             // So many others have started since that it was given up: it is the oldest.
             self.bytes += instance.contract().bytes();
             self.codes.insert(0, Waiting { contract: instance.contract().clone(), instances: Vec::new() });

@@ -66,7 +66,7 @@ fn instances_of_one_contract_do_not_push_out_others() {
     let contracts = contracts(&engine, 1).unwrap();
     let warm = &contracts[..WARM_CODES];
     warm.iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
-    let first = warm[0].code_hash();
+    let first = warm[0].id();
     for _ in 0..3 {
         let open = engine.shelf().take(first).unwrap();
         assert!(engine.shelf().take(first).is_none());

@@ -9,7 +9,7 @@ use corniche_vm::host::{
     CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
     HostCallEvent, HostError, Limits, Sum, Trap,
 };
-use corniche_vm::wasm::{Backend, CompileError, EngineConfig, Entry, NoCache, WasmEngine};
+use corniche_vm::wasm::{Backend, CompileError, EngineConfig, Entry, NoCache, WasmEngine, gas};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -49,6 +49,8 @@ pub struct World {
     pub open: Vec<Address>,
     /// What its code runs on.
     pub backend: Backend,
+    /// What its code was deployed under; 0 is the latest.
+    pub gas_version: u8,
 }
 
 /// One frame over a world.
@@ -211,7 +213,8 @@ impl Host for TestHost<'_> {
 
 fn run_code(world: &mut World, code: &[u8], context: FrameContext, entry: Entry) -> Exit {
     let engine = engine_of(world.backend);
-    let contract = engine.contract(&keccak256(code), code).expect("a contract that runs");
+    let schedule = gas::schedule(world.gas_version).unwrap_or(gas::LATEST);
+    let contract = engine.contract_under(schedule, &keccak256(code), code).expect("a contract that runs");
     world.open.push(context.address);
     let exit = engine.run(&contract, &mut TestHost { world, context }, entry);
     world.open.pop();

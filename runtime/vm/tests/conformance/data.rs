@@ -128,7 +128,7 @@ pub fn memory_is_paid_where_it_grows() {
     let announced = |pages: u32| used(&format!("(call $pay_for_memory_grow (i32.const {pages}))"));
     assert_eq!(announced(0), announced(60_000));
     let grown = |pages: i32| used(&format!("(drop (memory.grow (i32.const {pages})))"));
-    let page = gas::INK_PER_GROWN_PAGE / gas::INK_PER_GAS;
+    let page = gas::V1.grown_page / gas::INK_PER_GAS;
     let per_page = (grown(11) - grown(1)) / 10;
     assert!(per_page == page || per_page == page + 1, "{per_page}");
     // What cannot be had costs nothing and is said.

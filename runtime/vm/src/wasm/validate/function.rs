@@ -2,6 +2,7 @@
 
 use super::limits::*;
 use super::names::describe;
+use super::slots::Slots;
 use super::{Checker, Frame, ValidationError, gas, malformed, value_type};
 use wasmparser::{BlockType, FunctionBody, Operator, ValidatorResources};
 
@@ -28,7 +29,17 @@ impl<'a> Checker<'a> {
         }
         let ty = self.function_types.get(index as usize).and_then(|ty| self.types.get(*ty as usize));
         let result = ty.and_then(|ty| ty.results().first()).and_then(|ty| value_type(*ty).ok());
-        let mut frame = Frame { parameters, locals, max_operands: 0, joins: 0, result, is_leaf: true };
+        let mut frame = Frame {
+            parameters,
+            locals,
+            max_operands: 0,
+            joins: 0,
+            result,
+            is_leaf: true,
+            slots: 0,
+            counts_slots: self.schedule.counts_slots,
+        };
+        let mut slots = Slots::default();
         let mut operators = 0u32;
         let (mut joins, mut indirect) = (0u64, 0);
         let mut reader = body.get_operators_reader().map_err(malformed)?;
@@ -57,6 +68,7 @@ impl<'a> Checker<'a> {
                 }
                 _ => {}
             }
+            slots.operator(&operator);
             validator.op(offset, &operator).map_err(|error| refuse(self, error.to_string()))?;
             if validator.control_stack_height() > MAX_NESTING {
                 return Err(refuse(self, format!("more than {MAX_NESTING} nested blocks")));
@@ -73,6 +85,8 @@ impl<'a> Checker<'a> {
         if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
             return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
         }
+        // Not bounded by `MAX_FRAME_WORDS`: what its branches and instructions are bounded by keeps it below the words of a transaction.
+        frame.slots = slots.total();
         frame.joins = joins as u32 + JOINS_OF_INDIRECT_CALL * indirect;
         self.frames.push(frame);
         Ok(())

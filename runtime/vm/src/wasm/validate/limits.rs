@@ -34,7 +34,7 @@ pub const MAX_GLOBALS: u32 = 1_024;
 pub const MAX_TYPES: u32 = 4_096;
 /// Bytes of an import's or export's name.
 pub const MAX_NAME_BYTES: usize = 512;
-/// Words of one function's frame: parameters, locals and operands.
+/// Words of one function's frame, without those that pay for slots: parameters, locals and operands.
 pub const MAX_FRAME_WORDS: u32 = 10_240;
 
 pub(super) fn limit(what: &'static str, have: u32, limit: u32) -> Result<(), ValidationError> {

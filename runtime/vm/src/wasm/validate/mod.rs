@@ -19,12 +19,16 @@ mod function;
 mod limits;
 mod names;
 mod refusal;
+mod slots;
 
 pub use limits::*;
 pub use names::function_names;
 pub use refusal::{Place, ValidationError};
+pub use slots::SLOTS_PER_WORD;
 
-use super::gas;
+use super::gas::{self, Schedule};
+use super::instrument::UNCOUNTED_LEAF_WORDS;
+use super::stack::BYTES_PER_WORD;
 use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT, MEMORY_EXPORT, ValueType};
 use names::{first_users, printable, signature_text, value_text};
 use refusal::malformed;
@@ -46,12 +50,14 @@ pub struct Checked<'a> {
     pub maximum_pages: u32,
     /// One per defined function, in order.
     pub frames: Vec<Frame>,
+    /// What it was checked under.
+    pub schedule: &'static Schedule,
 }
 
 impl Checked<'_> {
     /// What making it ready to run costs at its deployment.
     pub fn compile_gas(&self) -> u64 {
-        gas::compile_gas(self.wasm.len(), self.frames.iter().map(|frame| (frame.joins, frame.locals)))
+        self.schedule.compile_gas(self.wasm.len(), self.frames.iter().map(|frame| (frame.joins, frame.locals)))
     }
 }
 
@@ -67,12 +73,36 @@ pub struct Frame {
     pub result: Option<ValueType>,
     /// Neither calls nor is anything above its own frame.
     pub is_leaf: bool,
+    /// Values that a compiler may keep in stack slots of their own, beside parameters and locals; see [`slots`].
+    pub slots: u32,
+    /// Whether words pay for them; see [`Schedule::counts_slots`].
+    pub counts_slots: bool,
 }
 
 impl Frame {
-    /// Words of counted stack: everything that can be alive at once, and a fixed share for what a compiler adds.
+    /// Words of counted stack. Gas version 1 counts everything that can be alive at once and a fixed share for what a compiler adds, which
+    /// does not bound what a compiler makes of it. Later versions count [`Self::bounding_words`].
     pub fn words(&self) -> u32 {
+        if self.counts_slots { self.bounding_words() } else { self.alive() }
+    }
+
+    fn alive(&self) -> u32 {
         16 + self.parameters + self.locals + self.max_operands
+    }
+
+    /// Words of [`BYTES_PER_WORD`] bytes that no compiler here exceeds.
+    pub fn bounding_words(&self) -> u32 {
+        self.alive() + self.slots.div_ceil(SLOTS_PER_WORD)
+    }
+
+    /// Words that the function takes at its entry. `None`: it takes none, because it calls nothing and is small.
+    pub fn counted_words(&self) -> Option<u32> {
+        (!self.is_leaf || self.words() > UNCOUNTED_LEAF_WORDS).then(|| self.words())
+    }
+
+    /// Bytes of native stack that no compiler here exceeds.
+    pub fn native_bytes(&self) -> u32 {
+        BYTES_PER_WORD as u32 * self.bounding_words()
     }
 }
 
@@ -87,17 +117,22 @@ impl Rules {
     pub const DEVELOPMENT: Self = Self { console: true };
 }
 
-/// Checks the whole module by the rules of chains that are not for development. Linear in its size.
+/// Checks the whole module by the rules of chains that are not for development, under the latest gas version. Linear in its size.
 pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
     check_by(Rules::default(), wasm)
 }
 
 /// The same by the rules of any chain.
 pub fn check_by(rules: Rules, wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
+    check_under(gas::LATEST, rules, wasm)
+}
+
+/// The same under any gas version.
+pub fn check_under<'a>(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]) -> Result<Checked<'a>, ValidationError> {
     if wasm.len() > MAX_MODULE_BYTES {
         return Err(ValidationError::TooLarge { size: wasm.len(), limit: MAX_MODULE_BYTES });
     }
-    let mut checker = Checker::new(rules, wasm);
+    let mut checker = Checker::new(schedule, rules, wasm);
     for payload in parser().parse_all(wasm) {
         checker.payload(payload.map_err(malformed)?)?;
     }
@@ -121,6 +156,7 @@ pub(super) fn parser() -> Parser {
 }
 
 struct Checker<'a> {
+    schedule: &'static Schedule,
     rules: Rules,
     wasm: &'a [u8],
     names: BTreeMap<u32, String>,
@@ -142,8 +178,9 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(rules: Rules, wasm: &'a [u8]) -> Self {
+    fn new(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]) -> Self {
         Self {
+            schedule,
             rules,
             wasm,
             names: function_names(wasm),
@@ -397,6 +434,7 @@ impl<'a> Checker<'a> {
             initial_pages,
             maximum_pages,
             frames: self.frames,
+            schedule: self.schedule,
         })
     }
 }

@@ -1,0 +1,165 @@
+//! Native stacks that contracts run on.
+//!
+//! Counted words end a run, never the native stack. So every run gets a stack larger than its words can take ([`NativeStack`]).
+//! Stacks are reserved address space: the kernel commits a page when it is first written, and nothing here writes one.
+//!
+//! - Each thread that runs contracts has one of [`USUAL_BYTES`].
+//! - Code of gas version 1 may need far more, because its words do not bound the frames that a compiler makes. Such runs share one
+//!   stack of [`DEEP_BYTES`], one run at a time. This bounds the memory that they commit together.
+//!
+//! wasmtime's own limit is [`DEEP_BYTES`] and ends no run. If a bound were wrong, the run would hit [`GUARD_BYTES`] of inaccessible
+//! pages. The largest frame that Cranelift can make is smaller, so the process ends before anything is overwritten.
+
+use super::validate::Frame;
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::cell::Cell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+
+/// Native bytes that one word of a frame bounds, where words bound frames at all.
+pub(super) const BYTES_PER_WORD: usize = 256;
+/// Stack of each thread: 4 KiB a word. Code of gas version 2 needs 256 bytes, contracts that are not made to harm at most 2 KiB under version 1.
+pub(super) const USUAL_BYTES: usize = 256 << 20;
+/// Stack for any valid module: the words of a transaction, each at the largest frame that validation admits for one.
+pub(super) const DEEP_BYTES: usize = 64 << 30;
+/// Cranelift numbers at most 2^21 values in one function, each of which spills to at most 8 bytes: 16 MiB.
+pub(super) const GUARD_BYTES: usize = 64 << 20;
+/// For a host call and everything the host does before the next frame starts.
+const HOST_BYTES: usize = 1 << 20;
+
+/// What code may take of the native stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(super) struct NativeStack {
+    /// Bytes for each word that its counted functions take.
+    bytes_per_word: u32,
+    /// Bytes of a function that takes no words. It calls nothing, so there is at most one such frame.
+    uncounted_bytes: u32,
+}
+
+impl NativeStack {
+    /// Of code whose words bound its frames.
+    pub const BOUNDED: Self = Self { bytes_per_word: BYTES_PER_WORD as u32, uncounted_bytes: 0 };
+
+    pub fn of(frames: &[Frame]) -> Self {
+        frames.iter().fold(Self::BOUNDED, |most, frame| match frame.counted_words() {
+            Some(words) => Self { bytes_per_word: most.bytes_per_word.max(frame.native_bytes().div_ceil(words)), ..most },
+            None => Self { uncounted_bytes: most.uncounted_bytes.max(frame.native_bytes()), ..most },
+        })
+    }
+
+    /// Bytes that a run with so many words left may need.
+    pub fn bytes(self, words: u32) -> usize {
+        words as usize * self.bytes_per_word as usize + self.uncounted_bytes as usize + HOST_BYTES
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// The thread's own, of unknown size.
+    Thread,
+    Usual,
+    Deep,
+}
+
+thread_local! {
+    /// The stack that this thread runs on, and its lowest address.
+    static HERE: Cell<(On, usize)> = const { Cell::new((On::Thread, usize::MAX)) };
+    /// [`On::Usual`] of this thread, while it is not in use.
+    static USUAL: Cell<Option<Stack>> = const { Cell::new(None) };
+}
+
+/// The stack for runs that do not fit the thread's.
+pub(super) struct Deep(Mutex<Stack>);
+
+impl Deep {
+    pub fn reserve() -> io::Result<Self> {
+        Ok(Self(Mutex::new(Stack::reserve(DEEP_BYTES)?)))
+    }
+
+    /// Runs `body` with at least `bytes` of stack. Fails if this machine does not give them.
+    pub fn run<R>(&self, bytes: usize, body: impl FnOnce() -> R) -> io::Result<R> {
+        let (on, limit) = HERE.get();
+        if (psm::stack_pointer() as usize).saturating_sub(limit) >= bytes {
+            return Ok(body());
+        }
+        match on {
+            On::Thread if bytes <= USUAL_BYTES => {
+                let mut stack = USUAL.take().map_or_else(|| Stack::reserve(USUAL_BYTES), Ok)?;
+                let result = stack.run(On::Usual, body)?;
+                USUAL.set(Some(stack));
+                Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
+            }
+            On::Thread | On::Usual => {
+                let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).run(On::Deep, body)?;
+                Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
+            }
+            // A run that began with all words took the whole stack, and what it used of it came off its words.
+            On::Deep => Err(io::Error::other(format!("the deep stack has no {bytes} bytes left"))),
+        }
+    }
+}
+
+/// A mapping: guard pages below, the stack above them.
+struct Stack {
+    start: *mut libc::c_void,
+    bytes: usize,
+    writable: bool,
+}
+
+// SAFETY: it owns its mapping, which any thread may use or unmap.
+#[allow(unsafe_code)]
+unsafe impl Send for Stack {}
+
+#[allow(unsafe_code)]
+impl Stack {
+    /// Reserves address space. It counts against no limit on memory until it is used.
+    fn reserve(bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), GUARD_BYTES + bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start, bytes, writable: false })
+    }
+
+    fn lowest(&self) -> *mut u8 {
+        self.start.cast::<u8>().wrapping_add(GUARD_BYTES)
+    }
+
+    fn make_writable(&mut self) -> io::Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        let lowest = self.lowest().cast();
+        // SAFETY: all of it lies within the mapping of `reserve`.
+        unsafe {
+            // Huge pages would commit 2 MiB for each byte that is touched. Kernels without them refuse the advice.
+            #[cfg(target_os = "linux")]
+            libc::madvise(lowest, self.bytes, libc::MADV_NOHUGEPAGE);
+            if libc::mprotect(lowest, self.bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        self.writable = true;
+        Ok(())
+    }
+
+    fn run<R>(&mut self, on: On, body: impl FnOnce() -> R) -> io::Result<std::thread::Result<R>> {
+        self.make_writable()?;
+        let before = HERE.replace((on, self.lowest() as usize));
+        // SAFETY: the memory is writable, page-aligned and nobody else's while `self` is borrowed. No panic leaves the closure.
+        let result = unsafe { psm::on_stack(self.lowest(), self.bytes, || catch_unwind(AssertUnwindSafe(body))) };
+        HERE.set(before);
+        Ok(result)
+    }
+}
+
+#[allow(unsafe_code)]
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `reserve`, on which nothing runs any more.
+        unsafe { libc::munmap(self.start, GUARD_BYTES + self.bytes) };
+    }
+}
