@@ -1,5 +1,6 @@
 // A file system of its own for one node's data, so that it can be full or read-only. It lies in memory (tmpfs) and changes its size
-// without writing anything. Mounting needs root; without it there is no such disk.
+// without writing anything. Mounting needs root; without it there is no such disk. A test run that is killed leaves it mounted under its
+// own directory in /tmp.
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, renameSync, rmSync, statfsSync } from 'node:fs';

@@ -1,8 +1,9 @@
 // What may happen to the processes, disks and lines of a network. A fault hurts, lasts, and is healed; whoever calls it goes on using
 // the nodes that are left meanwhile.
 //
-// Not here: jumps of the clock (the system's clock belongs to all processes of a machine, and libraries put in front of the system's
-// calls are not wanted; the simulator moves clocks) and slow disks (that needs device mapper; `slow` starves the whole process instead).
+// Not here: jumps of the clock (the system's clock belongs to all processes of a machine, and a library in front of the system's calls
+// would test that library), slow disks (they need the device mapper; `slow` starves the whole process instead), and loss and reordering of
+// packets (they need `tc netem`, which not every kernel has; TCP turns both into delays and broken connections, and these are here).
 
 import assert from 'node:assert/strict';
 import { openSync, closeSync, readdirSync, readFileSync, readSync, statSync, truncateSync, writeSync } from 'node:fs';
@@ -13,6 +14,8 @@ import { until } from './until.js';
 
 const KIB = 1 << 10;
 const MIB = 1 << 20;
+/** Autobahn: three times `open_slots`, and some (docs/operate.md). */
+const FORGOTTEN_COMMITS = 15;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
 
@@ -20,7 +23,8 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * A fault is drawn for a network: `{ name, left, hurt, heal }`. `left` are the nodes that users may go on with; none when nothing may
- * be committed meanwhile. `hurt` returns when the fault has lasted as long as it should.
+ * be committed meanwhile. `hurt` returns when the fault has lasted as long as it should; `heal` returns when the network tolerates
+ * another fault.
  */
 export class Faults {
   constructor(network, random, { lastsMs, frozenMs }) {
@@ -192,7 +196,7 @@ export class Faults {
       const file = this.fileOf(node.dataDir);
       fault.name = `${harm(file, statSync(file).size)} in ${relative(node.dataDir, file)} of ${node.name}`;
     };
-    fault.heal = async () => {
+    fault.heal = async (user) => {
       const said = statSync(node.log).size;
       try {
         await node.restart();
@@ -203,6 +207,8 @@ export class Faults {
         fault.name += ', refused';
         node.loseDisk();
         await node.restart();
+        // It signs nothing about what its former self may have signed, so until then it is the one that may be away.
+        for (let count = 0; count < FORGOTTEN_COMMITS; count += 1) await user.transfer(fault.left);
       }
     };
     return fault;

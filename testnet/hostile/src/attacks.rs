@@ -9,6 +9,7 @@ mod malformed_shares;
 mod one_transaction_blocks;
 mod rpc_flood;
 mod siblings;
+mod silence;
 mod starve_catch_up;
 mod starve_servers;
 mod unsolicited_cars;
@@ -16,6 +17,7 @@ mod unsolicited_found;
 
 use crate::field::Field;
 use futures::future::BoxFuture;
+use std::time::Duration;
 
 /// Who attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,21 +34,22 @@ const FEW: u64 = 32;
 /// One named attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Item of the threat list that it tests.
+    /// Item of the threat list that it tests; `-`: none, the row is there to compare with.
     pub item: &'static str,
     /// One line for `--list`.
     pub about: &'static str,
     pub by: By,
     /// The only ordering engine it applies to; `None`: any.
     pub engine: Option<&'static str>,
-    /// It crashes the last honest validator and starts it again while it goes on.
-    pub restarts_victim: bool,
+    /// The last honest validator crashes while the attack goes on, and starts again after so long.
+    pub restart: Option<Duration>,
     /// Messages of the short form.
     pub few: u64,
     pub run: fn(&Field) -> BoxFuture<'_, anyhow::Result<()>>,
 }
 
 pub const ATTACKS: &[&Attack] = &[
+    &silence::ATTACK,
     &guest_certificates::ATTACK,
     &junk_batches::ATTACK,
     &batches_above_gas::ATTACK,
@@ -78,6 +81,6 @@ mod tests {
         let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), ATTACKS.len());
         let items: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.item).collect();
-        assert_eq!(items, BTreeSet::from(["B2", "B3", "B4", "B5", "B6", "B7", "B8", "B10"]));
+        assert_eq!(items, BTreeSet::from(["-", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B10"]));
     }
 }

@@ -46,20 +46,28 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         By::Validators => all[options.validators - victims.genesis.fault_model().faulty(options.validators)..].to_vec(),
     };
     let honest: Vec<_> = all.iter().copied().filter(|index| !insiders.contains(index)).collect();
-    // Users of a validator that restarts have to wait for it, whoever attacks.
-    let used = &honest[..honest.len() - usize::from(attack.restarts_victim)];
+    // A node that is down takes no transfers.
+    let used = &honest[..honest.len() - usize::from(attack.restart.is_some())];
     let load = Load { seconds: options.seconds, rate: options.rate, patience: PATIENCE };
     let start = |nodes: &[usize]| load.start(&options.corniche, &victims, nodes);
 
-    let calm = start(&all)?.finish().context("calm")?;
-    let calm_mib = peak(&victims, &honest);
+    let mut length = Duration::from_secs(options.seconds);
+    if attack.restart.is_some() {
+        length += RESTART;
+    }
+    let calm = start(if attack.restart.is_some() { used } else { &all })?;
+    if let Some(pause) = attack.restart {
+        // Some users have to wait for a validator that restarts, whoever attacks: that is not counted against the attack.
+        let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
+        runtime.block_on(field.restart_victim(pause)).context("calm")?;
+    }
+    let calm = calm.finish().context("calm")?;
+    // Everybody who is judged.
+    let nodes = [&honest[..], &[victims.follower()]].concat();
+    let calm_mib = peak(&victims, &nodes);
     insiders.iter().try_for_each(|index| victims.stop(*index))?;
 
     let under_way = start(used)?;
-    let mut length = Duration::from_secs(options.seconds);
-    if attack.restarts_victim {
-        length += RESTART;
-    }
     let field = Field::new(victims.clone(), insiders, options.seed, Budget::new(MESSAGES, length));
     let attacked = runtime.block_on(async { tokio::time::timeout(length + PATIENCE, (attack.run)(&field)).await });
     let mut missed = Vec::new();
@@ -68,14 +76,14 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         Ok(Err(error)) => missed.push(format!("the attack failed: {error:#}")),
         Err(_) => missed.push("the attack did not end".into()),
     }
-    let recovery = victims.transfer(&honest, PATIENCE);
+    let recovery = victims.transfer(&nodes, PATIENCE);
     let during = finish(under_way, "during", &mut missed);
-    let after = start(used).map_err(anyhow::Error::from).and_then(Running::finish);
+    let after = start(used).and_then(Running::finish);
     let after = after.unwrap_or_else(|error| failed("after", &error, &mut missed));
-    if let Err(error) = victims.agree(&honest, PATIENCE) {
+    if let Err(error) = victims.agree(&nodes, PATIENCE) {
         missed.push(format!("agreement: {error:#}"));
     }
-    let ended = honest.iter().filter(|index| victims.memory(**index).is_none_or(|memory| memory.peak == 0)).count();
+    let ended = nodes.iter().filter(|index| victims.memory(**index).is_none_or(|memory| memory.peak == 0)).count();
     if ended > 0 {
         missed.push(format!("{ended} honest processes ended"));
     }
@@ -90,13 +98,13 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         during,
         after,
         calm_mib,
-        peak_mib: peak(&victims, &honest),
+        peak_mib: peak(&victims, &nodes),
         recovery_s: recovery.as_ref().ok().map(Duration::as_secs_f64),
         rejoin_s: match field.rejoined() {
             Some(Rejoin::After(time)) => Some(time.as_secs_f64()),
             Some(Rejoin::Never) | None => None,
         },
-        restarts_victim: attack.restarts_victim,
+        restarts_victim: attack.restart.is_some(),
         missed,
     };
     if let Err(error) = recovery {

@@ -35,12 +35,12 @@ impl Field {
         Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
     }
 
-    /// Nodes whose processes run.
+    /// Validators whose processes run.
     pub fn honest(&self) -> Vec<usize> {
-        (0..self.victims.members.len()).filter(|index| !self.insiders.contains(index)).collect()
+        (0..self.victims.genesis.validators.len()).filter(|index| !self.insiders.contains(index)).collect()
     }
 
-    /// Where an honest node is dialled, and its key.
+    /// Where a node is dialled, and its key.
     pub fn address(&self, index: usize) -> PeerAddress {
         self.victims.members[index].peer.clone()
     }

@@ -5,6 +5,7 @@
 
 use crate::{field::Field, keys::Keys};
 use anyhow::{Context, anyhow, bail, ensure};
+use corniche_admission::batch;
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
 use corniche_network::{Channel, Event, Events, Network, NetworkConfig, NetworkHandle, PeerKey};
@@ -20,6 +21,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 const TICK: Duration = Duration::from_millis(5);
 /// Most messages of the mischief's own in one turn; what protocol there is goes on in between.
 const EXTRAS_PER_TICK: usize = 16;
+/// Transactions of users that wait for a batch; honest users here send far fewer.
+const PASSED_ON: usize = 1_000;
 /// Longest wait for links and for the block to resume after.
 const JOIN: Duration = Duration::from_secs(10);
 
@@ -28,6 +31,11 @@ pub trait Mischief: Send {
     /// The next batch to propose; `None`: nothing to propose.
     fn batch(&mut self) -> Option<Bytes> {
         None
+    }
+
+    /// Whether it proposes what other validators pass on to it, as an honest one would.
+    fn serves_users(&self) -> bool {
+        true
     }
 
     /// Sees what the engine sends and returns further messages for the same receivers.
@@ -64,7 +72,6 @@ pub async fn run(field: &Field, mischief: impl Fn(&Seat) -> anyhow::Result<Box<d
     Ok(())
 }
 
-/// For attacks that need no engine of their own: messages over a validator's connection.
 struct Insider<'a> {
     field: &'a Field,
     network: NetworkHandle,
@@ -73,6 +80,8 @@ struct Insider<'a> {
     verifier: Arc<dyn Verifier>,
     mischief: Box<dyn Mischief>,
     wants_batch: bool,
+    /// Transactions that others passed on, for the next batch.
+    passed_on: Vec<Bytes>,
 }
 
 impl<'a> Insider<'a> {
@@ -84,7 +93,8 @@ impl<'a> Insider<'a> {
         let joined = timeout(JOIN, resume(&network, &mut events, field.honest().len()));
         let (resume, up) = joined.await.map_err(|_| anyhow!("no certified block to resume after within {JOIN:?}"))??;
         let (engine, verifier) = engine(field, &seat, resume)?;
-        let mut insider = Self { field, network, events, engine, verifier, mischief, wants_batch: false };
+        let mut insider =
+            Self { field, network, events, engine, verifier, mischief, wants_batch: false, passed_on: Vec::new() };
         for index in up {
             insider.give(Input::PeerUp(index));
         }
@@ -123,10 +133,18 @@ impl<'a> Insider<'a> {
 
     fn propose(&mut self) {
         if self.wants_batch
-            && let Some(bytes) = self.mischief.batch().filter(|_| self.field.budget.take())
+            && let Some(bytes) = self.next_batch()
         {
             self.wants_batch = false;
             self.give(Input::Batch(Batch { bytes }));
+        }
+    }
+
+    /// Users first, so that a row of the table shows the attack and not what [`Mischief::serves_users`] would.
+    fn next_batch(&mut self) -> Option<Bytes> {
+        match std::mem::take(&mut self.passed_on) {
+            none if none.is_empty() => self.mischief.batch().filter(|_| self.field.budget.take()),
+            some => batch::encode(&some).ok(),
         }
     }
 
@@ -135,14 +153,26 @@ impl<'a> Insider<'a> {
             Event::PeerUp(peer) => peer.validator.map_or((), |index| self.give(Input::PeerUp(index))),
             Event::PeerDown(peer) => peer.validator.map_or((), |index| self.give(Input::PeerDown(index))),
             Event::Message { from, bytes, .. } => {
-                let Some(from) = from.validator else { return };
-                let Ok(PeerMessage::Engine(bytes)) = PeerMessage::decode(&bytes) else { return };
-                if let Ok(message) = self.verifier.verify(from, &bytes) {
-                    self.give(Input::Message { from, message });
+                if let Some(from) = from.validator {
+                    self.on_message(from, &bytes);
                 }
             }
             // Dropping the reply refuses.
             Event::Request { .. } => {}
+        }
+    }
+
+    fn on_message(&mut self, from: ValidatorIndex, bytes: &[u8]) {
+        match PeerMessage::decode(bytes) {
+            Ok(PeerMessage::Engine(bytes)) => {
+                if let Ok(message) = self.verifier.verify(from, &bytes) {
+                    self.give(Input::Message { from, message });
+                }
+            }
+            Ok(PeerMessage::Transactions(raw)) if self.mischief.serves_users() && self.passed_on.len() < PASSED_ON => {
+                self.passed_on.extend(raw);
+            }
+            _ => {}
         }
     }
 

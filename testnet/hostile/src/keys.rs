@@ -28,9 +28,8 @@ impl Keys {
                 .with_context(|| format!("cannot read {}", path.display()))
         };
         let broken = |name: &str| anyhow!("{name} in {} holds no key", directory.display());
-        let seed: B256 = read("network.key")?.parse().map_err(|_| broken("network.key"))?;
         Ok(Self {
-            network: NetworkIdentity::from_seed(seed.0),
+            network: network(&directory.join("network.key"))?,
             consensus: ConsensusKey::from_hex(&read("consensus.key")?).map_err(|_| broken("consensus.key"))?,
             bls: BlsSecretKey::from_hex(&read("bls.key")?).map_err(|_| broken("bls.key"))?,
             coin: CoinSecretShare::from_hex(&read("coin.key")?).map_err(|_| broken("coin.key"))?,
@@ -48,4 +47,15 @@ impl Keys {
         let keys = AutobahnKeys::new(committee, self.consensus.clone(), bls.then(|| self.bls.clone()));
         keys.context("the keys are of no validator in this genesis")
     }
+}
+
+/// The identity in a `network.key` file.
+pub fn network(path: &Path) -> anyhow::Result<NetworkIdentity> {
+    let seed: B256 = read(path)?.parse().map_err(|_| anyhow!("{} holds no key", path.display()))?;
+    Ok(NetworkIdentity::from_seed(seed.0))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.trim().to_owned())
 }

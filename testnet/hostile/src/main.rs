@@ -107,7 +107,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
 
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Attack>> {
     if names.is_empty() {
-        return Ok(ATTACKS.iter().copied().collect());
+        return Ok(ATTACKS.to_vec());
     }
     let find = |name: &String| match ATTACKS.iter().find(|attack| attack.name == name) {
         Some(attack) => Ok(*attack),

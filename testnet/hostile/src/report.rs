@@ -45,8 +45,10 @@ impl Row {
         }
     }
 
+    /// Infinite when more than one in a hundred was never executed: no percentile of the others says how long users waited.
     fn slowdown(&self) -> f64 {
-        if self.calm.p99_ms > 0.0 { self.during.p99_ms / self.calm.p99_ms } else { f64::INFINITY }
+        let is_known = self.calm.p99_ms > 0.0 && self.during.lost() * 100 <= self.during.sent;
+        if is_known { self.during.p99_ms / self.calm.p99_ms } else { f64::INFINITY }
     }
 
     fn lost(&self) -> u64 {
@@ -245,7 +247,8 @@ mod tests {
         assert_eq!(missed(|row| row.during.p99_ms = 210.0), ["p99 is 2.1 times the calm one, bar 2"]);
         assert_eq!(missed(|row| (row.by, row.during.p99_ms) = (By::Validators, 400.0)), Vec::<String>::new());
         assert_eq!(missed(|row| row.peak_mib = 613), ["memory grew by 513 MiB, bar 512"]);
-        assert_eq!(missed(|row| row.during.executed = 98), ["2 transfers lost, bar 0"]);
+        assert_eq!(missed(|row| row.during.executed = 99), ["1 transfers lost, bar 0"]);
+        assert_eq!(missed(|row| row.during.executed = 98), ["p99 is inf times the calm one, bar 2", "2 transfers lost, bar 0"]);
         assert_eq!(missed(|row| row.recovery_s = Some(10.1)), ["recovery took 10.1 s, bar 10"]);
         assert_eq!(missed(|row| row.restarts_victim = true), ["the restarted validator did not rejoin, bar 10 s"]);
         assert_eq!(missed(|row| (row.restarts_victim, row.rejoin_s) = (true, Some(3.0))), Vec::<String>::new());

@@ -45,8 +45,9 @@ fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtim
         done.with_context(|| format!("{}: the attack failed", attack.name))?;
         let spent = field.budget.spent();
         ensure!(spent > 0, "{}: nothing was sent", attack.name);
-        victims.transfer(honest, PATIENCE).with_context(|| format!("after {}", attack.name))?;
-        victims.agree(honest, PATIENCE).with_context(|| format!("after {}", attack.name))?;
+        let nodes = [honest, &[victims.follower()]].concat();
+        victims.transfer(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
+        victims.agree(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
         note(format_args!("{engine}: {} ({spent} messages): ok", attack.name));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::EthereumKey;
-use corniche_network::{PeerAddress, PeerKey};
+use corniche_network::PeerAddress;
 use corniche_types::{B256, Genesis, U256};
 use serde::Deserialize;
 use std::{
@@ -26,17 +26,19 @@ pub struct Victims {
     corniche: PathBuf,
     directory: tempfile::TempDir,
     pub genesis: Genesis,
+    /// The validators in the genesis' order, then the full node.
     pub members: Vec<Member>,
-    /// By validator; `None` while it is stopped.
+    /// By member; `None` while it is stopped.
     processes: Mutex<Vec<Option<Process>>>,
     /// Funded accounts.
     accounts: Vec<EthereumKey>,
 }
 
-/// One validator, as the network was made.
+/// One node, as the network was made.
 pub struct Member {
     pub rpc: String,
     pub peer: PeerAddress,
+    /// A validator's; a full node has none.
     pub keys: PathBuf,
     config: PathBuf,
     data: PathBuf,
@@ -85,12 +87,12 @@ struct Listening {
 }
 
 impl Victims {
-    /// Starts a network on free ports and waits until every node answers.
+    /// Starts a network on free ports, with one full node that has to follow, and waits until every node answers.
     pub fn up(corniche: &Path, validators: usize, engine: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0", "--engine", engine]);
-        command.arg("--validators").arg(validators.to_string()).arg("--dir").arg(directory.path());
+        command.args(["--validators", &validators.to_string(), "--full-nodes", "1"]).arg("--dir").arg(directory.path());
         let output = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
         ensure!(output.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&output.stderr));
         let described: Described = serde_json::from_slice(&output.stdout).context("corniche testnet up: invalid JSON")?;
@@ -98,8 +100,7 @@ impl Victims {
         let genesis = Genesis::from_json(&genesis)?;
         let process = |node: &DescribedNode| Some(Process { pid: node.pid, child: None });
         let processes = Mutex::new(described.nodes.iter().map(process).collect());
-        let keys = genesis.validators.iter().map(|validator| PeerKey(validator.network_key));
-        let members = described.nodes.into_iter().zip(keys).map(|(node, key)| Member::new(node, key)).collect();
+        let members = described.nodes.into_iter().map(Member::new).collect();
         let accounts =
             described.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
         let mut victims = Self { corniche: corniche.to_owned(), directory, genesis, members: Vec::new(), processes, accounts };
@@ -112,6 +113,11 @@ impl Victims {
     pub fn keep(&mut self) {
         self.directory.disable_cleanup(true);
         crate::note(format_args!("logs and data are kept in {}", self.directory.path().display()));
+    }
+
+    /// The full node, which everything that is judged at the end includes.
+    pub fn follower(&self) -> usize {
+        self.members.len() - 1
     }
 
     pub fn client(&self, index: usize) -> Client {
@@ -134,7 +140,7 @@ impl Victims {
         self.processes()[index] = Some(Process { pid: child.id(), child: Some(child) });
         let client = Client::with_timeout(&member.rpc, Duration::from_secs(1));
         let answers = Wait::at_most(PATIENCE).until(|| Ok(client.chain_id().ok()))?;
-        answers.map(drop).with_context(|| format!("validator {index} does not answer; see {}", member.log.display()))
+        answers.map(drop).with_context(|| format!("node {index} does not answer; see {}", member.log.display()))
     }
 
     /// `None` when the process is stopped or ended by itself.
@@ -148,18 +154,18 @@ impl Victims {
         let started = Instant::now();
         let wait = Wait { longest_pause: LOOK, ..Wait::at_most(patience) };
         let first = *nodes.first().context("no node is honest")?;
-        // The load spends from the first account, whose nonces are its own.
-        let key = self.accounts.last().context("no account is funded")?;
+        // The load spends from the first account, the faucet from the last.
+        let key = self.accounts.get(1).context("no account is funded")?;
         let client = self.client(first);
         // A node may refuse for a while what it takes later.
         let mut refusal = None;
         let sent = wait.until(|| Ok(self.offer(&client, key).map_err(|error| refusal = Some(error)).ok()))?;
-        let Some(hash) = sent else { bail!("validator {first} takes no transfer: {:#}", refusal.unwrap_or_else(unknown)) };
+        let Some(hash) = sent else { bail!("node {first} takes no transfer: {:#}", refusal.unwrap_or_else(unknown)) };
         for index in nodes {
             let client = self.client(*index);
             let left = patience.saturating_sub(started.elapsed());
             let found = Wait { deadline: left, ..wait }.until(|| Ok(client.receipt(hash).ok().flatten()))?;
-            ensure!(found.is_some(), "validator {index} has no receipt of {hash} after {} ms", started.elapsed().as_millis());
+            ensure!(found.is_some(), "node {index} has no receipt of {hash} after {} ms", started.elapsed().as_millis());
         }
         Ok(started.elapsed())
     }
@@ -179,7 +185,7 @@ impl Victims {
         for index in nodes {
             let client = self.client(*index);
             let block = Wait::at_most(patience).until(|| Ok(client.block(height).ok().flatten()))?;
-            hashes.push(block.with_context(|| format!("validator {index} does not reach block {height}"))?.hash);
+            hashes.push(block.with_context(|| format!("node {index} does not reach block {height}"))?.hash);
         }
         ensure!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "block {height} differs: {hashes:?}");
         Ok(())
@@ -200,12 +206,14 @@ impl Drop for Victims {
 }
 
 impl Member {
-    fn new(node: DescribedNode, key: PeerKey) -> anyhow::Result<Self> {
+    fn new(node: DescribedNode) -> anyhow::Result<Self> {
         let text = fs::read_to_string(&node.config)?;
         let listening: Listening = toml::from_str(&text).with_context(|| format!("cannot read {}", node.config.display()))?;
         let address = listening.listen.first().context("the node listens nowhere")?;
-        let peer = format!("{address}/p2p/{key}").parse()?;
         let folder = node.config.parent().context("node.toml lies in a folder")?;
+        let own = [folder.join("keys/network.key"), folder.join("network.key")];
+        let key = own.iter().find(|path| path.exists()).context("the node has no network key")?;
+        let peer = format!("{address}/p2p/{}", crate::keys::network(key)?.key()).parse()?;
         Ok(Self { rpc: node.rpc, peer, keys: folder.join("keys"), config: node.config, data: node.data_dir, log: node.log })
     }
 }

@@ -19,7 +19,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators propose batches that declare hundreds of times batch_gas",
     by: By::Validators,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     // One batch is a few thousand blocks already.
     few: 1,
     run: |field| Box::pin(run(field)),

@@ -19,6 +19,8 @@ const CONNECTIONS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 /// The slots are full by then.
 const BEFORE_RESTART: Duration = Duration::from_secs(1);
+/// The validator starts again at once.
+const DOWN: Duration = Duration::ZERO;
 
 pub const ATTACK: Attack = Attack {
     name: "connection-slots",
@@ -26,7 +28,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers keep silent connections on all slots while a validator restarts",
     by: By::Stranger,
     engine: None,
-    restarts_victim: true,
+    restart: Some(DOWN),
     few: FEW,
     run: |field| Box::pin(run(field)),
 };
@@ -36,7 +38,7 @@ async fn run(field: &Field) -> anyhow::Result<()> {
     let occupied = join_all((0..CONNECTIONS).flat_map(|_| &ports).map(|port| occupy(field, *port)));
     let restarted = async {
         sleep(BEFORE_RESTART).await;
-        field.restart_victim(Duration::ZERO).await
+        field.restart_victim(DOWN).await
     };
     join(occupied, restarted).await.1
 }

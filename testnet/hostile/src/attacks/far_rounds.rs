@@ -26,7 +26,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators sign full blocks of far rounds on parents that do not exist",
     by: By::Validators,
     engine: Some("mahi-mahi"),
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

@@ -25,7 +25,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers send certificates that take a pairing to refuse",
     by: By::Stranger,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

@@ -17,7 +17,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators propose full batches of entries that are no transactions",
     by: By::Validators,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

@@ -17,7 +17,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send certificate shares that are malformed or do not verify",
     by: By::Validators,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

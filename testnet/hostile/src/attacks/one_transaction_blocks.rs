@@ -12,7 +12,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators order thousands of transactions that take a block each",
     by: By::Validators,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     // One batch is a few thousand blocks already.
     few: 1,
     run: |field| Box::pin(run(field)),

@@ -30,7 +30,7 @@ pub const ATTACK: Attack = Attack {
     about: "clients post batches of dear requests on ever new connections",
     by: By::Stranger,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

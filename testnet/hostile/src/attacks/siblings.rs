@@ -25,7 +25,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators sign sixteen further proposals for each of their own",
     by: By::Validators,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

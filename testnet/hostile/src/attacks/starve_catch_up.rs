@@ -25,7 +25,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers claim blocks to a validator that lags and never send them",
     by: By::Stranger,
     engine: None,
-    restarts_victim: true,
+    restart: Some(AWAY),
     few: FEW,
     run: |field| Box::pin(run(field)),
 };
@@ -46,11 +46,11 @@ async fn lie(field: &Field, number: u64, victim: usize, source: usize) -> anyhow
     let mut newest = None;
     while !field.budget.is_over() {
         match timeout(LOOK, stranger.events.recv()).await {
-            Ok(Some(Event::Message { from: peer, bytes, .. })) if peer.id == from => {
-                if matches!(PeerMessage::decode(&bytes), Ok(PeerMessage::Certificate(_))) && field.budget.take() {
-                    stranger.network.send(to, Channel::Votes, bytes.clone());
-                    newest = Some(bytes);
-                }
+            Ok(Some(Event::Message { from: peer, bytes, .. }))
+                if peer.id == from && is_certificate(&bytes) && field.budget.take() =>
+            {
+                stranger.network.send(to, Channel::Votes, bytes.clone());
+                newest = Some(bytes);
             }
             Ok(Some(Event::PeerUp(peer))) if peer.id == to => {
                 newest.iter().for_each(|bytes| _ = stranger.network.send(to, Channel::Votes, bytes.clone()));
@@ -68,4 +68,8 @@ async fn lie(field: &Field, number: u64, victim: usize, source: usize) -> anyhow
     }
     stranger.leave().await;
     Ok(())
+}
+
+fn is_certificate(bytes: &[u8]) -> bool {
+    matches!(PeerMessage::decode(bytes), Ok(PeerMessage::Certificate(_)))
 }

@@ -23,7 +23,7 @@ pub const ATTACK: Attack = Attack {
     about: "strangers ask for all blocks, over and over, many at a time",
     by: By::Stranger,
     engine: None,
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };

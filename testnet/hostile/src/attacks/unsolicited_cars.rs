@@ -22,7 +22,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send chains of 10,000 signed cars that nobody asked for",
     by: By::Validators,
     engine: Some("autobahn"),
-    restarts_victim: false,
+    restart: None,
     few: 4,
     run: |field| Box::pin(run(field)),
 };

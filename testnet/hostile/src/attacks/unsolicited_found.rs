@@ -23,7 +23,7 @@ pub const ATTACK: Attack = Attack {
     about: "validators send answers full of signed blocks that nobody asked for",
     by: By::Validators,
     engine: Some("mahi-mahi"),
-    restarts_victim: false,
+    restart: None,
     few: FEW,
     run: |field| Box::pin(run(field)),
 };
