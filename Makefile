@@ -122,13 +122,19 @@ explorer: build contracts node-tools ## The explorer in Chromium, over a live ne
 
 ##### beyond `make test`
 
-.PHONY: bench bench-core soak thesis compare licences
+.PHONY: bench bench-core hostile hostile-smoke soak thesis compare licences
 bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
 
 bench-core: tools ## What ordering itself costs, every engine in one table; ARGS="steady autobahn 10"
 	$(CARGO) bench --locked -p corniche-core-bench -- $(ARGS)
+
+hostile: build ## Attack four real processes under load and judge p99, memory, recovery; ARGS="--validators 7", ARGS="--list"
+	$(CARGO) run --locked -p corniche-hostile -- $(ARGS)
+
+hostile-smoke: build ## A few messages of each attack, then a transfer; nothing is timed
+	$(CARGO) run --locked -p corniche-hostile -- --smoke $(ARGS)
 
 soak: build contracts generations node-tools postgres ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace

@@ -29,7 +29,7 @@ enum Layer {
     Simulated,
     /// What people use that is no node: it knows the shared words and the way in, and nothing else of ours.
     Users,
-    /// The binary. It and the simulator alone name engines.
+    /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
 use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Words};
@@ -60,6 +60,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche-web", "web", Users),
     ("corniche", "node/cli", Roots),
+    ("corniche-hostile", "testnet/hostile", Roots),
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.

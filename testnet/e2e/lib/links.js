@@ -1,6 +1,7 @@
 // The connections between nodes, each way of each pair through a relay of our own, so that a test can cut them.
 
 import { createServer, connect } from 'node:net';
+import { Transform } from 'node:stream';
 
 export class Links {
   constructor() {
@@ -24,9 +25,23 @@ export class Links {
     }
   }
 
+  /** All bytes to and from `some` arrive this much later, and at most `jitterMs` beyond that; 0 and 0 end it. */
+  delay(some, ms, jitterMs, random) {
+    for (const relay of this.of(some)) relay.lag = ms + jitterMs > 0 ? () => ms + random(jitterMs + 1) : undefined;
+  }
+
+  /** Connections of `some` break; new ones can be made at once. What was on its way is lost. */
+  drop(some) {
+    for (const relay of this.of(some)) relay.reset();
+  }
+
   /** All reach each other again. */
   heal() {
     for (const relay of this.relays) relay.mend();
+  }
+
+  of(some) {
+    return this.relays.filter((relay) => some.includes(relay.from) || some.includes(relay.to));
   }
 
   close() {
@@ -57,25 +72,41 @@ class Relay {
       socket.on('error', () => {});
       socket.on('close', () => {
         this.pairs.delete(pair);
-        for (const other of pair) other.destroy();
+        for (const other of pair) {
+          other.destroy();
+          other.line?.destroy();
+        }
       });
     }
-    far.once('connect', () => carry(pair));
+    far.once('connect', () => this.carry(pair));
   }
 
   cut(silently) {
     this.isCut = true;
-    for (const pair of this.pairs) {
-      for (const socket of pair) {
-        if (silently) socket.unpipe().pause();
-        else socket.destroy();
-      }
+    if (!silently) return this.reset();
+    for (const [near, far] of this.pairs) for (const socket of [near, far]) {
+      socket.line?.unpipe();
+      socket.unpipe().pause();
     }
+  }
+
+  reset() {
+    for (const pair of this.pairs) for (const socket of pair) socket.destroy();
   }
 
   mend() {
     this.isCut = false;
-    for (const pair of this.pairs) carry(pair);
+    for (const pair of this.pairs) this.carry(pair);
+  }
+
+  carry([near, far]) {
+    for (const [from, to] of [[near, far], [far, near]]) {
+      from.unpipe();
+      // Each direction keeps its line for the whole life of the connection, so that a change of delay reorders nothing.
+      from.line ??= new Line(() => this.lag?.() ?? 0);
+      from.line.unpipe();
+      from.pipe(from.line).pipe(to);
+    }
   }
 
   close() {
@@ -84,8 +115,34 @@ class Relay {
   }
 }
 
-function carry([near, far]) {
-  for (const socket of [near, far]) socket.unpipe();
-  near.pipe(far);
-  far.pipe(near);
+/** Passes pieces on in order, each when its delay is over. */
+class Line extends Transform {
+  constructor(lag) {
+    super();
+    Object.assign(this, { lag, waiting: [], last: 0 });
+  }
+
+  _transform(piece, _, done) {
+    this.last = Math.max(this.last, Date.now() + this.lag());
+    this.waiting.push([this.last, piece]);
+    this.pass();
+    done();
+  }
+
+  _flush(done) {
+    this.ending = done;
+    this.pass();
+  }
+
+  pass() {
+    while (this.waiting[0]?.[0] <= Date.now()) this.push(this.waiting.shift()[1]);
+    clearTimeout(this.timer);
+    if (this.waiting.length > 0) this.timer = setTimeout(() => this.pass(), this.waiting[0][0] - Date.now());
+    else this.ending?.();
+  }
+
+  _destroy(error, done) {
+    clearTimeout(this.timer);
+    done(error);
+  }
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ const repository = fileURLToPath(new URL('../../..', import.meta.url));
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 
 /** The ordering engines to test under: ENGINE, or all there are. */
-const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn'];
+export const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn'];
 
 /** A test under each engine, whose word `run` is given. */
 export function underEveryEngine(name, options, run) {
@@ -90,6 +90,8 @@ export class Network {
     this.nodes = description.nodes.map((node) => new Node(node, this));
     this.keys = description.accounts.map(({ key }) => key);
     this.accounts = this.keys.map((key) => privateKeyToAccount(key));
+    /** File systems that a test mounted for nodes' data. */
+    this.disks = [];
   }
 
   get validators() {
@@ -128,6 +130,7 @@ export class Network {
     }
     await Promise.all(this.nodes.map((node) => node.gone()));
     this.links?.close();
+    for (const disk of this.disks) disk.unmount();
     if (failed) console.error(`logs and data are kept in ${this.directory}`);
     else rmSync(this.directory, { recursive: true, force: true });
   }
@@ -192,8 +195,21 @@ export class Node {
 
   /** SIGKILL: no handler runs, nothing is flushed. */
   kill() {
+    this.signal('SIGKILL');
+  }
+
+  /** SIGSTOP: the process keeps its sockets and does nothing. */
+  freeze() {
+    this.signal('SIGSTOP');
+  }
+
+  thaw() {
+    this.signal('SIGCONT');
+  }
+
+  signal(name) {
     try {
-      process.kill(this.pid, 'SIGKILL');
+      process.kill(this.pid, name);
     } catch (error) {
       if (error.code !== 'ESRCH') throw error;
     }
@@ -215,7 +231,7 @@ export class Node {
 
   /** Its disk is lost: everything but its keys and configuration. */
   loseDisk() {
-    rmSync(this.dataDir, { recursive: true });
+    for (const entry of readdirSync(this.dataDir)) rmSync(join(this.dataDir, entry), { recursive: true });
   }
 
   /** Starts the process again on what it left on its disk. */
@@ -224,10 +240,11 @@ export class Node {
     this.child = spawn(corniche, ['node', '--config', this.config, '--data', this.dataDir], { stdio: ['ignore', log, log] });
     closeSync(log);
     this.pid = this.child.pid;
-    await until(`${this.name} to answer after its restart`, async () => {
-      if (this.child.exitCode !== null) throw new Error(`it ended with ${this.child.exitCode}, see ${this.log}`);
-      return this.client.getChainId();
+    const state = await until(`${this.name} to answer after its restart`, async () => {
+      if (this.child.exitCode !== null || this.child.signalCode !== null) return 'ended';
+      return (await this.client.getChainId()) && 'up';
     });
+    if (state === 'ended') throw new Error(`${this.name} ended with ${this.child.exitCode ?? this.child.signalCode}, see ${this.log}`);
   }
 
   /** Waits until this node has the block and returns it. */

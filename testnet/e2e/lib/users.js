@@ -1,0 +1,56 @@
+// A user that sends one transfer after another while nodes come and go, and remembers every receipt that it was given.
+
+import assert from 'node:assert/strict';
+import { parseGwei } from 'viem';
+import { until } from './until.js';
+
+export class User {
+  constructor(network, random) {
+    Object.assign(this, { network, random, nonce: 0 });
+    [this.account, this.other] = network.accounts;
+    /** Receipts that were given: hash to block hash. */
+    this.receipts = new Map();
+  }
+
+  /** Sends a transfer through whichever of these nodes takes it, and waits until a receipt was seen. */
+  transfer(nodes = this.network.nodes) {
+    const nonce = this.nonce++;
+    const hashes = [];
+    return until(`transfer ${nonce} to be executed`, async () => {
+      const node = nodes[this.random(nodes.length)];
+      const fees = { maxFeePerGas: parseGwei('50'), maxPriorityFeePerGas: 1n };
+      await node
+        .wallet(this.account)
+        .sendTransaction({ to: this.other.address, value: 1n, nonce, gas: 21_000n, ...fees })
+        .then((hash) => hashes.push(hash), () => {});
+      for (const hash of hashes) {
+        const receipt = await node.client.getTransactionReceipt({ hash }).catch(() => undefined);
+        if (receipt) {
+          this.receipts.set(hash, receipt.blockHash);
+          return receipt;
+        }
+      }
+      return undefined;
+    });
+  }
+
+  /** Every node has the same chain up to the greatest height that any of them has reached. */
+  async agreement() {
+    const heights = await Promise.all(this.network.nodes.map((node) => node.client.getBlockNumber()));
+    const highest = heights.reduce((a, b) => (a > b ? a : b));
+    const blocks = await Promise.all(this.network.nodes.map((node) => node.block(highest)));
+    for (const { hash, stateRoot } of blocks) assert.deepEqual([hash, stateRoot], [blocks[0].hash, blocks[0].stateRoot]);
+  }
+
+  /** Every receipt that was given is still there, on every node; of the last `count`, or of all. */
+  async keptReceipts(count = this.receipts.size) {
+    const kept = [...this.receipts].slice(-count);
+    for (const node of this.network.nodes) {
+      for (const [hash, blockHash] of kept) {
+        const receipt = await node.client.getTransactionReceipt({ hash });
+        assert.equal(receipt.blockHash, blockHash, `${node.name} answers another receipt for ${hash}`);
+      }
+    }
+    assert.equal(this.receipts.size, this.nonce);
+  }
+}

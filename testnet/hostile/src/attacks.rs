@@ -1,0 +1,86 @@
+//! The attacks, one file each. A file says what the attack does and what must hold; the bars themselves are in `report`.
+
+mod batches_above_gas;
+mod connection_slots;
+mod far_rounds;
+mod guest_certificates;
+mod junk_batches;
+mod malformed_shares;
+mod one_transaction_blocks;
+mod rpc_flood;
+mod siblings;
+mod silence;
+mod starve_catch_up;
+mod starve_servers;
+mod unsolicited_cars;
+mod unsolicited_found;
+
+use crate::field::Field;
+use futures::future::BoxFuture;
+use std::time::Duration;
+
+/// Who attacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Peers without a validator's key, and RPC clients.
+    Stranger,
+    /// As many validators as may be faulty.
+    Validators,
+}
+
+/// Messages of the short form of an attack whose messages are cheap to work off.
+const FEW: u64 = 32;
+
+/// One named attack.
+pub struct Attack {
+    pub name: &'static str,
+    /// Item of the threat list that it tests; `-`: none, the row is there to compare with.
+    pub item: &'static str,
+    /// One line for `--list`.
+    pub about: &'static str,
+    pub by: By,
+    /// The only ordering engine it applies to; `None`: any.
+    pub engine: Option<&'static str>,
+    /// The last honest validator crashes while the attack goes on, and starts again after so long.
+    pub restart: Option<Duration>,
+    /// Messages of the short form.
+    pub few: u64,
+    pub run: fn(&Field) -> BoxFuture<'_, anyhow::Result<()>>,
+}
+
+pub const ATTACKS: &[&Attack] = &[
+    &silence::ATTACK,
+    &guest_certificates::ATTACK,
+    &junk_batches::ATTACK,
+    &batches_above_gas::ATTACK,
+    &one_transaction_blocks::ATTACK,
+    &unsolicited_cars::ATTACK,
+    &unsolicited_found::ATTACK,
+    &connection_slots::ATTACK,
+    &far_rounds::ATTACK,
+    &siblings::ATTACK,
+    &starve_catch_up::ATTACK,
+    &starve_servers::ATTACK,
+    &malformed_shares::ATTACK,
+    &rpc_flood::ATTACK,
+];
+
+impl Attack {
+    pub fn applies_to(&self, engine: &str) -> bool {
+        self.engine.is_none_or(|only| only == engine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_item_has_an_attack() {
+        let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), ATTACKS.len());
+        let items: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.item).collect();
+        assert_eq!(items, BTreeSet::from(["-", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B10"]));
+    }
+}

@@ -1,0 +1,61 @@
+//! Strangers keep more connections open with every validator than it has slots for peers that it does not know yet, and say nothing on
+//! them. Each one that ends is opened again. Meanwhile a validator restarts and has to get in.
+//!
+//! Must hold: the validator is back within the bar; honest users notice little.
+
+use super::{Attack, By, FEW};
+use crate::field::Field;
+use futures::future::{join, join_all};
+use std::{net::Ipv4Addr, time::Duration};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+
+/// Per victim; a node has 128 slots for connections that are being set up.
+const CONNECTIONS: usize = 200;
+/// Before one that was refused is opened again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The slots are full by then.
+const BEFORE_RESTART: Duration = Duration::from_secs(1);
+/// The validator starts again at once.
+const DOWN: Duration = Duration::ZERO;
+
+pub const ATTACK: Attack = Attack {
+    name: "connection-slots",
+    item: "B6",
+    about: "strangers keep silent connections on all slots while a validator restarts",
+    by: By::Stranger,
+    engine: None,
+    restart: Some(DOWN),
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let ports: Vec<u16> = field.honest().into_iter().filter_map(|index| port(field, index)).collect();
+    let occupied = join_all((0..CONNECTIONS).flat_map(|_| &ports).map(|port| occupy(field, *port)));
+    let restarted = async {
+        sleep(BEFORE_RESTART).await;
+        field.restart_victim(DOWN).await
+    };
+    join(occupied, restarted).await.1
+}
+
+async fn occupy(field: &Field, port: u16) {
+    while field.budget.take() {
+        if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+            let mut silence = [0; 64];
+            let ended = async { while matches!(stream.read(&mut silence).await, Ok(1..)) {} };
+            let left = field.budget.until.saturating_duration_since(std::time::Instant::now());
+            let _ = timeout(left, ended).await;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The TCP port in an address such as `/ip4/127.0.0.1/tcp/9000`.
+fn port(field: &Field, index: usize) -> Option<u16> {
+    field.address(index).address.to_string().rsplit('/').next()?.parse().ok()
+}

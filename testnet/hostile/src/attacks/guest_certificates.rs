@@ -1,0 +1,73 @@
+//! Strangers send certificates that name a quorum, with a real curve point for a signature that signs something else. Each costs whoever
+//! checks it a pairing, about 1 ms. An identity is banned after five; the next one costs the attacker a handshake.
+//!
+//! Must hold: honest users notice little, because the pipeline does not verify what guests send.
+
+use super::{Attack, By, FEW};
+use crate::{field::Field, stranger::Stranger};
+use corniche_crypto::BlsSecretKey;
+use corniche_engine::Committee;
+use corniche_network::Channel;
+use corniche_pipeline::PeerMessage;
+use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap};
+use futures::future::try_join_all;
+
+/// Strangers at a time, for each victim.
+const AT_ONCE: u64 = 4;
+/// More than it takes to be banned: what is queued before the ban is checked as well.
+const PER_IDENTITY: usize = 16;
+/// Far above anything that the network reaches during a run.
+const ABOVE: u64 = 1 << 40;
+
+pub const ATTACK: Attack = Attack {
+    name: "guest-certificates",
+    item: "B2",
+    about: "strangers send certificates that take a pairing to refuse",
+    by: By::Stranger,
+    engine: None,
+    restart: None,
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let victims = field.honest();
+    let lanes = (0..AT_ONCE).flat_map(|lane| victims.iter().map(move |victim| (lane, *victim)));
+    try_join_all(lanes.map(|(lane, victim)| flood(field, lane << 32 | (victim as u64) << 24, victim))).await.map(drop)
+}
+
+async fn flood(field: &Field, first: u64, victim: usize) -> anyhow::Result<()> {
+    for number in first.. {
+        if field.budget.is_over() {
+            break;
+        }
+        let Some(mut stranger) = Stranger::join(field, number, &[victim]).await? else { continue };
+        for count in 0..PER_IDENTITY {
+            if !field.budget.take() {
+                break;
+            }
+            stranger.send(Channel::Votes, &certificate(field, number, count));
+        }
+        stranger.linger().await;
+        stranger.leave().await;
+    }
+    Ok(())
+}
+
+/// Never the same twice, so that no cache answers for the pairing.
+fn certificate(field: &Field, number: u64, count: usize) -> Bytes {
+    let genesis = &field.victims.genesis;
+    let committee = Committee::from_genesis(genesis);
+    let header_hash = B256::from(corniche_crypto::digest(&[number.to_le_bytes(), (count as u64).to_le_bytes()].concat()).0);
+    let signature = BlsSecretKey::from_seed(header_hash.0).sign(header_hash.as_slice());
+    let certificate = Certificate {
+        epoch: committee.epoch(),
+        committee_hash: committee.hash(),
+        height: Height(ABOVE + number),
+        header_hash,
+        fault_model: committee.fault_model(),
+        signers: SignerBitmap::from_signers(committee.indices().take(committee.quorum()), committee.size()),
+        signature: Bytes::copy_from_slice(&signature.to_bytes()),
+    };
+    PeerMessage::Certificate(certificate).encode()
+}

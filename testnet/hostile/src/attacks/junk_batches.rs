@@ -1,0 +1,47 @@
+//! Faulty proposers fill every batch to its last byte with entries that are no transactions. Junk declares no gas, so nothing but bytes
+//! bounds the blocks that hold it.
+//!
+//! Must hold: blocks stay small enough to be executed, stored, sent and followed; honest transfers go through.
+
+use super::{Attack, By, FEW};
+use crate::{
+    field::Field,
+    insider::{self, Mischief},
+};
+use corniche_admission::batch::{BATCH_OVERHEAD, ENTRY_OVERHEAD, MIN_TRANSACTION_BYTES, encode};
+use corniche_types::Bytes;
+
+pub const ATTACK: Attack = Attack {
+    name: "junk-batches",
+    item: "B3",
+    about: "validators propose full batches of entries that are no transactions",
+    by: By::Validators,
+    engine: None,
+    restart: None,
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let room = field.victims.genesis.batch_bytes as usize;
+    insider::run(field, |_| Ok(Box::new(Junk { room, next: 0 }))).await
+}
+
+struct Junk {
+    /// Bytes of a full batch.
+    room: usize,
+    next: u64,
+}
+
+impl Mischief for Junk {
+    fn batch(&mut self) -> Option<Bytes> {
+        let count = (self.room - BATCH_OVERHEAD) / (MIN_TRANSACTION_BYTES + ENTRY_OVERHEAD);
+        let entries = (0..count).map(|_| {
+            self.next += 1;
+            let mut entry = vec![0xff; MIN_TRANSACTION_BYTES];
+            entry[..8].copy_from_slice(&self.next.to_le_bytes());
+            Bytes::from(entry)
+        });
+        encode(&entries.collect::<Vec<_>>()).ok()
+    }
+}

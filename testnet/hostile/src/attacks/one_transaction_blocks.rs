@@ -1,0 +1,24 @@
+//! Faulty proposers order transactions that declare a whole block's gas each: one batch makes about nine thousand blocks of one
+//! transaction, each of which is hashed, signed, certified, stored and announced.
+//!
+//! Must hold: blocks that wait for execution are bounded, memory too; honest transfers go through.
+
+use super::{Attack, By, batches_above_gas::Declared};
+use crate::{field::Field, insider};
+
+pub const ATTACK: Attack = Attack {
+    name: "one-transaction-blocks",
+    item: "B4",
+    about: "validators order thousands of transactions that take a block each",
+    by: By::Validators,
+    engine: None,
+    restart: None,
+    // One batch is a few thousand blocks already.
+    few: 1,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let genesis = &field.victims.genesis;
+    insider::run(field, |_| Ok(Box::new(Declared::new(genesis, genesis.block_gas_limit)?))).await
+}

@@ -1,0 +1,69 @@
+//! Clients post batches of requests that are dear to answer, each on a connection of its own, to every node.
+//!
+//! Must hold: a node at its limits refuses, its memory is bounded, and other clients' transfers go through.
+
+use super::{Attack, By, FEW};
+use crate::field::Field;
+use anyhow::Context;
+use futures::future::join_all;
+use std::time::Duration;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+
+/// Clients per node.
+const CLIENTS: usize = 32;
+/// Requests in one batch.
+const BATCH: usize = 50;
+/// Longest wait for one answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Most bytes of an answer that are read.
+const MOST_BYTES: u64 = 8 << 20;
+/// After a refusal.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub const ATTACK: Attack = Attack {
+    name: "rpc-flood",
+    item: "B10",
+    about: "clients post batches of dear requests on ever new connections",
+    by: By::Stranger,
+    engine: None,
+    restart: None,
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let rpc = |index: usize| field.victims.members[index].rpc.strip_prefix("http://").map(str::to_owned).context("an HTTP URL");
+    let hosts = field.honest().into_iter().map(rpc).collect::<anyhow::Result<Vec<_>>>()?;
+    join_all((0..CLIENTS).flat_map(|_| &hosts).map(|host| flood(field, host))).await;
+    Ok(())
+}
+
+async fn flood(field: &Field, host: &str) {
+    let request = request(host);
+    while field.budget.take() {
+        let asked = timeout(ANSWER, post(host, request.as_bytes())).await;
+        if !matches!(asked, Ok(Ok(()))) {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn post(host: &str, request: &[u8]) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(request).await?;
+    let mut answer = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut answer).await.map(drop)
+}
+
+fn request(host: &str) -> String {
+    let logs = r#""method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"latest"}]"#;
+    let block = r#""method":"eth_getBlockByNumber","params":["latest",true]"#;
+    let call = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, if id.is_multiple_of(2) { logs } else { block });
+    let body = format!("[{}]", (0..BATCH).map(call).collect::<Vec<_>>().join(","));
+    let head = "content-type: application/json\r\nconnection: close";
+    format!("POST / HTTP/1.1\r\nhost: {host}\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}

@@ -1,0 +1,75 @@
+//! Strangers pass the newest certificates on to a validator that has fallen behind, so that it believes they have the blocks, and never
+//! answer when it asks for them.
+//!
+//! Must hold: the validator asks others soon enough to be back within the bar.
+
+use super::{Attack, By, FEW};
+use crate::{field::Field, stranger::Stranger};
+use anyhow::Context;
+use corniche_network::{Channel, Event, Reply};
+use corniche_pipeline::PeerMessage;
+use futures::future::{join, try_join_all};
+use std::{collections::VecDeque, time::Duration};
+use tokio::time::timeout;
+
+const STRANGERS: u64 = 32;
+/// How long the validator is away: it lags when it comes back.
+const AWAY: Duration = Duration::from_secs(3);
+/// Questions of the victim that one stranger keeps open.
+const KEPT: usize = 64;
+const LOOK: Duration = Duration::from_millis(100);
+
+pub const ATTACK: Attack = Attack {
+    name: "starve-catch-up",
+    item: "B8",
+    about: "strangers claim blocks to a validator that lags and never send them",
+    by: By::Stranger,
+    engine: None,
+    restart: Some(AWAY),
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let honest = field.honest();
+    let (victim, source) = (*honest.last().context("a victim")?, *honest.first().context("a source")?);
+    let liars = try_join_all((0..STRANGERS).map(|number| lie(field, number, victim, source)));
+    let (lied, restarted) = join(liars, field.restart_victim(AWAY)).await;
+    lied?;
+    restarted
+}
+
+async fn lie(field: &Field, number: u64, victim: usize, source: usize) -> anyhow::Result<()> {
+    let mut stranger = Stranger::dial(field, number, &[victim, source]).await?;
+    let (to, from) = (stranger.targets[0], stranger.targets[1]);
+    let mut questions: VecDeque<Reply> = VecDeque::new();
+    let mut newest = None;
+    while !field.budget.is_over() {
+        match timeout(LOOK, stranger.events.recv()).await {
+            Ok(Some(Event::Message { from: peer, bytes, .. }))
+                if peer.id == from && is_certificate(&bytes) && field.budget.take() =>
+            {
+                stranger.network.send(to, Channel::Votes, bytes.clone());
+                newest = Some(bytes);
+            }
+            Ok(Some(Event::PeerUp(peer))) if peer.id == to => {
+                newest.iter().for_each(|bytes| _ = stranger.network.send(to, Channel::Votes, bytes.clone()));
+            }
+            // Kept open: dropped, it would be a refusal, and the victim would ask the next one at once.
+            Ok(Some(Event::Request { reply, .. })) => {
+                questions.push_back(reply);
+                if questions.len() > KEPT {
+                    questions.pop_front();
+                }
+            }
+            Ok(None) => break,
+            _ => {}
+        }
+    }
+    stranger.leave().await;
+    Ok(())
+}
+
+fn is_certificate(bytes: &[u8]) -> bool {
+    matches!(PeerMessage::decode(bytes), Ok(PeerMessage::Certificate(_)))
+}

@@ -1,0 +1,55 @@
+//! Faulty validators send answers that nobody asked for: chains of ten thousand cars of their own lane, each with a valid signature.
+//! Checking one message takes about half a second; making it is done once.
+//!
+//! Must hold: what nobody asked for is dropped before it is verified, or its sender waits for its turn.
+
+use super::{Attack, By};
+use crate::{
+    field::Field,
+    insider::{self, Mischief, Seat},
+};
+use corniche_autobahn::{
+    Signer,
+    message::{Car, Context, Message, Position, SignedCar, Tip},
+    verify::MAX_CARS,
+};
+use corniche_pipeline::PeerMessage;
+use corniche_types::Bytes;
+
+pub const ATTACK: Attack = Attack {
+    name: "unsolicited-cars",
+    item: "B5",
+    about: "validators send chains of 10,000 signed cars that nobody asked for",
+    by: By::Validators,
+    engine: Some("autobahn"),
+    restart: None,
+    few: 4,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    insider::run(field, |seat| Ok(Box::new(Cars(chain(seat)?)))).await
+}
+
+struct Cars(Bytes);
+
+impl Mischief for Cars {
+    fn extra(&mut self) -> Option<Bytes> {
+        Some(self.0.clone())
+    }
+}
+
+/// The message, encoded: a lane that exists nowhere else.
+fn chain(seat: &Seat) -> anyhow::Result<Bytes> {
+    let context = Context::new(&seat.committee);
+    let signer = seat.keys.autobahn(&seat.committee, false)?;
+    let lane = seat.index;
+    let mut tip = context.start(lane);
+    let mut cars = Vec::with_capacity(MAX_CARS);
+    for position in (1..=MAX_CARS as u64).map(Position) {
+        let car = Car { lane, position, parent: tip.digest, batch: Bytes::new() };
+        tip = Tip { lane, position, digest: context.car(&car) };
+        cars.push(SignedCar { signature: signer.sign(&tip.digest), car, certificate: None });
+    }
+    Ok(PeerMessage::Engine(Message::Cars { tip, cars }.encode()).encode())
+}

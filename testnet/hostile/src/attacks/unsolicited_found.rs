@@ -1,0 +1,51 @@
+//! Faulty validators send answers that nobody asked for: as many signed blocks as one answer may hold, never the same twice.
+//!
+//! Must hold: what nobody asked for is dropped before it is verified, or its sender waits for its turn; nothing of it is kept.
+
+use super::{
+    Attack, By, FEW,
+    far_rounds::{Forge, MADE_AHEAD},
+};
+use crate::{
+    field::Field,
+    insider::{self, Mischief},
+};
+use corniche_mahi_mahi::{
+    Config,
+    message::{Found, Message, Round},
+};
+use corniche_pipeline::PeerMessage;
+use corniche_types::Bytes;
+
+pub const ATTACK: Attack = Attack {
+    name: "unsolicited-found",
+    item: "B5",
+    about: "validators send answers full of signed blocks that nobody asked for",
+    by: By::Validators,
+    engine: Some("mahi-mahi"),
+    restart: None,
+    few: FEW,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    let config = Config::from_genesis(&field.victims.genesis).map_err(anyhow::Error::msg)?;
+    insider::run(field, |seat| Ok(Box::new(Answers { forge: Forge::new(seat)?, blocks: config.fetch_blocks.into(), next: 0 })))
+        .await
+}
+
+struct Answers {
+    forge: Forge,
+    /// In one answer.
+    blocks: u64,
+    next: u64,
+}
+
+impl Mischief for Answers {
+    fn extra(&mut self) -> Option<Bytes> {
+        let first = MADE_AHEAD + self.next * self.blocks;
+        self.next += 1;
+        let blocks = (first..first + self.blocks).map(|round| self.forge.block(Round(round), Bytes::new())).collect();
+        Some(PeerMessage::Engine(Message::Found(Found { blocks, missing: Vec::new() }).encode()).encode())
+    }
+}

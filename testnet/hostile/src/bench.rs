@@ -1,0 +1,129 @@
+//! One row of the table: a network, its honest users before, during and after an attack, and what became of its processes.
+
+use crate::{
+    Options,
+    attacks::{Attack, By},
+    field::{Budget, Field, Rejoin},
+    load::{Load, Measure, Running},
+    note,
+    report::{Row, judge},
+    victims::Victims,
+};
+use anyhow::Context;
+use std::{sync::Arc, time::Duration};
+use tokio::runtime::Runtime;
+
+/// Longest wait for what the attack delayed, far above every bar: what takes longer counts as lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// An attack that restarts a validator lasts so much longer, to see it come back.
+const RESTART: Duration = Duration::from_secs(15);
+/// Bound of the messages of one attack; time ends it first.
+const MESSAGES: u64 = 10_000_000;
+
+/// Runs each attack under each engine that it applies to.
+pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for engine in &options.engine {
+        for attack in attacks.iter().filter(|attack| attack.applies_to(engine)) {
+            note(format_args!("{engine}, {} validators: {} ({})", options.validators, attack.name, attack.about));
+            let row = measure(options, attack, engine, runtime).with_context(|| format!("{} on {engine}", attack.name))?;
+            note(format_args!("  {}", if row.missed.is_empty() { "ok".into() } else { row.missed.join("; ") }));
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {
+    let mut victims = Victims::up(&options.corniche, options.validators, engine)?;
+    if options.keep {
+        victims.keep();
+    }
+    let victims = Arc::new(victims);
+    let all: Vec<_> = (0..options.validators).collect();
+    let insiders = match attack.by {
+        By::Stranger => Vec::new(),
+        By::Validators => all[options.validators - victims.genesis.fault_model().faulty(options.validators)..].to_vec(),
+    };
+    let honest: Vec<_> = all.iter().copied().filter(|index| !insiders.contains(index)).collect();
+    // A node that is down takes no transfers.
+    let used = &honest[..honest.len() - usize::from(attack.restart.is_some())];
+    let load = Load { seconds: options.seconds, rate: options.rate, patience: PATIENCE };
+    let start = |nodes: &[usize]| load.start(&options.corniche, &victims, nodes);
+
+    let mut length = Duration::from_secs(options.seconds);
+    if attack.restart.is_some() {
+        length += RESTART;
+    }
+    let calm = start(if attack.restart.is_some() { used } else { &all })?;
+    if let Some(pause) = attack.restart {
+        // Some users have to wait for a validator that restarts, whoever attacks: that is not counted against the attack.
+        let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
+        runtime.block_on(field.restart_victim(pause)).context("calm")?;
+    }
+    let calm = calm.finish().context("calm")?;
+    // Everybody who is judged.
+    let nodes = [&honest[..], &[victims.follower()]].concat();
+    let calm_mib = peak(&victims, &nodes);
+    insiders.iter().try_for_each(|index| victims.stop(*index))?;
+
+    let under_way = start(used)?;
+    let field = Field::new(victims.clone(), insiders, options.seed, Budget::new(MESSAGES, length));
+    let attacked = runtime.block_on(async { tokio::time::timeout(length + PATIENCE, (attack.run)(&field)).await });
+    let mut missed = Vec::new();
+    match attacked {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => missed.push(format!("the attack failed: {error:#}")),
+        Err(_) => missed.push("the attack did not end".into()),
+    }
+    let recovery = victims.transfer(&nodes, PATIENCE);
+    let during = finish(under_way, "during", &mut missed);
+    let after = start(used).and_then(Running::finish);
+    let after = after.unwrap_or_else(|error| failed("after", &error, &mut missed));
+    if let Err(error) = victims.agree(&nodes, PATIENCE) {
+        missed.push(format!("agreement: {error:#}"));
+    }
+    let ended = nodes.iter().filter(|index| victims.memory(**index).is_none_or(|memory| memory.peak == 0)).count();
+    if ended > 0 {
+        missed.push(format!("{ended} honest processes ended"));
+    }
+    let mut row = Row {
+        attack: attack.name,
+        item: attack.item,
+        by: attack.by,
+        engine: engine.to_owned(),
+        validators: options.validators,
+        messages: field.budget.spent(),
+        calm,
+        during,
+        after,
+        calm_mib,
+        peak_mib: peak(&victims, &nodes),
+        recovery_s: recovery.as_ref().ok().map(Duration::as_secs_f64),
+        rejoin_s: match field.rejoined() {
+            Some(Rejoin::After(time)) => Some(time.as_secs_f64()),
+            Some(Rejoin::Never) | None => None,
+        },
+        restarts_victim: attack.restart.is_some(),
+        missed,
+    };
+    if let Err(error) = recovery {
+        row.missed.push(format!("recovery: {error:#}"));
+    }
+    judge(&mut row);
+    Ok(row)
+}
+
+fn finish(running: Running, phase: &str, missed: &mut Vec<String>) -> Measure {
+    running.finish().unwrap_or_else(|error| failed(phase, &error, missed))
+}
+
+fn failed(phase: &str, error: &anyhow::Error, missed: &mut Vec<String>) -> Measure {
+    missed.push(format!("users {phase}: {error:#}"));
+    Measure::default()
+}
+
+/// The largest process' peak so far, MiB.
+fn peak(victims: &Victims, nodes: &[usize]) -> u64 {
+    nodes.iter().filter_map(|index| victims.memory(*index)).map(|memory| memory.peak).max().unwrap_or(0)
+}

@@ -1,0 +1,123 @@
+//! What an attack is given, and the bounds it must keep to.
+
+use crate::victims::Victims;
+use anyhow::Context;
+use corniche_network::PeerAddress;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// One run of one attack.
+pub struct Field {
+    pub victims: Arc<Victims>,
+    /// Validators whose processes are stopped and whose keys the attacker has; empty for a stranger.
+    pub insiders: Vec<usize>,
+    pub seed: u64,
+    pub budget: Budget,
+    rejoined: Mutex<Option<Rejoin>>,
+}
+
+/// How a validator that restarted during the attack came back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rejoin {
+    /// From its start until it had caught up with the others.
+    After(Duration),
+    /// Not before the attack ended.
+    Never,
+}
+
+impl Field {
+    pub fn new(victims: Arc<Victims>, insiders: Vec<usize>, seed: u64, budget: Budget) -> Self {
+        Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
+    }
+
+    /// Validators whose processes run.
+    pub fn honest(&self) -> Vec<usize> {
+        (0..self.victims.genesis.validators.len()).filter(|index| !self.insiders.contains(index)).collect()
+    }
+
+    /// Where a node is dialled, and its key.
+    pub fn address(&self, index: usize) -> PeerAddress {
+        self.victims.members[index].peer.clone()
+    }
+
+    /// Crashes the last honest validator, starts it again after `pause` and waits until it has caught up or the attack ends.
+    pub async fn restart_victim(&self, pause: Duration) -> anyhow::Result<()> {
+        let victim = *self.honest().last().context("an honest validator")?;
+        let victims = self.victims.clone();
+        tokio::task::spawn_blocking(move || victims.stop(victim)).await??;
+        tokio::time::sleep(pause).await;
+        let (victims, until) = (self.victims.clone(), self.budget.until);
+        let others: Vec<_> = self.honest().into_iter().filter(|index| *index != victim).collect();
+        let rejoin = tokio::task::spawn_blocking(move || {
+            victims.start(victim)?;
+            let started = Instant::now();
+            let target = others.iter().filter_map(|index| victims.client(*index).block_number().ok()).max().unwrap_or(0);
+            let mut rejoin = Rejoin::Never;
+            while Instant::now() < until {
+                // A block beyond those that existed at its start: it takes part again.
+                if victims.client(victim).block_number().is_ok_and(|height| height > target) {
+                    rejoin = Rejoin::After(started.elapsed());
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            anyhow::Ok(rejoin)
+        });
+        let rejoin = rejoin.await??;
+        *self.rejoined.lock().unwrap_or_else(PoisonError::into_inner) = Some(rejoin);
+        Ok(())
+    }
+
+    /// `None` when the attack restarts nobody.
+    pub fn rejoined(&self) -> Option<Rejoin> {
+        *self.rejoined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much an attacker may send, and until when. Every loop of every attack asks it.
+pub struct Budget {
+    left: AtomicU64,
+    most: u64,
+    pub until: Instant,
+}
+
+impl Budget {
+    pub fn new(messages: u64, length: Duration) -> Self {
+        Self { left: AtomicU64::new(messages), most: messages, until: Instant::now() + length }
+    }
+
+    /// Pays for one message; false when the attack is over.
+    pub fn take(&self) -> bool {
+        let paid = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        paid && !self.is_over()
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0 || Instant::now() >= self.until
+    }
+
+    /// Messages paid for so far.
+    pub fn spent(&self) -> u64 {
+        self.most - self.left.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_ends_by_count_and_by_time() {
+        let few = Budget::new(2, Duration::from_secs(3_600));
+        assert_eq!([few.take(), few.take(), few.take()], [true, true, false]);
+        assert!(few.is_over());
+        assert_eq!(few.spent(), 2);
+        let late = Budget::new(2, Duration::ZERO);
+        assert!(late.is_over() && !late.take());
+    }
+}

@@ -1,0 +1,127 @@
+//! Attacks on a network of real processes, and what they cost its honest users.
+//!
+//! Each attack speaks the real protocol over real sockets on this machine, either as a stranger or as validators whose processes were
+//! stopped and whose keys it took. Every attack runs against a network of its own:
+//!
+//! ```text
+//! start ─▶ calm load ─▶ load + attack ─▶ attack ends: recovery ─▶ load after ─▶ agreement, memory, receipts ─▶ one row of the table
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `attacks` | one file per attack, and the table that lists them |
+//! | `field` | what an attack is given: targets, budget, a validator to restart |
+//! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
+//! | `victims`, `load` | the processes under attack, and their honest users |
+//! | `bench`, `report` | the phases of a run; bars and tables |
+//! | `smoke` | the short form for CI: a bounded number of messages and no bar on time |
+
+mod attacks;
+mod bench;
+mod field;
+mod insider;
+mod keys;
+mod load;
+mod report;
+mod smoke;
+mod stranger;
+mod victims;
+
+use anyhow::{bail, ensure};
+use attacks::{ATTACKS, Attack};
+use clap::Parser;
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+/// Attack a network of real processes on this machine and measure its honest users
+#[derive(Parser, Debug)]
+#[command(name = "corniche-hostile")]
+pub struct Options {
+    /// Attacks to run, by name; all when absent
+    #[arg(value_name = "ATTACK")]
+    names: Vec<String>,
+    /// List the attacks and exit
+    #[arg(long)]
+    list: bool,
+    /// Send a few messages of each attack, then check that the network still executes a transfer; no bars on time
+    #[arg(long)]
+    smoke: bool,
+    /// Validators of each network; the attacker takes the place of as many as may be faulty
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    validators: usize,
+    /// Ordering engines, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "mahi-mahi,autobahn")]
+    engine: Vec<String>,
+    /// Length of each load and of each attack
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+    /// Transfers per second of the honest users
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    rate: u32,
+    /// Seed of the attackers' choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the results as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the networks' directories, for their logs
+    #[arg(long)]
+    keep: bool,
+    /// The node under test
+    #[arg(long, value_name = "FILE", env = "CORNICHE_BIN", default_value = "target/debug/corniche")]
+    corniche: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            note(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every bar was met.
+fn run(options: &Options) -> anyhow::Result<bool> {
+    if options.list {
+        ATTACKS.iter().for_each(|attack| say(format_args!("{:<22} {:<4} {}", attack.name, attack.item, attack.about)));
+        return Ok(true);
+    }
+    ensure!(options.corniche.exists(), "{} is missing; run `make build` or set CORNICHE_BIN", options.corniche.display());
+    ensure!(options.validators >= 4, "--validators: expected at least 4, got {}", options.validators);
+    ensure!(options.seconds > 0 && options.rate > 0, "--seconds and --rate: expected at least 1");
+    let attacks = chosen(&options.names)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if options.smoke {
+        smoke::run(options, &attacks, &runtime)?;
+        return Ok(true);
+    }
+    let rows = bench::run(options, &attacks, &runtime)?;
+    say(report::table(&rows));
+    if let Some(path) = &options.json {
+        std::fs::write(path, report::json(options, &rows))?;
+    }
+    Ok(rows.iter().all(|row| row.missed.is_empty()))
+}
+
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Attack>> {
+    if names.is_empty() {
+        return Ok(ATTACKS.to_vec());
+    }
+    let find = |name: &String| match ATTACKS.iter().find(|attack| attack.name == name) {
+        Some(attack) => Ok(*attack),
+        None => bail!("no attack is named {name}; --list shows them"),
+    };
+    names.iter().map(find).collect()
+}
+
+/// One line of the result, on standard output.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// One line for people, on standard error.
+fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

@@ -1,0 +1,54 @@
+//! The short form for CI: a few messages of every attack, and afterwards the network executes a transfer. Nothing is timed; what does not
+//! happen at all within a generous bound fails.
+
+use crate::{
+    Options,
+    attacks::{Attack, By},
+    field::{Budget, Field},
+    note,
+    victims::Victims,
+};
+use anyhow::{Context, ensure};
+use std::{sync::Arc, time::Duration};
+use tokio::runtime::Runtime;
+
+/// Bound of one attack that does not get rid of its messages.
+const LENGTH: Duration = Duration::from_secs(30);
+/// Only a network that stands still waits so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Attacks of strangers share a network; each attack of validators has one of its own, because its validators are lost to it.
+pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> anyhow::Result<()> {
+    for engine in &options.engine {
+        let applies = |by: By| attacks.iter().filter(move |attack| attack.by == by && attack.applies_to(engine));
+        let strangers: Vec<_> = applies(By::Stranger).copied().collect();
+        let networks = applies(By::Validators).map(|attack| vec![*attack]);
+        for group in std::iter::once(strangers).chain(networks).filter(|group| !group.is_empty()) {
+            attack(options, &group, engine, runtime).with_context(|| format!("on {engine}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtime) -> anyhow::Result<()> {
+    let victims = Arc::new(Victims::up(&options.corniche, options.validators, engine)?);
+    let all: Vec<_> = (0..options.validators).collect();
+    // The first block, whose certificate insiders resume after.
+    victims.transfer(&all, PATIENCE)?;
+    for attack in attacks {
+        let faulty = if attack.by == By::Validators { victims.genesis.fault_model().faulty(all.len()) } else { 0 };
+        let (honest, insiders) = all.split_at(all.len() - faulty);
+        insiders.iter().try_for_each(|index| victims.stop(*index))?;
+        let field = Field::new(victims.clone(), insiders.to_vec(), options.seed, Budget::new(attack.few, LENGTH));
+        let run = async { tokio::time::timeout(LENGTH + PATIENCE, (attack.run)(&field)).await };
+        let done = runtime.block_on(run).with_context(|| format!("{}: the attack does not end", attack.name))?;
+        done.with_context(|| format!("{}: the attack failed", attack.name))?;
+        let spent = field.budget.spent();
+        ensure!(spent > 0, "{}: nothing was sent", attack.name);
+        let nodes = [honest, &[victims.follower()]].concat();
+        victims.transfer(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
+        victims.agree(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
+        note(format_args!("{engine}: {} ({spent} messages): ok", attack.name));
+    }
+    Ok(())
+}

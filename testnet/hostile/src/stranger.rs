@@ -1,0 +1,62 @@
+//! A peer without a validator's key. Identities cost nothing, so an attacker has as many as it likes.
+
+use crate::field::Field;
+use corniche_network::{Channel, Event, Events, Network, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey, Sent};
+use corniche_types::Bytes;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Longest wait for a link. A victim whose slots are taken gives none.
+const LINK: Duration = Duration::from_secs(5);
+/// Longest wait for a node to take what was queued for it.
+const FLUSH: Duration = Duration::from_millis(100);
+
+pub struct Stranger {
+    pub network: NetworkHandle,
+    pub events: Events,
+    pub targets: Vec<PeerKey>,
+}
+
+impl Stranger {
+    /// Dials these nodes as identity `number` of the run's seed and does not wait for the links.
+    pub async fn dial(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Self> {
+        let seed = [b"corniche-hostile/".as_slice(), &field.seed.to_le_bytes(), &number.to_le_bytes()].concat();
+        let identity = NetworkIdentity::from_seed(corniche_crypto::digest(&seed).0);
+        let mut config = NetworkConfig::from_genesis(identity, &field.victims.genesis);
+        config.bootstrap = targets.iter().map(|index| field.address(*index)).collect();
+        let targets = config.bootstrap.iter().map(|address| address.key).collect();
+        let (network, events) = Network::start(config).await?;
+        Ok(Self { network, events, targets })
+    }
+
+    /// The same, and waits for the first link; `None` when nobody gives one in time.
+    pub async fn join(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Option<Self>> {
+        let mut stranger = Self::dial(field, number, targets).await?;
+        let up = async {
+            while let Some(event) = stranger.events.recv().await {
+                if matches!(event, Event::PeerUp(_)) {
+                    return true;
+                }
+            }
+            false
+        };
+        let linked = timeout(LINK, up).await.unwrap_or(false);
+        Ok(linked.then_some(stranger))
+    }
+
+    /// Queues a message for every target; false when nobody takes it.
+    pub fn send(&self, channel: Channel, bytes: &Bytes) -> bool {
+        let sent = self.targets.iter().filter(|target| self.network.send(**target, channel, bytes.clone()) == Sent::Queued);
+        sent.count() > 0
+    }
+
+    /// Takes events until the victims disconnect or a moment has passed, so that what was queued leaves.
+    pub async fn linger(&mut self) {
+        let down = async { while !matches!(self.events.recv().await, None | Some(Event::PeerDown(_))) {} };
+        let _ = timeout(FLUSH, down).await;
+    }
+
+    pub async fn leave(self) {
+        self.network.shutdown().await;
+    }
+}

@@ -1,0 +1,271 @@
+//! The processes under attack: a network that `corniche testnet up` makes in a directory of its own.
+
+use anyhow::{Context, bail, ensure};
+use corniche_client::{Client, Draft, Wait};
+use corniche_crypto::EthereumKey;
+use corniche_network::PeerAddress;
+use corniche_types::{B256, Genesis, U256};
+use serde::Deserialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Longest wait for a process to start or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// A request that takes longer is not answered at all, as far as an attack's victims are concerned.
+const REQUEST: Duration = Duration::from_secs(10);
+
+pub struct Victims {
+    corniche: PathBuf,
+    directory: tempfile::TempDir,
+    pub genesis: Genesis,
+    /// The validators in the genesis' order, then the full node.
+    pub members: Vec<Member>,
+    /// By member; `None` while it is stopped.
+    processes: Mutex<Vec<Option<Process>>>,
+    /// Funded accounts.
+    accounts: Vec<EthereumKey>,
+}
+
+/// One node, as the network was made.
+pub struct Member {
+    pub rpc: String,
+    pub peer: PeerAddress,
+    /// A validator's; a full node has none.
+    pub keys: PathBuf,
+    config: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+struct Process {
+    pid: u32,
+    /// Present when this program started it, not `corniche testnet up`.
+    child: Option<Child>,
+}
+
+/// Memory of one process in MiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    pub resident: u64,
+    pub peak: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Described {
+    nodes: Vec<DescribedNode>,
+    accounts: Vec<DescribedAccount>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DescribedNode {
+    rpc: String,
+    config: PathBuf,
+    data_dir: PathBuf,
+    log: PathBuf,
+    pid: u32,
+}
+
+#[derive(Deserialize)]
+struct DescribedAccount {
+    key: String,
+}
+
+/// The part of `node.toml` that a peer needs.
+#[derive(Deserialize)]
+struct Listening {
+    listen: Vec<String>,
+}
+
+impl Victims {
+    /// Starts a network on free ports, with one full node that has to follow, and waits until every node answers.
+    pub fn up(corniche: &Path, validators: usize, engine: &str) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
+        let mut command = Command::new(corniche);
+        command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0", "--engine", engine]);
+        command.args(["--validators", &validators.to_string(), "--full-nodes", "1"]).arg("--dir").arg(directory.path());
+        let output = command.stdin(Stdio::null()).output().context("cannot run corniche")?;
+        ensure!(output.status.success(), "corniche testnet up: {}", String::from_utf8_lossy(&output.stderr));
+        let described: Described = serde_json::from_slice(&output.stdout).context("corniche testnet up: invalid JSON")?;
+        let genesis = fs::read_to_string(directory.path().join("genesis.json"))?;
+        let genesis = Genesis::from_json(&genesis)?;
+        let process = |node: &DescribedNode| Some(Process { pid: node.pid, child: None });
+        let processes = Mutex::new(described.nodes.iter().map(process).collect());
+        let members = described.nodes.into_iter().map(Member::new).collect();
+        let accounts =
+            described.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
+        let mut victims = Self { corniche: corniche.to_owned(), directory, genesis, members: Vec::new(), processes, accounts };
+        // After the processes have an owner that ends them.
+        victims.members = collect(members)?;
+        Ok(victims)
+    }
+
+    /// The directory stays after the end.
+    pub fn keep(&mut self) {
+        self.directory.disable_cleanup(true);
+        crate::note(format_args!("logs and data are kept in {}", self.directory.path().display()));
+    }
+
+    /// The full node, which everything that is judged at the end includes.
+    pub fn follower(&self) -> usize {
+        self.members.len() - 1
+    }
+
+    pub fn client(&self, index: usize) -> Client {
+        Client::with_timeout(&self.members[index].rpc, REQUEST)
+    }
+
+    /// SIGKILL, and waits until the process is gone.
+    pub fn stop(&self, index: usize) -> anyhow::Result<()> {
+        let process = self.processes().get_mut(index).and_then(Option::take);
+        process.map_or(Ok(()), Process::end)
+    }
+
+    /// Starts a stopped process on its data and waits until it answers.
+    pub fn start(&self, index: usize) -> anyhow::Result<()> {
+        let member = &self.members[index];
+        let log = fs::File::options().append(true).create(true).open(&member.log)?;
+        let mut command = Command::new(&self.corniche);
+        command.arg("node").arg("--config").arg(&member.config).arg("--data").arg(&member.data);
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.processes()[index] = Some(Process { pid: child.id(), child: Some(child) });
+        let client = Client::with_timeout(&member.rpc, Duration::from_secs(1));
+        let answers = Wait::at_most(PATIENCE).until(|| Ok(client.chain_id().ok()))?;
+        answers.map(drop).with_context(|| format!("node {index} does not answer; see {}", member.log.display()))
+    }
+
+    /// `None` when the process is stopped or ended by itself.
+    pub fn memory(&self, index: usize) -> Option<Memory> {
+        let pid = self.processes().get(index)?.as_ref()?.pid;
+        Some(parse_memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?))
+    }
+
+    /// Sends a transfer through one of these nodes and waits until all of them have executed it. Returns how long that took.
+    pub fn transfer(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<Duration> {
+        let started = Instant::now();
+        let wait = Wait { longest_pause: LOOK, ..Wait::at_most(patience) };
+        let first = *nodes.first().context("no node is honest")?;
+        // The load spends from the first account, the faucet from the last.
+        let key = self.accounts.get(1).context("no account is funded")?;
+        let client = self.client(first);
+        // A node may refuse for a while what it takes later.
+        let mut refusal = None;
+        let sent = wait.until(|| Ok(self.offer(&client, key).map_err(|error| refusal = Some(error)).ok()))?;
+        let Some(hash) = sent else { bail!("node {first} takes no transfer: {:#}", refusal.unwrap_or_else(unknown)) };
+        for index in nodes {
+            let client = self.client(*index);
+            let left = patience.saturating_sub(started.elapsed());
+            let found = Wait { deadline: left, ..wait }.until(|| Ok(client.receipt(hash).ok().flatten()))?;
+            ensure!(found.is_some(), "node {index} has no receipt of {hash} after {} ms", started.elapsed().as_millis());
+        }
+        Ok(started.elapsed())
+    }
+
+    fn offer(&self, client: &Client, key: &EthereumKey) -> anyhow::Result<B256> {
+        let mut draft = Draft::transfer(key.address(), U256::from(1));
+        draft.gas_limit = Some(21_000);
+        draft.max_fee_per_gas = Some(client.fees()?.max_fee_per_gas.saturating_mul(10));
+        Ok(client.send(key, &draft)?)
+    }
+
+    /// Checks that these nodes have the same block at the greatest height that any of them has reached.
+    pub fn agree(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<()> {
+        let heights = nodes.iter().map(|index| Ok(self.client(*index).block_number()?)).collect::<anyhow::Result<Vec<_>>>()?;
+        let height = heights.into_iter().max().unwrap_or(0);
+        let mut hashes = Vec::new();
+        for index in nodes {
+            let client = self.client(*index);
+            let block = Wait::at_most(patience).until(|| Ok(client.block(height).ok().flatten()))?;
+            hashes.push(block.with_context(|| format!("node {index} does not reach block {height}"))?.hash);
+        }
+        ensure!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "block {height} differs: {hashes:?}");
+        Ok(())
+    }
+
+    fn processes(&self) -> std::sync::MutexGuard<'_, Vec<Option<Process>>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Victims {
+    fn drop(&mut self) {
+        let processes: Vec<_> = self.processes().iter_mut().filter_map(Option::take).collect();
+        for error in processes.into_iter().filter_map(|process| process.end().err()) {
+            crate::note(format_args!("{error:#}"));
+        }
+    }
+}
+
+impl Member {
+    fn new(node: DescribedNode) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(&node.config)?;
+        let listening: Listening = toml::from_str(&text).with_context(|| format!("cannot read {}", node.config.display()))?;
+        let address = listening.listen.first().context("the node listens nowhere")?;
+        let folder = node.config.parent().context("node.toml lies in a folder")?;
+        let own = [folder.join("keys/network.key"), folder.join("network.key")];
+        let key = own.iter().find(|path| path.exists()).context("the node has no network key")?;
+        let peer = format!("{address}/p2p/{}", crate::keys::network(key)?.key()).parse()?;
+        Ok(Self { rpc: node.rpc, peer, keys: folder.join("keys"), config: node.config, data: node.data_dir, log: node.log })
+    }
+}
+
+impl Process {
+    fn end(mut self) -> anyhow::Result<()> {
+        if let Some(child) = &mut self.child {
+            child.kill()?;
+            child.wait()?;
+            return Ok(());
+        }
+        // An error when it is gone already.
+        let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status()?;
+        let deadline = Instant::now() + PATIENCE;
+        while is_running(self.pid) {
+            ensure!(Instant::now() < deadline, "process {} does not end", self.pid);
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+fn collect<T>(results: Vec<anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
+    results.into_iter().collect()
+}
+
+fn unknown() -> anyhow::Error {
+    anyhow::anyhow!("no reason given")
+}
+
+/// A process that nobody waited for still has its number, in state Z.
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+}
+
+fn parse_memory(status: &str) -> Memory {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+    };
+    Memory { resident: value("VmRSS:"), peak: value("VmHWM:") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_mebibytes() {
+        let status = "Name:\tcorniche\nVmHWM:\t  204800 kB\nVmRSS:\t  102400 kB\n";
+        assert_eq!(parse_memory(status), Memory { resident: 100, peak: 200 });
+        assert_eq!(parse_memory(""), Memory::default());
+    }
+}
