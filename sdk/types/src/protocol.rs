@@ -41,7 +41,7 @@ impl ProtocolRules {
     /// Counts compiled stack frames, prices what holds on older processors, bounds blocks in bytes, binds signatures to the genesis.
     pub const V2: Self = Self {
         version: 2,
-        gas_version: 1,
+        gas_version: 2,
         max_block_bytes: 4 << 20,
         gas_per_ordered_byte: 4,
         drops_excess: true,
