@@ -219,6 +219,7 @@ mod tests {
 
     /// Otherwise runs of old code on many threads commit the memory of as many deep stacks.
     #[test]
+    #[allow(clippy::disallowed_methods)]
     fn one_run_at_a_time_is_deep() {
         let (deep, inside) = (Deep::reserve().unwrap(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
