@@ -132,7 +132,10 @@ fn a_contract_is_deployed_and_called_in_one_block() {
     assert_eq!(logs, [0, 1, 0, 0, 1]);
     assert!(output.logs_bloom.contains_input(alloy_primitives::BloomInput::Raw(contract.as_slice())));
     let account = node.account(&contract);
-    assert_eq!((account.nonce, account.abi_version, account.gas_version), (1, 1, 1));
+    assert_eq!(
+        (account.nonce, account.abi_version, account.gas_version),
+        (1, 1, corniche_types::ProtocolRules::LATEST.gas_version)
+    );
     assert_eq!(account.code_hash, keccak256(adder()));
 }
 

@@ -333,7 +333,7 @@ fn in_turns(bench: &mut Bench, codes: u64, times: u64, callee: impl Fn(u64) -> V
     cost.per_gas()
 }
 
-/// A call that cannot pay for its start, right after a restart: ns for each gas that it paid, with and without compiled code at hand.
+/// A call that cannot pay for its start, right after a restart: ns with and without compiled code at hand.
 pub fn unpaid() -> Vec<(String, f64)> {
     let body = "(i32.store (local.get 0) (i32.const 1))".repeat(2_500);
     let wasm = module("1", &format!("(func (param i32) {body})").repeat(18), "", "i32.const 0");
@@ -341,7 +341,7 @@ pub fn unpaid() -> Vec<(String, f64)> {
     let after_restart = |artefacts: Arc<Artefacts>| {
         let mut bench = Bench::with_cache(&VmConfig { executors: 1, callers: 2, ..VmConfig::default() }, artefacts);
         bench.deploy(crate::support::SUBJECT, &wasm);
-        bench.run(Some(crate::support::SUBJECT), &Bytes::new(), gas).0.nanoseconds / gas as f64
+        bench.run(Some(crate::support::SUBJECT), &Bytes::new(), gas).0.nanoseconds
     };
     let artefacts = Arc::<Artefacts>::default();
     let without = after_restart(artefacts.clone());

@@ -344,10 +344,11 @@ fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
         }
     }
     // Prices are emitted, not only named.
-    let dearer: [fn(&mut Schedule); 7] = [
+    let dearer: [fn(&mut Schedule); 8] = [
         |schedule| schedule.branch += 1,
         |schedule| schedule.call += 1,
         |schedule| schedule.call_indirect += 1,
+        |schedule| schedule.memory_grow += 1,
         |schedule| schedule.load_page += 1,
         |schedule| schedule.grown_page += 1,
         |schedule| schedule.regrown_page += 1,

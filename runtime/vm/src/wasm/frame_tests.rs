@@ -1,18 +1,16 @@
 //! Native frames are never larger than validation says, on any back end.
 //!
 //! The size of a frame is read from the function's first instructions, so functions need not run.
+#![allow(clippy::disallowed_methods)] // a number of modules, and a folder of contracts, from the environment
 
 use super::backend::Backend;
 use super::engine::{EngineConfig, WasmEngine};
+use super::instance_tests::generate;
 use super::validate::{self, Checked, Frame};
 use super::{NoCache, instrument};
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use wasmtime::Module;
-
-#[path = "../../tests/common/generate.rs"]
-#[allow(dead_code)]
-mod generate;
 
 fn engine(backend: Backend) -> &'static WasmEngine {
     static ENGINES: [OnceLock<WasmEngine>; Backend::ALL.len()] = [const { OnceLock::new() }; _];

@@ -26,6 +26,8 @@ pub struct Schedule {
     pub branch: u64,
     pub call: u64,
     pub call_indirect: u64,
+    /// Ink of `memory.grow`, before its pages.
+    pub memory_grow: u64,
     /// Ink of a load for each page of memory; see [`load_ink`](Self::load_ink).
     pub load_page: u64,
     /// Ink of each page a frame grows by, paid when it becomes accessible. An instance that grew serves one run, so the pages are the
@@ -54,6 +56,7 @@ pub static V1: Schedule = Schedule {
     branch: 3_500,
     call: 12_000,
     call_indirect: 16_000,
+    memory_grow: 60_000,
     load_page: 250,
     grown_page: 2_500 * INK_PER_GAS,
     regrown_page: 0,
@@ -70,6 +73,7 @@ pub static V2: Schedule = Schedule {
     branch: 4_700,
     call: 18_500,
     call_indirect: 22_500,
+    memory_grow: 110_000,
     load_page: 330,
     grown_page: 3_400 * INK_PER_GAS,
     regrown_page: 2_900 * INK_PER_GAS,
@@ -136,10 +140,9 @@ const fn shared_ink(class: Class) -> u64 {
         Class::Load => 3_000,
         Class::Store => 1_000,
         // A schedule's own.
-        Class::Branch | Class::Call | Class::CallIndirect => 0,
+        Class::Branch | Class::Call | Class::CallIndirect | Class::MemoryGrow => 0,
         Class::BranchTable => 5_000,
         Class::MemorySize => 500,
-        Class::MemoryGrow => 60_000,
         Class::MemoryCopy | Class::MemoryFill => 10_000,
     }
 }
@@ -160,6 +163,7 @@ impl Schedule {
             Class::Branch => self.branch,
             Class::Call => self.call,
             Class::CallIndirect => self.call_indirect,
+            Class::MemoryGrow => self.memory_grow,
             _ => shared_ink(class),
         }
     }

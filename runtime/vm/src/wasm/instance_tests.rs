@@ -297,7 +297,7 @@ fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
 
 /// Whatever random bytes make that may be deployed, with every host call in reach.
 #[path = "../../tests/common/generate.rs"]
-mod generate;
+pub(super) mod generate;
 
 #[test]
 fn contracts_out_of_nowhere() {

@@ -163,3 +163,93 @@ impl Drop for Stack {
         unsafe { libc::munmap(self.start, GUARD_BYTES + self.bytes) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Limits;
+    use crate::wasm::validate::{MAX_FRAME_WORDS, MAX_LOCALS_TIMES_JOINS, MAX_OPERATORS, SLOTS_PER_WORD};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn on() -> On {
+        HERE.get().0
+    }
+
+    /// Pages of a stack that the kernel has committed.
+    #[allow(unsafe_code)]
+    fn committed(stack: &Stack) -> usize {
+        let mut pages = vec![0u8; stack.bytes / 4096];
+        // SAFETY: the range is mapped, and there is a byte for each of its pages.
+        assert_eq!(unsafe { libc::mincore(stack.lowest().cast(), stack.bytes, pages.as_mut_ptr()) }, 0);
+        pages.iter().filter(|page| **page & 1 == 1).count()
+    }
+
+    #[test]
+    fn a_stack_commits_what_is_written() {
+        let mut stack = Stack::reserve(USUAL_BYTES).unwrap();
+        assert_eq!(committed(&stack), 0);
+        stack.run(On::Usual, || std::hint::black_box([1u8; 40_000])).unwrap().unwrap();
+        assert!((10..1_000).contains(&committed(&stack)), "{}", committed(&stack));
+    }
+
+    #[test]
+    fn runs_stay_on_the_stack_that_suffices() {
+        let deep = Deep::reserve().unwrap();
+        let kinds = deep.run(1 << 20, || {
+            let usual = on();
+            let nested = deep.run(1 << 20, on).unwrap();
+            let larger = deep
+                .run(USUAL_BYTES, || (on(), deep.run(USUAL_BYTES, on).unwrap(), deep.run(DEEP_BYTES, on).is_err()))
+                .unwrap();
+            (usual, nested, larger, on())
+        });
+        assert!(kinds.unwrap() == (On::Usual, On::Usual, (On::Deep, On::Deep, true), On::Usual));
+        assert!(on() == On::Thread);
+    }
+
+    #[test]
+    fn a_panic_passes_and_leaves_the_stacks_usable() {
+        let deep = Deep::reserve().unwrap();
+        for bytes in [1 << 20, USUAL_BYTES + 1] {
+            let panic = catch_unwind(AssertUnwindSafe(|| deep.run(bytes, || panic!("as meant"))));
+            assert!(panic.is_err() && on() == On::Thread);
+            assert_eq!(deep.run(bytes, || 7).unwrap(), 7);
+        }
+    }
+
+    /// Otherwise runs of old code on many threads commit the memory of as many deep stacks.
+    #[test]
+    #[allow(clippy::disallowed_methods)]
+    fn one_run_at_a_time_is_deep() {
+        let (deep, inside) = (Deep::reserve().unwrap(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let run = || {
+                            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                            std::thread::yield_now();
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                        };
+                        deep.run(USUAL_BYTES + 1, run).unwrap();
+                        deep.run(1 << 20, || assert!(on() == On::Usual)).unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn the_deep_stack_suffices_for_any_module() {
+        // Six for each `call_indirect`, and for each branch the locals that may meet there.
+        let slots = 6 * u64::from(MAX_OPERATORS) + MAX_LOCALS_TIMES_JOINS;
+        let paid = slots.div_ceil(SLOTS_PER_WORD.into());
+        assert!(BYTES_PER_WORD as u64 * (u64::from(MAX_FRAME_WORDS) + paid) < GUARD_BYTES as u64, "no frame skips the guard");
+        // 16 words, and at least one for what is called or passed on.
+        let least = 17;
+        let bytes_per_word = (BYTES_PER_WORD as u64 * (least + paid)).div_ceil(least) as u32;
+        let most = NativeStack { bytes_per_word, uncounted_bytes: GUARD_BYTES as u32 };
+        let bytes = most.bytes(Limits::TRANSACTION.stack_words);
+        assert!(bytes < DEEP_BYTES, "{bytes}");
+    }
+}
