@@ -136,7 +136,7 @@ fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
             verifier.verify(index(node), &bytes).unwrap();
             let checks = counting.take() as u64;
             assert!(cost >= CHECK_US * checks, "{cost} for {checks} checks of {message:?}");
-            assert!(checks != 1 || cost < 6 * CHECK_US, "{cost} for {message:?}");
+            assert!(checks != 1 || cost < 10 * CHECK_US, "{cost} for {message:?}");
             kinds.insert(bytes[1]);
         }
     }
