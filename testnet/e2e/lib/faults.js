@@ -185,15 +185,17 @@ export class Faults {
   }
 
   /**
-   * Damages any file of a node that crashed. It starts again as if nothing had happened, or it refuses with a sentence that names a
-   * file or says what to do; then its disk is given up and it fetches everything again.
+   * Damages any file of a node that crashed. It starts again, or it refuses with a sentence that names what is damaged; then its disk is
+   * given up and it fetches everything again.
    */
   damage(node, harm) {
     const fault = { name: `damage of ${node.name}` };
+    let hasForgotten = false;
     fault.hurt = async () => {
       node.kill();
       await node.gone();
       const file = this.fileOf(node.dataDir);
+      hasForgotten = relative(node.dataDir, file).startsWith('safety/');
       fault.name = `${harm(file, statSync(file).size)} in ${relative(node.dataDir, file)} of ${node.name}`;
     };
     fault.heal = async (user) => {
@@ -202,14 +204,16 @@ export class Faults {
         await node.restart();
       } catch {
         const refusal = readFileSync(node.log).subarray(said).toString();
-        assert.match(refusal, /error: .*(restore|delete|rebuild|restart|VERSION|belongs to)/, `${fault.name}: a refusal says what to do`);
+        assert.match(refusal, /^error: /m, `${fault.name}: a refusal says why`);
+        assert.ok(refusal.includes(node.dataDir), `${fault.name}: a refusal names the directory: ${refusal}`);
         assert.doesNotMatch(refusal, /panicked/, `${fault.name}: a refusal is no panic`);
         fault.name += ', refused';
+        hasForgotten = true;
         node.loseDisk();
         await node.restart();
-        // It signs nothing about what its former self may have signed, so until then it is the one that may be away.
-        for (let count = 0; count < FORGOTTEN_COMMITS; count += 1) await user.transfer(fault.left);
       }
+      // It signs nothing about what its former self may have signed, so until then it is the one that may be away.
+      for (let count = 0; hasForgotten && count < FORGOTTEN_COMMITS; count += 1) await user.transfer(fault.left);
     };
     return fault;
   }

@@ -11,15 +11,16 @@ import { User } from './users.js';
 const RECENT = 20;
 
 /**
- * `kinds`: the faults of the rounds in turn; without it as many `rounds` are drawn. `progressMs`: how soon after a round is healed
+ * `kinds`: the faults of the rounds in turn; without it as many `rounds` are drawn, from `only` these if it is given. `progressMs`: how soon after a round is healed
  * a new transfer must be executed and every node have caught up; without it only that they do.
  */
-export async function faultRounds(t, engine, { seed, rounds, kinds, lastsMs, frozenMs, progressMs = Infinity }) {
+export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsMs, frozenMs, progressMs = Infinity }) {
   const random = seeded(seed);
   const { network, step } = await story(t, { validators: 4, engine, links: true });
   const user = new User(network, random);
   const faults = new Faults(network, random, { lastsMs, frozenMs });
   if (!(await faults.mountDisk(network.validators[3]))) t.diagnostic('nothing can be mounted: no rounds with full and read-only disks');
+  if (only) faults.kinds = faults.kinds.filter((kind) => only.includes(kind));
   const drawn = kinds?.filter((kind) => faults.kinds.includes(kind)) ?? Array.from({ length: rounds }, () => undefined);
 
   let isWhole = true;

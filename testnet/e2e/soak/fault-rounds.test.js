@@ -1,6 +1,7 @@
 // Seeded faults of every kind on real processes, one after another under load (`lib/faults.js`). After each the network is whole within
 // 10 s: a new transfer is executed, all nodes agree, no receipt is lost. FAULT_ROUNDS rounds in all (default 1,000), shared by the
-// engines, or the ones in ENGINE; SEED repeats a run's choices, though not the system's timing.
+// engines, or the ones in ENGINE; FAULT_KINDS draws from some kinds only, for instance flip,tear; SEED repeats a run's choices, though not the
+// system's timing.
 
 import { engines, underEveryEngine } from '../lib/network.js';
 import { faultRounds } from '../lib/rounds.js';
@@ -8,6 +9,7 @@ import { faultRounds } from '../lib/rounds.js';
 const rounds = Math.ceil(Number(process.env.FAULT_ROUNDS ?? 1_000) / engines.length);
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
 
-const options = { seed, rounds, lastsMs: [500, 10_000], frozenMs: [1_000, 60_000], progressMs: 10_000 };
+const only = process.env.FAULT_KINDS?.split(',');
+const options = { seed, rounds, only, lastsMs: [500, 10_000], frozenMs: [1_000, 60_000], progressMs: 10_000 };
 
 underEveryEngine(`${rounds} rounds of faults (seed ${seed})`, { timeout: 6 * 3_600_000 }, (t, engine) => faultRounds(t, engine, options));

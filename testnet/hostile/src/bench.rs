@@ -55,7 +55,7 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
     if attack.restart.is_some() {
         length += RESTART;
     }
-    let calm = start(if attack.restart.is_some() { used } else { &all })?;
+    let calm = start(if attack.restart.is_some() { used } else { &all[..] })?;
     if let Some(pause) = attack.restart {
         // Some users have to wait for a validator that restarts, whoever attacks: that is not counted against the attack.
         let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));

@@ -1,5 +1,6 @@
-//! Faulty validators stay connected and propose nothing of what users and other validators give them. This is what every validator that is
-//! merely down does as well, so the other rows of validators are read beside this one: their validators serve users.
+//! Faulty validators stay connected and propose nothing of what users and other validators give them. One that is down has no connection
+//! and is passed over; one that is connected owns its share of the users until its turn is over. The validators of all other attacks serve
+//! users, so their rows are read beside this one.
 //!
 //! Must hold: others propose what the silent ones own before users notice much.
 
