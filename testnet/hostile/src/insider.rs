@@ -222,7 +222,7 @@ async fn resume(network: &NetworkHandle, events: &mut Events, links: usize) -> a
         }
     }
     let (holder, from) = newest.context("a certificate")?;
-    let answer = network.request(holder, wire::encode(&Request::Blocks { from }).into()).await?;
+    let answer = network.request(holder, wire::encode(&Request::Blocks { from, offset: 0 }).into()).await?;
     let response: Response = wire::decode(&answer)?;
     let last = response.blocks.last().context("the newest certified block")?;
     Ok((last.resume.clone(), up))
@@ -237,15 +237,17 @@ fn engine(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<dyn
 }
 
 fn mahi_mahi(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<dyn Engine>, Arc<dyn Verifier>)> {
-    use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, real};
+    use corniche_mahi_mahi::{Config, MahiMahi, MahiVerifier, Setup, Signatures, real};
     let (genesis, committee) = (&field.victims.genesis, seat.committee.clone());
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
     let coins = CoinPublicKeys::from_genesis(genesis).context("the genesis' coin keys")?;
     let signatures = real::CommitteeSignatures::new(&committee).context("the genesis' consensus keys")?;
-    let verifier = MahiVerifier::new(config.clone(), committee.clone(), Arc::new(signatures));
+    let signatures: Arc<dyn Signatures> = Arc::new(signatures);
+    let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
     let engine = MahiMahi::new(Setup {
         config,
         signer: Some(Arc::new(seat.keys.mahi_mahi(&committee)?)),
+        signatures,
         coin: Arc::new(real::ThresholdCoin::new(&committee, coins)),
         committee,
         seed: now().0,

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use corniche_abi::interface;
 use corniche_harness::{Deployable, check};
 use corniche_types::keccak256;
-use corniche_vm::wasm::gas::{INK_PER_GAS, cold_ink, start_ink};
+use corniche_vm::wasm::gas::{INK_PER_GAS, LATEST, start_ink};
 use serde_json::json;
 use std::{
     fs,
@@ -123,7 +123,7 @@ fn call_gas(fits: &Deployable) -> (u64, u64) {
     let imported: usize = fits.imports.values().map(Vec::len).sum();
     let functions = fits.functions.saturating_add(imported as u32);
     let again = start_ink(fits.unpacked, fits.pages);
-    ((again + cold_ink(fits.unpacked, functions, fits.pages)).div_ceil(INK_PER_GAS), again.div_ceil(INK_PER_GAS))
+    ((again + LATEST.cold_ink(fits.unpacked, functions, fits.pages)).div_ceil(INK_PER_GAS), again.div_ceil(INK_PER_GAS))
 }
 
 fn told(file: &Path, made: &Made, fits: &Deployable) -> String {

@@ -4,7 +4,7 @@ use super::build;
 use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
 use corniche_harness::{Deployable, check};
-use corniche_vm::wasm::gas::{INK_PER_GAS, cold_ink, start_ink};
+use corniche_vm::wasm::gas::{INK_PER_GAS, LATEST, start_ink};
 use serde_json::json;
 use std::{fs, path::PathBuf};
 
@@ -57,7 +57,7 @@ impl Check {
 /// Of a module that starts with so much memory that its stack is probably the one Rust gives by default.
 pub fn pages_note(pages: u32) -> Option<String> {
     let again = start_ink(0, pages) - start_ink(0, 0);
-    let first = again + cold_ink(0, 0, pages) - cold_ink(0, 0, 0);
+    let first = again + LATEST.cold_ink(0, 0, pages) - LATEST.cold_ink(0, 0, 0);
     (pages > 4).then(|| {
         format!(
             "note        it starts with {pages} pages, which cost {} gas at the first call in a transaction and {} at each other. Rust's stack of 1 MiB is 16 of them: \

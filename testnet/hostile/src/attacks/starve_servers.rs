@@ -36,7 +36,7 @@ async fn run(field: &Field) -> anyhow::Result<()> {
 
 async fn ask(field: &Field, number: u64, victim: usize) -> anyhow::Result<()> {
     let Some(stranger) = Stranger::join(field, number, &[victim]).await? else { return Ok(()) };
-    let request = Bytes::from(wire::encode(&Request::Blocks { from: Height(1) }));
+    let request = Bytes::from(wire::encode(&Request::Blocks { from: Height(1), offset: 0 }));
     let target = stranger.targets[0];
     let asking = (0..AT_ONCE).map(|_| async {
         while field.budget.take() {
