@@ -56,7 +56,7 @@ fn a_slow_processor_catches_up() {
 #[test]
 fn a_slow_disk_catches_up() {
     for engine in ["mahi-mahi", "autobahn"] {
-        run(engine, "write_ms = 3000\n");
+        run(engine, "write_ms = 10000\n");
     }
 }
 
@@ -64,7 +64,7 @@ fn a_slow_disk_catches_up() {
 fn a_restart_far_behind_catches_up() {
     let restart = "[[fault]]\nkind = \"crash\"\nat = \"18s\"\nnodes = [3]\nrestart_at = \"19s\"\n";
     for engine in ["mahi-mahi", "autobahn"] {
-        for slow in ["execute_ms = 500\n", "write_ms = 3000\n"] {
+        for slow in ["execute_ms = 500\n", "write_ms = 10000\n"] {
             run(engine, &format!("{slow}{restart}"));
         }
     }
