@@ -196,6 +196,7 @@ fn unknown_keys() {
         ("partition", "kind, at, until, groups"),
         ("delay", "kind, at, until, nodes, from, to, extra_ms"),
         ("loss", "kind, at, until, nodes, from, to, fraction"),
+        ("slow", "kind, at, until, nodes, execute_ms, write_ms"),
         ("byzantine", "kind, at, nodes, behaviour"),
     ];
     for (kind, known) in cases {
@@ -223,6 +224,7 @@ fn missing_keys() {
     refuses_fault("kind = \"delay\"\nat = \"1s\"\n", 4, &missing("delay", "extra_ms", "how much longer the messages take"));
     let how_many = "how many of the messages are lost, from 0 to 1";
     refuses_fault("kind = \"loss\"\nat = \"1s\"\n", 4, &missing("loss", "fraction", how_many));
+    refuses_fault("kind = \"slow\"\nat = \"1s\"\n", 4, &missing("slow", "nodes", which));
     let what = "what the nodes do, such as \"equivocator\"";
     refuses_fault("kind = \"byzantine\"\nat = \"1s\"\n", 4, &missing("byzantine", "behaviour", what));
 }
@@ -324,7 +326,7 @@ fn faults_that_cannot_be() {
     refuses_fault(
         "kind = \"meteor\"\n",
         5,
-        "kind is \"meteor\"; it is one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"byzantine\"",
+        "kind is \"meteor\"; it is one of \"crash\", \"disk_loss\", \"partition\", \"delay\", \"loss\", \"slow\", \"byzantine\"",
     );
     let crash = |lines: &str| format!("kind = \"crash\"\n{lines}\n");
     let beyond = "at is not before the end of the run; take less, or a longer duration";
