@@ -1,7 +1,7 @@
 //! Blocks for peers that follow, read on threads of their own: one for validators, one for everybody else. Each peer's requests are
 //! answered in turn with the others', so whoever asks most waits behind itself. The network bounds what is sent to whom.
 
-use super::fair::{FairQueue, Share};
+use super::fair::{FairQueue, Load, Share};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, answer_blocks};
 use corniche_store::Reader;
@@ -11,6 +11,8 @@ use std::{sync::Arc, thread};
 /// Requests of one peer that wait; the network lets one through at a time.
 const SHARE: Share = Share { items: 8, bytes: 1 << 20 };
 const ALL_BYTES: usize = 8 << 20;
+/// Every request is answered with about as much: reading and encoding it, µs.
+const READ_US: u64 = 5_000;
 
 type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
 
@@ -42,8 +44,8 @@ impl BlockServers {
     /// Queues a request. One for which there is no room is refused.
     pub fn serve(&self, from: Peer, request: Bytes, reply: Reply) {
         let queue = if from.validator.is_some() { &self.validators } else { &self.guests };
-        let bytes = request.len();
-        queue.offer(from.id, (request, reply), bytes);
+        let load = Load { bytes: request.len(), cost: READ_US };
+        queue.offer(from.id, (request, reply), load);
     }
 }
 
