@@ -258,7 +258,9 @@ fn a_part_that_is_spoiled_costs_its_sender() {
         if let Some(part_of) = &mut response.part {
             part += 1;
             let mut bytes = part_of.bytes.to_vec();
-            bytes[1_000] ^= u8::from(part == 4);
+            if part == 4 {
+                bytes[1_000] ^= 1;
+            }
             part_of.bytes = bytes.into();
         }
         full.handle(Input::Response { from: to, response: Some(response) });
