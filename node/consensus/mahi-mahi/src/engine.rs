@@ -11,7 +11,7 @@ use crate::{
     journal::Journal,
     keys::{Coin, Signatures, Signer},
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock, first_of},
-    proposer::{Proposer, Want},
+    proposer::{Proposer, Shunned, Want},
     repair::Repair,
     rules::{Decision, Slot, Verdict, Waves},
     serve::Service,
@@ -30,6 +30,12 @@ use std::{
 const MAX_OPEN_DEPTHS: u64 = 4;
 /// Slots above the floor whose equivocation is reported, per author.
 const MAX_REPORTED: usize = 64;
+/// For so many floor depths after its last proven equivocation an author is not taken as a parent, and for so many times as long after each
+/// relapse. Whoever did it by mistake, from a restored backup, is taken again; whoever goes on costs a few slow rounds once or twice.
+const SHUNNED_DEPTHS: u64 = 4;
+const LONGER: u64 = 256;
+/// Relapses after which an author is out for as long as this engine lives.
+const MAX_RELAPSES: u32 = 4;
 /// Blocks held because of their timestamp, per author.
 const MAX_EARLY_BLOCKS: usize = 8;
 
@@ -80,6 +86,8 @@ pub struct MahiMahi {
     early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Siblings in the DAG beyond the first of each slot.
     extras: Extras,
+    /// Authors that equivocated.
+    equivocated: BTreeMap<ValidatorIndex, Equivocations>,
     /// Slots whose equivocation was reported.
     accused: BTreeSet<(Round, ValidatorIndex)>,
     /// P24: more validators are faulty than may be; see `alarm`.
@@ -87,6 +95,15 @@ pub struct MahiMahi {
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
+}
+
+/// What an author said twice.
+#[derive(Default)]
+struct Equivocations {
+    /// The last round of which that is known.
+    last: Round,
+    /// How often it was taken as a parent again and went on.
+    relapses: u32,
 }
 
 /// What siblings beyond the first of a slot weigh, by the author on whose behalf they were taken in: the one whose block needs them, or
@@ -193,6 +210,7 @@ impl MahiMahi {
             undelivered: BTreeSet::new(),
             early: BTreeMap::new(),
             accused: BTreeSet::new(),
+            equivocated: BTreeMap::new(),
             extras: Extras::new(size),
             is_broken: false,
             changed: true,
@@ -271,6 +289,7 @@ impl MahiMahi {
     fn take_durable(&mut self, ticket: Ticket) {
         let Some((_, block)) = self.in_flight.take_if(|(expected, _)| *expected == ticket) else { return };
         let message = Message::Block(block.signed().clone()).encode();
+        let siblings = self.siblings_to_send(&block);
         let before = self.proposer.as_ref().map_or(Round(0), |proposer| proposer.tip().round);
         if block.round() > self.sequence.floor() {
             self.place(block.author(), block, Origin::Own);
@@ -278,9 +297,17 @@ impl MahiMahi {
             self.outputs.push_back(Output::Requeue(Batch { bytes: block.content().batch.clone() }));
         }
         if self.committee.size() > 1 {
-            self.outputs.push_back(Output::Send { to: Recipients::All, message });
+            let messages = siblings.into_iter().chain([message]);
+            self.outputs.extend(messages.map(|message| Output::Send { to: Recipients::All, message }));
             self.send_skipped_shares(before);
         }
+    }
+
+    /// What an own block stands on that others probably lack: its author shows each of them something else.
+    fn siblings_to_send(&self, block: &Block) -> Vec<Bytes> {
+        let shunned = block.parents().iter().filter(|parent| self.is_shunned(parent.author));
+        let siblings = shunned.filter_map(|parent| self.dag.get(parent));
+        siblings.map(|sibling| Message::Block(sibling.signed().clone()).encode()).collect()
     }
 
     /// E1: a block whose own bytes are valid.
@@ -343,6 +370,9 @@ impl MahiMahi {
         let BlockRef { round, author, .. } = reference;
         let siblings = self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author));
         let siblings: Vec<_> = siblings.take(MAX_UNASKED_SIBLINGS).cloned().collect();
+        if !siblings.is_empty() {
+            self.note_equivocator(&reference);
+        }
         if let Some(first) = siblings.first().filter(|_| self.note_equivocation(round, author)) {
             let evidence = vec![first.encode(), block.encode()];
             self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
@@ -362,6 +392,36 @@ impl MahiMahi {
         reported < MAX_REPORTED && self.accused.insert((round, author))
     }
 
+    /// A second sibling of this slot was seen. An own one is a matter of K2.
+    fn note_equivocator(&mut self, reference: &BlockRef) {
+        if self.me() == Some(reference.author) {
+            return;
+        }
+        let is_relapse = !self.is_shunned(reference.author) && self.equivocated.contains_key(&reference.author);
+        let known = self.equivocated.entry(reference.author).or_default();
+        known.last = reference.round.max(known.last);
+        known.relapses = (known.relapses + u32::from(is_relapse)).min(MAX_RELAPSES);
+    }
+
+    /// Whether this author is a proven equivocator, and not forgiven yet.
+    fn is_shunned(&self, author: ValidatorIndex) -> bool {
+        let depth = SHUNNED_DEPTHS * self.config.gc_depth;
+        let is_recent =
+            |known: &Equivocations| known.last + depth.saturating_mul(LONGER.pow(known.relapses)) >= self.dag.clock();
+        self.equivocated.get(&author).is_some_and(is_recent)
+    }
+
+    /// Whether this author ever signed two siblings, as far as this engine knows.
+    pub(crate) fn is_equivocator(&self, author: ValidatorIndex) -> bool {
+        self.equivocated.contains_key(&author)
+    }
+
+    fn shunned(&self) -> Shunned {
+        let authors = self.equivocated.keys().copied().filter(|author| self.is_shunned(*author)).collect();
+        let unlinked = self.equivocated.keys().copied().collect();
+        Shunned { authors, unlinked, committee_size: self.committee.size() }
+    }
+
     /// V8: into the DAG if its history is here, else to wait.
     fn place(&mut self, from: ValidatorIndex, block: Arc<Block>, origin: Origin) {
         let present = |parent: &BlockRef| parent.round <= self.sequence.floor() || self.dag.contains(parent);
@@ -369,7 +429,12 @@ impl MahiMahi {
         if missing.is_empty() {
             self.accept(block, origin);
         } else {
-            self.synchroniser.park(self.now, from, block, missing);
+            // An equivocator's block is not on its way: its author showed another one.
+            let is_late = |parent: &BlockRef| self.is_shunned(parent.author);
+            let urgent = missing.iter().filter(|parent| is_late(parent)).copied().collect::<Vec<_>>();
+            if self.synchroniser.park(self.now, from, block, missing) {
+                urgent.iter().for_each(|parent| self.synchroniser.expedite(self.now, parent));
+            }
         }
     }
 
@@ -383,6 +448,7 @@ impl MahiMahi {
                 continue;
             }
             if is_extra {
+                self.note_equivocator(&reference);
                 let most = self.config.max_extra_bytes(self.committee.size());
                 let mut accounts = self.synchroniser.needed_by(&reference).collect::<Vec<_>>().into_iter();
                 let account = accounts.find(|account| self.extras.has_room(*account, most)).unwrap_or(reference.author);
@@ -552,8 +618,9 @@ impl MahiMahi {
     }
 
     fn pace(&mut self) {
+        let shunned = self.shunned();
         let Some(proposer) = &mut self.proposer else { return };
-        proposer.observe_clock(self.now, self.dag.clock());
+        proposer.observe_clock(self.now, &self.dag, &shunned);
         if self.may_propose_at().is_none_or(|at| at > self.now) {
             return;
         }
@@ -573,18 +640,22 @@ impl MahiMahi {
         }
     }
 
-    /// When a proposal is allowed: see [`Proposer::allowed_at`]; never before a quorum answered what it knows of earlier
-    /// lives, nor while an own block is on its way to disk.
     fn may_propose_at(&self) -> Option<TimestampMs> {
+        self.next_proposal().map(|(_, at)| at)
+    }
+
+    /// What is proposed next and when: see [`Proposer::next`]; never before a quorum answered what it knows of earlier
+    /// lives, nor while an own block is on its way to disk.
+    fn next_proposal(&self) -> Option<(Round, TimestampMs)> {
         if self.in_flight.is_some() || self.is_broken {
             return None;
         }
         let proposer = self.proposer.as_ref()?;
-        let known = self.repair.allowed_at(&self.config, self.dag.clock(), proposer.clock_since())?;
-        let at = proposer.allowed_at(&self.dag, &self.config, self.sequence.floor(), self.committee.size())?.max(known);
+        let (round, at) = proposer.next(&self.dag, &self.config, self.sequence.floor(), &self.shunned())?;
+        let at = at.max(self.repair.allowed_at(&self.config, round, proposer.since(round))?);
         // Chance leaves no slot open for so long. More validators are faulty than may be: do not fill the memory meanwhile.
         let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
-        Some(if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at })
+        Some((round, if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at }))
     }
 
     /// Something is waiting to be ordered: rounds must go on.
@@ -611,14 +682,15 @@ impl MahiMahi {
 
     /// E5, E10. Signing happens here and nowhere else; the round is above every one signed before (I1).
     fn propose(&mut self, batch: Batch) {
+        let Some((round, _)) = self.next_proposal() else { return };
+        let shunned = self.shunned();
         let (Some(proposer), Some(signer)) = (&mut self.proposer, &self.signer) else { return };
-        let round = self.dag.clock();
         assert!(round > proposer.highest_signed, "I1: one own block per round, ever");
         let content = Content {
             author: proposer.me(),
             round,
             timestamp: self.now,
-            parents: proposer.parents(&self.dag, &self.context, self.committee.size()),
+            parents: proposer.parents(&self.dag, &self.context, round, &shunned),
             coin_share: signer.coin_share(&self.context.coin_message(round)),
             batch: batch.bytes,
         };

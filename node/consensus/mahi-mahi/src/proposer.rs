@@ -2,6 +2,12 @@
 //!
 //! Nothing here waits for a particular validator: nobody knows the leaders yet (E4). The pauses only shape the rate: a shortest
 //! round, a short grace for parents beyond the quorum, and silence while nothing is waiting to be ordered.
+//!
+//! **Proven equivocators are not taken as parents** where a quorum is there without them. An equivocator shows its siblings to different
+//! validators, so whoever stands on one makes everybody else fetch it first, in every round. So the round that is proposed in is the one after
+//! the last with a quorum of others, as if the equivocators were silent. Only when that does not go on for a moment, because others have
+//! jumped a round or are down, equivocators are counted and taken, as few as are needed. The rules of agreement do not ask which
+//! parents a block has beyond its quorum.
 
 use crate::{
     config::Config,
@@ -28,6 +34,9 @@ pub struct Proposer {
     /// The round that could be proposed, and since when.
     clock: Round,
     clock_since: TimestampMs,
+    /// The same if proven equivocators were silent.
+    trusted: Round,
+    trusted_since: TimestampMs,
     /// A batch that waits to be proposed.
     pub batch: Option<Batch>,
     pub want: Want,
@@ -54,6 +63,8 @@ impl Proposer {
             started_at: now,
             clock: Round(1),
             clock_since: now,
+            trusted: Round(1),
+            trusted_since: now,
             batch: None,
             want: Want::No,
         }
@@ -81,15 +92,29 @@ impl Proposer {
         }
     }
 
-    pub fn observe_clock(&mut self, now: TimestampMs, clock: Round) {
+    pub fn observe_clock(&mut self, now: TimestampMs, dag: &Dag, shunned: &Shunned) {
+        let (clock, trusted) = (dag.clock(), self.trusted_clock(dag, shunned));
         if clock > self.clock {
             (self.clock, self.clock_since) = (clock, now);
         }
+        if trusted != self.trusted {
+            (self.trusted, self.trusted_since) = (trusted, now);
+        }
     }
 
-    /// Since when the round that could be proposed is the present one.
-    pub fn clock_since(&self) -> TimestampMs {
-        self.clock_since
+    /// One above the highest round with a quorum of authors that are not shunned. One that was proposed in already will do as well.
+    fn trusted_clock(&self, dag: &Dag, shunned: &Shunned) -> Round {
+        let (clock, lowest) = (dag.clock(), self.highest_signed.max(dag.clock() - MAX_LOOK_BACK));
+        if shunned.authors.is_empty() || clock == Round(1) {
+            return clock;
+        }
+        let has_quorum = |round: &u64| shunned.count_others(dag, Round(*round)) >= dag.quorum();
+        (lowest.0..clock.0).rev().find(has_quorum).map_or(lowest, |round| Round(round) + 1)
+    }
+
+    /// Since when this round could be proposed.
+    pub fn since(&self, round: Round) -> TimestampMs {
+        if round == self.clock { self.clock_since } else { self.trusted_since }
     }
 
     pub fn raise_floor(&mut self, floor: Round) {
@@ -101,16 +126,19 @@ impl Proposer {
         self.proposed_at = Some(now);
     }
 
-    /// E4, E8, E9: when a block of round `clock` may be proposed; `None` while it may not.
-    pub fn allowed_at(&self, dag: &Dag, config: &Config, floor: Round, committee_size: usize) -> Option<TimestampMs> {
-        let clock = dag.clock();
-        if clock <= self.highest_signed || clock <= floor {
-            return None;
-        }
+    /// E4, E8, E9: the round of the next own block and when it may be proposed; `None` while it may not.
+    pub fn next(&self, dag: &Dag, config: &Config, floor: Round, shunned: &Shunned) -> Option<(Round, TimestampMs)> {
+        let least = self.highest_signed.max(floor);
         let rested = self.proposed_at.map_or(0, |at| at.0 + config.min_round_ms);
-        let all_here = clock == Round(1) || dag.authors_at(clock - 1) == committee_size;
-        let graced = if all_here { 0 } else { self.clock_since.0 + config.parent_grace_ms };
-        Some(TimestampMs(rested.max(graced)))
+        let (round, graced) = if self.trusted > least {
+            let before = shunned.count_others(dag, self.trusted - 1);
+            let all_here = self.trusted == Round(1) || before + shunned.authors.len() == shunned.committee_size;
+            (self.trusted, if all_here { 0 } else { self.trusted_since.0 + config.parent_grace_ms })
+        } else {
+            // Longer than others take to fetch what such a block stands on, or one such round would lead to the next.
+            (self.clock, self.clock_since.0 + config.parent_grace_ms.max(2 * config.fetch_retry_ms))
+        };
+        (round > least).then(|| (round, TimestampMs(rested.max(graced))))
     }
 
     /// When a block is due although nothing waits to be ordered.
@@ -120,22 +148,29 @@ impl Proposer {
 
     /// E5: the own previous block, then one block of every other author of the previous round, then weak links to everything
     /// older that would otherwise stay unreferenced, newest first. The order is signed and fixes the votes (F1).
-    pub fn parents(&self, dag: &Dag, context: &Context, committee_size: usize) -> Vec<BlockRef> {
-        let previous = dag.clock() - 1;
-        let others = (0u16..).take(committee_size).map(ValidatorIndex).filter(|author| *author != self.me);
-        let of_previous = others.filter_map(|author| match previous {
+    pub fn parents(&self, dag: &Dag, context: &Context, round: Round, shunned: &Shunned) -> Vec<BlockRef> {
+        let previous = round - 1;
+        let of_previous = |author: ValidatorIndex| match previous {
             Round(0) => Some(context.genesis(author)),
             // Of siblings the first accepted; V4 forbids two.
             _ => dag.siblings(previous, author).next().map(|block| block.reference()),
-        });
-        let mut parents: Vec<_> = std::iter::once(self.tip).chain(of_previous).collect();
-        self.add_weak_links(dag, previous, Config::max_parents(committee_size), &mut parents);
+        };
+        let trusted = shunned.trusted().filter(|author| *author != self.me).filter_map(of_previous);
+        let mut parents: Vec<_> = std::iter::once(self.tip).chain(trusted).collect();
+        // V3: as many of the others as are needed.
+        let counted = parents.iter().filter(|parent| parent.round == previous).count();
+        let others = shunned.authors.iter().filter(|author| **author != self.me).filter_map(|author| of_previous(*author));
+        parents.extend(others.take(dag.quorum().saturating_sub(counted)));
+        self.add_weak_links(dag, previous, shunned, &mut parents);
         parents
     }
 
-    /// E6: mandatory, or slow validators would be censored and their votes lost (P12).
-    fn add_weak_links(&self, dag: &Dag, previous: Round, limit: usize, parents: &mut Vec<BlockRef>) {
+    /// E6: mandatory, or slow validators would be censored and their votes lost (P12). Equivocators are not slow, and a link to an old
+    /// sibling is one to a chain that others lack.
+    fn add_weak_links(&self, dag: &Dag, previous: Round, shunned: &Shunned, parents: &mut Vec<BlockRef>) {
+        let limit = Config::max_parents(shunned.committee_size);
         let mut left = self.uncovered.clone();
+        left.retain(|reference| !shunned.unlinked.contains(&reference.author));
         cover(dag, &mut left, parents);
         let mut slots: BTreeSet<_> = parents.iter().map(|parent| (parent.round, parent.author)).collect();
         left.retain(|reference| reference.round < previous);
@@ -146,6 +181,30 @@ impl Proposer {
                 parents.push(newest);
             }
         }
+    }
+}
+
+/// Rounds below the clock that may lack a quorum of authors that are not shunned before these are counted.
+const MAX_LOOK_BACK: u64 = 16;
+
+/// Whom not to stand on: proven equivocators.
+pub struct Shunned {
+    pub authors: BTreeSet<ValidatorIndex>,
+    /// Those too that were shunned once: parents, but no weak links.
+    pub unlinked: BTreeSet<ValidatorIndex>,
+    pub committee_size: usize,
+}
+
+impl Shunned {
+    /// Authors of blocks of a round that are not shunned.
+    fn count_others(&self, dag: &Dag, round: Round) -> usize {
+        let is_here = |author: &&ValidatorIndex| dag.siblings(round, **author).next().is_some();
+        dag.authors_at(round) - self.authors.iter().filter(is_here).count()
+    }
+
+    /// Everybody else.
+    fn trusted(&self) -> impl Iterator<Item = ValidatorIndex> {
+        (0u16..).take(self.committee_size).map(ValidatorIndex).filter(|author| !self.authors.contains(author))
     }
 }
 

@@ -14,7 +14,10 @@ use crate::{
 };
 use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex};
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
 
 /// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second.
 const ANSWERS_PER_SECOND: u64 = 8;
@@ -169,6 +172,9 @@ impl MahiMahi {
         let end = known.iter().map(|wanted| wanted.round.0).max().unwrap_or(0);
         let below = (first..end).flat_map(|round| self.dag.round(Round(round)));
         let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
+        // Half of an answer at most: whoever is far behind lacks the lowest rounds first.
+        let chains = known.iter().flat_map(|reference| self.chain_below(reference)).take(room.blocks / 2);
+        let below = chains.chain(below);
         let mut found = BTreeMap::new();
         for block in wanted.chain(below) {
             let Entry::Vacant(place) = found.entry(block.reference()) else { continue };
@@ -180,6 +186,14 @@ impl MahiMahi {
         let blocks = found.into_values().collect();
         self.send(from, &Message::Found(Found { blocks, missing }));
         self.service.spend(from, 1 + room.used(&self.config));
+    }
+
+    /// The own blocks that an equivocator's block stands on, from the newest down. Who lacks one sibling lacks those before it as well, and would
+    /// have to ask for one after the other.
+    fn chain_below(&self, reference: &BlockRef) -> impl Iterator<Item = &Arc<Block>> {
+        let first = Some(*reference).filter(|reference| self.is_equivocator(reference.author));
+        let previous = |reference: &BlockRef| self.dag.get(reference)?.parents().first().copied();
+        std::iter::successors(first, previous).skip(1).filter_map(|reference| self.dag.get(&reference))
     }
 
     /// Shares and values that a peer sends are checked one by one, which is dear: within its allowance only. What is dropped is

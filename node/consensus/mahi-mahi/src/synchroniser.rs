@@ -174,6 +174,13 @@ impl Synchroniser {
         waiting.filter_map(|(dependent, parent)| self.satisfied(dependent, parent)).collect()
     }
 
+    /// This missing block is not on its way: ask for it at once, unless it was asked for.
+    pub fn expedite(&mut self, now: TimestampMs, reference: &BlockRef) {
+        if self.wanted.get(reference).is_some_and(|want| want.attempts == 0) {
+            self.reschedule(reference, now);
+        }
+    }
+
     /// S2: `from` does not have it: ask the next one without waiting, once around the committee.
     pub fn not_found(&mut self, now: TimestampMs, reference: &BlockRef) {
         if self.wanted.get(reference).is_some_and(|want| (want.attempts as usize) < self.committee_size) {

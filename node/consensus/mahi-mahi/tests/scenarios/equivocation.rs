@@ -59,3 +59,58 @@ fn one_author_is_not_reported_without_end() {
     let reports = cluster.nodes[1].accused.len() - before;
     assert!((1..=64).contains(&reports), "{reports} reports");
 }
+
+/// Authors of the parents of the last honest blocks.
+fn parents_of(cluster: &Cluster, author: usize, rounds: u64) -> BTreeSet<usize> {
+    let last = cluster.archive.keys().rev().find(|(_, of)| *of == index(author)).unwrap().0;
+    let blocks = cluster.archive.range((Round(last.0 - rounds), index(0))..);
+    let blocks = blocks.filter(|((_, of), _)| *of == index(author)).map(|(_, block)| block);
+    blocks.flat_map(|block| block.content.parents.iter().map(|parent| parent.author.as_usize())).collect()
+}
+
+#[test]
+fn proven_equivocators_are_parents_only_where_a_quorum_needs_them() {
+    for crashed in 0..3 {
+        // q = 5: with two of seven down, a quorum is not there without the equivocator.
+        let mut roles = [Role::Honest; 7];
+        roles[0] = Role::Equivocator;
+        let mut cluster = Cluster::new(&roles, quick(), 12);
+        for number in 0..20 {
+            (0..7).for_each(|node| cluster.submit(node, &format!("t{number}-{node}")));
+            cluster.run_for(20);
+        }
+        assert!(cluster.nodes[1].accused.contains(&(index(0), Offence::Equivocation)));
+        (0..crashed).for_each(|node| cluster.crash(6 - node));
+        cluster.run_for(3_000);
+        for number in 0..20 {
+            (1..5).for_each(|node| cluster.submit(node, &format!("u{number}-{node}")));
+            cluster.run_for(100);
+        }
+        cluster.run_for(8_000);
+        cluster.assert_agreement();
+        assert!(cluster.delivered(1).contains(&"u19-4".to_owned()), "{crashed} down");
+        assert_eq!(parents_of(&cluster, 1, 5).contains(&0), crashed == 2, "{crashed} down");
+    }
+}
+
+/// Everybody takes an author for good again that stopped long ago, or whoever restored a backup once would be out for ever.
+#[test]
+fn an_equivocator_that_stopped_is_forgiven() {
+    let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 13);
+    let load = |cluster: &mut Cluster, steps: usize, tag: &str| {
+        for number in 0..steps {
+            (1..4).for_each(|node| cluster.submit(node, &format!("{tag}{number}-{node}")));
+            cluster.run_for(20);
+        }
+    };
+    load(&mut cluster, 20, "a");
+    assert!(!parents_of(&cluster, 1, 5).contains(&0));
+    cluster.nodes[0].role = Role::Byzantine;
+    // Four floor depths of 30 rounds, and what it said twice just before.
+    load(&mut cluster, 200, "b");
+    assert!(parents_of(&cluster, 1, 5).contains(&0), "at {}", cluster.engine(1).clock());
+    cluster.submit(0, "of-the-forgiven");
+    load(&mut cluster, 20, "c");
+    assert!(cluster.delivered(1).contains(&"of-the-forgiven".to_owned()));
+    cluster.assert_agreement();
+}
