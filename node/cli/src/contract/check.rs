@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(pages_note(4), None);
         let note = pages_note(17).unwrap();
         assert!(
-            note.contains("17 pages, which cost 33150 gas at the first call in a transaction and 4250 at each other."),
+            note.contains("17 pages, which cost 53550 gas at the first call in a transaction and 4250 at each other."),
             "{note}"
         );
         assert!(note.contains("-zstack-size=32768") && !note.contains('\n'), "{note}");

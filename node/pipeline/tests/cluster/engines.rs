@@ -32,7 +32,7 @@ impl Secrets {
             member.network_key = consensus_key(index + 50).public();
         }
         let committee = Committee::from_genesis(genesis);
-        let deal = deal_coin(committee.size(), committee.quorum(), [9; 32]);
+        let deal = deal_coin(committee.size(), committee.quorum(), [6; 32]);
         (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
         corniche_crypto::verify_genesis(genesis).unwrap();
         Self(deal)
