@@ -107,10 +107,6 @@ impl Disk {
         self.blocks.get(usize::try_from(height.0.checked_sub(1)?).ok()?)
     }
 
-    pub fn certificate(&self, height: Height) -> Option<&Certificate> {
-        self.certificates.get(&height)
-    }
-
     pub fn newest_certificate(&self) -> Option<&Certificate> {
         self.certificates.values().next_back()
     }
