@@ -94,7 +94,7 @@ impl Budget {
     /// Pays for one message; false when the attack is over.
     pub fn take(&self) -> bool {
         let paid = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        paid && !self.is_over()
+        paid && Instant::now() < self.until
     }
 
     pub fn is_over(&self) -> bool {
