@@ -114,7 +114,7 @@ async fn supposed_code_is_checked_and_paid_for() {
         }
     }
     // Sixteen KiB take two thirds of the cap: one of it is within, several are not, and the same code in several places is one.
-    let config = RpcConfig { call_gas_cap: 2_500_000, ..RpcConfig::default() };
+    let config = RpcConfig { call_gas_cap: 3_800_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let filler = |byte: u8| {
         let section = [&[0, 0x80, 0x80, 0x01, 1][..], &[byte; 0x4000 - 1]].concat();

@@ -394,7 +394,7 @@ impl NodeProcess {
         // What is under way is done at the new speed.
         let mut until = now;
         for (due, _) in &mut self.executing {
-            until = until + execute;
+            until += execute;
             *due = until;
         }
         self.write_at = self.write_at.map(|at| at.min(now + write));

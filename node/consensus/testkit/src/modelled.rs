@@ -1,7 +1,7 @@
 //! Committees for tests, and bytes that stand in for signatures.
 
 use corniche_engine::Committee;
-use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, ProtocolRules, TimestampMs, ValidatorInfo};
+use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorInfo};
 use std::collections::BTreeMap;
 
 /// A committee of this size under this engine, whose keys are never looked at.
@@ -19,7 +19,8 @@ pub fn committee(engine: &str, size: usize) -> Committee {
 /// A genesis of these validators with nothing else in it.
 pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
     Genesis {
-        protocol_version: ProtocolRules::LATEST.version,
+        // Fixtures of the engines are frozen under this version's committee hash.
+        protocol_version: 1,
         upgrades: Vec::new(),
         chain_id: 7,
         currency: "TEST".into(),

@@ -291,11 +291,11 @@ impl Lane {
 
     /// The highest car held.
     pub fn highest(&self) -> Option<&Arc<NamedCar>> {
-        self.from_highest().next()
+        self.cars_downwards().next()
     }
 
     /// All cars held, from the highest down.
-    pub fn from_highest(&self) -> impl Iterator<Item = &Arc<NamedCar>> {
+    pub fn cars_downwards(&self) -> impl Iterator<Item = &Arc<NamedCar>> {
         self.cars.values().rev().map(|held| &held.car)
     }
 

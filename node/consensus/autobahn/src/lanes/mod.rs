@@ -429,7 +429,7 @@ impl Lanes {
     /// Highest car of a lane that is held under its owner's signature. Cars that were fetched may have false ones; those are not above
     /// the highest certificate, so only a few are tried.
     pub fn highest_signed(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
-        self.lane(lane).from_highest().take(4).find(|car| self.is_signed(car))
+        self.lane(lane).cars_downwards().take(4).find(|car| self.is_signed(car))
     }
 
     /// Whether the owner signed this car.
