@@ -93,7 +93,7 @@ fn the_genesis_hash_covers_every_field() {
 fn senseless_genesis_files_are_refused_by_field() {
     type Change = fn(&mut Genesis);
     let changes: [(&str, Change); 11] = [
-        ("protocol_version", |g| g.protocol_version = 2),
+        ("protocol_version", |g| g.protocol_version = 9),
         ("validators", |g| g.validators.clear()),
         ("coin_shares", |g| g.coin_shares.clear()),
         ("block_gas_limit", |g| g.block_gas_limit = 1),

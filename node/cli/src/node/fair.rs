@@ -209,7 +209,7 @@ mod tests {
         (0..200).for_each(|number| assert!(queue.offer(1, 1_000 + number, cheap(1))));
         let mut taken = 0;
         for _ in 0..100 {
-            if !queue.lock().lines.get(&0).is_some_and(|line| !line.items.is_empty()) {
+            if queue.lock().lines.get(&0).is_none_or(|line| line.items.is_empty()) {
                 assert!(queue.offer(0, 0, expensive));
             }
             taken += usize::from(queue.take().unwrap() == 0);
