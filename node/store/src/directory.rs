@@ -23,7 +23,7 @@ pub const SCHEMA: u32 = 1;
 
 /// Names that a directory without `VERSION` may contain: ours, and what an operator puts beside them.
 const KNOWN: [&str; 10] = ["LOCK", "VALIDATOR", "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
-const KNOWN_ENDINGS: [&str; 5] = [".toml", ".json", ".log", ".pid", ".txt"];
+const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".journal", ".journal.broken"];
 
 /// Which chain a directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,10 +28,9 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     await node.gone();
     await node.restart();
   };
-  const genesisOf = (node) => readFileSync(node.config, 'utf8').match(/^genesis = "([^"]+)"/m)[1];
+  const genesisFile = join(network.directory, 'genesis.json');
   const writeGenesis = (path, changes) => {
-    const genesis = { ...JSON.parse(readFileSync(genesisOf(first), 'utf8')), ...changes };
-    writeFileSync(path, JSON.stringify(genesis));
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(genesisFile, 'utf8')), ...changes }));
   };
   const upgradedFile = join(network.directory, 'genesis-upgraded.json');
   /** Gives the node the genesis file with the upgrade; it is read at the next start. */
@@ -66,7 +65,7 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     for (const node of validators) node.kill();
     await Promise.all(validators.map((node) => node.gone()));
     for (const node of validators) node.loseDisk();
-    writeGenesis(genesisOf(first), { protocol_version: 1 });
+    writeGenesis(genesisFile, { protocol_version: 1 });
     await Promise.all(validators.map((node) => node.restart()));
     const hash = await first.wallet(owner).deployContract({ abi: token, bytecode: bytecode('erc20'), args: ['Cornice', 'CRN', parseEther('1')] });
     ({ contractAddress: address } = await first.receipt(hash));

@@ -64,7 +64,7 @@ fn a_foreign_directory_is_refused_and_left_alone() {
 #[test]
 fn configuration_beside_the_data_is_no_foreigner() {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["node.toml", "genesis.json", "node.log", "node.pid", "VALIDATOR"] {
+    for name in ["node.toml", "genesis.json", "node.log", "node.pid", "pool.journal", "VALIDATOR"] {
         fs::write(directory.path().join(name), "").unwrap();
     }
     open(directory.path(), options(Backend::Redb)).unwrap();
