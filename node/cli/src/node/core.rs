@@ -286,7 +286,7 @@ enum Task {
 /// Proposals seen that the execution thread has not looked at yet. More are passed over: running early is never owed.
 const EARLY_WAITING: usize = 64;
 
-/// What waits for the execution thread. Blocks come first, whatever else waits.
+/// Tasks of the execution thread. Blocks come before everything else.
 struct Tasks {
     incoming: mpsc::Receiver<Task>,
     plans: VecDeque<Plan>,

@@ -22,7 +22,7 @@ pub struct Share {
     pub bytes: usize,
 }
 
-/// What an item takes.
+/// Size and cost of an item.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub bytes: usize,

@@ -56,7 +56,7 @@ impl Drop for BlockServers {
     }
 }
 
-/// What peers that follow are answered from.
+/// Source of the blocks that peers follow.
 struct StoredBlocks(Reader);
 
 impl BlockSource for StoredBlocks {

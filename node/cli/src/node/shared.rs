@@ -77,7 +77,7 @@ pub struct Shared {
     pub early: AtomicUsize,
     /// The newest height peers say is certified.
     pub target: AtomicU64,
-    /// What the log has mentioned of each validator, by name.
+    /// Offences already logged, by validator and name.
     accused: Mutex<BTreeSet<(ValidatorIndex, String)>>,
     /// Why the node stopped by itself, if it did.
     halt_reason: Mutex<Option<String>>,

@@ -163,7 +163,7 @@ fn cost(bytes: &[u8], verifier: Option<&dyn Verifier>) -> u64 {
     CERTIFICATE_US
 }
 
-/// What messages are checked with.
+/// Verifiers of peers' messages.
 pub struct Checks {
     pub chain_id: u64,
     /// `None`: a full node, which has no use for engine messages.

@@ -97,7 +97,7 @@ pub struct MahiMahi {
     pub(crate) outputs: VecDeque<Output>,
 }
 
-/// What an author said twice.
+/// An author's equivocations.
 #[derive(Default)]
 struct Equivocations {
     /// The last round of which that is known.
@@ -403,7 +403,7 @@ impl MahiMahi {
         known.relapses = (known.relapses + u32::from(is_relapse)).min(MAX_RELAPSES);
     }
 
-    /// Whether this author is a proven equivocator, and not forgiven yet.
+    /// True for a proven equivocator that is not forgiven yet.
     fn is_shunned(&self, author: ValidatorIndex) -> bool {
         let depth = SHUNNED_DEPTHS * self.config.gc_depth;
         let is_recent =

@@ -432,7 +432,7 @@ impl Lanes {
         self.lane(lane).cars_downwards().take(4).find(|car| self.is_signed(car))
     }
 
-    /// Whether the owner signed this car.
+    /// Checks the owner's signature of this car.
     fn is_signed(&self, car: &NamedCar) -> bool {
         self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature)
     }
