@@ -282,6 +282,22 @@ impl Log {
         self.sequence
     }
 
+    /// Where the next group begins: everything before is durable.
+    pub(crate) fn end(&self) -> Position {
+        Position { segment: self.sequence, offset: self.length }
+    }
+
+    /// Begins anew with an empty segment that says that history was lost. The oldest segments go first, so that a crash in
+    /// between leaves a log that still ends too early, or none.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), StoreError> {
+        self.group.clear();
+        self.remove_through(self.sequence)?;
+        self.remove(self.sequence)?;
+        let header = self.reader.header(self.sequence + 1, 0, true);
+        *self = Self::create(self.reader.clone(), header)?;
+        Ok(())
+    }
+
     /// Adds a record to the group; `write` appends its payload. `base` and `history_lost` go into the header of a new
     /// segment if the record begins one. Returns where the record begins and how long its payload is.
     pub(crate) fn append(
@@ -413,6 +429,7 @@ fn remove_unborn(settings: &Settings, sequence: u64) -> Result<bool, StoreError>
     if Header::decode(&bytes).is_ok() {
         return Ok(false);
     }
+    tracing::warn!(file = %path.display(), length, "a segment without a whole header is removed");
     settings.probe("remove", &path, &Step::Remove { path: &path })?;
     fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
     settings.probe("sync the directory of", &path, &Step::SyncDirectory { path: &settings.directory })?;

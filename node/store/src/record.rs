@@ -1,7 +1,7 @@
 //! What is in a record: a kind byte, then the content.
 
 use crate::StoreError;
-use crate::log::LogRecord;
+use crate::log::{LogRecord, Position};
 use alloy_rlp::Decodable;
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::Ticket;
@@ -12,6 +12,7 @@ const BLOCK: u8 = 1;
 const CERTIFICATE: u8 = 2;
 const PROGRESS: u8 = 3;
 const DIVERGENCE: u8 = 4;
+const SAFETY_END: u8 = 5;
 
 const ENGINE: u8 = 1;
 const RELEASED: u8 = 2;
@@ -26,6 +27,8 @@ pub(crate) enum BlockRecord {
     Progress(Resume),
     /// A quorum certified another block than ours at this height.
     Divergence(Certificate),
+    /// The safety log was durable up to here when this record was written. A log that ends before has lost what was signed.
+    SafetyEnd(Position),
 }
 
 pub(crate) fn write_block(out: &mut Vec<u8>, committed: &CommittedBlock) {
@@ -42,6 +45,10 @@ pub(crate) fn write_progress(out: &mut Vec<u8>, resume: &Resume) {
 
 pub(crate) fn write_divergence(out: &mut Vec<u8>, certificate: &Certificate) {
     write(out, DIVERGENCE, certificate);
+}
+
+pub(crate) fn write_safety_end(out: &mut Vec<u8>, end: Position) {
+    write(out, SAFETY_END, &end);
 }
 
 /// The same bytes as `wire::encode`, without a copy.
@@ -76,6 +83,7 @@ pub(crate) fn read_block_record(payload: &[u8]) -> Result<BlockRecord, String> {
         CERTIFICATE => BlockRecord::Certificate(wire::decode(body).map_err(text)?),
         PROGRESS => BlockRecord::Progress(wire::decode(body).map_err(text)?),
         DIVERGENCE => BlockRecord::Divergence(wire::decode(body).map_err(text)?),
+        SAFETY_END => BlockRecord::SafetyEnd(wire::decode(body).map_err(text)?),
         other => return Err(format!("a record of unknown kind {other}")),
     })
 }

@@ -44,7 +44,7 @@ pub struct Recovered {
     /// The engine's records in the order they were appended, without those it released; after a crash some released ones
     /// may be among them.
     pub safety: Vec<(Ticket, Bytes)>,
-    /// The safety log was gone: what this validator signed is not known. It must not vote before it has learned that from
+    /// The safety log was gone, or lost bytes that were durable: what this validator signed is not known. It must not vote before it has learned that from
     /// a quorum; then call [`crate::Store::append_history_known`].
     pub safety_lost: bool,
     /// A quorum certified another block than ours; the node halted for it and must not go on.
@@ -120,10 +120,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
     let has_chain = used_before || blocks.reader().records_from(Position::default()).next()?.is_some();
     let safety_settings = settings(LogKind::Safety, directory.safety(), options.safety_segment_bytes);
-    let (safety, remembered) = SafetyLog::open(safety_settings, has_chain)?;
-    if remembered.history_lost {
-        tracing::warn!("the safety log was lost: this validator does not vote until it has learned what it signed last");
-    }
+    let (mut safety, remembered) = SafetyLog::open(safety_settings, has_chain)?;
     if !used_before {
         directory.write_version(&identity)?;
     }
@@ -138,15 +135,30 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
     }
     let (rebuilt, replayed, kv, keeper) = chain.replay()?;
     Undoing::end(&directory, options.sync)?;
-    let Replayed { state, tree, window, head, resume, divergence, certificate } = replayed;
+    let Replayed { state, tree, window, head, resume, divergence, certificate, safety_end } = replayed;
+    let mut records = remembered.records;
+    let is_short = safety.end() < safety_end;
+    if is_short {
+        tracing::warn!(found = ?safety.end(), expected = ?safety_end, "the safety log lost its end; the rest is not used");
+        safety.lose()?;
+        records.clear();
+    }
+    if is_short || remembered.found.created && has_chain {
+        // What is signed from now on would otherwise be taken for the rest of a longer log at the next start.
+        blocks.append(head.height().next().0, false, |out| record::write_safety_end(out, safety.end()))?;
+        blocks.commit()?;
+    }
+    if safety.is_history_lost() {
+        tracing::warn!("the safety log was lost: this validator does not vote until it has learned what it signed last");
+    }
     let recovered = Recovered {
         state,
         tree,
         head,
         certificate,
         resume,
-        safety: remembered.records,
-        safety_lost: remembered.history_lost,
+        safety: records,
+        safety_lost: safety.is_history_lost(),
         divergence,
         rebuilt,
         cut_bytes: blocks_found.cut_bytes + remembered.found.cut_bytes,
@@ -223,6 +235,8 @@ struct Replayed {
     resume: Resume,
     divergence: Option<Certificate>,
     certificate: Option<Arc<Certificate>>,
+    /// The safety log was durable up to here.
+    safety_end: Position,
 }
 
 impl Chain<'_> {
@@ -395,6 +409,7 @@ impl Chain<'_> {
             queue_bytes: 0,
             certificates: Vec::new(),
             divergence: None,
+            safety_end: Position::default(),
         };
         replay.check_rules(&replay.newest)?;
         let lag = usize::try_from(self.options.checkpoint_lag).unwrap_or(usize::MAX);
@@ -430,6 +445,7 @@ struct Replay<'a> {
     certificates: Vec<(Position, Arc<Certificate>)>,
     resume: Resume,
     divergence: Option<Certificate>,
+    safety_end: Position,
 }
 
 impl Replay<'_> {
@@ -449,6 +465,7 @@ impl Replay<'_> {
             BlockRecord::Certificate(certificate) => self.certificates.push((at, Arc::new(certificate))),
             BlockRecord::Progress(resume) => self.advance(&resume),
             BlockRecord::Divergence(certificate) => self.divergence = Some(certificate),
+            BlockRecord::SafetyEnd(end) => self.safety_end = end,
         }
         Ok(())
     }
@@ -543,8 +560,8 @@ impl Replay<'_> {
             last = greater(last, certificate.clone());
             window.certify(at, certificate);
         }
-        let (resume, divergence) = (self.resume, self.divergence);
-        Ok(Replayed { state, tree, window, head: self.newest, resume, divergence, certificate: last })
+        let (resume, divergence, safety_end) = (self.resume, self.divergence, self.safety_end);
+        Ok(Replayed { state, tree, window, head: self.newest, resume, divergence, certificate: last, safety_end })
     }
 }
 

@@ -22,7 +22,6 @@ pub(crate) struct SafetyLog {
 /// What the safety log remembered.
 pub(crate) struct Remembered {
     pub records: Vec<(Ticket, Bytes)>,
-    pub history_lost: bool,
     pub found: Found,
 }
 
@@ -38,8 +37,7 @@ impl SafetyLog {
             releasing: Ticket(0),
         };
         let records = safety.scan()?;
-        let remembered = Remembered { records, history_lost: safety.history_lost, found };
-        Ok((safety, remembered))
+        Ok((safety, Remembered { records, found }))
     }
 
     /// Every record that is not released, from disk, oldest first. What is appended and not committed is not among them.
@@ -71,6 +69,20 @@ impl SafetyLog {
     pub(crate) fn append(&mut self, ticket: Ticket, bytes: &Bytes) -> Result<(), StoreError> {
         let (at, _) = self.log.append(0, self.history_lost, |out| SafetyRecord::write_engine(out, ticket, bytes))?;
         self.note(at.segment, ticket);
+        Ok(())
+    }
+
+    /// Everything before is durable.
+    pub(crate) fn end(&self) -> Position {
+        self.log.end()
+    }
+
+    /// Forgets what is left of a log that lost its end. What is left would pass for everything that was signed; an engine
+    /// without records asks a quorum.
+    pub(crate) fn lose(&mut self) -> Result<(), StoreError> {
+        self.log.begin_anew()?;
+        self.greatest.clear();
+        self.history_lost = true;
         Ok(())
     }
 

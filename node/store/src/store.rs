@@ -196,6 +196,10 @@ impl Store {
             self.blocks.append(self.head.0.next().0, false, |out| record::write_progress(out, &resume))?;
         }
         self.safety.commit()?;
+        if self.blocks.pending_bytes() > 0 {
+            let (end, base) = (self.safety.end(), self.head.0.next().0);
+            self.blocks.append(base, false, |out| record::write_safety_end(out, end))?;
+        }
         self.blocks.commit()?;
         self.safety.apply_release()?;
         self.group.early.append(&mut self.group.tickets);

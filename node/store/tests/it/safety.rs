@@ -136,3 +136,57 @@ fn a_safety_log_without_segments_is_a_lost_one() {
         assert!(recovered.safety_lost, "version {version}, torn {torn}");
     }
 }
+
+/// The newest segment lost bytes that were durable when a block was written: to nothing, to its header, by the last record.
+#[test]
+fn a_safety_log_that_lost_its_end_is_a_lost_one() {
+    let whole = |bytes: &[u8]| bytes.len() as u64;
+    let last_record = |bytes: &[u8]| whole(bytes) - 1;
+    let header = |_: &[u8]| 83;
+    let nothing = |_: &[u8]| 0;
+    let cases: [(&str, &dyn Fn(&[u8]) -> u64, bool); 4] =
+        [("nothing", &nothing, true), ("header", &header, true), ("last record", &last_record, true), ("whole", &whole, false)];
+    for (case, left, is_lost) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        let chain = Chain::of(3);
+        let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+        for ticket in 101..=112 {
+            store.append_safety(Ticket(ticket), &big(ticket)).unwrap();
+            store.sync().unwrap();
+        }
+        append(&mut store, &chain);
+        drop(store);
+        let segments = files_under(&directory.path().join("safety"));
+        assert!(segments.len() > 1, "the log has older segments");
+        let newest = segments.iter().max().unwrap();
+        let bytes = fs::read(newest).unwrap();
+        fs::File::options().write(true).open(newest).unwrap().set_len(left(&bytes)).unwrap();
+        let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert_eq!((recovered.safety_lost, recovered.safety.is_empty()), (is_lost, is_lost), "{case}");
+        assert_reader(&chain, &store.reader());
+        // The new life's records stay.
+        store.append_safety(Ticket(200), &big(200)).unwrap();
+        store.sync().unwrap();
+        drop(store);
+        let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert_eq!(recovered.safety_lost, is_lost, "{case}");
+        assert_eq!(recovered.safety.last(), Some(&(Ticket(200), big(200))), "{case}");
+    }
+}
+
+/// What was written after the last block may never have been durable: nobody was told of it.
+#[test]
+fn an_end_torn_after_the_last_block_is_no_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    append(&mut store, &Chain::of(2));
+    store.append_safety(Ticket(100), &big(100)).unwrap();
+    store.sync().unwrap();
+    drop(store);
+    let segments = files_under(&directory.path().join("safety"));
+    let newest = segments.iter().max().unwrap();
+    let length = fs::metadata(newest).unwrap().len();
+    fs::File::options().write(true).open(newest).unwrap().set_len(length - 1).unwrap();
+    let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert!(!recovered.safety_lost);
+}

@@ -7,8 +7,10 @@ use std::fs;
 use std::path::Path;
 
 const RECORD_HEADER: usize = 32;
+/// A record of how far the safety log was durable, which ends each group of the block log.
+const SAFETY_END: usize = RECORD_HEADER + 2 + 16;
 
-/// A chain of 6 blocks without certificates, each block and each ticket in a group of its own.
+/// A chain of 6 blocks without certificates, each block and each ticket in a group of its own, and a seventh ticket.
 fn sample(directory: &Path) -> Chain {
     let mut chain = Chain::new();
     chain.transactions_per_block = 1;
@@ -18,6 +20,8 @@ fn sample(directory: &Path) -> Chain {
         store.append_block(chain.extend()).unwrap();
         store.sync().unwrap();
     }
+    store.append_safety(Ticket(7), &safety_record(7)).unwrap();
+    store.sync().unwrap();
     chain
 }
 
@@ -46,13 +50,14 @@ fn left(directory: &Path, pristine: &Path, log: &str, damage: impl FnOnce(&mut V
     (head, recovered.safety.len())
 }
 
-fn each_byte(log: &str, last_record: usize, expected: (usize, usize), whole: (usize, usize)) {
+/// `tail` is how many bytes from the end on are damaged, and `expected` what is left then.
+fn each_byte(log: &str, tail: std::ops::Range<usize>, expected: (usize, usize), whole: (usize, usize)) {
     let pristine = scratch();
     let chain = sample(pristine.path());
     let directory = scratch();
     copy(pristine.path(), directory.path());
     let length = fs::metadata(last_segment(&pristine.path().join(log))).unwrap().len() as usize;
-    for byte in length - last_record..length {
+    for byte in length - tail.end..length - tail.start {
         let cut = left(directory.path(), pristine.path(), log, |bytes| bytes.truncate(byte));
         assert_eq!(cut, expected, "cut at byte {byte}");
         let flipped = left(directory.path(), pristine.path(), log, |bytes| bytes[byte] ^= 1 << (byte % 8));
@@ -71,13 +76,14 @@ fn the_block_log_at_every_byte_of_its_last_record() {
         sample(directory.path())
     };
     let last_record = RECORD_HEADER + 1 + corniche_types::wire::encode(chain.head()).len();
-    each_byte("blocks", last_record, (5, 6), (6, 6));
+    each_byte("blocks", SAFETY_END..SAFETY_END + last_record, (5, 7), (6, 7));
+    each_byte("blocks", 0..SAFETY_END, (6, 7), (6, 7));
 }
 
 #[test]
 fn the_safety_log_at_every_byte_of_its_last_record() {
-    let last_record = RECORD_HEADER + 1 + 8 + safety_record(6).len();
-    each_byte("safety", last_record, (6, 5), (6, 6));
+    let last_record = RECORD_HEADER + 1 + 8 + safety_record(7).len();
+    each_byte("safety", 0..last_record, (6, 6), (6, 7));
 }
 
 /// After a cut the chain goes on from there.
@@ -90,7 +96,7 @@ fn the_chain_goes_on_after_a_cut() {
     drop(store);
     let segment = last_segment(&directory.path().join("blocks"));
     let bytes = fs::read(&segment).unwrap();
-    fs::write(&segment, &bytes[..bytes.len() - 5]).unwrap();
+    fs::write(&segment, &bytes[..bytes.len() - SAFETY_END - 5]).unwrap();
     let (mut store, recovered) = open(directory.path(), options(Backend::Sled)).unwrap();
     assert!(recovered.cut_bytes > 0);
     assert_eq!(recovered.head.height().0, 8);
