@@ -12,7 +12,6 @@ mod executions;
 mod fair;
 mod inbox;
 mod journal;
-mod latest;
 mod metrics;
 mod mirror;
 mod open;

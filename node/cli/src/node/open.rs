@@ -278,7 +278,7 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, ser
                 shared.inbox.answer(Input::PeerDown { peer: peer.id.0.0 });
             }
             Event::Message { from, bytes, .. } => {
-                let taken = verifiers.check(from.id, from.validator, bytes);
+                let taken = verifiers.offer(from.id, from.validator, bytes);
                 count(&shared.counters.inbox_dropped, usize::from(!taken));
             }
             Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),
