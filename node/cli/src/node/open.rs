@@ -109,7 +109,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, site.keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     if let Some((handle, events)) = network {
-        let certificates = Certificates::new(chain.certificates.clone());
+        let certificates = Certificates::new(chain.pipeline.certificate_verifier().clone());
         let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
         let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
