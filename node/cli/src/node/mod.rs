@@ -8,6 +8,7 @@ mod config;
 mod core;
 mod development;
 mod disk;
+mod execution;
 mod executions;
 mod fair;
 mod inbox;
