@@ -18,6 +18,7 @@ pub mod site;
 pub mod state;
 pub mod words;
 
+use corniche_origin::Proxy;
 use database::{Database, DatabaseError};
 use indexer::{
     Indexer, Keep,
@@ -27,7 +28,6 @@ use limits::{Limits, Rate};
 use live::Live;
 use mesh::Mesh;
 use node::Node;
-use server::Proxy;
 use site::Site;
 use state::{Halt, Standing};
 use std::{future::Future, io, net::SocketAddr, sync::Arc};

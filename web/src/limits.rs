@@ -1,6 +1,7 @@
 //! Who asks too much waits: a bucket of tokens for each address, in bounded memory. And places, which are taken and given back: so many in all,
 //! and so many for one address.
 
+use corniche_origin::Origin;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::IpAddr,
@@ -37,9 +38,9 @@ pub struct Limits {
 
 #[derive(Debug, Default)]
 struct Buckets {
-    by_address: HashMap<IpAddr, Bucket>,
+    by_address: HashMap<Origin, Bucket>,
     /// The same addresses, the one that was looked at longest ago first.
-    order: VecDeque<IpAddr>,
+    order: VecDeque<Origin>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ impl Limits {
 
     /// Whether this address may ask now; it has then.
     pub fn take(&self, address: IpAddr, now: Instant) -> bool {
-        let address = group(address);
+        let address = Origin::of(address);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if !buckets.by_address.contains_key(&address) {
             if buckets.by_address.len() >= MOST_ADDRESSES && !self.forget_one(&mut buckets, now) {
@@ -110,7 +111,7 @@ pub struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by_address: BTreeMap<IpAddr, usize>,
+    by_address: BTreeMap<Origin, usize>,
 }
 
 impl Places {
@@ -121,7 +122,7 @@ impl Places {
 
     /// One of them, for as long as what is given back lives. `None`: of somebody who may have all.
     pub fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
-        let address = address.map(group);
+        let address = address.map(Origin::of);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.all >= self.most {
             return Err(Full::All);
@@ -142,7 +143,7 @@ impl Places {
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
-    address: Option<IpAddr>,
+    address: Option<Origin>,
 }
 
 impl Drop for Place {
@@ -156,17 +157,6 @@ impl Drop for Place {
                 taken.by_address.remove(&address);
             }
         }
-    }
-}
-
-/// One household of IPv6 has 2^64 addresses.
-fn group(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            std::net::Ipv6Addr::from([a, b, c, d, 0, 0, 0, 0]).into()
-        }
-        address => address,
     }
 }
 
@@ -202,7 +192,7 @@ mod tests {
         assert!(!limits.take(another, later), "its bucket is empty");
         let buckets = limits.buckets.lock().unwrap();
         assert_eq!((buckets.by_address.len(), buckets.order.len()), (MOST_ADDRESSES, MOST_ADDRESSES));
-        assert!(!buckets.by_address.contains_key(&address(MOST_ADDRESSES - 1)));
+        assert!(!buckets.by_address.contains_key(&Origin::of(address(MOST_ADDRESSES - 1))));
     }
 
     #[test]

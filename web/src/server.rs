@@ -22,10 +22,8 @@ use tower_http::compression::{CompressionLayer, CompressionLevel};
 mod assets;
 mod connections;
 mod live;
-mod proxies;
 
 pub use connections::serve;
-pub use proxies::Proxy;
 
 /// Nothing of anybody else's is loaded, framed, or run; forms go to ourselves.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \

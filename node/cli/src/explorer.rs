@@ -2,7 +2,8 @@
 
 use crate::{exit, node::start_logging};
 use anyhow::Context;
-use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate, server::Proxy};
+use corniche_origin::Proxy;
+use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},

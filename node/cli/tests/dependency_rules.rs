@@ -38,6 +38,7 @@ use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Wo
 const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-types", "sdk/types", Words),
     ("corniche-abi", "sdk/abi", Words),
+    ("corniche-origin", "sdk/origin", Words),
     ("corniche-crypto", "sdk/crypto", Tools),
     ("corniche-api", "sdk/api", Tools),
     ("corniche-state", "runtime/state", Tools),

@@ -3,7 +3,12 @@
 //! libp2p's own `connection-limits` counts peers that should bypass it and remembers every peer id it ever saw; this one
 //! knows the committee and forgets.
 
-use crate::{PeerKey, origin::Origin, shared::Shared};
+use crate::{
+    PeerKey,
+    origin::{inbound_origin, origin},
+    shared::Shared,
+};
+use corniche_origin::Origin;
 use libp2p::{
     Multiaddr, PeerId,
     core::{ConnectedPoint, Endpoint, transport::PortUse},
@@ -144,7 +149,7 @@ impl Gate {
         let Some(key) = PeerKey::from_peer_id(peer) else { return };
         self.established.insert(connection, key);
         let is_validator = self.shared.validator(&key).is_some();
-        let origin = Origin::of(endpoint.get_remote_address());
+        let origin = origin(endpoint.get_remote_address());
         match (is_validator, origin) {
             (true, Some(origin)) => self.shared.validator_at(key, origin),
             (false, Some(origin)) if endpoint.is_listener() => {
@@ -166,7 +171,7 @@ impl NetworkBehaviour for Gate {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        let verdict = self.admit_inbound(&peer, Origin::of_inbound(remote));
+        let verdict = self.admit_inbound(&peer, inbound_origin(remote));
         self.counted(verdict)?;
         Ok(dummy::ConnectionHandler)
     }
@@ -220,7 +225,7 @@ mod tests {
     const IDLE: Duration = Duration::from_secs(60);
 
     fn origin(last: u8) -> Origin {
-        Origin::of_inbound(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
+        inbound_origin(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
     }
 
     /// Guests that are there since `start`, numbered, from these addresses.

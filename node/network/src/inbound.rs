@@ -5,7 +5,8 @@
 //!
 //! This is a transport around the transport because a pending connection of libp2p can be ended in no other way than by its future.
 
-use crate::{Transport as Kind, origin::Origin, shared::Shared};
+use crate::{Transport as Kind, origin::inbound_origin, shared::Shared};
+use corniche_origin::Origin;
 use futures::{FutureExt, future::BoxFuture};
 use libp2p::{
     Multiaddr, PeerId, Transport,
@@ -152,7 +153,7 @@ impl Bounded {
             Kind::Tcp => &self.tcp,
             Kind::Quic => &self.quic,
         };
-        let origin = Origin::of_inbound(from);
+        let origin = inbound_origin(from);
         let (end, ended) = oneshot::channel();
         let counters = &self.shared.counters.general;
         let admitted = lock(slots).admit(Instant::now(), origin, self.shared.validators_at(origin), end);
@@ -224,7 +225,7 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(1);
 
     fn origin(last: u8) -> Origin {
-        Origin::of_inbound(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
+        inbound_origin(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
     }
 
     fn pending(all: usize, per_address: usize) -> Pending<()> {

@@ -1,34 +1,25 @@
 //! Where connections come from, as far as slots are concerned.
 
 use crate::PeerKey;
+use corniche_origin::Origin;
 use libp2p::{Multiaddr, multiaddr::Protocol};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr},
+    net::Ipv6Addr,
 };
 
-/// An IPv4 address, or the /64 of an IPv6 one: whoever has one address of it has them all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin(IpAddr);
-
-impl Origin {
-    /// `None` for an address that begins with a name.
-    pub fn of(address: &Multiaddr) -> Option<Self> {
-        let ip = match address.iter().next()? {
-            Protocol::Ip4(ip) => IpAddr::V4(ip),
-            Protocol::Ip6(ip) => IpAddr::V6(ip),
-            _ => return None,
-        };
-        Some(Self(match ip.to_canonical() {
-            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
-            v4 => v4,
-        }))
+/// The origin of an address; `None` if it begins with a name.
+pub(crate) fn origin(address: &Multiaddr) -> Option<Origin> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(Origin::of(ip.into())),
+        Protocol::Ip6(ip) => Some(Origin::of(ip.into())),
+        _ => None,
     }
+}
 
-    /// The same for an inbound connection, which always has an IP address.
-    pub fn of_inbound(address: &Multiaddr) -> Self {
-        Self::of(address).unwrap_or(Self(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
-    }
+/// The origin of an inbound connection, whose address is always an IP address.
+pub(crate) fn inbound_origin(address: &Multiaddr) -> Origin {
+    origin(address).unwrap_or(Origin::of(Ipv6Addr::UNSPECIFIED.into()))
 }
 
 /// Where validators are: at their configured addresses, and where each of them connected from last. Bounded by the configuration
@@ -44,7 +35,7 @@ impl ValidatorOrigins {
     pub fn new<'a>(configured: impl Iterator<Item = (PeerKey, &'a Multiaddr)>) -> Self {
         let mut origins = Self::default();
         for (validator, address) in configured {
-            if let Some(origin) = Origin::of(address) {
+            if let Some(origin) = origin(address) {
                 origins.configured.entry(origin).or_default().insert(validator);
             }
         }
@@ -70,16 +61,13 @@ mod tests {
     use super::*;
     use corniche_types::B256;
 
-    fn origin(text: &str) -> Option<Origin> {
-        Origin::of(&text.parse().expect("a multiaddress"))
-    }
-
     #[test]
-    fn addresses_that_one_host_can_choose_from_are_one_origin() {
-        assert_eq!(origin("/ip6/2001:db8:0:1::1/tcp/1"), origin("/ip6/2001:db8:0:1:ffff::2/udp/2/quic-v1"));
-        assert_ne!(origin("/ip6/2001:db8:0:1::1/tcp/1"), origin("/ip6/2001:db8:0:2::1/tcp/1"));
-        assert_ne!(origin("/ip4/192.0.2.1/tcp/1"), origin("/ip4/192.0.2.2/tcp/1"));
-        assert_eq!(origin("/ip6/::ffff:192.0.2.1/tcp/1"), origin("/ip4/192.0.2.1/tcp/2"));
+    fn a_multiaddress_has_the_origin_of_its_ip_address() {
+        let origin = |text: &str| origin(&text.parse().expect("a multiaddress"));
+        let of = |text: &str| Some(Origin::of(text.parse().expect("an address")));
+        assert_eq!(origin("/ip6/2001:db8:0:1:ffff::2/udp/2/quic-v1"), of("2001:db8:0:1::1"));
+        assert_eq!(origin("/ip6/::ffff:192.0.2.1/tcp/1"), of("192.0.2.1"));
+        assert_eq!(origin("/ip4/192.0.2.1/tcp/2"), of("192.0.2.1"));
         assert_eq!(origin("/dns/validator.example/tcp/1"), None);
     }
 
@@ -87,7 +75,7 @@ mod tests {
     fn a_validator_counts_once_at_each_address_it_is_known_at() {
         let [one, other] = [1, 2].map(|number| PeerKey(B256::repeat_byte(number)));
         let [here, there] = ["/ip4/192.0.2.1/tcp/1", "/ip4/192.0.2.2/tcp/1"].map(|text| text.parse::<Multiaddr>().unwrap());
-        let [at, elsewhere] = [&here, &there].map(Origin::of_inbound);
+        let [at, elsewhere] = [&here, &there].map(inbound_origin);
         let mut origins = ValidatorOrigins::new([(one, &here), (one, &here)].into_iter());
         assert_eq!((origins.count(at), origins.count(elsewhere)), (1, 0));
         origins.proven(one, at);

@@ -5,9 +5,10 @@ use crate::{
     event::EventSender,
     fault::{Scores, Verdict},
     link::{INBOX_BYTES_LIMIT, Link, Throttle},
-    origin::{Origin, ValidatorOrigins},
+    origin::ValidatorOrigins,
     stats::Counters,
 };
+use corniche_origin::Origin;
 use corniche_types::ValidatorIndex;
 use libp2p::Multiaddr;
 use std::{

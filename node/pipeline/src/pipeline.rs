@@ -221,6 +221,11 @@ impl Pipeline {
         self.backlog.len()
     }
 
+    /// Verifier of peers' certificates, which callers check before [`Input::Certificate`].
+    pub fn certificate_verifier(&self) -> &CertificateVerifier {
+        &self.certificates
+    }
+
     /// The newest height that is certified here.
     pub fn certified_height(&self) -> Height {
         self.certified

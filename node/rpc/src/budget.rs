@@ -1,8 +1,8 @@
 //! What all clients share: bytes of bodies being read and of answers being fetched, places for WebSockets, filters, waiting requests. One
 //! address has at most a quarter of each, so that nobody can use up what others need.
 
-use crate::listener::{Origin, Site};
 use corniche_api::{Reason, RpcError};
+use corniche_origin::{Origin, Site};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;

@@ -1,8 +1,8 @@
 //! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
 
 use crate::faucet::FaucetConfig;
-use crate::proxies::Proxy;
 use corniche_api::Namespaces;
+use corniche_origin::Proxy;
 use std::time::Duration;
 
 /// How much the server does for its clients.

@@ -5,12 +5,12 @@
 //! with it or when the node stops.
 
 use crate::fees;
-use crate::listener::{Origin, Site};
 use crate::node::Node;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, TxKind, U256};
 use axum::http::StatusCode;
 use corniche_crypto::EthereumKey;
+use corniche_origin::{Origin, Site};
 use corniche_types::TimestampMs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, btree_map::Entry};

@@ -7,13 +7,13 @@
 use crate::backend::Reverted;
 use crate::budget::{Budget, Loan};
 use crate::convert;
-use crate::listener::Origin;
 use crate::logs;
 use crate::node::Node;
 use crate::txpool;
 use alloy_primitives::{B256, FixedBytes, U128};
 use alloy_rpc_types_eth::{Filter, Log};
 use corniche_api::{Reason, RpcError};
+use corniche_origin::Origin;
 use corniche_types::{Height, TimestampMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections; [`proxies`]: clients behind proxies;
+//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections, clients behind proxies;
 //!   [`budget`], [`rates`], [`work`], [`time`]: what one client may take of what all share.
 //! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
 //! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
@@ -42,7 +42,6 @@ mod node;
 mod ots;
 mod overrides;
 mod proofs;
-mod proxies;
 mod rates;
 mod raw;
 mod reads;
@@ -64,5 +63,4 @@ pub use config::RpcConfig;
 pub use faucet::FaucetConfig;
 pub use metrics::Metrics;
 pub use node::Clock;
-pub use proxies::Proxy;
 pub use server::{RpcServer, ServerParts};

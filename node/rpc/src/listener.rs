@@ -2,14 +2,14 @@
 
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
-use crate::proxies::{self, Proxy};
 use crate::rates::Bucket;
 use axum::extract::connect_info::Connected;
 use axum::http::HeaderMap;
 use axum::serve::IncomingStream;
+use corniche_origin::{Origin, Proxy, proxy};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -52,7 +52,7 @@ impl BoundedListener {
         let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
         let mut addresses = lock(&self.addresses);
         let open = addresses.entry(origin).or_default();
-        if *open >= self.max_per_address && !proxies::trusts(&self.proxies, peer) {
+        if *open >= self.max_per_address && !proxy::trusts(&self.proxies, peer) {
             return None;
         }
         *open += 1;
@@ -115,47 +115,7 @@ impl Drop for Place {
     }
 }
 
-/// Where a connection comes from: an IPv4 address, or the first half of an IPv6 one, since who has one of these has them all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Origin(IpAddr);
-
-impl Origin {
-    pub fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
-            v4 => v4,
-        })
-    }
-
-    /// The same, more coarsely.
-    pub fn site(&self) -> Site {
-        Site(match self.0 {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
-            v4 => v4,
-        })
-    }
-
-    /// Of an origin that shares its site with others.
-    pub fn site_of_many(&self) -> Option<Site> {
-        self.0.is_ipv6().then(|| self.site())
-    }
-
-    /// From this machine itself.
-    pub fn is_loopback(&self) -> bool {
-        match self.0 {
-            IpAddr::V4(address) => address.is_loopback(),
-            // What is left of ::1.
-            IpAddr::V6(address) => address.is_unspecified(),
-        }
-    }
-}
-
-/// An IPv4 address, or the network that the holder of an IPv6 one may have besides: a /48, of which anyone gets one for the asking and which holds
-/// 65,536 origins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Site(IpAddr);
-
-/// Who asks: an address, and the connection it asks by.
+/// The client of a request, and its connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     /// The other end of the connection: the client itself, or a proxy.
@@ -175,11 +135,11 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Client {
 impl Client {
     /// The client behind trusted proxies; the same if none of them is the other end.
     pub fn behind(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
-        if !proxies::trusts(proxies, self.peer) {
+        if !proxy::trusts(proxies, self.peer) {
             return self;
         }
         // A proxy's connection carries requests of many clients, so it has no rate of its own.
-        Self { origin: Origin::of(proxies::client(proxies, self.peer, headers)), connection: Arc::default(), ..self }
+        Self { origin: Origin::of(proxy::client(proxies, self.peer, headers)), connection: Arc::default(), ..self }
     }
 }
 
@@ -262,22 +222,5 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.metrics.connections.dec();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_that_one_client_can_choose_from_are_one_origin() {
-        let origin = |text: &str| Origin::of(text.parse().unwrap());
-        assert_eq!(origin("2001:db8:0:1::1"), origin("2001:db8:0:1:ffff::2"));
-        assert_ne!(origin("2001:db8:0:1::1"), origin("2001:db8:0:2::1"));
-        assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
-        assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"), "one listener may serve both kinds");
-        assert_eq!(origin("2001:db8:0:1::1").site(), origin("2001:db8:0:ffff::1").site());
-        assert_ne!(origin("2001:db8:0:1::1").site(), origin("2001:db8:1:1::1").site());
-        assert_ne!(origin("192.0.2.1").site(), origin("192.0.2.2").site());
     }
 }

@@ -1,8 +1,9 @@
 //! How many requests a client may make. Each address has a bucket that fills at the allowed rate and holds a few seconds of it, so that a page
 //! that loads may ask for much at once; so has each IPv6 network, of which one client may hold many addresses, and each connection.
 
-use crate::listener::{Client, Origin, Site};
+use crate::listener::Client;
 use corniche_api::{Reason, RpcError};
+use corniche_origin::{Origin, Site};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

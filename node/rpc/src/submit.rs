@@ -2,11 +2,11 @@
 
 use crate::convert;
 use crate::jsonrpc::{Json, Params, json};
-use crate::listener::Origin;
 use crate::node::Node;
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::{Index, TransactionReceipt};
 use corniche_api::{Reason, RpcError, TransactionStatus};
+use corniche_origin::Origin;
 use std::time::{Duration, Instant};
 
 /// `eth_sendRawTransaction`.

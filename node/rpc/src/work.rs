@@ -5,8 +5,8 @@
 //! newest to a client that has fewer. So whoever floods waits for itself. A client is an [`Origin`]: who opens many connections
 //! is one client all the same, and so are all behind one proxy.
 
-use crate::listener::Origin;
 use corniche_api::{Reason, RpcError};
+use corniche_origin::Origin;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

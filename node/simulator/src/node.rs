@@ -21,8 +21,7 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
-    CertificateKeys, CertificateVerifier, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup,
-    answer_blocks,
+    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks,
 };
 use corniche_testkit::{Action, Event, Micros, Process, Random};
 use corniche_types::{B256, Bytes, Genesis, Height, ValidatorIndex, header_hash, wire};
@@ -132,7 +131,6 @@ pub struct NodeProcess {
     /// Which process this is.
     process: usize,
     pipeline: Pipeline,
-    certificates: CertificateVerifier,
     executor: Executor,
     /// What the engine's keys did.
     meter: Meter,
@@ -198,7 +196,6 @@ impl NodeProcess {
             behaviour.map(|(behaviour, _)| behaviour),
         );
         let certificate_keys = metered(&network.certificate_keys(me), network.cost, &certificate_meter);
-        let certificates = CertificateVerifier::new(network.committee.clone(), &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: network.genesis.clone(),
             certificate_keys,
@@ -222,7 +219,6 @@ impl NodeProcess {
             network: network.clone(),
             process,
             pipeline,
-            certificates,
             executor,
             meter,
             certificate_meter,
@@ -302,7 +298,8 @@ impl NodeProcess {
                 }
                 // As the rim does: what is not newer is not looked at.
                 PeerMessage::Certificate(certificate) if certificate.height <= self.pipeline.certified_height() => {}
-                PeerMessage::Certificate(certificate) => match self.certificates.verify(certificate.clone()) {
+                PeerMessage::Certificate(certificate) => match self.pipeline.certificate_verifier().verify(certificate.clone())
+                {
                     Some(certificate) => self.apply(now, Input::Certificate { from: peer, certificate }),
                     None => self.network.checks.borrow_mut().peer_fault(self.process, from, "certificate that does not verify"),
                 },

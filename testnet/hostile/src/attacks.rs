@@ -17,14 +17,17 @@ mod unsolicited_found;
 
 use crate::field::Field;
 use futures::future::BoxFuture;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Who attacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum By {
     /// Peers without a validator's key, and RPC clients.
+    #[serde(rename = "strangers")]
     Stranger,
     /// As many validators as may be faulty.
+    #[serde(rename = "validators")]
     Validators,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Options,
-    attacks::{Attack, By},
+    attacks::Attack,
     field::{Budget, Field, Rejoin},
     load::{Load, Measure, Running},
     note,
@@ -35,50 +35,38 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 }
 
 fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {
-    let mut victims = Victims::up(&options.corniche, options.validators, engine)?;
-    if options.keep {
-        victims.keep();
-    }
-    let victims = Arc::new(victims);
-    let all: Vec<_> = (0..options.validators).collect();
-    let insiders = match attack.by {
-        By::Stranger => Vec::new(),
-        By::Validators => all[options.validators - victims.genesis.fault_model().faulty(options.validators)..].to_vec(),
-    };
-    let honest: Vec<_> = all.iter().copied().filter(|index| !insiders.contains(index)).collect();
-    // A node that is down takes no transfers.
-    let used = &honest[..honest.len() - usize::from(attack.restart.is_some())];
+    let victims = Arc::new(Victims::up(options, engine)?);
     let load = Load { seconds: options.seconds, rate: options.rate, patience: PATIENCE };
-    let start = |nodes: &[usize]| load.start(&options.corniche, &victims, nodes);
+    // A node that is down takes no transfers.
+    let start = |validators: &[usize]| {
+        let used = &validators[..validators.len() - usize::from(attack.restart.is_some())];
+        load.start(&options.corniche, &victims, used)
+    };
 
     let mut length = Duration::from_secs(options.seconds);
     if attack.restart.is_some() {
         length += RESTART;
     }
-    let calm = start(if attack.restart.is_some() { used } else { &all[..] })?;
+    let all: Vec<_> = (0..options.validators).collect();
+    let calm = start(&all)?;
     if let Some(pause) = attack.restart {
         // Some users have to wait for a validator that restarts, whoever attacks: that is not counted against the attack.
         let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
         runtime.block_on(field.restart_victim(pause)).context("calm")?;
     }
     let calm = calm.finish().context("calm")?;
-    // Everybody who is judged.
-    let nodes = [&honest[..], &[victims.follower()]].concat();
+    let field = Field::take_places(victims.clone(), attack, options.seed, Budget::new(MESSAGES, length))?;
+    let (honest, nodes) = (field.honest(), field.judged());
     let calm_mib = peak(&victims, &nodes);
-    insiders.iter().try_for_each(|index| victims.stop(*index))?;
 
-    let under_way = start(used)?;
-    let field = Field::new(victims.clone(), insiders, options.seed, Budget::new(MESSAGES, length));
-    let attacked = runtime.block_on(async { tokio::time::timeout(length + PATIENCE, (attack.run)(&field)).await });
+    let under_way = start(&honest)?;
     let mut missed = Vec::new();
-    match attacked {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => missed.push(format!("the attack failed: {error:#}")),
-        Err(_) => missed.push("the attack did not end".into()),
+    if let Err(error) = runtime.block_on(field.run(attack, length + PATIENCE)) {
+        missed.push(format!("{error:#}"));
     }
     let recovery = victims.transfer(&nodes, PATIENCE);
     let during = finish(under_way, "during", &mut missed);
-    let after = start(used).and_then(Running::finish);
+    let after = start(&honest).and_then(Running::finish);
     let after = after.unwrap_or_else(|error| failed("after", &error, &mut missed));
     if let Err(error) = victims.agree(&nodes, PATIENCE) {
         missed.push(format!("agreement: {error:#}"));
@@ -100,11 +88,7 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
         calm_mib,
         peak_mib: peak(&victims, &nodes),
         recovery_s: recovery.as_ref().ok().map(Duration::as_secs_f64),
-        rejoin_s: match field.rejoined() {
-            Some(Rejoin::After(time)) => Some(time.as_secs_f64()),
-            Some(Rejoin::Never) | None => None,
-        },
-        restarts_victim: attack.restart.is_some(),
+        rejoin: attack.restart.map(|_| field.rejoined().unwrap_or(Rejoin::Never)),
         missed,
     };
     if let Err(error) = recovery {

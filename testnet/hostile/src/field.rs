@@ -1,11 +1,14 @@
 //! What an attack is given, and the bounds it must keep to.
 
-use crate::victims::Victims;
+use crate::{
+    attacks::{Attack, By},
+    victims::Victims,
+};
 use anyhow::Context;
 use corniche_network::PeerAddress;
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -35,9 +38,34 @@ impl Field {
         Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
     }
 
+    /// Stops the validators whose places this attack takes: as many of the last ones as may be faulty, or none for strangers.
+    pub fn take_places(victims: Arc<Victims>, attack: &Attack, seed: u64, budget: Budget) -> anyhow::Result<Self> {
+        let size = victims.genesis.validators.len();
+        let faulty = match attack.by {
+            By::Stranger => 0,
+            By::Validators => victims.genesis.fault_model().faulty(size),
+        };
+        let insiders: Vec<_> = (size - faulty..size).collect();
+        insiders.iter().try_for_each(|index| victims.stop(*index))?;
+        Ok(Self::new(victims, insiders, seed, budget))
+    }
+
+    /// Runs the attack until its budget is spent; fails if that takes longer than `limit`.
+    pub async fn run(&self, attack: &Attack, limit: Duration) -> anyhow::Result<()> {
+        // The load's preparation takes none of the attack's time.
+        self.budget.until();
+        let done = tokio::time::timeout(limit, (attack.run)(self)).await;
+        done.context("the attack did not end")?.context("the attack failed")
+    }
+
     /// Validators whose processes run.
     pub fn honest(&self) -> Vec<usize> {
         (0..self.victims.genesis.validators.len()).filter(|index| !self.insiders.contains(index)).collect()
+    }
+
+    /// Nodes that have to come through the attack: the honest validators and the full node.
+    pub fn judged(&self) -> Vec<usize> {
+        [self.honest(), vec![self.victims.follower()]].concat()
     }
 
     /// Where a node is dialled, and its key.
@@ -51,7 +79,7 @@ impl Field {
         let victims = self.victims.clone();
         tokio::task::spawn_blocking(move || victims.stop(victim)).await??;
         tokio::time::sleep(pause).await;
-        let (victims, until) = (self.victims.clone(), self.budget.until);
+        let (victims, until) = (self.victims.clone(), self.budget.until());
         let others: Vec<_> = self.honest().into_iter().filter(|index| *index != victim).collect();
         let rejoin = tokio::task::spawn_blocking(move || {
             victims.start(victim)?;
@@ -83,22 +111,28 @@ impl Field {
 pub struct Budget {
     left: AtomicU64,
     most: u64,
-    pub until: Instant,
+    length: Duration,
+    until: OnceLock<Instant>,
 }
 
 impl Budget {
     pub fn new(messages: u64, length: Duration) -> Self {
-        Self { left: AtomicU64::new(messages), most: messages, until: Instant::now() + length }
+        Self { left: AtomicU64::new(messages), most: messages, length, until: OnceLock::new() }
+    }
+
+    /// End of the attack. Its time runs from the first call.
+    pub fn until(&self) -> Instant {
+        *self.until.get_or_init(|| Instant::now() + self.length)
     }
 
     /// Pays for one message; false when the attack is over.
     pub fn take(&self) -> bool {
         let paid = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        paid && Instant::now() < self.until
+        paid && self.until() > Instant::now()
     }
 
     pub fn is_over(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0 || Instant::now() >= self.until
+        self.left.load(Ordering::Relaxed) == 0 || self.until() <= Instant::now()
     }
 
     /// Messages paid for so far.

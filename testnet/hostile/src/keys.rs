@@ -21,12 +21,7 @@ pub struct Keys {
 impl Keys {
     /// Reads a `keys` directory as `corniche testnet up` writes it.
     pub fn load(directory: &Path) -> anyhow::Result<Self> {
-        let read = |name: &str| {
-            let path = directory.join(name);
-            fs::read_to_string(&path)
-                .map(|text| text.trim().to_owned())
-                .with_context(|| format!("cannot read {}", path.display()))
-        };
+        let read = |name: &str| read(&directory.join(name));
         let broken = |name: &str| anyhow!("{name} in {} holds no key", directory.display());
         Ok(Self {
             network: network(&directory.join("network.key"))?,

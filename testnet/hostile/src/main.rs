@@ -12,6 +12,7 @@
 //! | `attacks` | one file per attack, and the table that lists them |
 //! | `field` | what an attack is given: targets, budget, a validator to restart |
 //! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
+//! | `forge` | blocks and batches that only a faulty validator makes |
 //! | `victims`, `load` | the processes under attack, and their honest users |
 //! | `bench`, `report` | the phases of a run; bars and tables |
 //! | `smoke` | the short form for CI: a bounded number of messages and no bar on time |
@@ -19,6 +20,7 @@
 mod attacks;
 mod bench;
 mod field;
+mod forge;
 mod insider;
 mod keys;
 mod load;
@@ -43,7 +45,7 @@ pub struct Options {
     #[arg(long)]
     list: bool,
     /// Send a few messages of each attack, then check that the network still executes a transfer; no bars on time
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "seconds", "rate"])]
     smoke: bool,
     /// Validators of each network; the attacker takes the place of as many as may be faulty
     #[arg(long, value_name = "N", default_value_t = 4)]

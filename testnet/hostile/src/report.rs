@@ -1,6 +1,6 @@
 //! Bars, and the table that says who met them.
 
-use crate::{Options, attacks::By, load::Measure};
+use crate::{Options, attacks::By, field::Rejoin, load::Measure};
 use serde::Serialize;
 use serde_json::json;
 
@@ -13,7 +13,8 @@ const RECOVERY_S: f64 = 10.0;
 const GROWTH_MIB: u64 = 512;
 
 /// What one attack did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Row {
     pub attack: &'static str,
     pub item: &'static str,
@@ -30,9 +31,9 @@ pub struct Row {
     pub peak_mib: u64,
     /// `None`: not within the patience.
     pub recovery_s: Option<f64>,
-    /// `None`: not before the attack ended, when it restarts a validator.
-    pub rejoin_s: Option<f64>,
-    pub restarts_victim: bool,
+    /// `None` for an attack that restarts no validator.
+    #[serde(skip)]
+    pub rejoin: Option<Rejoin>,
     /// Bars that were missed, in words.
     pub missed: Vec<String>,
 }
@@ -54,6 +55,13 @@ impl Row {
     fn lost(&self) -> u64 {
         [&self.calm, &self.during, &self.after].map(Measure::lost).into_iter().sum()
     }
+
+    fn rejoin_s(&self) -> Option<f64> {
+        match self.rejoin {
+            Some(Rejoin::After(time)) => Some(time.as_secs_f64()),
+            Some(Rejoin::Never) | None => None,
+        }
+    }
 }
 
 /// Adds the bars that the row's figures miss.
@@ -73,10 +81,11 @@ pub fn judge(row: &mut Row) {
     if let Some(seconds) = row.recovery_s.filter(|seconds| *seconds > RECOVERY_S) {
         missed.push(format!("recovery took {seconds:.1} s, bar {RECOVERY_S}"));
     }
-    match row.rejoin_s {
-        Some(seconds) if seconds > RECOVERY_S => missed.push(format!("rejoining took {seconds:.1} s, bar {RECOVERY_S}")),
-        None if row.restarts_victim => missed.push(format!("the restarted validator did not rejoin, bar {RECOVERY_S} s")),
-        _ => {}
+    if let Some(seconds) = row.rejoin_s().filter(|seconds| *seconds > RECOVERY_S) {
+        missed.push(format!("rejoining took {seconds:.1} s, bar {RECOVERY_S}"));
+    }
+    if row.rejoin == Some(Rejoin::Never) {
+        missed.push(format!("the restarted validator did not rejoin, bar {RECOVERY_S} s"));
     }
     row.missed.extend(missed);
 }
@@ -145,7 +154,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.peak_mib.to_string(),
         row.lost().to_string(),
         seconds(row.recovery_s),
-        seconds(row.rejoin_s),
+        seconds(row.rejoin_s()),
         verdict,
     ]
 }
@@ -160,46 +169,18 @@ fn by(row: &Row) -> &'static str {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonRow<'a> {
-    attack: &'a str,
-    item: &'a str,
-    by: &'a str,
-    engine: &'a str,
-    validators: usize,
-    messages: u64,
-    calm: &'a Measure,
-    during: &'a Measure,
-    after: &'a Measure,
+    #[serde(flatten)]
+    row: &'a Row,
     p99_times: f64,
-    calm_mib: u64,
-    peak_mib: u64,
     lost: u64,
-    recovery_s: Option<f64>,
     rejoin_s: Option<f64>,
-    missed: &'a [String],
 }
 
-/// The same for machines.
+/// The results for machines.
 pub fn json(options: &Options, rows: &[Row]) -> String {
     let row = |row: &Row| {
-        serde_json::to_value(JsonRow {
-            attack: row.attack,
-            item: row.item,
-            by: by(row),
-            engine: &row.engine,
-            validators: row.validators,
-            messages: row.messages,
-            calm: &row.calm,
-            during: &row.during,
-            after: &row.after,
-            p99_times: row.slowdown(),
-            calm_mib: row.calm_mib,
-            peak_mib: row.peak_mib,
-            lost: row.lost(),
-            recovery_s: row.recovery_s,
-            rejoin_s: row.rejoin_s,
-            missed: &row.missed,
-        })
-        .unwrap_or_default()
+        let row = JsonRow { row, p99_times: row.slowdown(), lost: row.lost(), rejoin_s: row.rejoin_s() };
+        serde_json::to_value(row).unwrap_or_default()
     };
     let bars = json!({
         "strangersP99": STRANGERS_P99, "validatorsP99": VALIDATORS_P99, "growthMib": GROWTH_MIB, "recoveryS": RECOVERY_S, "lost": 0,
@@ -212,6 +193,7 @@ pub fn json(options: &Options, rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn row() -> Row {
         let users = Measure { sent: 100, executed: 100, per_second: 10.0, p50_ms: 50.0, p99_ms: 100.0 };
@@ -228,8 +210,7 @@ mod tests {
             calm_mib: 100,
             peak_mib: 612,
             recovery_s: Some(10.0),
-            rejoin_s: None,
-            restarts_victim: false,
+            rejoin: None,
             missed: Vec::new(),
         }
     }
@@ -250,8 +231,10 @@ mod tests {
         assert_eq!(missed(|row| row.during.executed = 99), ["1 transfers lost, bar 0"]);
         assert_eq!(missed(|row| row.during.executed = 98), ["p99 is inf times the calm one, bar 2", "2 transfers lost, bar 0"]);
         assert_eq!(missed(|row| row.recovery_s = Some(10.1)), ["recovery took 10.1 s, bar 10"]);
-        assert_eq!(missed(|row| row.restarts_victim = true), ["the restarted validator did not rejoin, bar 10 s"]);
-        assert_eq!(missed(|row| (row.restarts_victim, row.rejoin_s) = (true, Some(3.0))), Vec::<String>::new());
+        assert_eq!(missed(|row| row.rejoin = Some(Rejoin::Never)), ["the restarted validator did not rejoin, bar 10 s"]);
+        let after = |seconds: f64| Some(Rejoin::After(Duration::from_secs_f64(seconds)));
+        assert_eq!(missed(|row| row.rejoin = after(10.0)), Vec::<String>::new());
+        assert_eq!(missed(|row| row.rejoin = after(10.1)), ["rejoining took 10.1 s, bar 10"]);
     }
 
     #[test]

@@ -31,21 +31,16 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 }
 
 fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtime) -> anyhow::Result<()> {
-    let victims = Arc::new(Victims::up(&options.corniche, options.validators, engine)?);
+    let victims = Arc::new(Victims::up(options, engine)?);
     let all: Vec<_> = (0..options.validators).collect();
     // The first block, whose certificate insiders resume after.
     victims.transfer(&all, PATIENCE)?;
     for attack in attacks {
-        let faulty = if attack.by == By::Validators { victims.genesis.fault_model().faulty(all.len()) } else { 0 };
-        let (honest, insiders) = all.split_at(all.len() - faulty);
-        insiders.iter().try_for_each(|index| victims.stop(*index))?;
-        let field = Field::new(victims.clone(), insiders.to_vec(), options.seed, Budget::new(attack.few, LENGTH));
-        let run = async { tokio::time::timeout(LENGTH + PATIENCE, (attack.run)(&field)).await };
-        let done = runtime.block_on(run).with_context(|| format!("{}: the attack does not end", attack.name))?;
-        done.with_context(|| format!("{}: the attack failed", attack.name))?;
+        let field = Field::take_places(victims.clone(), attack, options.seed, Budget::new(attack.few, LENGTH))?;
+        runtime.block_on(field.run(attack, LENGTH + PATIENCE)).with_context(|| attack.name)?;
         let spent = field.budget.spent();
         ensure!(spent > 0, "{}: nothing was sent", attack.name);
-        let nodes = [honest, &[victims.follower()]].concat();
+        let nodes = field.judged();
         victims.transfer(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
         victims.agree(&nodes, PATIENCE).with_context(|| format!("after {}", attack.name))?;
         note(format_args!("{engine}: {} ({spent} messages): ok", attack.name));

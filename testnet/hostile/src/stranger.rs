@@ -11,6 +11,11 @@ const LINK: Duration = Duration::from_secs(5);
 /// Longest wait for a node to take what was queued for it.
 const FLUSH: Duration = Duration::from_millis(100);
 
+/// `count` strangers for each honest validator: the number of each, and its victim. Between two numbers there is room for 2^24 successors.
+pub fn for_each_victim(field: &Field, count: u64) -> impl Iterator<Item = (u64, usize)> {
+    field.honest().into_iter().flat_map(move |victim| (0..count).map(move |lane| (lane << 32 | (victim as u64) << 24, victim)))
+}
+
 pub struct Stranger {
     pub network: NetworkHandle,
     pub events: Events,

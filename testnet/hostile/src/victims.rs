@@ -1,5 +1,6 @@
 //! The processes under attack: a network that `corniche testnet up` makes in a directory of its own.
 
+use crate::Options;
 use anyhow::{Context, bail, ensure};
 use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::EthereumKey;
@@ -8,7 +9,7 @@ use corniche_types::{B256, Genesis, U256};
 use serde::Deserialize;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
     thread,
@@ -24,7 +25,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 
 pub struct Victims {
     corniche: PathBuf,
-    directory: tempfile::TempDir,
+    /// Removed when dropped, unless it is kept.
+    _directory: tempfile::TempDir,
     pub genesis: Genesis,
     /// The validators in the genesis' order, then the full node.
     pub members: Vec<Member>,
@@ -88,8 +90,13 @@ struct Listening {
 
 impl Victims {
     /// Starts a network on free ports, with one full node that has to follow, and waits until every node answers.
-    pub fn up(corniche: &Path, validators: usize, engine: &str) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
+    pub fn up(options: &Options, engine: &str) -> anyhow::Result<Self> {
+        let Options { corniche, validators, .. } = options;
+        let mut directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
+        if options.keep {
+            directory.disable_cleanup(true);
+            crate::note(format_args!("logs and data are kept in {}", directory.path().display()));
+        }
         let mut command = Command::new(corniche);
         command.args(["testnet", "up", "--no-explorer", "--json", "--base-port", "0", "--engine", engine]);
         command.args(["--validators", &validators.to_string(), "--full-nodes", "1"]).arg("--dir").arg(directory.path());
@@ -100,19 +107,13 @@ impl Victims {
         let genesis = Genesis::from_json(&genesis)?;
         let process = |node: &DescribedNode| Some(Process { pid: node.pid, child: None });
         let processes = Mutex::new(described.nodes.iter().map(process).collect());
-        let members = described.nodes.into_iter().map(Member::new).collect();
         let accounts =
             described.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
-        let mut victims = Self { corniche: corniche.to_owned(), directory, genesis, members: Vec::new(), processes, accounts };
+        let mut victims =
+            Self { corniche: corniche.to_owned(), _directory: directory, genesis, members: Vec::new(), processes, accounts };
         // After the processes have an owner that ends them.
-        victims.members = collect(members)?;
+        victims.members = described.nodes.into_iter().map(Member::new).collect::<anyhow::Result<_>>()?;
         Ok(victims)
-    }
-
-    /// The directory stays after the end.
-    pub fn keep(&mut self) {
-        self.directory.disable_cleanup(true);
-        crate::note(format_args!("logs and data are kept in {}", self.directory.path().display()));
     }
 
     /// The full node, which everything that is judged at the end includes.
@@ -234,10 +235,6 @@ impl Process {
         }
         Ok(())
     }
-}
-
-fn collect<T>(results: Vec<anyhow::Result<T>>) -> anyhow::Result<Vec<T>> {
-    results.into_iter().collect()
 }
 
 fn unknown() -> anyhow::Error {

@@ -2,7 +2,6 @@
 //!
 //! HTTP/1.1 and nothing newer: browsers speak HTTP/2 over TLS only, which a proxy ends, and looking for its first bytes has no time limit.
 
-use super::proxies::{self, Proxy};
 use crate::limits::Places;
 use axum::{
     Router,
@@ -10,6 +9,7 @@ use axum::{
     http::StatusCode,
     response::IntoResponse,
 };
+use corniche_origin::{Proxy, proxy};
 use futures::future::{Either, select};
 use hyper::{
     body::Incoming,
@@ -70,7 +70,7 @@ pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
             }
         };
         // A proxy connects for everybody.
-        let counted = Some(from.ip()).filter(|address| !proxies::connects(&proxies, *address));
+        let counted = Some(from.ip()).filter(|address| !proxy::trusts(&proxies, *address));
         let Ok(place) = places.enter(counted) else { continue };
         // Answers are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
@@ -91,7 +91,7 @@ where
     let router = TowerToHyperService::new(router);
     let clock = timer.clone();
     let answer = service_fn(move |mut request: Request<Incoming>| {
-        let client = proxies::client(&proxies, peer.ip(), request.headers());
+        let client = proxy::client(&proxies, peer.ip(), request.headers());
         request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
         let (answer, time) = (Box::pin(router.call(request)), clock.sleep(ANSWER_TIME));
         async move {

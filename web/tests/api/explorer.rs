@@ -7,6 +7,7 @@ use crate::{
 use alloy_primitives::{B256, Bytes};
 use axum::{Json, Router, routing::post};
 use corniche_api::{HeadBlock, Heads, Peer, Peers, Validator, Validators};
+use corniche_origin::Proxy;
 use corniche_web::{
     api::csv::MOST_ROWS,
     database::Database,
@@ -19,7 +20,7 @@ use corniche_web::{
     live::Live,
     mesh::Mesh,
     node::Node,
-    server::{self, Proxy},
+    server,
     site::Site,
     state::Standing,
 };

@@ -16,8 +16,7 @@ use corniche_admission::{PoolConfig, Rotation};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_pipeline::{
-    CertificateKeys, CertificateVerifier, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup,
-    dev::Start as DevStart,
+    CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
@@ -56,7 +55,6 @@ pub struct Chain {
     pub tree: SharedTree,
     pub vm: Vm,
     pub verifier: Option<Arc<dyn Verifier>>,
-    pub certificates: CertificateVerifier,
     pub pipeline: Pipeline,
     pub runner: Runner,
     pub sealer: Sealer,
@@ -152,12 +150,9 @@ impl Site {
         let resume = recovered.resume.clone();
         let least_recent = if self.keeps_history() { Options::default().checkpoint_lag } else { 0 };
         let own_key = self.own.zip(self.keys.as_ref().map(|keys| keys.bls.clone()));
-        let committee = Committee::from_genesis(genesis);
-        let certificate_keys = CertificateKeys::bls(&committee, own_key);
-        let certificates = CertificateVerifier::new(committee, &certificate_keys);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
-            certificate_keys,
+            certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
             engine_factory,
             records: recovered.safety,
             state: state.clone(),
@@ -174,22 +169,7 @@ impl Site {
             now: clock::now(),
         });
         let height = start.height;
-        Ok(Chain {
-            resume,
-            store,
-            state,
-            tree,
-            vm,
-            verifier,
-            certificates,
-            pipeline,
-            runner,
-            sealer,
-            threads,
-            height,
-            certified,
-            base_fee,
-        })
+        Ok(Chain { resume, store, state, tree, vm, verifier, pipeline, runner, sealer, threads, height, certified, base_fee })
     }
 
     pub fn is_validator(&self) -> bool {

@@ -3,7 +3,8 @@
 use anyhow::Context;
 use corniche_api::Namespaces;
 use corniche_crypto::EthereumKey;
-use corniche_rpc::{FaucetConfig, Proxy, RpcConfig};
+use corniche_origin::Proxy;
+use corniche_rpc::{FaucetConfig, RpcConfig};
 use corniche_store::{Backend, History};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -131,7 +132,6 @@ pub struct Serve {
     /// proxy on the same machine, unless that is a trusted one.
     pub spare_loopback: bool,
     /// Addresses or networks of proxies whose `X-Forwarded-For` names the client.
-    #[serde(with = "proxies_word")]
     pub trusted_proxies: Vec<Proxy>,
     /// Seconds between the first and the last block of one query for logs.
     pub log_span_seconds: u64,
@@ -319,20 +319,6 @@ mod metrics_word {
                 D::Error::custom(format!("metrics: expected an address with a port or \"off\", got {text:?}; correct it"))
             }),
         }
-    }
-}
-
-mod proxies_word {
-    use corniche_rpc::Proxy;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(proxies: &[Proxy], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(proxies.iter().map(Proxy::to_string))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Proxy>, D::Error> {
-        let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A queue between many sources and one thread, which serves the sources in turn. A turn is [`TURN_US`] of work: an item takes as many
 //! turns as it costs, so a source that sends expensive items gets no more of the thread than one that sends cheap ones. A source that floods
-//! waits behind itself, and what it adds beyond its share is dropped. Each source has its own bounds, in items and in bytes.
+//! waits behind itself, and what it adds beyond its [`Share`] is refused or replaces its newest item.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,12 +14,21 @@ const MAX_TURNS: u64 = 1_000;
 /// Most sources at once, those included that still owe turns: more than a node has peers.
 const MAX_SOURCES: usize = 8_192;
 
-/// What one source may have waiting.
+/// Bounds of the items that one source may have waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     pub items: usize,
-    /// One item that is larger is taken when nothing else of its source waits.
+    /// Bytes of all items together. A larger item is refused.
     pub bytes: usize,
+    pub when_full: WhenFull,
+}
+
+/// Treatment of an item whose source has [`Share::items`] waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    Refuse,
+    /// The item takes the place of its source's newest one.
+    ReplaceNewest,
 }
 
 /// Size and cost of an item.
@@ -67,16 +76,25 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         self.waiting.lock().expect("invariant: nobody panics while holding the queue")
     }
 
-    /// Adds an item; false when its source, or all together, have too much waiting.
+    /// Adds an item; false if the bounds leave no room for it.
     pub fn offer(&self, source: K, item: T, load: Load) -> bool {
         let mut waiting = self.lock();
-        let has_room = match waiting.lines.get(&source) {
-            Some(line) if line.items.is_empty() => true,
-            Some(line) => line.items.len() < self.share.items && line.bytes + load.bytes <= self.share.bytes,
-            None => waiting.lines.len() < MAX_SOURCES,
+        let line = waiting.lines.get(&source);
+        let is_full = line.is_some_and(|line| line.items.len() >= self.share.items);
+        let replaced = match self.share.when_full {
+            WhenFull::ReplaceNewest if is_full => line.and_then(|line| line.items.back()).map(|(_, load)| load.bytes),
+            _ => None,
         };
-        if !has_room || waiting.bytes + load.bytes > self.most_bytes {
+        let freed = replaced.unwrap_or(0);
+        let has_room = (!is_full || replaced.is_some())
+            && (line.is_some() || waiting.lines.len() < MAX_SOURCES)
+            && line.map_or(0, |line| line.bytes) - freed + load.bytes <= self.share.bytes
+            && waiting.bytes - freed + load.bytes <= self.most_bytes;
+        if !has_room {
             return false;
+        }
+        if replaced.is_some() {
+            waiting.remove_newest(source);
         }
         waiting.add(source, item, load);
         drop(waiting);
@@ -116,6 +134,14 @@ impl<K: Ord + Copy, T> Waiting<K, T> {
         line.bytes += load.bytes;
         *bytes += load.bytes;
         *items += 1;
+    }
+
+    fn remove_newest(&mut self, source: K) {
+        let Some(line) = self.lines.get_mut(&source) else { return };
+        let Some((_, load)) = line.items.pop_back() else { return };
+        line.bytes -= load.bytes;
+        self.bytes -= load.bytes;
+        self.items -= 1;
     }
 
     fn next(&mut self) -> Option<T> {
@@ -159,7 +185,7 @@ mod tests {
     }
 
     fn queue(items: usize, bytes: usize, most_bytes: usize) -> FairQueue<u8, u32> {
-        FairQueue::new(Share { items, bytes }, most_bytes)
+        FairQueue::new(Share { items, bytes, when_full: WhenFull::Refuse }, most_bytes)
     }
 
     #[test]
@@ -178,14 +204,25 @@ mod tests {
         assert!(few.offer(1, 9, cheap(1)), "another has room all the same");
         let small = queue(10, 10, 25);
         assert_eq!([0, 1, 2].map(|number| small.offer(0, number, cheap(5))), [true, true, false]);
-        assert!(small.offer(1, 9, cheap(12)), "larger than a share, and alone");
-        assert!(!small.offer(1, 9, cheap(1)));
-        assert!(!small.offer(2, 9, cheap(4)), "more than all may have");
-        // What was taken makes room, to the last byte.
+        assert!(!small.offer(1, 9, cheap(11)), "larger than a share");
+        assert!(small.offer(1, 9, cheap(10)) && !small.offer(1, 9, cheap(1)));
+        assert!(!small.offer(2, 9, cheap(6)), "more than all may have");
+        // Taken items make room, to the last byte.
         (0..3).for_each(|_| assert!(small.take().is_some()));
         assert!(small.lock().lines.is_empty() && small.lock().bytes == 0 && small.lock().turns.is_empty());
         small.close();
         assert_eq!(small.take(), None);
+    }
+
+    #[test]
+    fn the_newest_item_of_a_source_with_a_full_share_is_replaced() {
+        let queue = FairQueue::new(Share { items: 1, bytes: 10, when_full: WhenFull::ReplaceNewest }, 20);
+        (0..1_000).for_each(|number| assert!(queue.offer(0, number, cheap(9))));
+        assert!(!queue.offer(0, 1_000, cheap(11)), "a refused item replaces nothing");
+        assert!(queue.offer(1, 7, cheap(10)) && !queue.offer(2, 8, cheap(2)), "bounded over all sources");
+        assert!(queue.offer(0, 999, cheap(10)), "within what the older item frees");
+        assert_eq!([queue.take(), queue.take()], [Some(999), Some(7)]);
+        assert!(queue.lock().next().is_none() && queue.lock().lines.is_empty() && queue.lock().bytes == 0);
     }
 
     #[test]

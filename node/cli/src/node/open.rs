@@ -109,7 +109,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     let network = start_network(&config, &genesis, site.keys.as_ref()).await?;
     let handle = network.as_ref().map(|(handle, _)| handle.clone());
     if let Some((handle, events)) = network {
-        let certificates = Certificates::new(chain.certificates.clone());
+        let certificates = Certificates::new(chain.pipeline.certificate_verifier().clone());
         let checks = Checks { chain_id: genesis.chain_id, engine: chain.verifier.clone(), certificates };
         let verifiers = Verifiers::spawn(config.limits.verify_threads, checks, &shared, &handle);
         tokio::spawn(pump(events, verifiers, shared.clone(), BlockServers::spawn(&chain.store.reader())));
@@ -278,7 +278,7 @@ async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, ser
                 shared.inbox.answer(Input::PeerDown { peer: peer.id.0.0 });
             }
             Event::Message { from, bytes, .. } => {
-                let taken = verifiers.check(from.id, from.validator, bytes);
+                let taken = verifiers.offer(from.id, from.validator, bytes);
                 count(&shared.counters.inbox_dropped, usize::from(!taken));
             }
             Event::Request { from, bytes, reply } => servers.serve(from, bytes, reply),

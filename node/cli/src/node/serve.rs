@@ -1,7 +1,7 @@
 //! Blocks for peers that follow, read on threads of their own: one for validators, one for everybody else. Each peer's requests are
 //! answered in turn with the others', so whoever asks most waits behind itself. The network bounds what is sent to whom.
 
-use super::fair::{FairQueue, Load, Share};
+use super::fair::{FairQueue, Load, Share, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, answer_blocks};
 use corniche_store::Reader;
@@ -9,7 +9,7 @@ use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
 /// Requests of one peer that wait; the network lets one through at a time.
-const SHARE: Share = Share { items: 8, bytes: 1 << 20 };
+const SHARE: Share = Share { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
 const ALL_BYTES: usize = 8 << 20;
 /// Every request is answered with about as much: reading and encoding it, µs.
 const READ_US: u64 = 5_000;

@@ -14,8 +14,10 @@
 
 use super::{
     certificates::Certificates,
-    fair::{FairQueue, Load, Share},
-    latest::LatestQueue,
+    fair::{
+        FairQueue, Load, Share,
+        WhenFull::{Refuse, ReplaceNewest},
+    },
     shared::{Shared, count},
 };
 use corniche_engine::Verifier;
@@ -29,17 +31,16 @@ use std::{
 
 const MIB: usize = 1 << 20;
 /// Of one validator, for engine and certificates: a batch has up to 8 MiB, and votes come many at a time.
-const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB };
+const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB, when_full: Refuse };
 const ENGINE_BYTES: usize = 256 * MIB;
 /// Of one peer that passes transactions on; an honest one sends 256 of them, or 512 KiB, every 5 ms at most.
-const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB };
+const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB, when_full: Refuse };
 const TRANSACTIONS_BYTES: usize = 64 * MIB;
-const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB };
+const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB, when_full: Refuse };
 const GUEST_BYTES: usize = 32 * MIB;
-/// Guests with a certificate waiting.
-const GUEST_CERTIFICATES: usize = 1_024;
-/// A committee of 1,000 has certificates of about 300 bytes.
-const MAX_CERTIFICATE_BYTES: usize = 1_024;
+/// The largest committee, 1,000 validators, has certificates of 264 bytes.
+const CERTIFICATE_SHARE: Share = Share { items: 1, bytes: 1_024, when_full: ReplaceNewest };
+const CERTIFICATES_BYTES: usize = MIB;
 
 /// Finding the sender of a transaction, or checking a certificate's share, µs.
 const RECOVER_US: u64 = 60;
@@ -61,10 +62,10 @@ impl Verifiers {
     pub fn spawn(threads: usize, checks: Checks, shared: &Arc<Shared>, network: &NetworkHandle) -> Self {
         let queues = Queues::new(threads);
         let checks = Arc::new(checks);
-        let start = |name: String, take: Box<dyn Fn() -> Option<Unchecked> + Send>| {
-            let (checks, shared, network) = (checks.clone(), shared.clone(), network.clone());
+        for (name, queue) in queues.all() {
+            let (queue, checks, shared, network) = (queue.clone(), checks.clone(), shared.clone(), network.clone());
             let body = move || {
-                while let Some((peer, validator, bytes)) = take() {
+                while let Some((peer, validator, bytes)) = queue.take() {
                     match checks.check(peer, validator, &bytes, &shared) {
                         Ok(inputs) => inputs.into_iter().for_each(|input| hand_over(&shared, peer, validator, input)),
                         Err(fault) => {
@@ -76,18 +77,12 @@ impl Verifiers {
                 }
             };
             thread::Builder::new().name(name).spawn(body).expect("the system has room for a thread");
-        };
-        for (name, queue) in queues.all() {
-            let queue = queue.clone();
-            start(name, Box::new(move || queue.take()));
         }
-        let certificates = queues.guest_certificates.clone();
-        start("verify-certificates".into(), Box::new(move || certificates.take()));
         Self { queues, checks }
     }
 
-    /// Queues one message; false when its queue is full and drops it.
-    pub fn check(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
+    /// Queues one message to be checked; false if its queue has no room and drops it.
+    pub fn offer(&self, peer: PeerKey, validator: Option<ValidatorIndex>, bytes: Bytes) -> bool {
         let cost = cost(&bytes, self.checks.engine.as_deref());
         self.queues.offer((peer, validator, bytes), cost)
     }
@@ -106,12 +101,11 @@ fn hand_over(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, 
 impl Drop for Verifiers {
     fn drop(&mut self) {
         self.queues.all().for_each(|(_, queue)| queue.close());
-        self.queues.guest_certificates.close();
     }
 }
 
 struct Queues {
-    guest_certificates: Arc<LatestQueue<PeerKey, Unchecked>>,
+    guest_certificates: Queue,
     guests: Queue,
     transactions: Queue,
     engine: Vec<Queue>,
@@ -121,30 +115,29 @@ impl Queues {
     fn new(threads: usize) -> Self {
         let queue = |share, bytes| Arc::new(FairQueue::new(share, bytes));
         Self {
-            guest_certificates: Arc::new(LatestQueue::new(GUEST_CERTIFICATES)),
+            guest_certificates: queue(CERTIFICATE_SHARE, CERTIFICATES_BYTES),
             guests: queue(GUEST_SHARE, GUEST_BYTES),
             transactions: queue(TRANSACTIONS_SHARE, TRANSACTIONS_BYTES),
             engine: (0..threads.max(1)).map(|_| queue(ENGINE_SHARE, ENGINE_BYTES)).collect(),
         }
     }
 
-    /// With the names of their threads.
+    /// All queues, with the names of their threads.
     fn all(&self) -> impl Iterator<Item = (String, &Queue)> {
         let engine = self.engine.iter().enumerate().map(|(number, queue)| (format!("verify-{number}"), queue));
-        [("verify-guests".into(), &self.guests), ("verify-shared".into(), &self.transactions)].into_iter().chain(engine)
+        let others = [("certificates", &self.guest_certificates), ("guests", &self.guests), ("shared", &self.transactions)];
+        others.into_iter().map(|(name, queue)| (format!("verify-{name}"), queue)).chain(engine)
     }
 
     fn offer(&self, message: Unchecked, cost: u64) -> bool {
         let (peer, validator, bytes) = &message;
         let (peer, load) = (*peer, Load { bytes: bytes.len(), cost });
-        if validator.is_none() && PeerMessage::carries_certificate(bytes) {
-            return load.bytes <= MAX_CERTIFICATE_BYTES && self.guest_certificates.offer(peer, message);
-        }
         self.of(*validator, bytes).offer(peer, message, load)
     }
 
     fn of(&self, validator: Option<ValidatorIndex>, bytes: &[u8]) -> &Queue {
         match validator {
+            None if PeerMessage::carries_certificate(bytes) => &self.guest_certificates,
             None => &self.guests,
             Some(_) if PeerMessage::carries_transactions(bytes) => &self.transactions,
             Some(index) => &self.engine[index.as_usize() % self.engine.len()],
@@ -257,10 +250,17 @@ mod tests {
         assert_eq!(queues.guests.take().unwrap().2, passed_on.encode());
         let huge = Bytes::from([&certificate(1).encode()[..], &[0; 2_000]].concat());
         assert!(!queues.offer((guest(2), None, huge), 1));
+        let most_signers =
+            PeerMessage::Certificate(Certificate { signers: SignerBitmap::from_signers([], 1_000), ..unsigned(1) });
+        assert_eq!(most_signers.encode().len(), 264, "the largest committee's");
     }
 
     fn certificate(height: u64) -> PeerMessage {
-        PeerMessage::Certificate(Certificate {
+        PeerMessage::Certificate(unsigned(height))
+    }
+
+    fn unsigned(height: u64) -> Certificate {
+        Certificate {
             epoch: Epoch(0),
             committee_hash: B256::ZERO,
             height: Height(height),
@@ -268,7 +268,7 @@ mod tests {
             fault_model: FaultModel::Byzantine,
             signers: SignerBitmap::from_signers([], 4),
             signature: Bytes::from(vec![0; 48]),
-        })
+        }
     }
 
     #[test]

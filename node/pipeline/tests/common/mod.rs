@@ -8,8 +8,8 @@ use corniche_engine::{
     Batch, Committee, Engine, Input as EngineInput, Ordered, Output as EngineOutput, Resume, Ticket, TraceEvent,
 };
 use corniche_pipeline::{
-    BlockSource, CertificateKeys, CertificateVerifier, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input,
-    NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
+    BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output,
+    PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -187,7 +187,6 @@ pub const RECENT_STATES: u64 = 4;
 pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
-    certificates: CertificateVerifier,
     pub state: State,
     stage: ExecutionStage,
     pub script: Script,
@@ -299,9 +298,7 @@ impl Node {
         let own = validator.as_ref().map(|(index, _)| (ValidatorIndex(*index), bls_key(usize::from(*index))));
         let down = disk.blocks.iter().rev().map(|block| block.block.header.clone());
         let rotation = (!disk.without_buckets).then(|| Rotation::of_chain(down));
-        let committee = Committee::from_genesis(&genesis);
-        let certificate_keys = CertificateKeys::bls(&committee, own);
-        let certificates = CertificateVerifier::new(committee, &certificate_keys);
+        let certificate_keys = CertificateKeys::bls(&Committee::from_genesis(&genesis), own);
         let pipeline = Pipeline::new(Setup {
             genesis: genesis.clone(),
             certificate_keys,
@@ -332,7 +329,6 @@ impl Node {
         Self {
             key: [number; 32],
             pipeline,
-            certificates,
             state,
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
@@ -363,7 +359,8 @@ impl Node {
 
     /// A peer's certificate, verified as the rim does.
     pub fn learn(&mut self, from: NodeKey, certificate: Certificate) {
-        let certificate = self.certificates.verify(certificate).expect("nodes send certificates that verify");
+        let certificate =
+            self.pipeline.certificate_verifier().verify(certificate).expect("nodes send certificates that verify");
         self.handle(Input::Certificate { from, certificate });
     }
 

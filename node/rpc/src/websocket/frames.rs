@@ -5,8 +5,8 @@
 //! received into memory that is lent as it arrives. What a connection keeps is [`BUFFER`].
 
 use crate::budget::{Budget, Gathered};
-use crate::listener::Origin;
 use corniche_api::RpcError;
+use corniche_origin::Origin;
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -4,14 +4,7 @@
 //! Must hold: such a batch is refused or cut before it becomes thousands of blocks; honest transfers go through.
 
 use super::{Attack, By};
-use crate::{
-    field::Field,
-    insider::{self, Mischief},
-};
-use alloy_consensus::TxEip1559;
-use corniche_admission::batch::{BATCH_OVERHEAD, ENTRY_OVERHEAD, encode};
-use corniche_crypto::EthereumKey;
-use corniche_types::{Bytes, Genesis, U256};
+use crate::{field::Field, forge};
 
 pub const ATTACK: Attack = Attack {
     name: "batches-above-gas",
@@ -26,42 +19,5 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(field: &Field) -> anyhow::Result<()> {
-    let genesis = &field.victims.genesis;
-    insider::run(field, |_| Ok(Box::new(Declared::new(genesis, genesis.block_gas_limit / 2)?))).await
-}
-
-/// Full batches of unfunded transactions that declare this much gas each. They are skipped when executed and cost the attacker nothing.
-pub struct Declared {
-    batches: Vec<Bytes>,
-    next: usize,
-}
-
-impl Declared {
-    pub fn new(genesis: &Genesis, gas: u64) -> anyhow::Result<Self> {
-        let seed = corniche_crypto::digest(b"corniche-hostile/unfunded").0;
-        let key = EthereumKey::from_bytes(&seed)?;
-        let raw = |nonce: u64| {
-            key.sign(TxEip1559 {
-                chain_id: genesis.chain_id,
-                nonce,
-                gas_limit: gas,
-                max_fee_per_gas: 1 << 40,
-                max_priority_fee_per_gas: 1,
-                to: key.address().into(),
-                value: U256::from(1),
-                ..Default::default()
-            })
-        };
-        let entry = raw(u64::from(u32::MAX)).len() + ENTRY_OVERHEAD;
-        let count = (genesis.batch_bytes as usize - BATCH_OVERHEAD) / entry;
-        let transactions: Vec<_> = (0..count as u64).map(raw).collect();
-        Ok(Self { batches: vec![encode(&transactions)?], next: 0 })
-    }
-}
-
-impl Mischief for Declared {
-    fn batch(&mut self) -> Option<Bytes> {
-        self.next += 1;
-        self.batches.get(self.next % self.batches.len()).cloned()
-    }
+    forge::propose_declaring(field, field.victims.genesis.block_gas_limit / 2).await
 }

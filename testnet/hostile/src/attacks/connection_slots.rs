@@ -48,7 +48,7 @@ async fn occupy(field: &Field, port: u16) {
         if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
             let mut silence = [0; 64];
             let ended = async { while matches!(stream.read(&mut silence).await, Ok(1..)) {} };
-            let left = field.budget.until.saturating_duration_since(std::time::Instant::now());
+            let left = field.budget.until().saturating_duration_since(std::time::Instant::now());
             let _ = timeout(left, ended).await;
         }
         sleep(PAUSE).await;

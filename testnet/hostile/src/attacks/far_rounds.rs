@@ -6,19 +6,12 @@
 use super::{Attack, By, FEW};
 use crate::{
     field::Field,
-    insider::{self, Mischief, Seat, now},
+    forge::{Forge, MADE_AHEAD},
+    insider::{self, Mischief},
 };
-use corniche_engine::Committee;
-use corniche_mahi_mahi::{
-    Signer,
-    message::{BlockRef, Content, Context, Message, Round, SignedBlock},
-    real::ValidatorKeys,
-};
+use corniche_mahi_mahi::message::{Message, Round};
 use corniche_pipeline::PeerMessage;
-use corniche_types::{B256, Bytes};
-
-/// First round that is made up: a network needs weeks to get there.
-pub const MADE_AHEAD: u64 = 1 << 32;
+use corniche_types::Bytes;
 
 pub const ATTACK: Attack = Attack {
     name: "far-rounds",
@@ -47,36 +40,5 @@ impl Mischief for Far {
         self.next += 2;
         let block = self.forge.block(Round(self.next), self.junk.clone());
         Some(PeerMessage::Engine(Message::Block(block).encode()).encode())
-    }
-}
-
-/// Signs blocks that no engine would make.
-pub struct Forge {
-    committee: Committee,
-    context: Context,
-    signer: ValidatorKeys,
-}
-
-impl Forge {
-    pub fn new(seat: &Seat) -> anyhow::Result<Self> {
-        let signer = seat.keys.mahi_mahi(&seat.committee)?;
-        Ok(Self { committee: seat.committee.clone(), context: Context::new(&seat.committee), signer })
-    }
-
-    /// A block that passes every check of its own bytes; its parents are made up.
-    pub fn block(&self, round: Round, batch: Bytes) -> SignedBlock {
-        let me = self.signer.index();
-        let others = self.committee.indices().filter(|index| *index != me);
-        let parents = std::iter::once(me).chain(others).take(self.committee.quorum()).map(|author| {
-            let name = [round.0.to_le_bytes(), u64::from(author.0).to_le_bytes()].concat();
-            BlockRef { round: round - 1, author, digest: B256::from(corniche_crypto::digest(&name).0) }
-        });
-        let (parents, coin_share) = (parents.collect(), [0; 48]);
-        self.sign(Content { author: me, round, timestamp: now(), parents, coin_share, batch })
-    }
-
-    pub fn sign(&self, content: Content) -> SignedBlock {
-        let signature = self.signer.sign(&self.context.digest(&content));
-        SignedBlock { content, signature }
     }
 }

@@ -4,7 +4,10 @@
 //! Must hold: honest users notice little, because the pipeline does not verify what guests send.
 
 use super::{Attack, By, FEW};
-use crate::{field::Field, stranger::Stranger};
+use crate::{
+    field::Field,
+    stranger::{Stranger, for_each_victim},
+};
 use corniche_crypto::BlsSecretKey;
 use corniche_engine::Committee;
 use corniche_network::Channel;
@@ -31,9 +34,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(field: &Field) -> anyhow::Result<()> {
-    let victims = field.honest();
-    let lanes = (0..AT_ONCE).flat_map(|lane| victims.iter().map(move |victim| (lane, *victim)));
-    try_join_all(lanes.map(|(lane, victim)| flood(field, lane << 32 | (victim as u64) << 24, victim))).await.map(drop)
+    try_join_all(for_each_victim(field, AT_ONCE).map(|(first, victim)| flood(field, first, victim))).await.map(drop)
 }
 
 async fn flood(field: &Field, first: u64, victim: usize) -> anyhow::Result<()> {

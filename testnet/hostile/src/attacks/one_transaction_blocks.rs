@@ -3,8 +3,8 @@
 //!
 //! Must hold: blocks that wait for execution are bounded, memory too; honest transfers go through.
 
-use super::{Attack, By, batches_above_gas::Declared};
-use crate::{field::Field, insider};
+use super::{Attack, By};
+use crate::{field::Field, forge};
 
 pub const ATTACK: Attack = Attack {
     name: "one-transaction-blocks",
@@ -19,6 +19,5 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(field: &Field) -> anyhow::Result<()> {
-    let genesis = &field.victims.genesis;
-    insider::run(field, |_| Ok(Box::new(Declared::new(genesis, genesis.block_gas_limit)?))).await
+    forge::propose_declaring(field, field.victims.genesis.block_gas_limit).await
 }

@@ -2,9 +2,10 @@
 //!
 //! Must hold: siblings that nobody needs are not kept, equivocation is reported once, honest transfers go through.
 
-use super::{Attack, By, FEW, far_rounds::Forge};
+use super::{Attack, By, FEW};
 use crate::{
     field::Field,
+    forge::Forge,
     insider::{self, Mischief, Seat},
 };
 use anyhow::bail;

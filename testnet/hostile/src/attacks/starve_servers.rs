@@ -3,7 +3,10 @@
 //! Must hold: answers are metered in bytes and bounded in number at a time, so memory is bounded and honest users notice little.
 
 use super::{Attack, By, FEW};
-use crate::{field::Field, stranger::Stranger};
+use crate::{
+    field::Field,
+    stranger::{Stranger, for_each_victim},
+};
 use corniche_pipeline::Request;
 use corniche_types::{Bytes, Height, wire};
 use futures::future::{join_all, try_join_all};
@@ -29,9 +32,7 @@ pub const ATTACK: Attack = Attack {
 };
 
 async fn run(field: &Field) -> anyhow::Result<()> {
-    let victims = field.honest();
-    let strangers = (0..STRANGERS).flat_map(|number| victims.iter().map(move |victim| (number << 8 | *victim as u64, *victim)));
-    try_join_all(strangers.map(|(number, victim)| ask(field, number, victim))).await.map(drop)
+    try_join_all(for_each_victim(field, STRANGERS).map(|(number, victim)| ask(field, number, victim))).await.map(drop)
 }
 
 async fn ask(field: &Field, number: u64, victim: usize) -> anyhow::Result<()> {

@@ -2,12 +2,10 @@
 //!
 //! Must hold: what nobody asked for is dropped before it is verified, or its sender waits for its turn; nothing of it is kept.
 
-use super::{
-    Attack, By, FEW,
-    far_rounds::{Forge, MADE_AHEAD},
-};
+use super::{Attack, By, FEW};
 use crate::{
     field::Field,
+    forge::{Forge, MADE_AHEAD},
     insider::{self, Mischief},
 };
 use corniche_mahi_mahi::{

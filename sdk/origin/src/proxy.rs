@@ -1,15 +1,17 @@
-//! Clients behind proxies. A trusted proxy adds the address of whoever asked it at the right of `X-Forwarded-For`.
+//! Clients behind proxies. A trusted proxy appends the address of its peer to `X-Forwarded-For`.
 
-use axum::http::HeaderMap;
+use http::HeaderMap;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 const HEADER: &str = "x-forwarded-for";
 
-/// A trusted proxy, or a network of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A trusted proxy, or a network of them. Written as text: `192.0.2.1` or `192.0.2.0/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Proxy(IpNet);
 
 impl FromStr for Proxy {
@@ -24,21 +26,35 @@ impl FromStr for Proxy {
     }
 }
 
+impl TryFrom<String> for Proxy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Proxy> for String {
+    fn from(proxy: Proxy) -> Self {
+        proxy.to_string()
+    }
+}
+
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// Whether `address` is one of `proxies`.
-pub(crate) fn trusts(proxies: &[Proxy], address: IpAddr) -> bool {
+/// True if `address` is one of `proxies`.
+pub fn trusts(proxies: &[Proxy], address: IpAddr) -> bool {
     let address = address.to_canonical();
     proxies.iter().any(|proxy| proxy.0.contains(&address))
 }
 
 /// The client behind a chain of trusted proxies: the last address that is none of them. Everything left of it is the client's own
-/// claim.
-pub(crate) fn client(proxies: &[Proxy], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+/// claim and is ignored.
+pub fn client(proxies: &[Proxy], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let mut client = peer.to_canonical();
     let lines = headers.get_all(HEADER).iter().rev();
     for hop in lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(',')) {
@@ -69,9 +85,12 @@ mod tests {
             ("::ffff:127.0.0.1", &["::ffff:203.0.113.1"], "203.0.113.1"),
             // A client's own claims are at the left.
             ("127.0.0.1", &["127.0.0.1, 203.0.113.1"], "203.0.113.1"),
+            ("127.0.0.1", &["192.0.2.7, 203.0.113.1"], "203.0.113.1"),
             ("127.0.0.1", &["192.0.2.7", "203.0.113.1"], "203.0.113.1"),
             ("127.0.0.1", &["192.0.2.7, 203.0.113.1, 10.1.2.3"], "203.0.113.1"),
             ("127.0.0.1", &["192.0.2.7, 203.0.113.1", "10.1.2.3"], "203.0.113.1"),
+            // A chain of trusted proxies only: the first of them is the client.
+            ("127.0.0.1", &["10.0.0.9, 10.1.2.3"], "10.0.0.9"),
             ("2001:db8::5", &["203.0.113.1:4711"], "203.0.113.1"),
             ("127.0.0.1", &["[2001:db9::1]:4711"], "2001:db9::1"),
             ("127.0.0.1", &["[2001:db9::1]"], "2001:db9::1"),

@@ -1,0 +1,232 @@
+//! Execution and sealing threads: one runs ordered blocks and, while none waits, transactions of proposals; the other hashes the blocks
+//! that were run.
+
+use super::{clock, mirror::Mirror, shared::Shared};
+use corniche_api::Execution;
+use corniche_crypto::VerifiedTransaction;
+use corniche_executor::{Alone, Pool, Runs, verify_ordered_once};
+use corniche_pipeline::{Input, Plan, Ran, Runner, Sealer};
+use corniche_types::{B256, Bytes, OrderedTransaction, SkipReason, ValidatorIndex};
+use std::{
+    collections::VecDeque,
+    sync::{OnceLock, atomic::Ordering, mpsc},
+    time::{Duration, Instant},
+};
+
+/// Work for the execution thread.
+pub enum Task {
+    /// Run this block.
+    Run(Plan),
+    /// These will probably be ordered soon.
+    Early { author: ValidatorIndex, transactions: Vec<Bytes> },
+}
+
+/// Proposals seen that the execution thread has not looked at yet. More are passed over: running early is never owed.
+pub const EARLY_WAITING: usize = 64;
+
+/// Tasks of the execution thread. Blocks come before everything else.
+pub struct Tasks {
+    incoming: mpsc::Receiver<Task>,
+    plans: VecDeque<Plan>,
+    /// At most [`EARLY_WAITING`], together with those in `incoming`.
+    early: VecDeque<(ValidatorIndex, Vec<Bytes>)>,
+}
+
+impl Tasks {
+    pub fn new(incoming: mpsc::Receiver<Task>) -> Self {
+        Self { incoming, plans: VecDeque::new(), early: VecDeque::new() }
+    }
+
+    /// The most urgent task; `Ok(None)` if none waits. `Err`: none waits and none will come, the node is stopping.
+    fn try_next(&mut self) -> Result<Option<Task>, mpsc::RecvError> {
+        let ended = loop {
+            match self.incoming.try_recv() {
+                Ok(task) => self.add(task),
+                Err(error) => break error == mpsc::TryRecvError::Disconnected,
+            }
+        };
+        let task = self.plans.pop_front().map(Task::Run);
+        let task = task.or_else(|| self.early.pop_front().map(|(author, transactions)| Task::Early { author, transactions }));
+        if task.is_none() && ended { Err(mpsc::RecvError) } else { Ok(task) }
+    }
+
+    /// Waits until there is a task.
+    fn wait(&mut self) -> Result<(), mpsc::RecvError> {
+        let task = self.incoming.recv()?;
+        self.add(task);
+        Ok(())
+    }
+
+    fn add(&mut self, task: Task) {
+        match task {
+            Task::Run(plan) => self.plans.push_back(plan),
+            Task::Early { author, transactions } => self.early.push_back((author, transactions)),
+        }
+    }
+}
+
+/// Ordered work first; with none at hand, one transaction at a time of what will probably be ordered.
+pub fn run_execution(
+    mut runner: Runner,
+    threads: &dyn Pool,
+    mut tasks: Tasks,
+    sealing: mpsc::SyncSender<Ran>,
+    shared: &Shared,
+) {
+    let mut early = true;
+    loop {
+        let Ok(task) = tasks.try_next() else { return };
+        let Some(task) = task else {
+            if early {
+                let pooled = |hash: &B256| shared.mirror.transaction(hash);
+                early = runner.speculate(clock::now().0 / 1000, |raw, chain_id| verify_ordered_once(raw, chain_id, pooled));
+            } else if tasks.wait().is_err() {
+                return;
+            }
+            continue;
+        };
+        match task {
+            Task::Early { author, transactions } => {
+                shared.early.fetch_sub(1, Ordering::Relaxed);
+                runner.offer(author, transactions);
+            }
+            Task::Run(plan) => {
+                let verify = |ordered: &[_], chain_id| verify_in_parallel(threads, &shared.mirror, ordered, chain_id);
+                let began = Instant::now();
+                let ran = runner.run(plan.block, verify);
+                shared.executions.put(ran.height(), report(ran.runs(), began.elapsed()));
+                shared.next_base_fee.store(runner.base_fee_at(clock::now().0 / 1000), Ordering::Relaxed);
+                let statistics = runner.statistics();
+                shared.counters.transactions_run.store(statistics.executions, Ordering::Relaxed);
+                shared.counters.transactions_run_again.store(statistics.re_executions, Ordering::Relaxed);
+                shared.counters.transactions_adopted.store(statistics.adopted, Ordering::Relaxed);
+                let early = runner.speculation();
+                shared.counters.early_runs.store(early.runs, Ordering::Relaxed);
+                shared.counters.early_without_result.store(early.without_result, Ordering::Relaxed);
+                shared.counters.early_passed_over.store(early.passed_over, Ordering::Relaxed);
+                if sealing.send(ran).is_err() {
+                    return;
+                }
+            }
+        }
+        early = true;
+    }
+}
+
+/// Statistics of one block's execution, for clients. Sums cover the transactions in the block only, without aborted attempts and
+/// skipped transactions.
+fn report(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> Execution {
+    let sum = |of: fn(u64) -> u64| transactions.iter().map(|run| of(run.runs.into())).sum();
+    Execution {
+        threads: *threads as u64,
+        runs: sum(|runs| runs),
+        runs_again: sum(|runs| runs.saturating_sub(1)),
+        waits: statistics.suspensions + statistics.foreseen,
+        adopted: sum(|runs| u64::from(runs == 0)),
+        duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        lane_of: transactions.iter().map(|run| run.lane).collect(),
+        runs_of: transactions.iter().map(|run| run.runs).collect(),
+        // Filled in from the pool's copy when a client asks.
+        received_of: Bytes::new(),
+    }
+}
+
+/// Hashes executed blocks. The next block runs meanwhile (design §3).
+pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Shared) {
+    while let Ok(ran) = blocks.recv() {
+        shared.inbox.answer(Input::Executed(Box::new(sealer.seal(ran))));
+    }
+}
+
+/// Checks the signatures of one block, on all threads if there are enough to pay for waking them. Transactions of our own pool were
+/// checked when they entered it.
+fn verify_in_parallel(
+    threads: &dyn Pool,
+    pool: &Mirror,
+    ordered: &[OrderedTransaction],
+    chain_id: u64,
+) -> Vec<Result<VerifiedTransaction, SkipReason>> {
+    const WORTH_A_THREAD: usize = 16;
+    let threads = if ordered.len() < 2 * WORTH_A_THREAD { &Alone } else { threads };
+    let parts: Vec<_> = ordered.chunks(ordered.len().div_ceil(threads.threads()).max(1)).collect();
+    let verdicts: Vec<OnceLock<Vec<_>>> = parts.iter().map(|_| OnceLock::new()).collect();
+    let once =
+        |transaction: &OrderedTransaction| verify_ordered_once(&transaction.raw, chain_id, |hash| pool.transaction(hash));
+    threads.run(&|thread| {
+        if let (Some(part), Some(verdicts)) = (parts.get(thread), verdicts.get(thread)) {
+            verdicts.get_or_init(|| part.iter().map(once).collect());
+        }
+    });
+    verdicts.into_iter().flat_map(|part| part.into_inner().expect("invariant: each thread had its turn")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        node::testing::{genesis, transfer},
+        threads::Threads,
+    };
+    use corniche_types::Height;
+
+    /// Each proposal takes a millisecond to prepare, and dozens may wait. A block waits for none of them.
+    #[test]
+    fn a_block_waits_for_no_proposal() {
+        let (sender, incoming) = mpsc::channel();
+        let mut tasks = Tasks::new(incoming);
+        let proposal = |number| Task::Early { author: ValidatorIndex(number), transactions: Vec::new() };
+        let block = |height: u64| {
+            let committed = corniche_store::genesis_block(&genesis());
+            let block = corniche_pipeline::BlockPlan::of_block(&committed.block, committed.resume.clone());
+            Task::Run(Plan { height: Height(height), block })
+        };
+        let mut next = || match tasks.try_next() {
+            Ok(Some(Task::Run(plan))) => format!("block {}", plan.height.0),
+            Ok(Some(Task::Early { author, .. })) => format!("proposal {}", author.0),
+            Ok(None) => "none".into(),
+            Err(_) => "end".into(),
+        };
+        let send = |task| sender.send(task).unwrap();
+        (0..3).map(proposal).for_each(send);
+        assert_eq!(next(), "proposal 0");
+        send(block(1));
+        send(proposal(3));
+        send(block(2));
+        assert_eq!([(); 6].map(|()| next()), ["block 1", "block 2", "proposal 1", "proposal 2", "proposal 3", "none"]);
+        send(block(3));
+        drop(sender);
+        assert_eq!([(); 2].map(|()| next()), ["block 3", "end"], "what was ordered is run before the end");
+    }
+
+    /// The pool's copy saves a check and decides nothing: with it in hand a block's transactions are judged as without.
+    #[test]
+    fn what_the_pool_knows_changes_no_verdict() {
+        let pool = Mirror::default();
+        let known: Vec<_> = (0..20).map(|nonce| transfer(nonce, 1)).collect();
+        known.iter().for_each(|transaction| pool.pending(transaction.clone(), clock::now()));
+        let raw = |transaction: &VerifiedTransaction| transaction.transaction().raw().clone();
+        let tampered = |transaction: &VerifiedTransaction| {
+            let mut bytes = raw(transaction).to_vec();
+            let last = bytes.len() - 1;
+            bytes[last - 40] ^= 1;
+            Bytes::from(bytes)
+        };
+        let bytes = known.iter().flat_map(|transaction| [raw(transaction), tampered(transaction), Bytes::from_static(b"junk")]);
+        let ordered: Vec<_> = bytes.map(|raw| OrderedTransaction { author: ValidatorIndex(0), raw }).collect();
+        let said = |verdict: &Result<VerifiedTransaction, SkipReason>| {
+            verdict.as_ref().map(|verified| (verified.hash(), verified.sender())).map_err(Clone::clone)
+        };
+        let three = Threads::start(3).unwrap();
+        let threads: [&dyn Pool; 2] = [&Alone, &three];
+        for (chain_id, threads) in [7, 8].into_iter().flat_map(|chain_id| threads.map(|threads| (chain_id, threads))) {
+            let with = verify_in_parallel(threads, &pool, &ordered, chain_id);
+            let without = verify_in_parallel(threads, &Mirror::default(), &ordered, chain_id);
+            let plain = corniche_pipeline::verify_all(&ordered, chain_id);
+            assert_eq!(with.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
+            assert_eq!(without.iter().map(said).collect::<Vec<_>>(), plain.iter().map(said).collect::<Vec<_>>());
+            let valid = with.iter().filter(|verdict| matches!(verdict, Ok(valid) if known.contains(valid))).count();
+            assert_eq!(valid, if chain_id == 7 { known.len() } else { 0 });
+        }
+        assert!(verify_in_parallel(&three, &pool, &[], 7).is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! Blocks and batches that no honest validator makes.
+
+use crate::{
+    field::Field,
+    insider::{self, Mischief, Seat, now},
+};
+use alloy_consensus::TxEip1559;
+use corniche_admission::batch::{BATCH_OVERHEAD, ENTRY_OVERHEAD, encode};
+use corniche_crypto::EthereumKey;
+use corniche_engine::Committee;
+use corniche_mahi_mahi::{
+    Signer,
+    message::{BlockRef, Content, Context, Round, SignedBlock},
+    real::ValidatorKeys,
+};
+use corniche_types::{B256, Bytes, Genesis, U256};
+
+/// First round that is made up: a network needs weeks to get there.
+pub const MADE_AHEAD: u64 = 1 << 32;
+
+/// Signs blocks that no engine would make.
+pub struct Forge {
+    committee: Committee,
+    context: Context,
+    signer: ValidatorKeys,
+}
+
+impl Forge {
+    pub fn new(seat: &Seat) -> anyhow::Result<Self> {
+        let signer = seat.keys.mahi_mahi(&seat.committee)?;
+        Ok(Self { committee: seat.committee.clone(), context: Context::new(&seat.committee), signer })
+    }
+
+    /// A block that passes every check of its own bytes; its parents are made up.
+    pub fn block(&self, round: Round, batch: Bytes) -> SignedBlock {
+        let me = self.signer.index();
+        let others = self.committee.indices().filter(|index| *index != me);
+        let parents = std::iter::once(me).chain(others).take(self.committee.quorum()).map(|author| {
+            let name = [round.0.to_le_bytes(), u64::from(author.0).to_le_bytes()].concat();
+            BlockRef { round: round - 1, author, digest: B256::from(corniche_crypto::digest(&name).0) }
+        });
+        let (parents, coin_share) = (parents.collect(), [0; 48]);
+        self.sign(Content { author: me, round, timestamp: now(), parents, coin_share, batch })
+    }
+
+    pub fn sign(&self, content: Content) -> SignedBlock {
+        let signature = self.signer.sign(&self.context.digest(&content));
+        SignedBlock { content, signature }
+    }
+}
+
+/// Every insider proposes one full batch over and over, whose unfunded transactions declare `gas` each. They are skipped when executed
+/// and cost the attacker nothing.
+pub async fn propose_declaring(field: &Field, gas: u64) -> anyhow::Result<()> {
+    let batch = declaring(&field.victims.genesis, gas)?;
+    insider::run(field, |_| Ok(Box::new(Declared(batch.clone())))).await
+}
+
+struct Declared(Bytes);
+
+impl Mischief for Declared {
+    fn batch(&mut self) -> Option<Bytes> {
+        Some(self.0.clone())
+    }
+}
+
+fn declaring(genesis: &Genesis, gas: u64) -> anyhow::Result<Bytes> {
+    let seed = corniche_crypto::digest(b"corniche-hostile/unfunded").0;
+    let key = EthereumKey::from_bytes(&seed)?;
+    let raw = |nonce: u64| {
+        key.sign(TxEip1559 {
+            chain_id: genesis.chain_id,
+            nonce,
+            gas_limit: gas,
+            max_fee_per_gas: 1 << 40,
+            max_priority_fee_per_gas: 1,
+            to: key.address().into(),
+            value: U256::from(1),
+            ..Default::default()
+        })
+    };
+    let entry = raw(u64::from(u32::MAX)).len() + ENTRY_OVERHEAD;
+    let count = (genesis.batch_bytes as usize - BATCH_OVERHEAD) / entry;
+    let transactions: Vec<_> = (0..count as u64).map(raw).collect();
+    Ok(encode(&transactions)?)
+}
