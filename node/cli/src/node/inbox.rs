@@ -1,14 +1,20 @@
 //! The pipeline thread's inbox, in four classes. Answers to what the pipeline asked for come first and are bounded by what it
-//! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, then guests' (peers outside the committee,
-//! one message each), then everybody's transactions: a flood of the latter delays nothing but itself. All but answers are bounded
-//! and push back. Many add, one thread receives.
+//! asked, so back-pressure cannot dead-lock (design §3). Then validators' messages, each validator in its turn, then guests' (peers
+//! outside the committee, one message each), then everybody's transactions: a flood delays nothing but itself. After
+//! [`IN_A_ROW`] messages a lower class has a turn, so that a validator that floods does not keep out guests and users. All but
+//! answers are bounded and push back. Many add, one thread receives.
 
 use corniche_pipeline::NodeKey;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard},
     time::Duration,
 };
+
+/// Messages of one validator that may wait. One that has none waiting has room for one however many wait of others.
+const SHARE: usize = 256;
+/// Messages that are received before a lower class has a turn.
+const IN_A_ROW: u32 = 16;
 
 /// A queue with four classes.
 pub struct Inbox<T> {
@@ -19,25 +25,104 @@ pub struct Inbox<T> {
 
 struct Queues<T> {
     answers: VecDeque<T>,
-    messages: VecDeque<T>,
+    messages: Lines<T>,
     /// Each guest's newest message.
     guests: VecDeque<(NodeKey, T)>,
     transactions: VecDeque<T>,
+    /// Messages received since a lower class had a turn.
+    in_a_row: u32,
+    /// Of the lower classes, transactions have the next turn that interrupts messages.
+    transactions_next: bool,
     closed: bool,
     /// The receiver has nothing to do: only then is waking it worth a system call.
     waits: bool,
 }
 
+/// Messages by sender. Each sender's stay in order.
+struct Lines<T> {
+    /// None is empty.
+    lines: BTreeMap<NodeKey, VecDeque<T>>,
+    /// The senders that have a line; the first is served next.
+    turns: VecDeque<NodeKey>,
+    items: usize,
+}
+
+impl<T> Lines<T> {
+    fn new() -> Self {
+        Self { lines: BTreeMap::new(), turns: VecDeque::new(), items: 0 }
+    }
+
+    fn push(&mut self, sender: NodeKey, item: T, capacity: usize) -> Result<(), T> {
+        let own = self.lines.get(&sender).map_or(0, VecDeque::len);
+        if own >= SHARE.min(capacity) || own > 0 && self.items >= capacity {
+            return Err(item);
+        }
+        if own == 0 {
+            self.turns.push_back(sender);
+        }
+        self.lines.entry(sender).or_default().push_back(item);
+        self.items += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let sender = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&sender).expect("invariant: whoever has a turn has a line");
+        let item = line.pop_front().expect("invariant: no line is empty");
+        self.items -= 1;
+        if line.is_empty() {
+            self.lines.remove(&sender);
+        } else {
+            self.turns.push_back(sender);
+        }
+        Some(item)
+    }
+}
+
 impl<T> Queues<T> {
+    fn new() -> Self {
+        Self {
+            answers: VecDeque::new(),
+            messages: Lines::new(),
+            guests: VecDeque::new(),
+            transactions: VecDeque::new(),
+            in_a_row: 0,
+            transactions_next: false,
+            closed: false,
+            waits: false,
+        }
+    }
+
     fn next(&mut self, transactions: bool) -> Option<T> {
-        let first = self.answers.pop_front().or_else(|| self.messages.pop_front());
-        let first = first.or_else(|| self.guests.pop_front().map(|(_, item)| item));
-        first.or_else(|| if transactions { self.transactions.pop_front() } else { None })
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(answer);
+        }
+        if self.in_a_row < IN_A_ROW
+            && let Some(message) = self.messages.pop()
+        {
+            self.in_a_row += 1;
+            return Some(message);
+        }
+        let interrupts = self.in_a_row >= IN_A_ROW;
+        self.in_a_row = 0;
+        if interrupts {
+            self.transactions_next = !self.transactions_next;
+        }
+        let guests_first = !(interrupts && self.transactions_next);
+        let mut lower = if guests_first { self.next_of_guests() } else { None };
+        if transactions {
+            lower = lower.or_else(|| self.transactions.pop_front());
+        }
+        lower.or_else(|| self.next_of_guests()).or_else(|| self.messages.pop())
+    }
+
+    fn next_of_guests(&mut self) -> Option<T> {
+        self.guests.pop_front().map(|(_, item)| item)
     }
 
     fn is_empty(&self, transactions: bool) -> bool {
         self.answers.is_empty()
-            && self.messages.is_empty()
+            && self.messages.turns.is_empty()
             && self.guests.is_empty()
             && (!transactions || self.transactions.is_empty())
     }
@@ -53,15 +138,7 @@ pub enum Received<T> {
 impl<T> Inbox<T> {
     /// `capacity` bounds each of the three lower classes.
     pub fn new(capacity: usize) -> Self {
-        let queues = Queues {
-            answers: VecDeque::new(),
-            messages: VecDeque::new(),
-            guests: VecDeque::new(),
-            transactions: VecDeque::new(),
-            closed: false,
-            waits: false,
-        };
-        Self { queues: Mutex::new(queues), arrived: Condvar::new(), capacity }
+        Self { queues: Mutex::new(Queues::new()), arrived: Condvar::new(), capacity }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues<T>> {
@@ -76,8 +153,14 @@ impl<T> Inbox<T> {
     }
 
     /// Adds a validator's message, or gives it back when there is no room.
-    pub fn message(&self, item: T) -> Result<(), T> {
-        self.offer(item, self.capacity, |queues| &mut queues.messages)
+    pub fn message(&self, sender: NodeKey, item: T) -> Result<(), T> {
+        let mut queues = self.lock();
+        if queues.closed {
+            return Err(item);
+        }
+        queues.messages.push(sender, item, self.capacity)?;
+        self.wake(queues);
+        Ok(())
     }
 
     /// Adds a guest's message in the place of the one it has waiting, or gives it back when there is no room.
@@ -97,23 +180,21 @@ impl<T> Inbox<T> {
 
     /// Adds a transaction, or gives it back when there is no room or nobody receives any more.
     pub fn transaction(&self, item: T) -> Result<(), T> {
-        self.offer(item, self.capacity, |queues| &mut queues.transactions)
+        self.add_last(item, self.capacity)
     }
 
     /// Adds an order behind the transactions, or gives it back when nobody receives any more. Who gives orders waits for each, so there is room
     /// for it however many transactions there are.
     pub fn order(&self, item: T) -> Result<(), T> {
-        self.offer(item, usize::MAX, |queues| &mut queues.transactions)
+        self.add_last(item, usize::MAX)
     }
 
-    fn offer(&self, item: T, capacity: usize, class: impl Fn(&mut Queues<T>) -> &mut VecDeque<T>) -> Result<(), T> {
+    fn add_last(&self, item: T, capacity: usize) -> Result<(), T> {
         let mut queues = self.lock();
-        let closed = queues.closed;
-        let queue = class(&mut queues);
-        if closed || queue.len() >= capacity {
+        if queues.closed || queues.transactions.len() >= capacity {
             return Err(item);
         }
-        queue.push_back(item);
+        queues.transactions.push_back(item);
         self.wake(queues);
         Ok(())
     }
@@ -130,12 +211,7 @@ impl<T> Inbox<T> {
 
     /// Empty and open again, for another receiver.
     pub fn reopen(&self) {
-        let mut queues = self.lock();
-        queues.answers.clear();
-        queues.messages.clear();
-        queues.guests.clear();
-        queues.transactions.clear();
-        (queues.closed, queues.waits) = (false, false);
+        *self.lock() = Queues::new();
     }
 
     pub fn is_closed(&self) -> bool {
@@ -179,14 +255,16 @@ impl<T> Inbox<T> {
 mod tests {
     use super::*;
 
+    const VALIDATOR: NodeKey = [9; 32];
+
     #[test]
     fn classes_go_in_order_and_do_not_take_each_others_room() {
         let inbox = Inbox::new(1);
         assert!(inbox.transaction("transaction").is_ok());
         assert_eq!(inbox.transaction("flood"), Err("flood"));
         assert!(inbox.order("order").is_ok());
-        assert!(inbox.message("message").is_ok());
-        assert_eq!(inbox.message("another message"), Err("another message"));
+        assert!(inbox.message(VALIDATOR, "message").is_ok());
+        assert_eq!(inbox.message(VALIDATOR, "another message"), Err("another message"));
         inbox.answer("durable");
         for expected in ["durable", "message"] {
             assert!(matches!(inbox.receive(None, false), Received::Item(item) if item == expected), "{expected}");
@@ -197,7 +275,7 @@ mod tests {
         assert!(matches!(inbox.receive(Some(Duration::ZERO), true), Received::TimedOut));
         inbox.close();
         assert!(matches!(inbox.receive(None, true), Received::Closed));
-        assert_eq!([inbox.transaction("late"), inbox.message("late"), inbox.order("late")], [Err("late"); 3]);
+        assert_eq!([inbox.transaction("late"), inbox.message(VALIDATOR, "late"), inbox.order("late")], [Err("late"); 3]);
         assert!(inbox.is_closed());
     }
 
@@ -208,12 +286,57 @@ mod tests {
         assert!(["old", "older", "guest"].iter().all(|item| inbox.guest(guest(1), *item).is_ok()));
         assert!(inbox.guest(guest(2), "another guest").is_ok());
         assert_eq!(inbox.guest(guest(3), "one too many"), Err("one too many"));
-        assert!(inbox.transaction("transaction").is_ok() && inbox.message("message").is_ok() && inbox.message("vote").is_ok());
+        assert!(
+            inbox.transaction("transaction").is_ok()
+                && inbox.message(VALIDATOR, "message").is_ok()
+                && inbox.message(VALIDATOR, "vote").is_ok()
+        );
         for expected in ["message", "vote", "guest", "another guest", "transaction"] {
             assert!(matches!(inbox.receive(None, true), Received::Item(item) if item == expected), "{expected}");
         }
         inbox.close();
         assert_eq!(inbox.guest(guest(1), "late"), Err("late"));
+    }
+
+    fn all<T>(inbox: &Inbox<T>, count: usize) -> Vec<T> {
+        let next = |_| match inbox.receive(Some(Duration::ZERO), true) {
+            Received::Item(item) => item,
+            Received::TimedOut | Received::Closed => panic!("nothing waits"),
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn a_validator_that_floods_delays_no_other() {
+        let inbox = Inbox::new(8_192);
+        let taken = (0..10_000).filter(|number| inbox.message([1; 32], *number).is_ok()).count();
+        assert_eq!(taken, SHARE);
+        assert!(inbox.message([2; 32], 20_000).is_ok() && inbox.message([2; 32], 20_001).is_ok());
+        assert_eq!(all(&inbox, 5), [0, 20_000, 1, 20_001, 2]);
+    }
+
+    /// As many validators as may be faulty in a large committee fill the whole class.
+    #[test]
+    fn a_full_class_has_room_for_one_message_of_each_other_validator() {
+        let inbox = Inbox::new(1_000);
+        for sender in 0..10 {
+            (0..SHARE).for_each(|number| _ = inbox.message([sender; 32], number));
+        }
+        assert_eq!(inbox.lock().messages.items, 1_000 + 6, "six came when the class was full");
+        assert!(inbox.message([10; 32], 5_000).is_ok() && inbox.message([10; 32], 5_001).is_err());
+        assert!(all(&inbox, 11).contains(&5_000));
+    }
+
+    #[test]
+    fn messages_without_end_keep_out_neither_guests_nor_transactions() {
+        let inbox = Inbox::new(8_192);
+        (0..200).for_each(|_| assert!(inbox.message(VALIDATOR, "message").is_ok()));
+        assert!(inbox.guest([1; 32], "guest").is_ok() && inbox.guest([2; 32], "guest").is_ok());
+        assert!(inbox.transaction("transaction").is_ok());
+        let received = all(&inbox, 3 * (IN_A_ROW as usize + 1));
+        let lower: Vec<_> = received.iter().filter(|item| **item != "message").copied().collect();
+        assert_eq!(lower, ["transaction", "guest", "guest"]);
+        assert!(received[..IN_A_ROW as usize].iter().all(|item| *item == "message"));
     }
 
     /// A receiver is woken only when it waits; a wake that got lost between looking and waiting would end this test's time.

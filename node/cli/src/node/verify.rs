@@ -93,7 +93,7 @@ fn hand_over(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, 
     let taken = match input {
         Input::Submit { .. } => shared.inbox.transaction(input),
         Input::Certificate { .. } if validator.is_none() => shared.inbox.guest(peer.0.0, input),
-        _ => shared.inbox.message(input),
+        _ => shared.inbox.message(peer.0.0, input),
     };
     count(&shared.counters.inbox_dropped, usize::from(taken.is_err()));
 }
