@@ -1,6 +1,7 @@
 //! The attacks, one file each. A file says what the attack does and what must hold; the bars themselves are in `report`.
 
 mod batches_above_gas;
+mod cheap_messages;
 mod connection_slots;
 mod far_rounds;
 mod guest_certificates;
@@ -57,6 +58,7 @@ pub const ATTACKS: &[&Attack] = &[
     &junk_batches::ATTACK,
     &batches_above_gas::ATTACK,
     &one_transaction_blocks::ATTACK,
+    &cheap_messages::ATTACK,
     &unsolicited_cars::ATTACK,
     &unsolicited_found::ATTACK,
     &connection_slots::ATTACK,

@@ -19,8 +19,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// How often deadlines and the mischief's own messages have a turn.
 const TICK: Duration = Duration::from_millis(5);
-/// Most messages of the mischief's own in one turn; what protocol there is goes on in between.
-const EXTRAS_PER_TICK: usize = 16;
 /// Transactions of users that wait for a batch; honest users here send far fewer.
 const PASSED_ON: usize = 1_000;
 /// Longest wait for links and for the block to resume after.
@@ -41,6 +39,11 @@ pub trait Mischief: Send {
     /// Sees what the engine sends and returns further messages for the same receivers.
     fn after(&mut self, _message: &Bytes) -> Vec<Bytes> {
         Vec::new()
+    }
+
+    /// Most messages of its own in one turn; what protocol there is goes on in between.
+    fn extras_per_tick(&self) -> usize {
+        16
     }
 
     /// An encoded [`PeerMessage`] for all victims; asked until there is none, the budget is spent, or nobody takes more.
@@ -123,7 +126,7 @@ impl<'a> Insider<'a> {
             self.give(Input::Deadline);
         }
         self.propose();
-        for _ in 0..EXTRAS_PER_TICK {
+        for _ in 0..self.mischief.extras_per_tick() {
             let Some(bytes) = self.mischief.extra().filter(|_| self.field.budget.take()) else { break };
             if self.send(Recipients::All, &bytes) == 0 {
                 break;

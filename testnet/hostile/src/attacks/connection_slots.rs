@@ -1,5 +1,5 @@
-//! Strangers keep more connections open with every validator than it has slots for peers that it does not know yet, and say nothing on
-//! them. Each one that ends is opened again. Meanwhile a validator restarts and has to get in.
+//! Strangers at 32 addresses keep more connections open with every validator than it has slots for peers that it does not know yet, and say
+//! nothing on them. Each one that ends is opened again. Meanwhile a validator restarts and has to get in.
 //!
 //! Must hold: the validator is back within the bar; honest users notice little.
 
@@ -9,12 +9,14 @@ use futures::future::{join, join_all};
 use std::{net::Ipv4Addr, time::Duration};
 use tokio::{
     io::AsyncReadExt,
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 
 /// Per victim; a node has 128 slots for connections that are being set up.
 const CONNECTIONS: usize = 200;
+/// Addresses of the strangers, 127.1.0.1 and on; the nodes are at 127.0.0.1.
+const ADDRESSES: usize = 32;
 /// Before one that was refused is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The slots are full by then.
@@ -35,7 +37,7 @@ pub const ATTACK: Attack = Attack {
 
 async fn run(field: &Field) -> anyhow::Result<()> {
     let ports: Vec<u16> = field.honest().into_iter().filter_map(|index| port(field, index)).collect();
-    let occupied = join_all((0..CONNECTIONS).flat_map(|_| &ports).map(|port| occupy(field, *port)));
+    let occupied = join_all((0..CONNECTIONS).flat_map(|number| ports.iter().map(move |port| occupy(field, number, *port))));
     let restarted = async {
         sleep(BEFORE_RESTART).await;
         field.restart_victim(DOWN).await
@@ -43,9 +45,9 @@ async fn run(field: &Field) -> anyhow::Result<()> {
     join(occupied, restarted).await.1
 }
 
-async fn occupy(field: &Field, port: u16) {
+async fn occupy(field: &Field, number: usize, port: u16) {
     while field.budget.take() {
-        if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+        if let Ok(mut stream) = connect(number, port).await {
             let mut silence = [0; 64];
             let ended = async { while matches!(stream.read(&mut silence).await, Ok(1..)) {} };
             let left = field.budget.until().saturating_duration_since(std::time::Instant::now());
@@ -53,6 +55,13 @@ async fn occupy(field: &Field, port: u16) {
         }
         sleep(PAUSE).await;
     }
+}
+
+async fn connect(number: usize, port: u16) -> std::io::Result<TcpStream> {
+    let last = u8::try_from(number % ADDRESSES + 1).unwrap_or(u8::MAX);
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::new(127, 1, 0, last), 0).into())?;
+    socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
 }
 
 /// The TCP port in an address such as `/ip4/127.0.0.1/tcp/9000`.

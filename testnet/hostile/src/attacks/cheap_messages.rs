@@ -1,0 +1,48 @@
+//! Faulty validators send well-formed certificate shares of a block that was certified long ago, as fast as the network takes them. Checking
+//! one costs next to nothing, so they come faster than a node can take them in.
+//!
+//! Must hold: the other validators' votes and the users' transactions do not wait behind them.
+
+use super::{Attack, By};
+use crate::{
+    field::Field,
+    insider::{self, Mischief},
+};
+use corniche_certify::Share;
+use corniche_pipeline::PeerMessage;
+use corniche_types::{B256, Bytes, Height};
+
+/// In one turn; a link's queue is full before.
+const PER_TICK: usize = 4_096;
+
+pub const ATTACK: Attack = Attack {
+    name: "cheap-messages",
+    item: "B5",
+    about: "validators send certificate shares of an old block as fast as they can",
+    by: By::Validators,
+    engine: None,
+    restart: None,
+    few: PER_TICK as u64,
+    run: |field| Box::pin(run(field)),
+};
+
+async fn run(field: &Field) -> anyhow::Result<()> {
+    insider::run(field, |seat| {
+        let (epoch, signature) = (seat.committee.epoch(), seat.keys.bls.sign(b"old").to_bytes());
+        let share = Share { epoch, height: Height(1), header_hash: B256::ZERO, signature };
+        Ok(Box::new(Cheap(PeerMessage::CertificateShare(share.encode()).encode())))
+    })
+    .await
+}
+
+struct Cheap(Bytes);
+
+impl Mischief for Cheap {
+    fn extra(&mut self) -> Option<Bytes> {
+        Some(self.0.clone())
+    }
+
+    fn extras_per_tick(&self) -> usize {
+        PER_TICK
+    }
+}
