@@ -249,7 +249,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             faucet: faucet.map(|_| Faucet::with_key("faucet.key".into())),
             keys: validator.map(|_| "keys".into()),
             rpc: SocketAddr::from((Ipv4Addr::LOCALHOST, ports.rpc[index])),
-            metrics: MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.metrics[index]))),
+            metrics: Some(MetricsAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.metrics[index])))),
             listen: vec![format!("/ip4/127.0.0.1/tcp/{}", ports.peers[index])],
             peers: addresses.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, peer)| peer.clone()).collect(),
             learn_addresses: true,

@@ -51,7 +51,7 @@ impl Transport {
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
-    pub peers: usize,
+    pub guests: usize,
     /// Those from one address (IPv6: one /64). Loopback is an address like any other.
     pub guests_per_address: usize,
     /// Inbound connections whose peer has not proven its key yet: of TCP, and again of QUIC, whose source addresses can be forged.
@@ -120,7 +120,7 @@ impl Default for Limits {
         const KIB: usize = 1024;
         const MIB: usize = 1024 * KIB;
         Self {
-            peers: 64,
+            guests: 64,
             guests_per_address: 8,
             pending_inbound: 128,
             pending_per_address: 8,

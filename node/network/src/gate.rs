@@ -101,7 +101,7 @@ impl Gate {
     pub fn new(shared: Arc<Shared>) -> Self {
         let (limits, timing) = (&shared.config.limits, &shared.config.timing);
         let guests = GuestSlots {
-            all: limits.peers,
+            all: limits.guests,
             per_address: limits.guests_per_address,
             idle: timing.guest_idle,
             guests: BTreeMap::new(),

@@ -112,7 +112,7 @@ impl Default for RpcConfig {
             max_connections_per_address: 1024,
             requests_per_second: None,
             requests_per_second_per_connection: None,
-            spare_loopback: true,
+            spare_loopback: false,
             trusted_proxies: Vec::new(),
             hosts: Some(vec!["localhost".into()]),
             max_websockets: 256,

@@ -34,10 +34,10 @@ struct MethodLabel {
     method: &'static str,
 }
 
-impl Metrics {
-    /// Registers under the prefix `corniche_rpc`.
-    pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
+impl Default for Metrics {
+    /// Metrics that no registry shows.
+    fn default() -> Self {
+        Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new([0.0001, 0.001, 0.01, 0.1, 1.0, 10.0])),
             connections: Gauge::default(),
@@ -45,7 +45,14 @@ impl Metrics {
             websockets: Gauge::default(),
             subscriptions: Gauge::default(),
             slow_subscribers: Counter::default(),
-        };
+        }
+    }
+}
+
+impl Metrics {
+    /// Registers under the prefix `corniche_rpc`.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
         let registry = registry.sub_registry_with_prefix("corniche_rpc");
         registry.register("requests", "Requests by method and error code (0: answered)", metrics.requests.clone());
         registry.register("request_seconds", "Time to answer, by method", metrics.seconds.clone());

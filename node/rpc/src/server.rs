@@ -421,8 +421,8 @@ const METRICS_CONNECTIONS: usize = 16;
 /// Serves `/metrics` and nothing else.
 async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
     let config = RpcConfig { max_connections: METRICS_CONNECTIONS, ..RpcConfig::default() };
-    // Connections of operators are not among those that are counted.
-    let listener = BoundedListener::new(listener, &config, Metrics::register(&mut Registry::default()));
+    // Connections of operators are not counted.
+    let listener = BoundedListener::new(listener, &config, Metrics::default());
     let router = Router::new().route("/metrics", get(metrics)).with_state(registry);
     if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {
         tracing::error!(%error, "the metrics server ended");

@@ -47,7 +47,7 @@ async fn requests_by_a_name_that_is_not_the_nodes_are_refused() {
 
 #[tokio::test]
 async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
-    let config = RpcConfig { requests_per_second: Some(1), spare_loopback: false, ..RpcConfig::default() };
+    let config = RpcConfig { requests_per_second: Some(1), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"});
     let submission =
@@ -110,7 +110,6 @@ async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
 async fn nobody_else_is_believed_whom_it_asks_for() {
     let config = RpcConfig {
         requests_per_second: Some(1),
-        spare_loopback: false,
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
         ..RpcConfig::default()
     };
@@ -275,6 +274,7 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
     const DATA: usize = 16_000_000;
     let config = RpcConfig {
         max_response_bytes_in_flight: log_json(DATA) + 50_000,
+        spare_loopback: true,
         idle_timeout: Duration::from_secs(20),
         ..RpcConfig::default()
     };
@@ -302,7 +302,12 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
 /// Three messages of 60,000 bytes where there is memory for two.
 #[tokio::test]
 async fn messages_that_come_slowly_count_with_the_others() {
-    let config = RpcConfig { max_request_bytes_in_flight: 130_000, max_request_bytes: 60_000, ..RpcConfig::default() };
+    let config = RpcConfig {
+        max_request_bytes_in_flight: 130_000,
+        max_request_bytes: 60_000,
+        spare_loopback: true,
+        ..RpcConfig::default()
+    };
     let fixture = Fixture::with(config).await;
     let padded = |id: u8, bytes: usize| {
         let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId","params":["#);

@@ -139,7 +139,7 @@ async fn a_filter_tells_each_thing_once() {
 
 #[tokio::test]
 async fn filters_expire_by_the_clock_and_are_bounded() {
-    let fixture = Fixture::with(RpcConfig { max_filters: 2, ..RpcConfig::default() }).await;
+    let fixture = Fixture::with(RpcConfig { max_filters: 2, spare_loopback: true, ..RpcConfig::default() }).await;
     let client = fixture.client;
     let first = client.result("eth_newBlockFilter", json!([])).await;
     client.result("eth_newBlockFilter", json!([])).await;

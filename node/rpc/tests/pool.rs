@@ -111,7 +111,7 @@ async fn who_waited_in_vain_gets_the_hash_and_the_transaction_stays() {
 
 #[tokio::test]
 async fn those_who_wait_for_receipts_are_bounded_and_do_not_outlive_the_server() {
-    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 1, ..RpcConfig::default() }).await;
+    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 1, spare_loopback: true, ..RpcConfig::default() }).await;
     let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
     let others = async {
         while fixture.chain.waiting_in_pool() == 0 {

@@ -172,7 +172,7 @@ async fn what_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn large_answers_arrive_whole_and_their_sum_is_bounded() {
-    let config = RpcConfig { max_response_bytes_in_flight: 400_000, ..RpcConfig::default() };
+    let config = RpcConfig { max_response_bytes_in_flight: 400_000, spare_loopback: true, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&(0..300).map(|nonce| (transfer(nonce), vec![])).collect::<Vec<_>>());
     // Each answer gives back what was reserved for it.
@@ -180,7 +180,7 @@ async fn large_answers_arrive_whole_and_their_sum_is_bounded() {
         let block = fixture.client.result("eth_getBlockByNumber", json!(["latest", true])).await;
         assert_eq!(block["transactions"].as_array().unwrap().len(), 300);
     }
-    let config = RpcConfig { max_response_bytes_in_flight: 70_000, ..RpcConfig::default() };
+    let config = RpcConfig { max_response_bytes_in_flight: 70_000, spare_loopback: true, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&(0..300).map(|nonce| (transfer(nonce), vec![])).collect::<Vec<_>>());
     let error = fixture.client.error("eth_getBlockByNumber", json!(["latest", true])).await;

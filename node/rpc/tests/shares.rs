@@ -17,10 +17,6 @@ const UPGRADE: [(&str, &str); 4] = [
 ];
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
 
-fn strict() -> RpcConfig {
-    RpcConfig { spare_loopback: false, ..RpcConfig::default() }
-}
-
 /// A request whose head announces `announced` bytes and whose body has only begun.
 async fn begin(fixture: &Fixture, announced: usize, sent: &[u8]) -> TcpStream {
     let mut stream = fixture.client.connect().await;
@@ -45,7 +41,7 @@ async fn until_answered(fixture: &Fixture, from: u8, refused: bool) -> Value {
 
 #[tokio::test]
 async fn bodies_that_are_announced_and_not_sent_take_nothing() {
-    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut unfinished = Vec::new();
     for _ in 0..40 {
@@ -58,7 +54,7 @@ async fn bodies_that_are_announced_and_not_sent_take_nothing() {
 
 #[tokio::test]
 async fn bodies_of_one_address_fill_a_quarter() {
-    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let held = begin(&fixture, 1_000, &[b' '; 990]).await;
     let refused = until_answered(&fixture, 1, true).await;
@@ -71,7 +67,7 @@ async fn bodies_of_one_address_fill_a_quarter() {
 
 #[tokio::test]
 async fn messages_that_are_being_answered_count_as_bodies_do() {
-    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..strict() };
+    let config = RpcConfig { max_request_bytes: 1_000, max_request_bytes_in_flight: 4_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let held = fixture.chain.hold();
     let mut socket = fixture.client.websocket().await;
@@ -94,7 +90,7 @@ async fn messages_that_are_being_answered_count_as_bodies_do() {
 
 #[tokio::test]
 async fn a_body_that_cannot_be_read_is_told_so() {
-    let fixture = Fixture::with(strict()).await;
+    let fixture = Fixture::with(RpcConfig::default()).await;
     let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
     let answer = fixture.client.http("POST", "/", &chunked, b"zz\r\nxyz").await;
     assert_eq!((answer.status, answer.code()), (400, -32600));
@@ -102,7 +98,7 @@ async fn a_body_that_cannot_be_read_is_told_so() {
 
 #[tokio::test]
 async fn websockets_of_one_address_are_a_quarter() {
-    let fixture = Fixture::with(RpcConfig { max_websockets: 8, ..strict() }).await;
+    let fixture = Fixture::with(RpcConfig { max_websockets: 8, ..RpcConfig::default() }).await;
     let _first = [fixture.client.websocket().await, fixture.client.websocket().await];
     let refused = fixture.client.http("GET", "/", &UPGRADE, b"").await;
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!(-32005)));
@@ -113,7 +109,7 @@ async fn websockets_of_one_address_are_a_quarter() {
 
 #[tokio::test]
 async fn filters_of_one_address_are_a_quarter() {
-    let fixture = Fixture::with(RpcConfig { max_filters: 8, ..strict() }).await;
+    let fixture = Fixture::with(RpcConfig { max_filters: 8, ..RpcConfig::default() }).await;
     let first = fixture.client.result("eth_newBlockFilter", json!([])).await;
     fixture.client.result("eth_newFilter", json!([{}])).await;
     let refused = (-32005, "too many filters: 2 filters for one address".to_string());
@@ -131,7 +127,7 @@ async fn filters_of_one_address_are_a_quarter() {
 
 #[tokio::test]
 async fn receipts_that_one_address_waits_for_are_a_quarter() {
-    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 4, ..strict() }).await;
+    let fixture = Fixture::with(RpcConfig { max_awaited_receipts: 4, ..RpcConfig::default() }).await;
     let first = async { fixture.client.call("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
     let others = async {
         while fixture.chain.waiting_in_pool() == 0 {
@@ -154,7 +150,7 @@ async fn receipts_that_one_address_waits_for_are_a_quarter() {
 
 #[tokio::test]
 async fn what_is_refused_unread_counts_as_a_request() {
-    let config = RpcConfig { requests_per_second: Some(1), max_request_bytes: 100, ..strict() };
+    let config = RpcConfig { requests_per_second: Some(1), max_request_bytes: 100, ..RpcConfig::default() };
     for (body, content_type, refused) in [
         ("{", "application/json", 200),
         ("[]", "application/json", 200),
@@ -180,7 +176,7 @@ async fn what_is_refused_unread_counts_as_a_request() {
 
 #[tokio::test]
 async fn a_connection_may_ask_so_much_whatever_its_address_may() {
-    let config = RpcConfig { requests_per_second_per_connection: Some(1), ..strict() };
+    let config = RpcConfig { requests_per_second_per_connection: Some(1), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let mut socket = fixture.client.websocket().await;
     let mut refused = None;

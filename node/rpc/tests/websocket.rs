@@ -147,7 +147,8 @@ async fn subscribing_in_a_batch_answers_before_it_notifies() {
 
 #[tokio::test]
 async fn connections_and_websockets_are_bounded() {
-    let fixture = Fixture::with(RpcConfig { max_connections: 4, max_websockets: 2, ..RpcConfig::default() }).await;
+    let fixture =
+        Fixture::with(RpcConfig { max_connections: 4, max_websockets: 2, spare_loopback: true, ..RpcConfig::default() }).await;
     let mut sockets = Vec::new();
     for _ in 0..2 {
         sockets.push(fixture.client.websocket().await);

@@ -16,9 +16,10 @@ pub struct OrderedTransaction {
 }
 
 /// All that a full node needs to re-execute a block, and all that is stored of it besides results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Block {
     /// Ethereum's, as London has it; what is hashed and certified.
+    #[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")]
     pub header: Header,
     /// How it came to be; its hash is the header's `extraData`.
     pub ordering: OrderingRecord,
@@ -72,39 +73,20 @@ pub fn header_hash(header: &Header) -> B256 {
 }
 
 /// A header by itself in our own encoding: RLP behind its length.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodedHeader(pub Header);
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct EncodedHeader(#[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")] pub Header);
 
-impl BorshSerialize for EncodedHeader {
-    fn serialize<W: borsh::io::Write>(&self, writer: &mut W) -> borsh::io::Result<()> {
-        alloy_rlp::encode(&self.0).serialize(writer)
-    }
+fn serialize_header<W: borsh::io::Write>(header: &Header, writer: &mut W) -> borsh::io::Result<()> {
+    alloy_rlp::encode(header).serialize(writer)
 }
 
-impl BorshDeserialize for EncodedHeader {
-    fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
-        let rlp = Vec::<u8>::deserialize_reader(reader)?;
-        let mut rest = rlp.as_slice();
-        let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);
-        let header = Header::decode(&mut rest).map_err(|error| invalid(format!("header: {error}")))?;
-        if !rest.is_empty() {
-            return Err(invalid("bytes after the header".into()));
-        }
-        Ok(Self(header))
+fn deserialize_header<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Header> {
+    let rlp = Vec::<u8>::deserialize_reader(reader)?;
+    let mut rest = rlp.as_slice();
+    let invalid = |text: String| borsh::io::Error::new(borsh::io::ErrorKind::InvalidData, text);
+    let header = Header::decode(&mut rest).map_err(|error| invalid(format!("header: {error}")))?;
+    if !rest.is_empty() {
+        return Err(invalid("bytes after the header".into()));
     }
-}
-
-impl BorshSerialize for Block {
-    fn serialize<W: borsh::io::Write>(&self, writer: &mut W) -> borsh::io::Result<()> {
-        alloy_rlp::encode(&self.header).serialize(writer)?;
-        self.ordering.serialize(writer)?;
-        self.ordered.serialize(writer)
-    }
-}
-
-impl BorshDeserialize for Block {
-    fn deserialize_reader<R: borsh::io::Read>(reader: &mut R) -> borsh::io::Result<Self> {
-        let EncodedHeader(header) = EncodedHeader::deserialize_reader(reader)?;
-        Ok(Self { header, ordering: OrderingRecord::deserialize_reader(reader)?, ordered: Vec::deserialize_reader(reader)? })
-    }
+    Ok(header)
 }

@@ -31,8 +31,8 @@ pub struct NodeConfig {
     #[serde(default = "default_rpc")]
     pub rpc: SocketAddr,
     /// Where `/metrics` is served: an address, or `"off"`. Without it loopback, 2000 above the RPC port.
-    #[serde(default, with = "metrics_word", skip_serializing_if = "MetricsAddress::is_default")]
-    pub metrics: MetricsAddress,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsAddress>,
     /// Multiaddresses to listen on for peers; empty: none.
     #[serde(default)]
     pub listen: Vec<String>,
@@ -57,12 +57,10 @@ pub struct NodeConfig {
     pub limits: Limits,
 }
 
-/// Where `/metrics` is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Configured address of `/metrics`. Written as an address with a port, or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum MetricsAddress {
-    /// [`METRICS_ABOVE_RPC`], on loopback; a free port if that one is taken.
-    #[default]
-    Default,
     At(SocketAddr),
     Off,
 }
@@ -71,21 +69,18 @@ pub enum MetricsAddress {
 pub const METRICS_ABOVE_RPC: u16 = 2000;
 
 impl MetricsAddress {
-    fn is_default(&self) -> bool {
-        *self == Self::Default
-    }
-
-    /// Binds it, for a node whose RPC is served on `rpc`.
-    pub async fn bind(self, rpc: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
-        match self {
-            Self::Off => Ok(None),
-            Self::At(address) => {
+    /// Binds the configured address. `None`: on loopback, [`METRICS_ABOVE_RPC`] above the port of `rpc`, or a free port if that one is
+    /// taken.
+    pub async fn bind(configured: Option<Self>, rpc: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
+        match configured {
+            Some(Self::Off) => Ok(None),
+            Some(Self::At(address)) => {
                 let bound = TcpListener::bind(address).await;
                 bound.map(Some).with_context(|| {
                     format!("metrics: expected to serve on {address}, which failed; choose another address or \"off\"")
                 })
             }
-            Self::Default => {
+            None => {
                 let port = if rpc.port() == 0 { 0 } else { rpc.port().checked_add(METRICS_ABOVE_RPC).unwrap_or(0) };
                 let bound = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
                     // Nobody asked for this port, so it stops nobody from starting.
@@ -94,6 +89,27 @@ impl MetricsAddress {
                 };
                 Ok(Some(bound.context("metrics: expected a free port on loopback, got none; set metrics = \"off\"")?))
             }
+        }
+    }
+}
+
+impl TryFrom<String> for MetricsAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let address = text.parse().map(Self::At);
+        address.map_err(|_| format!("metrics: expected an address with a port or \"off\", got {text:?}; correct it"))
+    }
+}
+
+impl From<MetricsAddress> for String {
+    fn from(metrics: MetricsAddress) -> Self {
+        match metrics {
+            MetricsAddress::At(address) => address.to_string(),
+            MetricsAddress::Off => "off".into(),
         }
     }
 }
@@ -148,7 +164,7 @@ impl Default for Serve {
             connections: RpcConfig::default().max_connections,
             websockets: RpcConfig::default().max_websockets,
             connections_per_address: 512,
-            spare_loopback: false,
+            spare_loopback: RpcConfig::default().spare_loopback,
             trusted_proxies: Vec::new(),
             log_span_seconds: RpcConfig::default().max_log_span.as_secs(),
         }
@@ -298,30 +314,6 @@ mod history_word {
     }
 }
 
-mod metrics_word {
-    use super::MetricsAddress;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(metrics: &MetricsAddress, serializer: S) -> Result<S::Ok, S::Error> {
-        match metrics {
-            MetricsAddress::At(address) => serializer.collect_str(address),
-            MetricsAddress::Off => serializer.serialize_str("off"),
-            MetricsAddress::Default => serializer.serialize_str("default"),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetricsAddress, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "off" => Ok(MetricsAddress::Off),
-            "default" => Ok(MetricsAddress::Default),
-            address => address.parse().map(MetricsAddress::At).map_err(|_| {
-                D::Error::custom(format!("metrics: expected an address with a port or \"off\", got {text:?}; correct it"))
-            }),
-        }
-    }
-}
-
 mod index_word {
     use corniche_store::Backend;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -426,9 +418,9 @@ mod tests {
         let read = |metrics: &str| toml::from_str::<NodeConfig>(&format!("genesis = 'g.json'\n{metrics}"));
         let address = "127.0.0.1:9100".parse().unwrap();
         for (text, metrics) in [
-            ("", MetricsAddress::Default),
-            ("metrics = 'off'", MetricsAddress::Off),
-            ("metrics = '127.0.0.1:9100'", MetricsAddress::At(address)),
+            ("", None),
+            ("metrics = 'off'", Some(MetricsAddress::Off)),
+            ("metrics = '127.0.0.1:9100'", Some(MetricsAddress::At(address))),
         ] {
             let config = read(text).unwrap();
             assert_eq!(config.metrics, metrics, "{text}");
@@ -438,14 +430,14 @@ mod tests {
         assert!(error.contains("expected an address with a port or \"off\", got \"9100\""), "{error}");
 
         let rpc = |port: u16| SocketAddr::from(([0, 0, 0, 0], port));
-        assert!(MetricsAddress::Off.bind(rpc(1)).await.unwrap().is_none());
+        assert!(MetricsAddress::bind(Some(MetricsAddress::Off), rpc(1)).await.unwrap().is_none());
         let port = |listener: &Option<TcpListener>| listener.as_ref().unwrap().local_addr().unwrap();
-        let taken = MetricsAddress::Default.bind(rpc(0)).await.unwrap();
+        let taken = MetricsAddress::bind(None, rpc(0)).await.unwrap();
         assert!(port(&taken).ip().is_loopback(), "whatever RPC listens on");
         let below = port(&taken).port() - METRICS_ABOVE_RPC;
-        let other = MetricsAddress::Default.bind(rpc(below)).await.unwrap();
+        let other = MetricsAddress::bind(None, rpc(below)).await.unwrap();
         assert_ne!(port(&other), port(&taken), "a default that is taken gives way");
-        let refused = MetricsAddress::At(port(&taken)).bind(rpc(0)).await.unwrap_err().to_string();
+        let refused = MetricsAddress::bind(Some(MetricsAddress::At(port(&taken))), rpc(0)).await.unwrap_err().to_string();
         assert!(refused.starts_with("metrics: expected to serve on 127.0.0.1:"), "{refused}");
     }
 

@@ -137,7 +137,7 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         keys: None,
         network_key: None,
         rpc: ([127, 0, 0, 1], args.port).into(),
-        metrics: MetricsAddress::Default,
+        metrics: None,
         listen: Vec::new(),
         peers: Vec::new(),
         learn_addresses: true,

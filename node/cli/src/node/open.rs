@@ -6,7 +6,7 @@ use super::{
     certificates::Certificates,
     chain::{Chain, Site, header_at},
     clock,
-    config::Faucet,
+    config::{Faucet, MetricsAddress},
     core,
     development::{Running, Told},
     journal::Journal,
@@ -96,7 +96,7 @@ pub fn start_logging() {
 async fn serve(job: Job) -> anyhow::Result<()> {
     let Job { config, genesis, keys, data, rebuild, dev, temporary, version, explorer, ready } = job;
     let listener = TcpListener::bind(config.rpc).await.with_context(|| format!("cannot serve RPC on {}", config.rpc))?;
-    let metrics_listener = config.metrics.bind(config.rpc).await?;
+    let metrics_listener = MetricsAddress::bind(config.metrics, config.rpc).await?;
     let faucet = config.faucet.as_ref().map(Faucet::rpc).transpose()?;
     let rpc = RpcConfig { faucet, ..config.serve.rpc() };
     let site = Site { temporary, ..Site::new(config, genesis, keys, data, dev)? };
@@ -246,7 +246,7 @@ async fn start_network(
     };
     let mut network = NetworkConfig::from_genesis(NetworkIdentity::from_seed(key.seed()), genesis);
     network.learn_addresses = config.learn_addresses;
-    network.limits.peers = config.limits.guests;
+    network.limits.guests = config.limits.guests;
     network.limits.guests_per_address = config.limits.guests_per_address;
     for address in &config.listen {
         network.listen.push(address.parse().with_context(|| format!("listen address {address}"))?);

@@ -77,8 +77,8 @@ pub struct Shared {
     pub early: AtomicUsize,
     /// The newest height peers say is certified.
     pub target: AtomicU64,
-    /// Offences already logged, by validator and name.
-    accused: Mutex<BTreeSet<(ValidatorIndex, String)>>,
+    /// Offences already logged, by validator and number.
+    accused: Mutex<BTreeSet<(ValidatorIndex, u8)>>,
     /// Why the node stopped by itself, if it did.
     halt_reason: Mutex<Option<String>>,
     halt_signal: Notify,
@@ -221,7 +221,7 @@ impl Shared {
     /// True once for each validator and offence. Committee and offences are few, so this is bounded.
     pub fn is_first_accusation(&self, validator: ValidatorIndex, offence: Offence) -> bool {
         let mut accused = self.accused.lock().expect("invariant: nobody panics while holding the accusations");
-        accused.insert((validator, format!("{offence:?}")))
+        accused.insert((validator, offence as u8))
     }
 
     pub fn answer(&self, reply: u64, answer: Submitted) {

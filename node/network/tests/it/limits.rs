@@ -6,7 +6,7 @@ use corniche_network::Channel;
 #[tokio::test]
 async fn guests_share_their_slots_and_validators_have_their_own() {
     let mut narrow = tcp(1);
-    narrow.limits.peers = 1;
+    narrow.limits.guests = 1;
     let mut node = Node::start(narrow).await;
     let guest = Node::start(dialling(tcp(100), &[&node])).await;
     node.up(guest.key).await;

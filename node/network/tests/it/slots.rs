@@ -16,7 +16,7 @@ fn narrow() -> NetworkConfig {
     let mut config = tcp(1);
     config.limits.pending_inbound = 8;
     config.limits.pending_per_address = 2;
-    config.limits.peers = 4;
+    config.limits.guests = 4;
     config.limits.guests_per_address = 2;
     config.timing.authentication = NEVER;
     config.timing.handshake = NEVER;
@@ -132,7 +132,7 @@ async fn a_newcomer_takes_the_slot_of_a_guest_whose_address_has_more() {
 #[tokio::test]
 async fn an_idle_guest_gives_its_slot_to_a_newcomer() {
     let mut config = narrow();
-    config.limits.peers = 1;
+    config.limits.guests = 1;
     config.timing.guest_idle = Duration::ZERO;
     let mut node = Node::start(config).await;
     let _idle = Adversary::connect(50, &node).await;
