@@ -324,10 +324,13 @@ impl MahiMahi {
             return self.synchroniser.saw_far(self.now, reference);
         }
         self.synchroniser.reached(&reference);
-        if self.hold_if_early(from, &block) || self.is_surplus_sibling(&block) {
+        if self.hold_if_early(from, &block) {
             return;
         }
-        self.place(from, block, Origin::Peer);
+        self.report_sibling(&block);
+        if !self.is_surplus(&reference) {
+            self.place(from, block, Origin::Peer);
+        }
     }
 
     /// It is here, or final or gone.
@@ -363,27 +366,35 @@ impl MahiMahi {
         true
     }
 
-    /// V8 keeps siblings, E2 reports them. One that nobody references is kept only up to a bound, and all of them only as far as the
-    /// accounts go that they are here for.
-    fn is_surplus_sibling(&mut self, block: &Block) -> bool {
+    /// E2: reports a second block of a slot. Its signature was checked.
+    fn report_sibling(&mut self, block: &Block) {
         let reference = block.reference();
         let BlockRef { round, author, .. } = reference;
-        let siblings = self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author));
-        let siblings: Vec<_> = siblings.take(MAX_UNASKED_SIBLINGS).cloned().collect();
-        if !siblings.is_empty() {
-            self.note_equivocator(&reference);
-        }
-        if let Some(first) = siblings.first().filter(|_| self.note_equivocation(round, author)) {
+        let Some(first) = self.siblings(&reference).next().cloned() else { return };
+        self.note_equivocator(&reference);
+        if self.note_equivocation(round, author) {
             let evidence = vec![first.encode(), block.encode()];
             self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
         }
+    }
+
+    /// Blocks of the same slot that are kept.
+    fn siblings(&self, reference: &BlockRef) -> impl Iterator<Item = &Arc<Block>> {
+        let BlockRef { round, author, .. } = *reference;
+        self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author))
+    }
+
+    /// V8 keeps siblings. One that nobody references is kept only up to a bound, and all of them only as far as the accounts go that they
+    /// are here for. Reads nothing but the name, so that a surplus one costs no signature check.
+    pub(crate) fn is_surplus(&self, reference: &BlockRef) -> bool {
+        let siblings = self.siblings(reference).take(MAX_UNASKED_SIBLINGS).count();
         let most = self.config.max_extra_bytes(self.committee.size());
-        let mut accounts = self.synchroniser.needed_by(&reference).peekable();
+        let mut accounts = self.synchroniser.needed_by(reference).peekable();
         let has_room = match accounts.peek() {
             Some(_) => accounts.any(|account| self.extras.has_room(account, most)),
-            None => siblings.len() < MAX_UNASKED_SIBLINGS && self.extras.has_room(author, most),
+            None => siblings < MAX_UNASKED_SIBLINGS && self.extras.has_room(reference.author, most),
         };
-        !siblings.is_empty() && !has_room
+        siblings > 0 && !has_room
     }
 
     /// True when this is worth a report: once a slot, and not without end for one author, whose rounds cost it nothing.

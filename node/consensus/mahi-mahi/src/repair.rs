@@ -224,7 +224,8 @@ impl MahiMahi {
         self.check_standing();
     }
 
-    /// The signatures of these blocks were not checked: of what nobody asked for and of what is here already they need not be.
+    /// The signatures of these blocks were not checked. Blocks that nobody asked for, that are here already or that would not be kept need no
+    /// check. Checks of other blocks that do not extend the DAG are rationed.
     pub(crate) fn take_found(&mut self, from: ValidatorIndex, unsigned: &[Arc<Block>], missing: &[BlockRef]) {
         if !self.repair.is_answer(from) {
             return;
@@ -232,20 +233,34 @@ impl MahiMahi {
         let before = self.dag.len();
         for block in unsigned {
             let reference = block.reference();
-            if self.is_known(&reference) || reference.round > self.horizon() {
+            if self.is_known(&reference) || reference.round > self.horizon() || self.is_surplus(&reference) {
                 continue;
             }
-            if !self.signatures.verify(reference.author, &reference.digest, &block.signed().signature) {
-                self.trace(TraceEvent::note("bad-answer", format!("of validator {from}: {reference:?} is not signed")));
+            if !self.may_check_block(from) || !self.take_unsigned(from, block) {
                 break;
             }
-            self.take_block(from, block.clone());
         }
         for reference in missing {
             self.synchroniser.not_found(self.now, reference);
         }
         self.synchroniser.answered(self.now, from, self.dag.len() > before);
         self.ask_for_missing();
+    }
+
+    /// False when the signature is false.
+    fn take_unsigned(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
+        let reference = block.reference();
+        let is_signed = self.signatures.verify(reference.author, &reference.digest, &block.signed().signature);
+        let is_first = self.dag.siblings(reference.round, reference.author).next().is_none();
+        if is_signed {
+            self.take_block(from, block.clone());
+        } else {
+            self.trace(TraceEvent::note("bad-answer", format!("of validator {from}: {reference:?} is not signed")));
+        }
+        if !(is_first && self.dag.contains(&reference)) {
+            self.spend_block_check(from);
+        }
+        is_signed
     }
 
     pub(crate) fn ask_for_missing(&mut self) {

@@ -27,11 +27,15 @@ const BURST_ANSWERS: u64 = 4;
 const COIN_COST: u64 = 4;
 /// Allowances are counted in thousandths of a block, so that a millisecond's refill is an integer.
 const BLOCK: u64 = 1_000;
+/// Signature checks in a second, for all peers together, of blocks in answers that do not extend the DAG: a tenth of a thread.
+const IDLE_CHECKS_PER_SECOND: u64 = 2_000;
 
 /// What is owed to peers, and what they may still cost.
 #[derive(Default)]
 pub struct Service {
     allowances: BTreeMap<ValidatorIndex, Allowance>,
+    /// Checks of blocks in the answers of a peer that do not extend the DAG. Honest peers need few, so this is not their allowance for questions.
+    idle_checks: BTreeMap<ValidatorIndex, Allowance>,
     hellos: BTreeMap<ValidatorIndex, Hello>,
     fetches: BTreeMap<ValidatorIndex, Fetch>,
     /// The start of each peer that asked last (its nonce), and the block named to it then.
@@ -43,6 +47,14 @@ pub struct Service {
 fn rate(config: &Config) -> Rate {
     let answer = BLOCK * u64::from(config.fetch_blocks);
     Rate { most: BURST_ANSWERS * answer, per_ms: ANSWERS_PER_SECOND * answer / 1_000 }
+}
+
+/// One full answer at once.
+fn idle_check_rate(config: &Config, committee_size: usize) -> Rate {
+    Rate {
+        most: BLOCK * u64::from(config.fetch_blocks),
+        per_ms: IDLE_CHECKS_PER_SECOND * BLOCK / 1_000 / committee_size as u64,
+    }
 }
 
 impl Service {
@@ -204,6 +216,19 @@ impl MahiMahi {
             self.service.spend(from, COIN_COST * count as u64);
         }
         may
+    }
+
+    /// True while this peer's answers may cost signature checks.
+    pub(crate) fn may_check_block(&mut self, from: ValidatorIndex) -> bool {
+        let rate = idle_check_rate(&self.config, self.committee.size());
+        self.service.idle_checks.entry(from).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+    }
+
+    /// A block in an answer was checked and did not extend the DAG.
+    pub(crate) fn spend_block_check(&mut self, from: ValidatorIndex) {
+        if let Some(allowance) = self.service.idle_checks.get_mut(&from) {
+            allowance.spend(BLOCK);
+        }
     }
 }
 

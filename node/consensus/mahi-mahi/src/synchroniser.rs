@@ -288,12 +288,13 @@ impl Synchroniser {
         if accounts.is_empty() {
             accounts.push(reference.author);
         }
+        // An account that belongs to several dependents is tried once.
+        let mut seen = BTreeSet::new();
+        accounts.retain(|account| seen.insert(*account));
         let has_room = |account: &&ValidatorIndex| self.accounts[account.as_usize()].fits(weight, &self.limits);
         if let Some(account) = accounts.iter().find(has_room) {
             return Some(*account);
         }
-        // An account that belongs to several dependents is tried once.
-        accounts.dedup();
         accounts.into_iter().find(|account| self.displace(*account, reference, weight))
     }
 

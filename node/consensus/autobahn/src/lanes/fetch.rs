@@ -6,11 +6,18 @@
 //! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | when it is held, or the lane is full: its turn will come |
 //! | the body of a tip without certificate (Y4) | the leader that proposed it | when it is held, or no vote waits for it any more |
 //!
+//! A source is asked again at once while it brings at least half of a full answer, otherwise the next one is. So a faulty source delays a
+//! history as much as a silent one does, once for each time it is asked. The questions to others stay open meanwhile: an answer to an
+//! earlier one is used from the car down that is still missing.
+//!
 //! Nobody can make this grow: certified tips are at most [`MAX_EARLY`] a lane, bodies are bounded by the votes that wait for them, and of
 //! an answer only what was asked for is taken in. What is not due costs nothing.
 
-use super::{Effect, Lanes, lane::Lane};
-use crate::message::{Message, NamedCar, Position, Tip};
+use super::{Effect, Lanes, OVERHEAD, lane::Lane};
+use crate::{
+    message::{Message, NamedCar, Position, Tip},
+    verify::MAX_CARS,
+};
 use corniche_engine::Recipients;
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{
@@ -58,6 +65,8 @@ struct Target {
     /// Who holds it, in the order in which to ask; asked round and round. Never empty.
     sources: Vec<ValidatorIndex>,
     asked: usize,
+    /// Sources that were asked and have not answered yet.
+    owing: BTreeSet<ValidatorIndex>,
     ask_at: TimestampMs,
 }
 
@@ -77,19 +86,27 @@ struct Wanted {
 }
 
 impl Target {
-    /// The rest is asked of who gave a part; somebody else is asked at once when the last one asked has nothing, but nobody twice so.
-    fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, helped: bool) {
-        if helped {
-            self.asked = self.sources.iter().position(|source| *source == from).unwrap_or(0);
-            self.ask_at = now;
-        } else if self.sources.get(self.asked.wrapping_sub(1)) == Some(&from) && self.asked < self.sources.len() {
+    /// This source brought a part. It is asked for the rest at once when that was much, otherwise the next source is: a faulty one could
+    /// bring little each time, just before another one would be asked.
+    fn helped(&mut self, now: TimestampMs, from: ValidatorIndex, much: bool) {
+        let place = self.sources.iter().position(|source| *source == from).unwrap_or(0);
+        self.asked = place + usize::from(!much);
+        self.ask_at = now;
+        self.owing.remove(&from);
+    }
+
+    /// This source has nothing. If it was asked last, the next one is asked at once, but nobody twice so.
+    fn not_found(&mut self, now: TimestampMs, from: ValidatorIndex) {
+        if self.sources.get(self.asked.wrapping_sub(1)) == Some(&from) && self.asked < self.sources.len() {
             self.ask_at = now;
         }
+        self.owing.remove(&from);
     }
 
     fn ask(&mut self, now: TimestampMs, retry_ms: u64) -> Ask {
         let whom = self.sources[self.asked % self.sources.len()];
         self.asked += 1;
+        self.owing.insert(whom);
         // Each round of unanswered questions doubles the patience.
         let rounds = (self.asked / self.sources.len()).min(6);
         self.ask_at = TimestampMs(now.0.saturating_add(retry_ms << rounds));
@@ -185,13 +202,13 @@ impl Fetches {
     }
 
     /// What is missing of a tip that is being fetched.
-    fn gap(&self, tip: &Tip) -> Option<Tip> {
+    pub(super) fn gap(&self, tip: &Tip) -> Option<Tip> {
         self.targets.get(tip).map(|target| target.gap)
     }
 
     fn add(&mut self, now: TimestampMs, tip: Tip, wanted: Wanted, gap: Tip, sources: &[ValidatorIndex]) {
         let Wanted { need, above } = wanted;
-        let new = Target { need, gap, above, sources: Vec::new(), asked: 0, ask_at: now };
+        let new = Target { need, gap, above, sources: Vec::new(), asked: 0, owing: BTreeSet::new(), ask_at: now };
         let mut target = self.take(&tip).unwrap_or(new);
         // A body was wanted first, and now its history is.
         (target.need, target.above) = (target.need.max(need), target.above.min(above));
@@ -219,24 +236,25 @@ impl Fetches {
         questions
     }
 
-    /// Nothing but a vote for a tip without certificate waits for this car.
-    fn is_body(&self, car: Tip) -> bool {
-        let needs: Vec<_> =
-            self.missing(car).iter().filter_map(|tip| self.targets.get(tip)).map(|target| target.need).collect();
-        !needs.is_empty() && needs.iter().all(|need| matches!(need, Need::Body(_)))
+    /// The targets that miss this car, of which `from` owes an answer.
+    fn owed(&self, from: ValidatorIndex, car: Tip) -> Vec<Tip> {
+        let owes = |tip: &Tip| self.targets.get(tip).is_some_and(|target| target.owing.contains(&from));
+        self.missing(car).into_iter().filter(owes).collect()
     }
 
-    /// An answer about the chain that ends at `gap`; what may be taken from it, if anything was asked.
-    fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, gap: Tip, helped: bool) -> Option<Wanted> {
-        let mut wanted: Option<Wanted> = None;
-        for tip in self.missing(gap) {
-            let Some(mut target) = self.take(&tip) else { continue };
-            target.answered(now, from, helped);
-            let Wanted { need, above } = wanted.unwrap_or(Wanted { need: target.need, above: target.above });
-            wanted = Some(Wanted { need: need.max(target.need), above: above.min(target.above) });
-            self.put(tip, target);
+    /// What may be taken in for these targets.
+    fn wanted(&self, tips: &[Tip]) -> Option<Wanted> {
+        let wanted = tips.iter().filter_map(|tip| self.targets.get(tip));
+        let wanted = wanted.map(|target| Wanted { need: target.need, above: target.above });
+        wanted.reduce(|a, b| Wanted { need: a.need.max(b.need), above: a.above.min(b.above) })
+    }
+
+    fn update(&mut self, tips: &[Tip], change: impl Fn(&mut Target)) {
+        for tip in tips {
+            let Some(mut target) = self.take(tip) else { continue };
+            change(&mut target);
+            self.put(*tip, target);
         }
-        wanted
     }
 }
 
@@ -305,30 +323,49 @@ impl Lanes {
         }
     }
 
-    /// SYNC-REPLY: a chain that ends at `tip`; nothing when the sender does not hold it. What nobody asked for is dropped: of a
-    /// chain that no certificate vouches for, everything but its tip.
+    /// SYNC-REPLY: a chain that ends at `tip`; nothing when the sender does not hold it. Each question has one answer; what the sender was not
+    /// asked for is dropped: of a chain that no certificate vouches for, everything but its tip. The answers of others may have brought a
+    /// part meanwhile, so the chain is used from the highest car down that is still missing.
     ///
     /// Its hashes were checked, its signatures were not. A certified or committed tip needs none: one of those who certified it is correct
     /// and voted for the whole chain, whose top the owner signed, and hashes bind the rest to that. A body that no certificate
     /// vouches for needs its owner's signature.
     pub fn take_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<NamedCar>]) {
-        let is_body = self.fetches.is_body(tip);
-        let helped = cars.last().is_some_and(|top| !is_body || self.is_signed(top));
-        let Some(Wanted { need, above }) = self.fetches.answered(now, from, tip, helped) else { return };
-        let cars = if helped { cars } else { &[] };
-        let floor = above.max(self.lane(tip.lane).executed().position);
-        for car in cars.iter().rev().take_while(|car| car.position() > floor) {
-            if need == Need::Early && self.is_full(tip.lane) {
-                self.fetches.give_up_early(tip.lane);
-                break;
+        let owed = |car: &Arc<NamedCar>| self.fetches.owed(from, car.tip());
+        let top = cars.iter().rposition(|car| !owed(car).is_empty());
+        let targets = self.fetches.owed(from, top.map_or(tip, |top| cars[top].tip()));
+        if let Some(Wanted { need, above }) = self.fetches.wanted(&targets) {
+            let cars = top.map_or(&[][..], |top| &cars[..=top]);
+            let is_body = matches!(need, Need::Body(_));
+            if cars.last().is_some_and(|top| !is_body || self.is_signed(top)) {
+                let much = self.take_chain(tip.lane, need, above, cars) >= self.config.fetch_bytes as usize / 2;
+                let much = much || cars.len() >= MAX_CARS / 2;
+                self.fetches.update(&targets, |target| target.helped(now, from, much));
+            } else {
+                self.fetches.update(&targets, |target| target.not_found(now, from));
             }
-            self.report_fork(car);
-            self.insert(car.clone());
-        }
-        if is_body && self.lane(tip.lane).get(&tip).is_some() {
-            self.bodies.insert(tip);
         }
         self.advance(tip.lane);
         self.ask(now);
+    }
+
+    /// Takes in what is missing of this chain, from its top down. Returns its bytes.
+    fn take_chain(&mut self, lane: ValidatorIndex, need: Need, above: Position, cars: &[Arc<NamedCar>]) -> usize {
+        let floor = above.max(self.lane(lane).executed().position);
+        let mut bytes = 0;
+        for car in cars.iter().rev().take_while(|car| car.position() > floor) {
+            if need == Need::Early && self.is_full(lane) {
+                self.fetches.give_up_early(lane);
+                break;
+            }
+            self.report_fork(car);
+            if self.insert(car.clone()) {
+                bytes += car.batch().len() + OVERHEAD;
+            }
+            if matches!(need, Need::Body(_)) && self.lane(lane).get(&car.tip()).is_some() {
+                self.bodies.insert(car.tip());
+            }
+        }
+        bytes
     }
 }

@@ -371,11 +371,13 @@ impl Lanes {
         self.lane(lane).executed()
     }
 
-    /// Takes in a car as it is, without voting for it.
-    pub fn insert(&mut self, car: Arc<NamedCar>) {
-        if self.hold(car.clone()) {
+    /// Takes in a car as it is, without voting for it; `false` when it is held already or not needed any more.
+    pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
+        let news = self.hold(car.clone());
+        if news {
             self.taken(car.clone(), Write::Kept(car));
         }
+        news
     }
 
     /// A cut was executed (G2, D5).

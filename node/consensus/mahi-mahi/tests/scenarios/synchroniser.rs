@@ -1,7 +1,7 @@
 //! S1–S4: missing history is fetched, hedged, bounded and shared; nothing below the horizon gets in.
 
 use crate::{
-    cluster::{Cluster, Link, Role, index, quick},
+    cluster::{Cluster, Keys, Link, Role, index, quick},
     crypto::committee,
 };
 use corniche_engine::{Input, Verifier};
@@ -410,6 +410,84 @@ fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
         let before = held(&cluster);
         cluster.arrive(0, 1, &found(&shown));
         assert_eq!(held(&cluster), before + usize::from(signed), "signed: {signed}");
+    }
+}
+
+/// A cluster whose engines count signature checks. Validator 0 equivocated, is shunned, and is in the test's hand.
+fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
+    let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
+    let counting = Arc::new(Counting(AtomicUsize::new(0)));
+    let keys = Keys { signatures: counting.clone(), ..Keys::fake(&roles) };
+    let mut cluster = Cluster::with_keys(&roles, keys, quick(), seed);
+    cluster.run_for(100);
+    cluster.crash(0);
+    let round = clock(&cluster, 1) + 1;
+    for number in 0..2 {
+        let (_, sibling) = large(&cluster, round, number, 0);
+        cluster.arrive(0, 1, &Message::Block(sibling).encode());
+    }
+    (cluster, counting)
+}
+
+/// Makes validator 1 need an invented parent of the shunned author. True when it asks that author at once.
+fn bait(cluster: &mut Cluster, number: u64) -> bool {
+    let (_, bait) = large(cluster, clock(cluster, 1) + 2 + number % 250, 1_000_000 + number, 0);
+    let asked = cluster.nodes[1].sent_others;
+    cluster.arrive(0, 1, &Message::Block(bait).encode());
+    cluster.run_for(1);
+    cluster.nodes[1].sent_others > asked
+}
+
+/// Signature checks that validator 1 makes for an answer with these blocks.
+fn cost_of_answer(cluster: &mut Cluster, counting: &Counting, blocks: Vec<SignedBlock>) -> usize {
+    let before = counting.0.load(Ordering::Relaxed);
+    cluster.arrive(0, 1, &Message::Found(Found { blocks, missing: vec![] }).encode());
+    counting.0.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn surplus_siblings_in_answers_cost_no_signature_check() {
+    let (mut cluster, counting) = with_a_shunned_author(64);
+    let round = clock(&cluster, 1) + 1;
+    for number in 2..4 {
+        let (_, sibling) = large(&cluster, round, number, 0);
+        cluster.arrive(0, 1, &Message::Block(sibling).encode());
+    }
+    for answer in 0..50 {
+        let surplus = (0..256).map(|number| large(&cluster, round, 10_000 + 256 * answer + number, 0).1).collect();
+        assert!(bait(&mut cluster, answer));
+        let checks = cost_of_answer(&mut cluster, &counting, surplus);
+        assert!(checks < 10, "{checks} signature checks for an answer of surplus siblings");
+    }
+}
+
+#[test]
+fn answers_that_do_not_help_buy_little_time() {
+    let early = |cluster: &Cluster, number: u64| {
+        let (_, mut block) = large(cluster, clock(cluster, 1) + 1, number, 0);
+        // Held because of its timestamp, and takes the place of one that is held for longer.
+        block.content.timestamp = TimestampMs(cluster.now + 1_000_000 - number);
+        let digest = Context::new(&cluster.keys.committee).digest(&block.content);
+        block.signature = cluster.keys.signers[0].sign(&digest);
+        block
+    };
+    let waiting = |cluster: &Cluster, number: u64| large(cluster, clock(cluster, 1) + 250 - number / 256 % 240, number, 0).1;
+    let unsigned = |cluster: &Cluster, number: u64| SignedBlock { signature: [7; 64], ..waiting(cluster, number) };
+    let kinds: [&dyn Fn(&Cluster, u64) -> SignedBlock; 3] = [&early, &waiting, &unsigned];
+    for (seed, kind) in (65..).zip(kinds) {
+        let (mut cluster, counting) = with_a_shunned_author(seed);
+        let (start, mut checks) = (cluster.now, 0);
+        for answer in 0..400 {
+            let blocks = (0..256).map(|number| kind(&cluster, 256 * answer + number)).collect();
+            bait(&mut cluster, answer);
+            checks += cost_of_answer(&mut cluster, &counting, blocks);
+            cluster.run_for(4);
+        }
+        // 50 µs each: a twentieth of a thread, and one full answer at once.
+        let most = 256 + (cluster.now - start);
+        assert!(checks as u64 <= most, "{checks} signature checks in {} ms", cluster.now - start);
+        cluster.submit(1, "t");
+        assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
     }
 }
 

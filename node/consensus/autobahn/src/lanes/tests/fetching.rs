@@ -70,6 +70,66 @@ fn a_long_history_comes_in_parts_without_waiting() {
     assert_eq!(net.nodes[3].chain(&cars[30].tip()).unwrap().len(), 31);
 }
 
+/// When validator 6 holds a history of 500 cars that validators 1, 2 and 3 hold, of which an honest answer brings a hundred. An honest answer
+/// takes `round_trip_ms`. Validator 1 drips: one car for each question, just before somebody else is asked, and one more every 10 ms if it
+/// is `pushy`.
+fn time_to_fetch(round_trip_ms: u64, drips: bool, pushy: bool) -> u64 {
+    let mut net = Net::new(7, Config { fetch_bytes: 100 * 260, ..Config::default() });
+    let cars = net.chain(500, "c", &[1, 2, 3]);
+    for holder in 1..4 {
+        cars.iter().for_each(|car| net.take(holder, car));
+    }
+    net.queue.clear();
+    let (tip, start) = (cars[499].tip(), net.now.0);
+    let drip = |net: &mut Net, gap: Tip| {
+        let car = cars[usize::try_from(gap.position.0).unwrap() - 1].clone();
+        net.act(6, |lanes, now| lanes.take_cars(now, index(1), gap, &[car]));
+    };
+    let mut answers: Vec<(u64, usize, Message)> = Vec::new();
+    net.act(6, |lanes, now| lanes.fetch_history(now, tip, Position(0), &[index(1), index(2), index(3)]));
+    while net.nodes[6].chain(&tip).is_none() && net.now.0 < start + 60_000 {
+        for (from, to, message) in std::mem::take(&mut net.queue) {
+            match message {
+                Message::FetchCars { tip, .. } if to == 1 && drips => {
+                    let car = cars[usize::try_from(tip.position.0).unwrap() - 1].signed().clone();
+                    answers.push((net.now.0 + 290, 1, Message::Cars { tip, cars: vec![car] }));
+                }
+                Message::FetchCars { .. } => {
+                    net.deliver(from, to, message);
+                    answers.extend(net.queue.drain(..).map(|(_, _, answer)| (net.now.0 + round_trip_ms, to, answer)));
+                }
+                _ => {}
+            }
+        }
+        net.later(10);
+        let now = net.now.0;
+        for (_, from, answer) in answers.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
+            net.deliver(from, 6, answer);
+        }
+        if let Some(gap) = net.nodes[6].fetches.gap(&tip).filter(|_| pushy) {
+            drip(&mut net, gap);
+        }
+    }
+    net.now.0 - start
+}
+
+#[test]
+fn p15_whoever_drips_out_a_history_does_not_stay_the_one_that_is_asked() {
+    let honest = time_to_fetch(20, false, false);
+    assert!(honest <= 5 * 20 + 20, "{honest} ms");
+    for pushy in [false, true] {
+        let took = time_to_fetch(20, true, pushy);
+        // As much as one that is silent costs.
+        assert!(took <= honest + 300, "{took} ms, pushy: {pushy}");
+    }
+}
+
+#[test]
+fn p15_holders_slower_than_the_hedge_are_used_all_the_same() {
+    let took = time_to_fetch(400, false, false);
+    assert!(took <= 5 * 400 + 100, "{took} ms");
+}
+
 #[test]
 fn answers_that_nobody_asked_for_are_dropped() {
     let mut net = Net::new(4, Config::default());
