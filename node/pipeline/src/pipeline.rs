@@ -61,6 +61,8 @@ pub struct Pipeline {
     executed: Height,
     certified: Height,
     newest_certificate: Option<Certificate>,
+    /// The last complete commit of each block that is appended and not certified.
+    uncertified_commits: BTreeMap<Height, CommitIndex>,
     /// The newest we were shown of a block that is not appended yet; nobody shows it again before the next block.
     early_certificate: Option<VerifiedCertificate>,
     /// Executed, being appended.
@@ -145,6 +147,7 @@ impl Pipeline {
             executed_hash: setup.head_hash,
             certified,
             newest_certificate: setup.certificate,
+            uncertified_commits: BTreeMap::new(),
             early_certificate: None,
             appending: VecDeque::new(),
             appending_info: BTreeMap::new(),

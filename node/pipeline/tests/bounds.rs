@@ -57,6 +57,26 @@ fn execution_waits_for_certificates() {
     assert!(node.disk.certificates.is_empty());
 }
 
+/// Autobahn keeps what it ordered until a quorum has executed it.
+#[test]
+fn the_engine_learns_which_commits_a_quorum_executed() {
+    let certified = |node: &Node| node.certified_commit.load(Ordering::Relaxed);
+    let mut alone = Node::new(1, &genesis(1), Some(0));
+    alone.slow_disk = true;
+    alone.submit(transfer(0));
+    assert_eq!((alone.disk.blocks.len(), certified(&alone)), (0, 0), "executed and not appended");
+    for nonce in 1..10 {
+        alone.finish_appends();
+        let newest = alone.disk.blocks.last().expect("a block").resume.index;
+        assert_eq!(certified(&alone), newest.0);
+        alone.submit(transfer(nonce));
+    }
+    // Three of four validators are away: nothing is certified.
+    let mut node = Node::new(1, &genesis(4), Some(0));
+    (0..10).for_each(|nonce| node.submit(transfer(nonce)));
+    assert_eq!((node.disk.blocks.len(), certified(&node)), (10, 0));
+}
+
 #[test]
 fn states_stay_readable_for_as_many_blocks_as_were_asked_for() {
     let mut node = Node::new(1, &genesis(1), Some(0));

@@ -1,7 +1,7 @@
 //! The engine's parameters. Those that affect validity or results stand in the genesis only.
 
 use crate::{
-    execution::MAX_LAG,
+    execution::{MAX_LAG, UNCERTIFIED_FACTOR},
     journal::SPARE_RECORDS,
     lanes::{CAR_WEIGHT, MAX_EARLY},
     serve::MAX_WAITING,
@@ -58,7 +58,7 @@ pub struct Config {
     /// Most bytes of cars in one answer; one car is always allowed.
     pub fetch_bytes: u32,
     /// Executed slots whose cuts, certificates and cars stay in memory and on disk for validators that lag; fewer when their cars are
-    /// more than `lane_bytes` a lane.
+    /// more than `lane_bytes` a lane. Both limits are four times as high while no certificate shows that a quorum executed the slots.
     pub retain_slots: u64,
     /// Most bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] besides its batch: above, the engine asks for
     /// no batches. Of others' lanes twice as many are taken in (P20), and so many a lane are kept after execution, of all lanes together.
@@ -193,7 +193,8 @@ impl Config {
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
     }
 
-    /// Most bytes of executed cars that are kept for validators that lag, those of the last slot aside.
+    /// Maximum bytes of executed cars that are kept for validators that lag, once a quorum has executed them. The cars of the last slot
+    /// stay in any case.
     pub fn most_retained(&self, committee_size: usize) -> u64 {
         self.lane_bytes.saturating_mul(committee_size as u64)
     }
@@ -208,9 +209,9 @@ impl Config {
         let (open, lag) = (2 * capped(self.open_slots), capped(self.retain_slots.saturating_add(MAX_LAG)));
         // Not executed: twice as much is taken in, the tip that is executed next may stand on another fork of as much, and a body for
         // each slot that is not executed. Executed: what may be retained, or the last slot. Then those that wait for their turn.
-        let cars = size * (4 * lane + open + lag + 3 * lane + capped(self.cars_ahead));
+        let cars = size * (4 * lane + open + lag + (UNCERTIFIED_FACTOR + 2) * lane + capped(self.cars_ahead));
         let fetches = size * (MAX_EARLY as u64 + 1 + open);
-        let commits = capped(self.retain_slots) + lag + open;
+        let commits = UNCERTIFIED_FACTOR * capped(self.retain_slots) + lag + open;
         let slots = open * (2 + SlotState::most_held(committee_size) as u64);
         let questions = size * MAX_WAITING as u64;
         // Two of a car and its vote; as many again that nobody needs, until what holds them back is written again.

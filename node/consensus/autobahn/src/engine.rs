@@ -61,6 +61,8 @@ pub struct Autobahn {
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
     /// The last slots with the executed positions of all lanes: cars up to there are forgotten when the slot is.
     pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
+    /// The last slot that a quorum is known to have executed. Not recorded: after a restart it is 0 until the next certificate.
+    pub(crate) certified: Slot,
     /// More validators are faulty than may be: two values of one slot are certified.
     pub(crate) is_broken: bool,
     /// Something may have to be fetched for committed slots that was not before.
@@ -106,6 +108,7 @@ impl Engine for Autobahn {
             Input::PeerUp(peer) => self.meet(peer),
             // What was lost with the connection is asked for again; timers turn to others by themselves.
             Input::PeerDown(_) => {}
+            Input::Certified(commit) => self.take_certified(Slot(commit.0)),
         }
         self.settle();
     }
@@ -169,6 +172,7 @@ impl Autobahn {
             service: Service::default(),
             commits: found.commits,
             waiting: BTreeMap::new(),
+            certified: Slot(0),
             is_broken: false,
             is_fetch_due: true,
             outputs: VecDeque::new(),

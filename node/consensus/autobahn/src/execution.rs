@@ -14,6 +14,8 @@ const FETCH_AHEAD: u64 = 16;
 /// Slots by which execution may lag behind agreement, besides `retain_slots`: whoever lags further has lost what it lacks, and takes no
 /// part in agreement, or its commits would pile up for ever.
 pub(crate) const MAX_LAG: u64 = 256;
+/// Limits of retention are this many times as high for slots that no quorum is known to have executed.
+pub(crate) const UNCERTIFIED_FACTOR: u64 = 4;
 
 /// The value of a slot.
 pub(crate) struct Commit {
@@ -87,6 +89,7 @@ impl Autobahn {
         self.outputs.push_back(Output::Deliver(ordered));
         self.repair.progress(self.now);
         self.lanes.execute(&cut.tips);
+        self.floors.push_back((next, self.order.executed().iter().map(|tip| tip.position).collect()));
         self.is_fetch_due = true;
         self.drop_bodies();
         self.collect_garbage();
@@ -121,22 +124,41 @@ impl Autobahn {
         }
     }
 
+    /// A certificate covers the state after this slot: a quorum executed it, and so did f + 1 others.
+    pub(crate) fn take_certified(&mut self, slot: Slot) {
+        self.certified = self.certified.max(slot);
+        self.collect_garbage();
+    }
+
     /// G1, G3: what is older than `retain_slots` goes, or what is too much, from memory and from the disk. Slots go whole, as a cut is of
     /// no use without its cars; the cars of the last one always stay, and the commits that open slots stand on.
+    ///
+    /// Cars of slots without a certificate may be held by nobody else, so their limits are [`UNCERTIFIED_FACTOR`] times as high. The limits
+    /// hold all the same: f validators may be silent for ever while f more are down, and no certificate comes then.
     fn collect_garbage(&mut self) {
         let executed = self.order.slot();
-        self.floors.push_back((executed, self.order.executed().iter().map(|tip| tip.position).collect()));
-        let most = self.config.most_retained(self.committee.size());
-        let mut forgotten = Slot(executed.0.saturating_sub(self.config.retain_slots));
-        while self.floors.len() as u64 > self.config.retain_slots || self.floors.len() > 1 && self.lanes.retained() > most {
-            let (slot, positions) = self.floors.pop_front().expect("there are more");
+        let below = |slots: u64| Slot(executed.0.saturating_sub(slots));
+        let retained = self.config.retain_slots;
+        let uncertified = below(retained.saturating_mul(UNCERTIFIED_FACTOR));
+        let mut forgotten = below(retained).min(self.certified.max(uncertified));
+        while self.floors.front().is_some_and(|(slot, _)| self.exceeds_retention(*slot)) {
+            let (slot, positions) = self.floors.pop_front().expect("front was there");
             self.lanes.forget(&positions);
             forgotten = forgotten.max(slot);
         }
-        forgotten = forgotten.min(Slot(executed.0.saturating_sub(2 * self.config.open_slots)));
+        forgotten = forgotten.min(below(2 * self.config.open_slots));
         if self.commits.first_key_value().is_some_and(|(slot, _)| *slot <= forgotten) {
             self.commits = self.commits.split_off(&Slot(forgotten.0 + 1));
         }
         self.release_records();
+    }
+
+    /// Whether the oldest retained slot has to go.
+    fn exceeds_retention(&self, oldest: Slot) -> bool {
+        let factor = if oldest <= self.certified { 1 } else { UNCERTIFIED_FACTOR };
+        let max_slots = self.config.retain_slots.saturating_mul(factor);
+        let max_bytes = self.config.most_retained(self.committee.size()).saturating_mul(factor);
+        let slots = self.floors.len() as u64;
+        slots > max_slots || slots > 1 && self.lanes.retained() > max_bytes
     }
 }

@@ -96,6 +96,9 @@ pub enum Input {
     PeerUp(ValidatorIndex),
     /// The connection to this validator ended.
     PeerDown(ValidatorIndex),
+    /// A certificate covers the state after this commit, which was delivered here: a quorum executed everything up to it, and validators
+    /// that lack it can follow certified blocks. A hint for what to keep for others; may be late or left out, never early.
+    Certified(CommitIndex),
 }
 
 /// What an engine owes the world.

@@ -161,6 +161,8 @@ impl Engine for MahiMahi {
             Input::PeerUp(peer) => self.greet(peer),
             // What was lost with the connection is asked for when it is back; the synchroniser turns to others by itself.
             Input::PeerDown(_) => {}
+            // Retention follows from the floor, which is the same at every validator.
+            Input::Certified(_) => {}
         }
         self.settle();
     }

@@ -162,7 +162,18 @@ impl Arena {
     pub fn run_until(&mut self, end: Micros) -> Result<(), String> {
         let ledger = self.ledger.clone();
         self.world.run_until_done(end, |_| ledger.borrow().verdict().is_err());
+        self.certify();
         self.check()
+    }
+
+    /// Engines learn what others have executed, as nodes learn it from certificates.
+    fn certify(&mut self) {
+        let now = self.now();
+        for identity in 0..self.size() {
+            if let Some(certified) = self.certified(identity) {
+                self.world.with(identity, |process| process.certified(now, certified));
+            }
+        }
     }
 
     pub fn run_for(&mut self, time: Micros) -> Result<(), String> {

@@ -5,7 +5,7 @@ use crate::{
     ledger::{Ledger, Standing, TransactionId, transactions},
 };
 use corniche_engine::{Batch, Input, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verified, Verifier, VertexId};
-use corniche_types::{Bytes, ValidatorIndex};
+use corniche_types::{Bytes, CommitIndex, ValidatorIndex};
 use std::{
     cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -139,6 +139,12 @@ impl EngineProcess {
         self.disk.submitted.push(id);
         self.queue.push_back(id);
         self.drain(now);
+    }
+
+    /// Others executed everything up to this commit.
+    pub fn certified(&mut self, now: Micros, commit: u64) {
+        let commit = CommitIndex(commit.min(self.disk.position));
+        self.input(now, Input::Certified(commit));
     }
 
     fn standing(&self) -> Standing {

@@ -5,7 +5,7 @@ use crate::execution::Executed;
 use crate::message::PeerMessage;
 use crate::words::{Output, Plan};
 use corniche_certify::Output as CertifierOutput;
-use corniche_engine::{Offence, Recipients};
+use corniche_engine::{Input as EngineInput, Offence, Recipients};
 use corniche_types::{B256, Certificate, Height, TimestampMs};
 
 /// Empty commits after which the resume point is stored without a block.
@@ -67,6 +67,7 @@ impl Pipeline {
             self.appended = height;
             self.stuck_since = None;
             self.appended_resume = committed.resume.clone();
+            self.uncertified_commits.insert(height, committed.resume.index);
             self.progress = self.progress.max(committed.resume.index);
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
             self.rotate(now, &committed.block.header);
@@ -135,6 +136,11 @@ impl Pipeline {
             return;
         }
         self.certified = certificate.height;
+        let uncertified = self.uncertified_commits.split_off(&certificate.height.next());
+        let covered = std::mem::replace(&mut self.uncertified_commits, uncertified);
+        if let Some(commit) = covered.into_values().next_back() {
+            self.engine_input(now, EngineInput::Certified(commit));
+        }
         self.newest_certificate = Some(certificate.clone());
         self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         // Validators make their own from the shares; whoever follows is told at once.

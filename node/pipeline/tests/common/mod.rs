@@ -21,7 +21,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -123,6 +123,7 @@ struct Scripted {
     /// Commits the test wants delivered besides.
     script: Script,
     messages: Arc<AtomicUsize>,
+    certified: Arc<AtomicU64>,
     /// It was given an empty batch, and wants the next one later.
     rests: bool,
 }
@@ -158,6 +159,9 @@ impl Engine for Scripted {
             self.messages.fetch_add(1, Ordering::Relaxed);
             let raw: &Vec<Bytes> = message.0.downcast_ref().expect("what a test sends");
             self.commit(Batch { bytes: batch::encode(raw).unwrap() });
+        } else if let EngineInput::Certified(commit) = input {
+            assert!(commit.0 < self.next, "only what was delivered is certified");
+            self.certified.store(commit.0, Ordering::Relaxed);
         }
         let script = std::mem::take(&mut *self.script.lock().unwrap());
         script.into_iter().for_each(|raw| self.commit(Batch { bytes: batch::encode(&raw).unwrap() }));
@@ -192,6 +196,8 @@ pub struct Node {
     pub script: Script,
     /// Messages that the scripted engine was given; each is a commit.
     pub messages: Arc<AtomicUsize>,
+    /// The last commit that the scripted engine was told to be certified.
+    pub certified_commit: Arc<AtomicU64>,
     pub disk: Disk,
     pub sent: Vec<(NodeKey, PeerMessage)>,
     pub requests: Vec<(NodeKey, Request)>,
@@ -252,6 +258,8 @@ impl Node {
         let engine_script = script.clone();
         let messages = Arc::new(AtomicUsize::new(0));
         let engine_messages = messages.clone();
+        let certified_commit = Arc::new(AtomicU64::new(0));
+        let engine_certified = certified_commit.clone();
         let factory: EngineFactory = Box::new(move |_records, resume: Resume, now| {
             Box::new(Scripted {
                 next: resume.index.0 + 1,
@@ -260,12 +268,14 @@ impl Node {
                 out: VecDeque::new(),
                 script: engine_script.clone(),
                 messages: engine_messages.clone(),
+                certified: engine_certified.clone(),
                 rests: false,
             })
         });
         let own = validator.map(|index| (index, factory));
         let disk = Disk { without_buckets: true, ..Disk::default() };
-        Self { script, messages, ..Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000)) }
+        let started = Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000));
+        Self { script, messages, certified_commit, ..started }
     }
 
     /// Starts from what is on disk.
@@ -333,6 +343,7 @@ impl Node {
             stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
             script: Script::default(),
             messages: Arc::default(),
+            certified_commit: Arc::default(),
             disk,
             sent: Vec::new(),
             requests: Vec::new(),

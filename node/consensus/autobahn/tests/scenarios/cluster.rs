@@ -285,8 +285,21 @@ impl Cluster {
         self.world.set_adversary(None);
     }
 
+    /// Runs, and then passes on to everybody what a quorum has executed, as a pipeline does with certificates.
     pub fn run_for(&mut self, ms: u64) {
         self.world.run_for(Micros::from_millis(ms));
+        let up: Vec<usize> = (0..self.size()).filter(|node| self.world.process(*node).is_some()).collect();
+        let mut executed: Vec<_> = up.iter().map(|node| self.node(*node).disk.resume.index).collect();
+        executed.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(certified) = executed.get(self.committee.quorum() - 1).copied() else { return };
+        let now = self.world.now();
+        for node in up {
+            self.world.with(node, |node| {
+                let certified = certified.min(node.disk.resume.index);
+                node.engine.handle(now.timestamp(), Input::Certified(certified));
+                node.drain(now);
+            });
+        }
     }
 
     /// Runs until this came out at all of them; how many delays after `since`. At most ten seconds.

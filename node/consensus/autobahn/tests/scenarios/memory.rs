@@ -2,7 +2,8 @@
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{Config, lanes::CAR_WEIGHT, message::Message};
-use corniche_testkit::Fate;
+use corniche_testkit::{Fate, Micros};
+use std::{cell::Cell, rc::Rc};
 
 /// What a validator holds, and what it has on disk.
 fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
@@ -37,6 +38,73 @@ fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
     cluster.check();
 }
 
+/// The owner of a lane shows its cars to one other validator only, which runs ahead of the rest by so many slots, perhaps
+/// with a restart on the way. Then that one is asked for them. Returns whether the others get them. `most`: cars and commits it may hold.
+fn sole_holder_serves(config: &Config, slots: u64, most: [usize; 2], restarts: bool) -> bool {
+    let mut cluster = Cluster::new(4, config.clone());
+    let answers = Rc::new(Cell::new(false));
+    let holder_answers = answers.clone();
+    cluster.bend(move |_, from, to, message| {
+        let is_body = matches!(message, Message::Car(_) | Message::Cars { .. });
+        let is_hidden = is_body && (from == 0 && to != 1 || from == 1 && !holder_answers.get());
+        if is_hidden { LOST } else { Fate::Normal }
+    });
+    cluster.load([0], true);
+    let run_to = |cluster: &mut Cluster, slot: u64| {
+        let end = cluster.world.now() + Micros::from_seconds(300);
+        while cluster.node(1).disk.resume.index.0 < slot {
+            assert!(cluster.world.now() < end, "{}", cluster.node(1).engine.describe());
+            cluster.run_for(10 * DELAY);
+            let [things, records] = held(cluster, 1);
+            assert!(things.max(records) <= config.most_held(4), "{things} things, {records} records");
+            let [lanes, _, commits, ..] = cluster.node(1).engine.footprint();
+            assert!(lanes <= most[0] && commits <= most[1], "{lanes} cars, {commits} commits");
+        }
+    };
+    if restarts {
+        run_to(&mut cluster, slots / 2);
+        cluster.world.crash(1);
+        cluster.world.restart(1);
+    }
+    run_to(&mut cluster, slots);
+    assert_eq!(cluster.node(2).log.len() + cluster.node(3).log.len(), 0, "they hold nothing");
+    cluster.load([0], false);
+    cluster.world.crash(0);
+    answers.set(true);
+    cluster.run_for(30_000);
+    (2..4).all(|node| cluster.node(node).disk.resume.index.0 >= slots)
+}
+
+#[test]
+fn g3_cars_without_a_certificate_are_kept_four_times_as_long_and_not_for_ever() {
+    // Cars are certified without their bodies at validators 2 and 3, which execute nothing: no quorum, no certificate.
+    let base = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 200, ..plain() };
+    let by_bytes = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..base.clone() };
+    let by_slots = Config { retain_slots: 20, ..base };
+    for restarts in [false, true] {
+        // With a certificate 100 cars are kept, in the second case those of 20 slots.
+        assert!(sole_holder_serves(&by_bytes, 100, [460, usize::MAX], restarts), "within four times the bytes");
+        assert!(!sole_holder_serves(&by_bytes, 400, [460, usize::MAX], restarts), "beyond");
+        assert!(sole_holder_serves(&by_slots, 60, [usize::MAX, 100], restarts), "within four times the slots");
+        assert!(!sole_holder_serves(&by_slots, 200, [usize::MAX, 100], restarts), "beyond");
+    }
+}
+
+#[test]
+fn g3_a_certificate_ends_the_longer_retention() {
+    let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.load(0..4, true);
+    // Certificates come at the end of each of these runs only.
+    for _ in 0..3 {
+        cluster.world.run_for(Micros::from_millis(100 * DELAY));
+        let before = cluster.node(0).engine.footprint()[0];
+        cluster.run_for(DELAY);
+        let after = cluster.node(0).engine.footprint()[0];
+        assert!(before > 150 && after <= 4 * 25 + 40, "{before} cars, then {after}");
+    }
+}
+
 #[test]
 fn nobody_piles_up_commits_that_it_cannot_execute() {
     // Its own slots wait until it is reminded of the news.
@@ -55,7 +123,9 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
     assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
     let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
     assert!(commits <= 20 + 256 + 16, "{commits} commits");
-    assert!(records <= 2 * commits + 64, "{records} records for {commits} commits");
+    // A few records are needed besides those of commits. The journal looks for records to write again when there are this many.
+    let needed = commits + 16;
+    assert!(records <= 2 * needed + 64 + needed / 16, "{records} records for {commits} commits");
 }
 
 #[test]
