@@ -3,8 +3,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_state::{Account, Changes, EmptyState, Overlay};
-use corniche_types::{certified, intrinsic_gas};
-use corniche_vm::wasm::gas;
+use corniche_types::{ProtocolRules, certified, intrinsic_gas};
 use corniche_vm::{BlockEnv, Call, End, ModuleCache, NoCache, Vm, VmConfig};
 use std::sync::Arc;
 
@@ -63,8 +62,10 @@ pub fn again(body: &str) -> String {
 
 /// Machines and accounts.
 pub struct Bench {
-    vm: Vm,
+    pub vm: Vm,
     changes: Changes,
+    /// Of the block that runs come from, and of contracts that are deployed from now on.
+    pub rules: &'static ProtocolRules,
 }
 
 /// What one call took.
@@ -87,8 +88,11 @@ impl Bench {
     }
 
     pub fn with_cache(config: &VmConfig, artefacts: Arc<dyn ModuleCache>) -> Self {
-        let vm = Vm::new(config, artefacts).expect("a virtual machine");
-        let mut bench = Self { vm, changes: Changes::default() };
+        Self::on(Vm::new(config, artefacts).expect("a virtual machine"))
+    }
+
+    pub fn on(vm: Vm) -> Self {
+        let mut bench = Self { vm, changes: Changes::default(), rules: ProtocolRules::LATEST };
         bench.changes.accounts.insert(PAYER, Some(Account { balance: U256::MAX >> 1, ..Account::default() }));
         bench.deploy(NOTHING, &module("1", "", "", "i32.const 0"));
         for number in (0..=NEWEST_CERTIFIED).rev().take(certified::WINDOW as usize) {
@@ -99,8 +103,8 @@ impl Bench {
 
     pub fn deploy(&mut self, at: Address, wasm: &[u8]) {
         let code_hash = keccak256(wasm);
-        let account =
-            Account { nonce: 1, balance: U256::from(1) << 100, code_hash, abi_version: 1, gas_version: gas::LATEST.version };
+        let gas_version = self.rules.gas_version;
+        let account = Account { nonce: 1, balance: U256::from(1) << 100, code_hash, abi_version: 1, gas_version };
         self.changes.accounts.insert(at, Some(account));
         self.changes.code.insert(code_hash, Bytes::copy_from_slice(wasm));
     }
@@ -115,7 +119,7 @@ impl Bench {
         let call = Call { from: PAYER, to, input: input.clone(), gas: gas + intrinsic, ..Call::default() };
         let view = Overlay { base: &EmptyState, changes: &self.changes };
         let env = BlockEnv {
-            rules: corniche_types::ProtocolRules::LATEST,
+            rules: self.rules,
             chain_id: 7,
             number: NUMBER,
             timestamp: 1,

@@ -1,0 +1,210 @@
+//! A corpus of hostile contracts: each module is the answer to one idea for an attack.
+//!
+//! An idea is refused at deployment, or it runs and ends with a bounded cost. The outcome and the exact gas of both are frozen in
+//! `frozen.txt`, under each gas version. Every run happens with an empty and with a full pool of instances and on a second compiler, and
+//! must not show any of that. The test prints processor time for each gas and asserts nothing about it; more than 25 ns is a finding.
+//!
+//! `cargo test -p corniche-vm --test hostile -- --nocapture` prints the table, `UPDATE_GAS=1` writes `frozen.txt` anew.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, clippy::disallowed_types)] // a table, a variable of the environment, a lock
+
+mod binary;
+mod calls;
+mod code;
+mod features;
+mod host;
+mod limits;
+mod memory;
+#[path = "../../benches/support/mod.rs"]
+mod support;
+
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use corniche_types::ProtocolRules;
+use corniche_vm::wasm::{Backend, validate};
+use corniche_vm::{End, ModuleCache, NoCache, Rules, Vm, VmConfig};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use support::{Bench, Cost, NOTHING, SUBJECT, processor_time};
+
+/// An attack.
+pub struct Idea {
+    pub name: String,
+    /// What the attacker hopes for.
+    pub hope: &'static str,
+    pub wasm: Vec<u8>,
+    /// Gas of its call.
+    pub gas: u64,
+    /// Other contracts that it calls.
+    pub others: Vec<(Address, Vec<u8>)>,
+}
+
+/// Enough for a loop to show what it costs, and for the dearest single step.
+const GAS: u64 = 1_000_000;
+/// More than this for each gas is a finding, ns.
+const FINDING: f64 = 25.0;
+
+pub fn idea(name: impl Into<String>, hope: &'static str, wasm: Vec<u8>) -> Idea {
+    Idea { name: name.into(), hope, wasm, gas: GAS, others: Vec::new() }
+}
+
+impl Idea {
+    #[must_use]
+    pub fn gas(self, gas: u64) -> Self {
+        Self { gas, ..self }
+    }
+
+    #[must_use]
+    pub fn with(mut self, at: Address, wasm: Vec<u8>) -> Self {
+        self.others.push((at, wasm));
+        self
+    }
+}
+
+fn ideas() -> Vec<Idea> {
+    [binary::ideas(), features::ideas(), limits::ideas(), code::ideas(), memory::ideas(), host::ideas(), calls::ideas()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Compiled code in memory, which is about what a file in the page cache costs.
+#[derive(Default)]
+struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
+
+impl ModuleCache for Artefacts {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(key).cloned()
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.lock().unwrap().insert(*key, artefact.to_vec());
+    }
+}
+
+/// The same chain on nodes that differ in everything that must not show.
+struct Nodes {
+    /// Keeps no instance and no code: each run loads what it needs.
+    cold: Bench,
+    /// Keeps what a node with eight executors keeps for each.
+    warm: Bench,
+    other_compiler: Bench,
+}
+
+impl Nodes {
+    fn new() -> Self {
+        let config = VmConfig { executors: 1, callers: 1, ..VmConfig::default() };
+        let cold = VmConfig { recent_bytes: 0, waiting_bytes: 0, ..config.clone() };
+        let warm = VmConfig { callers: 8, ..config.clone() };
+        let winch = Vm::with_backend(&config, Backend::Winch, Arc::new(NoCache)).unwrap();
+        Self {
+            cold: Bench::with_cache(&cold, Arc::<Artefacts>::default()),
+            warm: Bench::new(&warm),
+            other_compiler: Bench::on(winch),
+        }
+    }
+
+    fn each(&mut self) -> [&mut Bench; 3] {
+        [&mut self.cold, &mut self.warm, &mut self.other_compiler]
+    }
+}
+
+/// What one idea came to under one version.
+struct Outcome {
+    frozen: String,
+    /// Of validating a module that is refused, compiling one that is not, a run on the cold node and a run on the warm one: ns for each gas.
+    deployment: f64,
+    cold: f64,
+    warm: f64,
+}
+
+fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Outcome {
+    let schedule = corniche_vm::wasm::gas::schedule(rules.gas_version).unwrap();
+    let head = format!("{} | {}", idea.name, rules.gas_version);
+    let start = processor_time();
+    let checked = validate::check_under(schedule, Rules::default(), &idea.wasm);
+    let nanoseconds = processor_time() - start;
+    // What a creation pays besides, at least.
+    let creation = 32_000;
+    let price = match checked {
+        Ok(checked) => checked.compile_gas(),
+        Err(error) => {
+            let paid = creation + schedule.compile_gas(idea.wasm.len(), []);
+            let frozen = format!("{head} | refused: {error}");
+            return Outcome { frozen, deployment: nanoseconds / paid as f64, cold: 0.0, warm: 0.0 };
+        }
+    };
+    for bench in nodes.each() {
+        bench.rules = rules;
+        bench.deploy(SUBJECT, &idea.wasm);
+        idea.others.iter().for_each(|(at, wasm)| bench.deploy(*at, wasm));
+    }
+    let start = processor_time();
+    nodes.cold.vm.compile_ahead(rules.gas_version, &keccak256(&idea.wasm), &idea.wasm).unwrap();
+    let deployment = (processor_time() - start) / (price + creation) as f64;
+    let (cold, end) = run(&nodes.cold, idea, 1);
+    let (warm, again) = run(&nodes.warm, idea, 2);
+    let (other, elsewhere) = run(&nodes.other_compiler, idea, 1);
+    assert_eq!((&again, warm.gas), (&end, cold.gas), "{head}: the pool of instances shows");
+    assert_eq!((&elsewhere, other.gas), (&end, cold.gas), "{head}: the compiler shows");
+    let frozen = format!("{head} | {price} to deploy, {} to run: {}", cold.gas, text(&end));
+    Outcome { frozen, deployment, cold: cold.per_gas(), warm: warm.per_gas() }
+}
+
+/// The cheapest of some runs that are not its first.
+fn run(bench: &Bench, idea: &Idea, times: u32) -> (Cost, End) {
+    let input = Bytes::new();
+    let run = || bench.run(Some(SUBJECT), &input, idea.gas);
+    let mut best = run();
+    for _ in 0..times {
+        // So that the node that keeps nothing has something else to keep.
+        bench.run(Some(NOTHING), &input, 100_000);
+        let next = run();
+        assert_eq!((next.0.gas, &next.1), (best.0.gas, &best.1), "{}: the second run differs", idea.name);
+        best.0.nanoseconds = best.0.nanoseconds.min(next.0.nanoseconds);
+    }
+    best
+}
+
+fn text(end: &End) -> String {
+    match end {
+        End::Success => "success".into(),
+        End::Revert => "revert".into(),
+        end => end.reason().unwrap_or_default(),
+    }
+}
+
+#[test]
+fn every_idea_comes_to_what_is_frozen() {
+    let ideas = ideas();
+    let names: BTreeSet<&str> = ideas.iter().map(|idea| idea.name.as_str()).collect();
+    assert!(names.len() == ideas.len() && names.len() >= 60, "{} ideas, {} names", ideas.len(), names.len());
+    assert!(ideas.iter().all(|idea| idea.hope.ends_with('.')), "a hope is a sentence");
+    let mut nodes = Nodes::new();
+    let mut rows = Vec::new();
+    for idea in &ideas {
+        for rules in [&ProtocolRules::V1, &ProtocolRules::V2] {
+            rows.push(try_out(&mut nodes, rules, idea));
+        }
+    }
+    let frozen: String = rows.iter().map(|row| format!("{}\n", row.frozen)).collect();
+    rows.sort_by(|one, other| other.worst().total_cmp(&one.worst()));
+    println!("{} ideas; ns for each gas of deployment, cold run, warm run", ideas.len());
+    for row in &rows {
+        let mark = if row.worst() > FINDING { "FINDING" } else { "" };
+        println!("{:7.2} {:7.2} {:7.2} {mark:7} {}", row.deployment, row.cold, row.warm, row.frozen);
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/frozen.txt");
+    if std::env::var_os("UPDATE_GAS").is_some() {
+        std::fs::write(path, &frozen).unwrap();
+    }
+    let expected = std::fs::read_to_string(path).unwrap();
+    for (found, expected) in frozen.lines().zip(expected.lines()) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(frozen.lines().count(), expected.lines().count(), "frozen.txt has other ideas; UPDATE_GAS=1 writes it anew");
+}
+
+impl Outcome {
+    fn worst(&self) -> f64 {
+        self.deployment.max(self.cold).max(self.warm)
+    }
+}
