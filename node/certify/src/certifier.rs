@@ -180,11 +180,6 @@ impl Certifier {
         heights.into_iter().filter_map(|height| self.own_share(height)).collect()
     }
 
-    /// Our share of the newest block, if it has no certificate.
-    pub fn newest_own_share(&self) -> Option<Bytes> {
-        self.executed.keys().next_back().and_then(|height| self.own_share(*height))
-    }
-
     fn own_share(&self, height: Height) -> Option<Bytes> {
         let header = self.executed.get(&height)?;
         let signature = header.signature?;

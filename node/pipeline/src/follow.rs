@@ -1,8 +1,9 @@
-//! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind.
+//! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind. A validator also
+//! follows blocks that a [`WeakCertificate`] vouches for.
 
-use crate::message::{FollowedBlock, PART_BYTES, Part, Response};
+use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
 use crate::words::NodeKey;
-use corniche_certify::VerifiedCertificate;
+use corniche_certify::{VerifiedCertificate, WeakCertificate};
 use corniche_types::{B256, Block, Certificate, Header, Height, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
@@ -33,9 +34,9 @@ pub struct Follower {
 /// A block that comes in parts, all from one peer.
 struct LargeBlock {
     peer: NodeKey,
-    /// Certified.
+    /// Proven.
     header: Header,
-    certificate: VerifiedCertificate,
+    proof: Proof,
     length: u64,
     received: Vec<u8>,
 }
@@ -50,8 +51,44 @@ pub enum Problem {
     Fault(String),
 }
 
-/// Blocks of which the last is certified, or an ancestor of the certified one.
-type Certified = (Vec<FollowedBlock>, VerifiedCertificate);
+impl From<String> for Problem {
+    fn from(fault: String) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(fault: &str) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+/// Blocks that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub from: Height,
+    /// Height of the weak certificate that covers them; `None`: a peer knows a certificate.
+    pub through: Option<Height>,
+}
+
+/// What followed blocks have to continue, and may be proven by besides a certificate.
+#[derive(Clone, Copy)]
+pub struct Next<'a> {
+    pub height: Height,
+    pub parent: B256,
+    pub weak: Option<&'a WeakCertificate>,
+}
+
+/// Why blocks are right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    Certificate(VerifiedCertificate),
+    /// The weak certificate of [`Next`].
+    Weak,
+}
+
+/// Blocks of which the last, or a descendant of it, is proven.
+type Proven = (Vec<FollowedBlock>, Proof);
 
 /// A connected peer.
 #[derive(Default)]
@@ -59,6 +96,8 @@ struct Claim {
     validator: bool,
     /// The highest height that it says is certified.
     height: Height,
+    /// The highest height of a weak certificate that it signed.
+    executed: Height,
     /// Requests that failed since the last useful answer; one if that was a slow one.
     failures: u32,
     not_before: TimestampMs,
@@ -109,38 +148,58 @@ impl Follower {
         }
     }
 
+    /// `peer` signed the weak certificate for `height`.
+    pub fn signed(&mut self, peer: &NodeKey, height: Height) {
+        if let Some(claim) = self.claims.get_mut(peer) {
+            claim.executed = claim.executed.max(height);
+        }
+    }
+
+    /// Whether a connected peer says that it executed this block.
+    pub fn has_signer(&self, height: Height) -> bool {
+        self.claims.values().any(|claim| claim.executed >= height)
+    }
+
     /// The highest height somebody claims.
     pub fn target(&self) -> Height {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for blocks from `from` on, and the offset to ask for; `None` while enough are asked or nobody can help
-    /// now.
-    pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<(NodeKey, u64)> {
+    /// Chooses a peer to ask for what is missing; `None` while enough are asked or nobody can help now.
+    pub fn ask(&mut self, now: TimestampMs, missing: Missing) -> Option<(NodeKey, Request)> {
+        let Missing { from, through } = missing;
         self.expire(now);
         self.large.take_if(|large| large.header.number != from.0);
         let (peer, offset) = match &self.large {
             Some(large) if self.requests.contains_key(&large.peer) => return None,
             Some(large) => (large.peer, large.received.len() as u64),
-            None => (self.choose(now, from)?, 0),
+            None => (self.choose(now, missing)?, 0),
         };
         self.claims.get_mut(&peer)?.asked = now;
         self.requests.insert(peer, Pending { from, at: now });
-        Some((peer, offset))
+        let request = match through {
+            None => Request::Blocks { from, offset },
+            Some(through) => Request::Executed { from, through, offset },
+        };
+        Some((peer, request))
     }
 
     /// Validators before others, then the one with fewer failures, then in turn.
-    fn choose(&self, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        if self.may_ask_at(from).is_none_or(|at| now < at) {
+    fn choose(&self, now: TimestampMs, missing: Missing) -> Option<NodeKey> {
+        if self.may_ask_at(missing.from).is_none_or(|at| now < at) {
             return None;
         }
-        let ready = self.able(from).filter(|(_, claim)| claim.not_before <= now);
+        let ready = self.able(missing).filter(|(_, claim)| claim.not_before <= now);
         ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
     }
 
-    /// Peers that have blocks from `from` on and owe no answer.
-    fn able(&self, from: Height) -> impl Iterator<Item = (&NodeKey, &Claim)> {
-        self.claims.iter().filter(move |(peer, claim)| claim.height >= from && !self.requests.contains_key(*peer))
+    /// Peers that have what is missing and owe no answer.
+    fn able(&self, missing: Missing) -> impl Iterator<Item = (&NodeKey, &Claim)> {
+        let has_it = move |claim: &Claim| match missing.through {
+            None => claim.height >= missing.from,
+            Some(through) => claim.executed >= through,
+        };
+        self.claims.iter().filter(move |(peer, claim)| has_it(claim) && !self.requests.contains_key(*peer))
     }
 
     /// When one more may be asked for these blocks; `None`: not before a request ends.
@@ -191,18 +250,17 @@ impl Follower {
         }
     }
 
-    /// Takes the answer to a request for blocks that continue our chain (next height `from`, parent hash `parent`). `None` when
-    /// more parts are to be asked for.
+    /// Takes the answer to a request for the blocks that continue our chain. `None` when more parts are to be asked for.
     pub fn receive(
         &mut self,
         now: TimestampMs,
         peer: NodeKey,
         mut response: Response,
-        (from, parent): (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Certified>, Problem> {
+    ) -> Result<Option<Proven>, Problem> {
         let of_another = self.large.as_ref().is_some_and(|large| large.peer != peer) && response.part.is_some();
-        if of_another || response.first().is_some_and(|first| first != from) {
+        if of_another || response.first().is_some_and(|first| first != next.height) {
             self.late(now, &peer, &response);
             return Err(Problem::Late);
         }
@@ -210,15 +268,15 @@ impl Follower {
             return Err(Problem::Nothing);
         }
         let asked = self.requests.remove(&peer);
-        let problem = |fault| if asked.is_some() { Problem::Fault(fault) } else { Problem::Nothing };
+        let problem = |problem| if asked.is_some() { problem } else { Problem::Nothing };
         let received = match response.part.take() {
-            None => check_blocks(&response, from, parent, verify).map(|certificate| Some((response.blocks, certificate))),
+            None => check_blocks(&response, next, verify).map(|proof| Some((response.blocks, proof))),
             Some(part) => {
                 let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
                 if asked.is_none() || part.offset != expected {
                     return Err(Problem::Nothing);
                 }
-                self.receive_part(peer, &response, &part, (from, parent), verify)
+                self.receive_part(peer, &response, &part, next, verify)
             }
         };
         let received = received.map_err(problem)?;
@@ -233,26 +291,26 @@ impl Follower {
         peer: NodeKey,
         response: &Response,
         part: &Part,
-        next: (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Certified>, String> {
+    ) -> Result<Option<Proven>, Problem> {
         let mut large = match self.large.take() {
             Some(large) => large,
             None => LargeBlock::begin(peer, response, part.length, next, verify)?,
         };
         large.add(part)?;
         if large.received.len() as u64 == large.length {
-            return large.finish().map(Some);
+            return Ok(Some(large.finish()?));
         }
         self.large = Some(large);
         Ok(None)
     }
 
     /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
-    pub fn deadline(&self, from: Height) -> Option<TimestampMs> {
+    pub fn deadline(&self, missing: Missing) -> Option<TimestampMs> {
         let expiry = self.requests.values().map(Pending::until).min();
-        let ready = self.able(from).map(|(_, claim)| claim.not_before).min();
-        let ask = self.may_ask_at(from).zip(ready).map(|(may, ready)| may.max(ready));
+        let ready = self.able(missing).map(|(_, claim)| claim.not_before).min();
+        let ask = self.may_ask_at(missing.from).zip(ready).map(|(may, ready)| may.max(ready));
         [expiry, ask].into_iter().flatten().min()
     }
 }
@@ -263,18 +321,18 @@ impl LargeBlock {
         peer: NodeKey,
         response: &Response,
         length: u64,
-        (from, parent): (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Problem> {
         if !response.blocks.is_empty() {
             return Err("blocks beside a part of one".into());
         }
         if length > MAX_BLOCK_BYTES {
-            return Err(format!("a block of {length} bytes, above {MAX_BLOCK_BYTES}"));
+            return Err(format!("a block of {length} bytes, above {MAX_BLOCK_BYTES}").into());
         }
-        let certificate = check_chain(response, from, parent, verify)?;
+        let proof = check_chain(response, next, verify)?;
         let header = response.headers.first().ok_or("a part without its header")?.0.clone();
-        Ok(Self { peer, header, certificate, length, received: Vec::new() })
+        Ok(Self { peer, header, proof, length, received: Vec::new() })
     }
 
     fn add(&mut self, part: &Part) -> Result<(), String> {
@@ -287,58 +345,72 @@ impl LargeBlock {
         Ok(())
     }
 
-    fn finish(self) -> Result<Certified, String> {
+    fn finish(self) -> Result<Proven, String> {
         let followed: FollowedBlock = wire::decode(&self.received).map_err(|error| error.to_string())?;
         if followed.block.header != self.header {
             return Err("another block than the certified one".into());
         }
         check_body(&followed)?;
-        Ok((vec![followed], self.certificate))
+        Ok((vec![followed], self.proof))
     }
 }
 
-/// Checks that the blocks and headers of `response` continue our chain (next height `from`, parent hash `parent`) and end in a
-/// certified header. Signatures are the caller's: `verify`. What passes is what a quorum certified: if executing it gives another
-/// header, it is our execution that differs, and never a peer's doing.
+/// Checks that the blocks and headers of `response` continue our chain and end in a proven header. Signatures of a certificate are the
+/// caller's: `verify`. What passes is what a quorum certified, or an honest validator executed: if executing it gives another header, it
+/// is our execution that differs, and never a peer's doing.
 fn check_chain(
     response: &Response,
-    from: Height,
-    parent: B256,
+    next: Next<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<VerifiedCertificate, String> {
-    let certificate = response.certificate.clone().ok_or("no certificate")?;
+) -> Result<Proof, Problem> {
     let blocks = response.blocks.iter().map(|followed| &followed.block.header);
-    let (mut height, mut hash) = (from, parent);
+    let (mut height, mut hash) = (next.height, next.parent);
     for header in blocks.chain(response.headers.iter().map(|header| &header.0)) {
         if header.number != height.0 || header.parent_hash != hash {
-            return Err(format!("block {} does not continue our chain at {height}", header.number));
+            return Err(format!("block {} does not continue our chain at {height}", header.number).into());
         }
         hash = header_hash(header);
         height = height.next();
     }
     let last = Height(height.0 - 1);
-    if last < from || certificate.height != last || certificate.header_hash != hash {
-        return Err(format!("the certificate is not for the last header, {last}"));
+    if last < next.height {
+        return Err("no header".into());
     }
-    verify(certificate).ok_or_else(|| "the certificate's signature does not verify".into())
+    let Some(certificate) = response.certificate.clone() else { return check_weak(next.weak, last, hash) };
+    if certificate.height != last || certificate.header_hash != hash {
+        return Err(format!("the certificate is not for the last header, {last}").into());
+    }
+    verify(certificate).map(Proof::Certificate).ok_or_else(|| "the certificate's signature does not verify".into())
+}
+
+/// Whether the weak certificate is for this header.
+fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, Problem> {
+    let weak = weak.ok_or("no certificate")?;
+    // The answer to an earlier request is no fault.
+    if weak.height() != height {
+        return Err(Problem::Nothing);
+    }
+    if weak.header_hash() != hash {
+        return Err(format!("another header at {height} than the weak certificate's").into());
+    }
+    Ok(Proof::Weak)
 }
 
 /// The same for whole blocks, with what is in them.
 fn check_blocks(
     response: &Response,
-    from: Height,
-    parent: B256,
+    next: Next<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<VerifiedCertificate, String> {
+) -> Result<Proof, Problem> {
     if response.blocks.is_empty() {
         return Err("headers without blocks".into());
     }
-    let certificate = check_chain(response, from, parent, verify)?;
+    let proof = check_chain(response, next, verify)?;
     for followed in &response.blocks {
         let height = followed.block.height();
         check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
     }
-    Ok(certificate)
+    Ok(proof)
 }
 
 /// Whether everything beside the header is what the header commits to.
@@ -383,8 +455,12 @@ mod tests {
         follower
     }
 
+    fn certified(from: Height) -> Missing {
+        Missing { from, through: None }
+    }
+
     fn ask(follower: &mut Follower, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        follower.ask(now, from).map(|(peer, _)| peer)
+        follower.ask(now, certified(from)).map(|(peer, _)| peer)
     }
 
     fn serve(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
@@ -405,7 +481,7 @@ mod tests {
                         break;
                     }
                     Some(_) => {}
-                    None => now = now.max(follower.deadline(from).expect("somebody can be asked some time")),
+                    None => now = now.max(follower.deadline(certified(from)).expect("somebody can be asked some time")),
                 }
                 steps += 1;
                 assert!(steps < 1_000, "no progress at {now:?}");
@@ -445,7 +521,7 @@ mod tests {
             for _ in 0..20 {
                 assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
                 follower.failed(now, &key(0));
-                let next = follower.deadline(Height(1)).expect("it is asked again");
+                let next = follower.deadline(certified(Height(1))).expect("it is asked again");
                 assert_eq!(ask(&mut follower, TimestampMs(next.0 - 1), Height(1)), None);
                 pauses.push(next.0 - now.0);
                 now = next;
@@ -456,7 +532,7 @@ mod tests {
             serve(&mut follower, now, &key(0));
             assert_eq!(ask(&mut follower, now, Height(2)), Some(key(0)));
             follower.failed(now, &key(0));
-            assert_eq!(follower.deadline(Height(2)), Some(TimestampMs(now.0 + RETRY_MS)));
+            assert_eq!(follower.deadline(certified(Height(2))), Some(TimestampMs(now.0 + RETRY_MS)));
         }
     }
 

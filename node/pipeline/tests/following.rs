@@ -72,9 +72,9 @@ fn guests_that_never_answer_starve_nobody() {
     let (validator, mut late) = among_silent_guests(600);
     let start = late.now;
     while late.hashes() != validator.hashes() {
-        for (to, Request::Blocks { from, offset }) in std::mem::take(&mut late.requests) {
+        for (to, request) in std::mem::take(&mut late.requests) {
             if to == validator.key {
-                late.handle(Input::Response { from: to, response: Some(validator.answer(from, offset)) });
+                late.handle(Input::Response { from: to, response: Some(validator.answer(request)) });
             }
         }
         if late.requests.is_empty() {
@@ -93,7 +93,7 @@ fn who_answers_later_than_another_is_not_to_blame() {
     let asked: Vec<_> = late.requests.drain(..).collect();
     assert!(asked.len() >= 2, "{asked:?}");
     for (from, _) in asked {
-        late.handle(Input::Response { from, response: Some(validator.answer(Height(1), 0)) });
+        late.handle(Input::Response { from, response: Some(validator.answer(from_height(1))) });
     }
     assert_eq!(late.hashes(), validator.hashes());
     assert_eq!(late.penalties, []);
@@ -129,7 +129,7 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
         }
     }
     assert_eq!(full.requests.len(), 1);
-    let honest = validator.answer(Height(1), 0);
+    let honest = validator.answer(from_height(1));
     let mut forged = honest.clone();
     forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
     full.handle(Input::Response { from: validator.key, response: Some(forged) });
@@ -199,12 +199,15 @@ fn catch_up(validator: &mut Node, full: &mut Node) {
 }
 
 /// The next request of a node that has one in a moment.
-fn next_request(node: &mut Node) -> (NodeKey, Height, u64) {
+fn next_request(node: &mut Node) -> (NodeKey, Request) {
     if node.requests.is_empty() {
         node.wait(1);
     }
-    let (to, Request::Blocks { from, offset }) = node.requests.remove(0);
-    (to, from, offset)
+    node.requests.remove(0)
+}
+
+fn from_height(height: u64) -> Request {
+    Request::Blocks { from: Height(height), offset: 0 }
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn answers_are_small_whatever_is_asked() {
     validator.disk.certificates.retain(|height, _| height.0 == last);
     for from in 0..=last + 1 {
         for offset in [0, 1, 5 << 20, 1 << 40, u64::MAX] {
-            let bytes = wire::encode(&validator.answer(Height(from), offset)).len();
+            let bytes = wire::encode(&validator.answer(Request::Blocks { from: Height(from), offset })).len();
             assert!(bytes <= (4 << 20) + (1 << 18), "{bytes} bytes from {from}, {offset}");
         }
     }
@@ -252,9 +255,9 @@ fn a_part_that_is_spoiled_costs_its_sender() {
     full.learn(validator.key, newest.clone());
     let mut part = 0;
     while full.penalties.is_empty() {
-        let (to, from, offset) = next_request(&mut full);
+        let (to, request) = next_request(&mut full);
         assert_eq!(to, validator.key);
-        let mut response = validator.answer(from, offset);
+        let mut response = validator.answer(request);
         if let Some(part_of) = &mut response.part {
             part += 1;
             let mut bytes = part_of.bytes.to_vec();
@@ -278,8 +281,8 @@ fn a_late_part_is_ignored() {
     let (mut validator, mut full) = with_a_large_block(6 << 20);
     full.learn(validator.key, validator.disk.certificates.values().next_back().unwrap().clone());
     let next = |full: &mut Node| {
-        let (_, from, offset) = next_request(full);
-        validator.answer(from, offset)
+        let (_, request) = next_request(full);
+        validator.answer(request)
     };
     for _ in 0..3 {
         let response = Some(next(&mut full));
@@ -289,7 +292,7 @@ fn a_late_part_is_ignored() {
     assert_eq!(late.part.as_ref().unwrap().offset, 2 << 20);
     full.wait(6_000);
     // The same peer is asked from the start.
-    assert_eq!(full.requests, [([1; 32], Request::Blocks { from: Height(2), offset: 0 })]);
+    assert_eq!(full.requests, [([1; 32], from_height(2))]);
     full.handle(Input::Response { from: [1; 32], response: Some(late) });
     full.wait(1_000);
     catch_up(&mut validator, &mut full);

@@ -24,7 +24,7 @@ pub(crate) enum BlockRecord {
     Certificate(Certificate),
     /// Ordering resumes after a commit that made no block.
     Progress(Resume),
-    /// A quorum certified another block than ours at this height.
+    /// A quorum certified another block than ours at this height, or f + 1 validators signed one.
     Divergence(Certificate),
 }
 
