@@ -4,7 +4,7 @@
 use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
 use crate::words::NodeKey;
 use corniche_certify::{VerifiedCertificate, WeakCertificate};
-use corniche_types::{B256, Block, Certificate, Header, Height, TimestampMs, header_hash, wire};
+use corniche_types::{B256, Block, Certificate, Header, Height, ProtocolRules, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
 /// A request that was not answered by then has failed.
@@ -18,8 +18,13 @@ const RETRY_MS: u64 = 500;
 /// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
 const VALIDATOR_PAUSE_MS: u64 = 4_000;
 const GUEST_PAUSE_MS: u64 = 60_000;
-/// Most bytes of one block. Blocks under the newest rules have about 10 MiB at most, earlier ones had no bound.
+/// A block that comes in parts has to come within [`REQUEST_MS`] and this for each part.
+const PART_MS: u64 = 1_000;
+/// Most bytes of one block under rules that do not bound it.
 const MAX_BLOCK_BYTES: u64 = 256 << 20;
+/// An encoded block has at most so many times the bytes that the rules allow its transactions: the shortest that count have 64 bytes, and
+/// take up to 90 in the ordering record.
+const ENCODED_RATIO: u64 = 4;
 
 /// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
 #[derive(Default)]
@@ -27,13 +32,14 @@ pub struct Follower {
     claims: BTreeMap<NodeKey, Claim>,
     /// At most one for each peer.
     requests: BTreeMap<NodeKey, Pending>,
-    /// The next block, if it is too large for one answer.
-    large: Option<LargeBlock>,
+    /// The next block, if it is too large for one answer: what each peer that was asked for it has sent.
+    large: BTreeMap<NodeKey, LargeBlock>,
 }
 
-/// A block that comes in parts, all from one peer.
+/// A block that comes in parts from one peer.
 struct LargeBlock {
-    peer: NodeKey,
+    /// When its first part was asked for.
+    begun: TimestampMs,
     /// Proven.
     header: Header,
     proof: Proof,
@@ -77,6 +83,14 @@ pub struct Next<'a> {
     pub height: Height,
     pub parent: B256,
     pub weak: Option<&'a WeakCertificate>,
+    pub rules: &'static ProtocolRules,
+}
+
+impl Next<'_> {
+    /// Most bytes of the encoded block.
+    fn max_bytes(&self) -> u64 {
+        self.rules.max_block_bytes.saturating_mul(ENCODED_RATIO).min(MAX_BLOCK_BYTES)
+    }
 }
 
 /// Why blocks are right.
@@ -110,10 +124,10 @@ struct Pending {
     at: TimestampMs,
 }
 
-impl Pending {
-    fn until(&self) -> TimestampMs {
-        TimestampMs(self.at.0 + REQUEST_MS)
-    }
+/// When a request has failed: nothing came for it, or not enough of the block that it is for a part of.
+fn until(large: Option<&LargeBlock>, request: &Pending) -> TimestampMs {
+    let answer = TimestampMs(request.at.0 + REQUEST_MS);
+    large.map_or(answer, |large| large.until().min(answer))
 }
 
 impl Claim {
@@ -137,7 +151,7 @@ impl Follower {
 
     /// Nothing more comes from this peer. Returns its request.
     fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
-        self.large.take_if(|large| large.peer == *peer);
+        self.large.remove(peer);
         self.requests.remove(peer)
     }
 
@@ -169,10 +183,10 @@ impl Follower {
     pub fn ask(&mut self, now: TimestampMs, missing: Missing) -> Option<(NodeKey, Request)> {
         let Missing { from, through } = missing;
         self.expire(now);
-        self.large.take_if(|large| large.header.number != from.0);
-        let (peer, offset) = match &self.large {
-            Some(large) if self.requests.contains_key(&large.peer) => return None,
-            Some(large) => (large.peer, large.received.len() as u64),
+        self.large.retain(|_, large| large.header.number == from.0);
+        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer));
+        let (peer, offset) = match next_part {
+            Some((peer, large)) => (*peer, large.received.len() as u64),
             None => (self.choose(now, missing)?, 0),
         };
         self.claims.get_mut(&peer)?.asked = now;
@@ -202,18 +216,22 @@ impl Follower {
         self.claims.iter().filter(move |(peer, claim)| has_it(claim) && !self.requests.contains_key(*peer))
     }
 
-    /// When one more may be asked for these blocks; `None`: not before a request ends.
+    /// When one more may be asked for these blocks: all that were are slow by then. `None`: not before a request ends.
     fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
-        let of_these = self.requests.values().filter(|request| request.from == from);
-        let comes_in_parts = self.large.as_ref().is_some_and(|large| large.header.number == from.0);
-        if comes_in_parts || of_these.clone().count() >= PARALLEL {
+        let of_these = self.requests.iter().filter(|(_, request)| request.from == from);
+        if of_these.clone().count() >= PARALLEL {
             return None;
         }
-        Some(of_these.map(|request| TimestampMs(request.at.0 + HEDGE_MS)).max().unwrap_or_default())
+        let slow_at = |(peer, request): (&NodeKey, &Pending)| {
+            let whole = self.large.get(peer).map(|large| large.begun.0 + REQUEST_MS);
+            TimestampMs(whole.unwrap_or(u64::MAX).min(request.at.0 + HEDGE_MS))
+        };
+        Some(of_these.map(slow_at).max().unwrap_or_default())
     }
 
     fn expire(&mut self, now: TimestampMs) {
-        let expired: Vec<_> = self.requests.extract_if(.., |_, request| request.until() <= now).collect();
+        let expired: Vec<_> =
+            self.requests.extract_if(.., |peer, request| until(self.large.get(peer), request) <= now).collect();
         for (peer, request) in expired {
             self.give_up(&peer);
             if let Some(claim) = self.claims.get_mut(&peer) {
@@ -259,8 +277,9 @@ impl Follower {
         next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
     ) -> Result<Option<Proven>, Problem> {
-        let of_another = self.large.as_ref().is_some_and(|large| large.peer != peer) && response.part.is_some();
-        if of_another || response.first().is_some_and(|first| first != next.height) {
+        let first = response.first();
+        let of_past = first.is_none() && response.part.is_some() && !self.large.contains_key(&peer);
+        if of_past || first.is_some_and(|first| first != next.height) {
             self.late(now, &peer, &response);
             return Err(Problem::Late);
         }
@@ -272,11 +291,13 @@ impl Follower {
         let received = match response.part.take() {
             None => check_blocks(&response, next, verify).map(|proof| Some((response.blocks, proof))),
             Some(part) => {
-                let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
-                if asked.is_none() || part.offset != expected {
-                    return Err(Problem::Nothing);
+                let expected = self.large.get(&peer).map_or(0, |large| large.received.len() as u64);
+                match &asked {
+                    Some(asked) if part.offset == expected => {
+                        self.receive_part((peer, asked.at), &response, &part, next, verify)
+                    }
+                    _ => return Err(Problem::Nothing),
                 }
-                self.receive_part(peer, &response, &part, next, verify)
             }
         };
         let received = received.map_err(problem)?;
@@ -288,37 +309,40 @@ impl Follower {
 
     fn receive_part(
         &mut self,
-        peer: NodeKey,
+        (peer, asked): (NodeKey, TimestampMs),
         response: &Response,
         part: &Part,
         next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
     ) -> Result<Option<Proven>, Problem> {
-        let mut large = match self.large.take() {
+        let mut large = match self.large.remove(&peer) {
             Some(large) => large,
-            None => LargeBlock::begin(peer, response, part.length, next, verify)?,
+            None => LargeBlock::begin(asked, response, part.length, next, verify)?,
         };
         large.add(part)?;
         if large.received.len() as u64 == large.length {
-            return Ok(Some(large.finish()?));
+            let proven = large.finish()?;
+            self.large.clear();
+            return Ok(Some(proven));
         }
-        self.large = Some(large);
+        self.large.insert(peer, large);
         Ok(None)
     }
 
     /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
     pub fn deadline(&self, missing: Missing) -> Option<TimestampMs> {
-        let expiry = self.requests.values().map(Pending::until).min();
+        let expiry = self.requests.iter().map(|(peer, request)| until(self.large.get(peer), request)).min();
+        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.begun);
         let ready = self.able(missing).map(|(_, claim)| claim.not_before).min();
         let ask = self.may_ask_at(missing.from).zip(ready).map(|(may, ready)| may.max(ready));
-        [expiry, ask].into_iter().flatten().min()
+        [expiry, next_part, ask].into_iter().flatten().min()
     }
 }
 
 impl LargeBlock {
     /// From the answer that brings the first part.
     fn begin(
-        peer: NodeKey,
+        begun: TimestampMs,
         response: &Response,
         length: u64,
         next: Next<'_>,
@@ -327,12 +351,18 @@ impl LargeBlock {
         if !response.blocks.is_empty() {
             return Err("blocks beside a part of one".into());
         }
-        if length > MAX_BLOCK_BYTES {
-            return Err(format!("a block of {length} bytes, above {MAX_BLOCK_BYTES}").into());
+        let most = next.max_bytes();
+        if length > most {
+            return Err(format!("block {} has {length} bytes, at most {most} are possible", next.height).into());
         }
         let proof = check_chain(response, next, verify)?;
         let header = response.headers.first().ok_or("a part without its header")?.0.clone();
-        Ok(Self { peer, header, proof, length, received: Vec::new() })
+        Ok(Self { begun, header, proof, length, received: Vec::new() })
+    }
+
+    /// When it has to be complete.
+    fn until(&self) -> TimestampMs {
+        TimestampMs(self.begun.0 + REQUEST_MS + PART_MS * self.length.div_ceil(PART_BYTES as u64))
     }
 
     fn add(&mut self, part: &Part) -> Result<(), String> {

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Node, exchange, first_rules, genesis, transfer};
-use corniche_pipeline::{FollowedBlock, Input, NodeKey, PeerMessage, Request};
-use corniche_types::{Bytes, Genesis, Height, U256, wire};
+use corniche_pipeline::{FollowedBlock, Input, NodeKey, Part, PeerMessage, Request, Response};
+use corniche_types::{Bytes, EncodedHeader, Genesis, Height, TimestampMs, U256, ValidatorIndex, wire};
 
 fn pair() -> (Node, Node) {
     pair_of(&genesis(1))
@@ -297,4 +297,65 @@ fn a_late_part_is_ignored() {
     full.wait(1_000);
     catch_up(&mut validator, &mut full);
     assert_eq!(full.penalties, []);
+}
+
+/// A certified block whose parts are false and come as slowly as they may: the peer says it is as long as any block can be.
+fn drip(honest: &Node, request: Request) -> Response {
+    let Request::Blocks { from, offset } = request else { unreachable!("a full node asks for certified blocks") };
+    let first = honest.answer(Request::Blocks { from, offset: 0 });
+    let part = Some(Part { length: 256 << 20, offset, bytes: Bytes::from(vec![7; 1 << 20]) });
+    if offset == 0 { Response { part, ..first } } else { Response { part, ..Response::default() } }
+}
+
+/// Nine good peers beside it are not asked in vain.
+#[test]
+fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
+    for pace in [4_900, 990] {
+        let (validator, mut full) = with_a_large_block(6 << 20);
+        let certificate = |height| validator.disk.certificates[&Height(height)].clone();
+        full.learn(validator.key, certificate(1));
+        let (peer, request) = next_request(&mut full);
+        full.handle(Input::Response { from: peer, response: Some(validator.answer(request)) });
+        let faulty = [0; 32];
+        for peer in [faulty].into_iter().chain((2..10).map(|number| [number; 32])) {
+            full.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(0)) });
+            full.learn(peer, certificate(3));
+        }
+        full.learn(validator.key, certificate(3));
+        assert_eq!(full.requests, [(faulty, from_height(2))]);
+        let start = full.now;
+        let mut dripping = None;
+        while full.hashes() != validator.hashes() {
+            for (peer, request) in std::mem::take(&mut full.requests) {
+                if peer == faulty {
+                    dripping = Some((TimestampMs(full.now.0 + pace), drip(&validator, request)));
+                } else {
+                    full.handle(Input::Response { from: peer, response: Some(validator.answer(request)) });
+                }
+            }
+            if full.requests.is_empty() {
+                let due = dripping.as_ref().map(|(at, _)| *at);
+                full.now = full.pipeline.deadline().into_iter().chain(due).min().expect("it goes on").max(full.now);
+                match dripping.take_if(|(at, _)| *at <= full.now) {
+                    Some((_, response)) => full.handle(Input::Response { from: faulty, response: Some(response) }),
+                    None => full.handle(Input::Deadline),
+                }
+            }
+            assert!(full.now.0 - start.0 <= 6_000, "{} of 3 blocks, a part each {pace} ms", full.disk.blocks.len());
+        }
+    }
+}
+
+/// From version 2 of the rules on a block has a bound, and nobody waits for more.
+#[test]
+fn a_block_that_is_longer_than_the_rules_allow_is_refused() {
+    let (mut validator, mut full) = pair();
+    validator.submit(transfer(0));
+    full.learn(validator.key, validator.disk.certificates.values().next_back().cloned().unwrap());
+    let honest = validator.answer(from_height(1));
+    let headers = honest.blocks.iter().map(|followed| EncodedHeader(followed.block.header.clone())).collect();
+    let part = Some(Part { length: (16 << 20) + 1, offset: 0, bytes: Bytes::from(vec![7; 1 << 20]) });
+    let response = Response { blocks: Vec::new(), headers, part, ..honest };
+    full.handle(Input::Response { from: validator.key, response: Some(response) });
+    assert_eq!(full.penalties, [(validator.key, "block 1 has 16777217 bytes, at most 16777216 are possible".into())]);
 }

@@ -127,7 +127,7 @@ impl Pipeline {
             return self.follower.late(now, &from, &response);
         }
         let (height, parent, weak) = (self.planned.next(), self.executed_hash, self.weak_certificate.as_ref());
-        let (next, certificates) = (Next { height, parent, weak }, &self.certificates);
+        let (next, certificates) = (Next { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
         match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
             Ok(None) | Err(Problem::Late) => {}
             Ok(Some((blocks, proof))) => match self.other_rules(&blocks) {
